@@ -64,7 +64,7 @@ fn rows(session: &Session, table: &str) -> Vec<Value> {
 #[test]
 fn cql_answers_as_the_node_did() {
     for (version, tables) in [
-        ("nb", &["types", "collections", "ranges", "counters", "many"][..]),
+        ("nb", &["types", "collections", "ranges", "counters", "many", "keys", "paths"][..]),
         ("me", &["collections"]),
         ("oa", &["ranges"]),
         ("da", &["ranges", "collections"]),

@@ -14,7 +14,7 @@ use firn_cassandra::{
     table_of_folder,
 };
 use firn_cql::internals::catalog::ColumnType;
-use firn_cql::internals::values::{json, literal, plain};
+use firn_cql::internals::values::{json, literal, plain, server_text};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, things};
 use firn_wide::{Registry, Type};
@@ -141,19 +141,27 @@ fn counter_of(of: &NodeColumnType, value: &[u8]) -> Option<i64> {
     of.is_counter.then(|| counter_sum([value])).flatten()
 }
 
-fn field_of(path: &[u8]) -> Option<usize> {
-    <[u8; 2]>::try_from(path).ok().map(|n| u16::from_be_bytes(n).into())
+/// The path of a cell in words, of a value of its type in these.
+fn path_text(of: &ColumnType, path: &[u8], shown: fn(&Type, &[u8]) -> String) -> String {
+    let path_type = match &of.of {
+        Type::Udt(user) => {
+            let number = <[u8; 2]>::try_from(path).map(u16::from_be_bytes).ok();
+            if let Some((name, _)) = number.and_then(|n| user.fields.get(usize::from(n))) {
+                return name.clone();
+            }
+            None
+        }
+        _ => of.path_type(),
+    };
+    shown(&path_type.unwrap_or(Type::Bytes), path)
 }
 
-/// The path of a cell in words.
-fn path_text(of: &ColumnType, path: &[u8]) -> String {
-    match (&of.of, of.path_type()) {
-        (Type::Udt(user), _) => {
-            let field = field_of(path).and_then(|n| user.fields.get(n));
-            field.map_or_else(|| plain(&Type::Bytes, path), |f| f.0.clone())
-        }
-        (_, Some(of)) => plain(&of, path),
-        (_, None) => plain(&Type::Bytes, path),
+/// A value as `sstabledump` names keys and paths: as its type does, which knows nothing of CQL.
+fn name_text(of: &Type, value: &[u8]) -> String {
+    match of.unreversed() {
+        Type::List(_) | Type::Set(_) | Type::Map(_) | Type::Vector(..) => escape::hex(value),
+        of @ (Type::Timestamp | Type::Date) => server_text(of, value).replacen(' ', "T", 1),
+        of => server_text(of, value),
     }
 }
 
@@ -346,7 +354,7 @@ impl NodeLines<'_> {
             let name = of.name.clone();
             let mut lines = vec![];
             for cell in &column.cells {
-                let path = cell.path.as_ref().map(|p| format!("[{}]", path_text(&of.of, p)));
+                let path = cell.path.as_ref().map(|p| format!("[{}]", path_text(&of.of, p, plain)));
                 let name = format!("{name}{}", path.unwrap_or_default());
                 let shown = |v: &[u8]| value_text(of, &of.of.cell_type(cell.path.as_deref()), v);
                 let (what, value) = match &cell.state {
@@ -396,7 +404,7 @@ impl<W: Write> JsonPrinter<W> {
                     self.emit.open(b'{');
                     self.emit.named("partition")?;
                     let parts = self.types.key_parts(&p.key);
-                    let texts = self.types.key.iter().zip(&parts).map(|(of, v)| plain(of, v));
+                    let texts = self.types.key.iter().zip(&parts).map(|(of, v)| name_text(of, v));
                     let texts: Vec<String> = texts.collect();
                     let deleted = p.deletion.map(|d| self.deletion(d)).unwrap_or_default();
                     let key = json!(texts);
@@ -474,8 +482,10 @@ impl<W: Write> JsonPrinter<W> {
 
     /// What stands behind the name of a cell: times only where they are not the row's.
     fn cell(&self, row: &NodeRow, of: &NodeColumnType, cell: &NodeCell) -> String {
-        let path =
-            cell.path.as_ref().map(|p| format!(", \"path\": [{}]", json!(path_text(&of.of, p))));
+        let path = cell
+            .path
+            .as_ref()
+            .map(|p| format!(", \"path\": [{}]", json!(path_text(&of.of, p, name_text))));
         let mut out = path.unwrap_or_default();
         let shown = |v: &[u8]| match counter_of(of, v) {
             Some(sum) => sum.to_string(),

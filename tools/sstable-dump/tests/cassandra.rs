@@ -14,7 +14,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../cassandra-files/tests/data")
 }
 
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 15] = [
     "da/collections/da-1-bti",
     "da/ranges/da-1-bti",
     "da/ranges/da-2-bti",
@@ -22,7 +22,9 @@ const TABLES: [&str; 13] = [
     "nb/chunks/nb-1-big",
     "nb/collections/nb-1-big",
     "nb/counters/nb-1-big",
+    "nb/keys/nb-1-big",
     "nb/many/nb-1-big",
+    "nb/paths/nb-1-big",
     "nb/ranges/nb-1-big",
     "nb/ranges/nb-2-big",
     "nb/types/nb-1-big",
