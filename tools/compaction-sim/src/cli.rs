@@ -13,7 +13,8 @@ use crate::machine::{Load, Machine, MergeCost};
 use crate::policy::{self, NamedPolicy, number};
 use crate::sim::Setup;
 use crate::size::ContentSize;
-use crate::trace::{self, TraceSketch};
+use crate::sketch::TraceSketch;
+use crate::trace;
 use crate::workload::{SimOpKind, SimWorkload};
 
 const EXAMPLES: &str = "\

@@ -1,0 +1,195 @@
+//! The drawing of figures: panels with their names beside them, axes, and how a case looks in all
+//! of them. A case is known by its marker before it is by its colour.
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+type Pixel = (i32, i32);
+pub(crate) type DrawError = Box<dyn std::error::Error>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// How the nth case looks. Colours differ in lightness too; shapes come before colours.
+#[derive(Clone, Copy)]
+pub(crate) struct CurveLook(pub(crate) usize);
+
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 90, 160),
+    RGBColor(200, 80, 0),
+    RGBColor(0, 120, 90),
+    RGBColor(150, 50, 140),
+    RGBColor(120, 90, 0),
+    RGBColor(50, 60, 70),
+];
+const SHAPES: usize = 6;
+/// Filled, open, pale.
+const FILLS: usize = 3;
+const RADIUS: i32 = 5;
+pub(crate) const INK: RGBColor = RGBColor(30, 34, 40);
+
+impl CurveLook {
+    pub(crate) fn colour(self) -> RGBColor {
+        COLOURS[self.0 % COLOURS.len()]
+    }
+
+    pub(crate) fn line(self) -> ShapeStyle {
+        self.colour().stroke_width(2)
+    }
+
+    /// The outline of its marker around (0, 0), in pixels.
+    fn outline(self) -> Vec<Pixel> {
+        let r = RADIUS;
+        match self.0 % SHAPES {
+            0 => (0..16)
+                .map(|i| (f64::from(i) / 8.0 * std::f64::consts::PI).sin_cos())
+                .map(|(y, x)| ((x * 5.2).round() as i32, (y * 5.2).round() as i32))
+                .collect(),
+            1 => vec![(-r, -r), (r, -r), (r, r), (-r, r)],
+            2 => vec![(0, -r - 1), (r + 1, r), (-r - 1, r)],
+            3 => vec![(0, -r - 2), (r + 2, 0), (0, r + 2), (-r - 2, 0)],
+            4 => vec![(0, r + 1), (r + 1, -r), (-r - 1, -r)],
+            _ => vec![
+                (-2, -r - 1),
+                (2, -r - 1),
+                (2, -2),
+                (r + 1, -2),
+                (r + 1, 2),
+                (2, 2),
+                (2, r + 1),
+                (-2, r + 1),
+                (-2, 2),
+                (-r - 1, 2),
+                (-r - 1, -2),
+                (-2, -2),
+            ],
+        }
+    }
+
+    /// Its marker, to be put somewhere: what fills it, and its edge.
+    pub(crate) fn marker(self) -> (Polygon<Pixel>, PathElement<Pixel>) {
+        let outline = self.outline();
+        let fill = match self.0 / SHAPES % FILLS {
+            0 => self.colour().to_rgba(),
+            1 => WHITE.to_rgba(),
+            _ => self.colour().mix(0.35),
+        };
+        let closed: Vec<_> = outline.iter().chain(outline.first()).copied().collect();
+        (
+            Polygon::new(outline, fill.filled()),
+            PathElement::new(closed, self.colour().stroke_width(1)),
+        )
+    }
+}
+
+const WIDE: u32 = 900;
+const LETTERS: (&str, u32) = ("sans-serif", 13);
+/// Pixels of a line of the legend.
+const LINE: i32 = 19;
+
+/// Letters of a name that fit beside a figure.
+const MOST_LETTERS: usize = 32;
+
+/// The width of a legend of these names.
+fn legend_wide(names: &[&str]) -> u32 {
+    let letters = names.iter().map(|n| n.chars().count()).max().unwrap_or(0).min(MOST_LETTERS);
+    40 + 7 * letters as u32
+}
+
+/// A drawing of panels below each other, each with its own names beside it; in all as wide as the
+/// page.
+pub(crate) fn drawing(
+    high: u32,
+    panels: &[Vec<&str>],
+    draw: impl Fn(usize, &Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
+    let mut svg = String::new();
+    {
+        let longest = panels.iter().map(Vec::len).max().unwrap_or(0) as u32;
+        let high = high.max(longest * LINE as u32 + 30);
+        let all = high * panels.len() as u32;
+        let area = SVGBackend::with_string(&mut svg, (WIDE, all)).into_drawing_area();
+        area.fill(&WHITE)?;
+        let beside = panels.iter().map(|names| legend_wide(names)).max().unwrap_or(0);
+        for (k, (part, names)) in
+            area.split_evenly((panels.len(), 1)).iter().zip(panels).enumerate()
+        {
+            let (figure, legend) = part.split_horizontally(WIDE - beside);
+            draw(k, &figure)?;
+            names.iter().enumerate().try_for_each(|(i, name)| entry(&legend, i, name))?;
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// The ith line of a legend.
+fn entry(legend: &Area<'_>, i: usize, name: &str) -> Result<(), DrawError> {
+    let (look, y) = (CurveLook(i), 22 + i as i32 * LINE);
+    legend.draw(&PathElement::new(vec![(4, y), (28, y)], look.line()))?;
+    let (fill, edge) = look.marker();
+    legend.draw(&(EmptyElement::at((16, y)) + fill + edge))?;
+    let mut short: String = name.chars().take(MOST_LETTERS).collect();
+    if short.len() < name.len() {
+        short.pop();
+        short.push('…');
+    }
+    let style =
+        TextStyle::from(LETTERS.into_font()).color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+    Ok(legend.draw(&Text::new(short, (36, y), style))?)
+}
+
+/// A number at an axis: "2 M", not "2.00 M".
+fn short(v: &f64) -> String {
+    let text = firn_tools::output::rate(*v);
+    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    let number = if number.contains('.') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    };
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
+/// An empty chart from nothing to a little over these.
+pub(crate) fn chart<'a, 'b>(
+    area: &'b Area<'a>,
+    x: (f64, f64, &str),
+    y: (f64, &str),
+) -> Result<Chart<'a, 'b>, DrawError> {
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(14)
+        .x_label_area_size(38)
+        .y_label_area_size(58)
+        .build_cartesian_2d(x.0..(x.1 * 1.06).max(x.0 + 1e-9), 0.0..(y.0 * 1.08).max(1e-9))?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .axis_style(INK)
+        .x_labels(6)
+        .y_labels(6)
+        .label_style(LETTERS.into_font().color(&INK))
+        .axis_desc_style(LETTERS.into_font().color(&INK))
+        .x_desc(x.2)
+        .y_desc(y.1)
+        .x_label_formatter(&short)
+        .y_label_formatter(&short)
+        .draw()?;
+    Ok(chart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_differ_and_numbers_are_short() {
+        let outlines: Vec<_> = (0..SHAPES).map(|i| CurveLook(i).outline()).collect();
+        assert!((1..SHAPES).all(|i| !outlines[..i].contains(&outlines[i])));
+        assert_eq!(short(&2e6), "2 M");
+        assert_eq!(short(&10.0), "10");
+    }
+}
