@@ -419,9 +419,9 @@ impl SimStore for Exact {
         self.make(entries, rules, &job.cuts, place)
     }
 
-    fn forget(&mut self, tables: &[u64]) {
-        tables.iter().for_each(|id| {
-            self.tables.remove(id);
+    fn forget(&mut self, tables: impl Iterator<Item = u64>) {
+        tables.for_each(|id| {
+            self.tables.remove(&id);
         });
     }
 

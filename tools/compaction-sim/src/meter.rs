@@ -221,6 +221,8 @@ pub struct Moment<'a> {
     pub seconds: f64,
     /// The tables.
     pub shape: &'a TreeShape,
+    /// Their bytes.
+    pub bytes: u64,
     /// Bytes that running jobs have written so far.
     pub making: u64,
     /// What lives.
@@ -250,7 +252,7 @@ impl SimMeter {
     /// The space of this moment.
     pub fn space(&mut self, now: &Moment<'_>) {
         let o = &mut self.outcome;
-        let bytes = now.shape.size() + now.making;
+        let bytes = now.bytes + now.making;
         o.peak_bytes = o.peak_bytes.max(bytes);
         self.peak = self.peak.max(bytes);
         self.film.note_bytes(bytes);
@@ -271,7 +273,7 @@ impl SimMeter {
             ops: o.ops,
             rate,
             runs: now.shape.runs.len(),
-            bytes: now.shape.size(),
+            bytes: now.bytes,
             peak: std::mem::take(&mut self.peak),
             peak_space: std::mem::take(&mut self.peak_space),
             live_bytes: now.live.bytes,
@@ -342,7 +344,7 @@ impl SimMeter {
         o.mean_runs = self.run_ops / (self.ops_before as f64).max(1.0);
         o.runs = now.shape.runs.len();
         o.tables = now.shape.tables().count();
-        o.bytes = now.shape.size();
+        o.bytes = now.bytes;
         o.live_bytes = now.live.bytes;
         o.space_amplification = o.bytes as f64 / o.live_bytes.max(1.0);
         let (mut filters, mut entries) = (0.0, 0.0);

@@ -17,13 +17,12 @@ use firn_kv::internals::compaction::{
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
-use firn_workload::rng::Rng;
 
 use crate::exact::{Exact, ExactTtl};
 use crate::machine::{Load, Machine, MachineCost};
 use crate::meter::{Moment, SimMeter, SimOutcome};
 use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
-use crate::summary::RunSummary;
+use crate::summary::{RunSummary, normal};
 use crate::workload::SimWorkload;
 
 /// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as
@@ -113,6 +112,8 @@ struct Sim<'a, S> {
     options: Arc<TreeOptions>,
     store: S,
     shape: TreeShape,
+    /// Bytes of the shape's tables.
+    bytes: u64,
     running: Vec<RunningJob>,
     now: f64,
     /// Whether the shape may want a job that it was not asked for yet.
@@ -156,6 +157,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             options,
             store,
             shape,
+            bytes: 0,
             running: vec![],
             now: 0.0,
             dirty: false,
@@ -192,7 +194,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
         let left = self.store.tombstones(self.wall());
         let live = self.store.live(self.wall());
-        let moment = Moment { seconds: self.now / 1e9, shape: &self.shape, making: 0, live };
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            bytes: self.bytes,
+            making: 0,
+            live,
+        };
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
@@ -453,9 +461,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn jitter(&mut self, spread: f64) -> f64 {
         self.jobs_begun += 1;
         if spread > 0.0 {
-            let mut rng = Rng::new(self.setup.workload.seed, self.jobs_begun);
-            // Twelve of even chance, less their mean, are nearly normal with a deviation of 1.
-            let normal = (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
+            let normal = normal(self.setup.workload.seed, self.jobs_begun);
             // Its mean is 1.
             (spread * normal - spread * spread / 2.0).exp()
         } else {
@@ -509,6 +515,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,
+            bytes: self.bytes,
             making: self.making() + out,
             live,
         };
@@ -531,15 +538,22 @@ impl<'a, S: SimStore> Sim<'a, S> {
             Some(job) => {
                 self.note_job(&job, work.bytes_in, &work.made, out);
                 let gone = apply(&mut self.shape, &job, work.made.tables);
-                self.store.forget(&gone);
+                self.bytes = self.bytes + out - gone.iter().map(|t| t.1).sum::<u64>();
+                debug_assert_eq!(self.bytes, self.shape.size());
+                self.store.forget(gone.into_iter().map(|t| t.0));
                 Some(job)
             }
         };
         debug_assert_eq!(self.shape.check(), Ok(()));
         self.dirty = true;
         self.delay = delay(pressure(&self.options.policy, &self.shape));
-        let moment =
-            Moment { seconds: self.now / 1e9, shape: &self.shape, making: self.making(), live };
+        let moment = Moment {
+            seconds: self.now / 1e9,
+            shape: &self.shape,
+            bytes: self.bytes,
+            making: self.making(),
+            live,
+        };
         if words.is_none() {
             self.meter.after_flush(&moment);
         }
@@ -554,6 +568,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         o.flush_bytes += bytes;
         o.flush_raw_bytes += made.raw_bytes;
         made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age));
+        self.bytes += bytes;
         let number = made.tables.first().map_or(0, |t| t.id);
         if !made.tables.is_empty() {
             let run = RunShape { level: 0, number, tables: made.tables };
@@ -603,9 +618,9 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
 }
 
 /// Does to the shape what the job does to the tree, in place, and gives the tables that are no
-/// more. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
+/// more, with their sizes. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
 /// which copies and checks the whole shape: too slow for a hundred thousand tables.
-fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<u64> {
+fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut out = outputs;
     let mut gone = vec![];
@@ -619,7 +634,8 @@ fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -
         let stays = |id: &u64| job.action == Action::Move || adopted.contains(id);
         let kept = |t: &&TableShape| taken.contains(&t.id) && stays(&t.id);
         out.extend(run.tables.iter().filter(kept).cloned());
-        gone.extend(input.tables.iter().filter(|id| !stays(id)));
+        let leaves = |t: &&TableShape| taken.contains(&t.id) && !stays(&t.id);
+        gone.extend(run.tables.iter().filter(leaves).map(|t| (t.id, t.size)));
         Arc::make_mut(run).tables.retain(|t| !taken.contains(&t.id));
     }
     if !out.is_empty() {

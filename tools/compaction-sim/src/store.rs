@@ -104,7 +104,7 @@ pub trait SimStore {
         now_micros: u64,
     ) -> Result<MadeRuns>;
     /// Tables that are gone.
-    fn forget(&mut self, tables: &[u64]);
+    fn forget(&mut self, tables: impl Iterator<Item = u64>);
     /// What lives now: what has expired does not, wherever it still lies.
     fn live(&mut self, now_micros: u64) -> LiveKeys;
     /// Deletes that are still in tables: how many, and their age in microseconds.

@@ -27,7 +27,7 @@ use firn_kv::internals::compaction::{CompactionJob, TableShape, TreeShape};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
-use firn_workload::rng::mix;
+use firn_workload::rng::{Rng, mix};
 
 use crate::exact::ExactTtl;
 use crate::size::{EntrySize, Sizes};
@@ -476,6 +476,11 @@ impl RunSummary {
             parts.iter().filter(|p| p.deletes > 0.5).map(|p| p.deleted_at.0).min_by(f64::total_cmp);
         let id = self.next_id;
         self.next_id += 1;
+        // Which of the entries are deletes is chance. Tables of the same share on average have not
+        // the same share, and a policy that goes by it finds one that has the most.
+        let spread = (deletes * puts / (puts + deletes).max(1.0)).sqrt();
+        let counted = (deletes + normal(self.workload.seed, id) * spread).round().max(0.0) as u64;
+        let counted = if deletes < 0.5 { 0 } else { counted.clamp(1, entries) };
         // A table reaches as far as its parts do: what a job overlaps by keys is then what its
         // parts lie over.
         let first = to_key(lo);
@@ -488,7 +493,7 @@ impl RunSummary {
             id,
             size: done.bytes.max(1.0) as u64,
             entries,
-            deletes: (deletes.round() as u64).min(entries),
+            deletes: counted,
             range_deletes: 0,
             first: Arc::from(&first.to_be_bytes()[..]),
             last: Arc::from(&last.to_be_bytes()[..]),
@@ -635,6 +640,12 @@ fn hull(parts: &[SummaryPart]) -> Option<(f64, f64)> {
     Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
 }
 
+/// A number of chance, nearly normal, with the mean 0 and the deviation 1.
+pub fn normal(seed: u64, stream: u64) -> f64 {
+    let mut rng = Rng::new(seed, stream);
+    (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
+}
+
 /// A sequence number for a time in microseconds, with bits of chance below.
 fn seq(micros: f64, table: u64) -> u64 {
     // The cast saturates.
@@ -768,34 +779,33 @@ impl SimStore for RunSummary {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let Some((first_key, last_key)) = job.range(shape) else { return Ok(MadeRuns::default()) };
-        let (mut runs, mut beneath, mut entries_in) = (vec![], vec![], 0.0);
+        let (mut runs, mut entries_in) = (vec![], 0.0);
+        let mut beneath: Vec<(f64, f64)> = vec![];
         let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
         let mut first = true;
         for run in &shape.runs {
             let mut parts: Vec<SummaryPart> = vec![];
             let near = &run.tables[run.overlapping(&first_key, &last_key)];
-            for t in near {
-                if taken.contains(&t.id) {
-                    parts.extend(self.tables.get(&t.id).into_iter().flatten());
-                    entries_in += t.entries as f64;
-                    newest = newest.max(t.newest_micros);
-                    oldest = oldest.into_iter().chain(t.oldest_tombstone_micros).min();
-                }
+            let is_input = job.inputs.iter().any(|i| (i.level, i.run) == (run.level, run.number));
+            let is_taken = |t: &TableShape| is_input && taken.contains(&t.id);
+            for t in near.iter().filter(|t| is_taken(t)) {
+                parts.extend(self.tables.get(&t.id).into_iter().flatten());
+                entries_in += t.entries as f64;
+                newest = newest.max(t.newest_micros);
+                oldest = oldest.into_iter().chain(t.oldest_tombstone_micros).min();
             }
             first &= parts.is_empty();
             if !parts.is_empty() {
                 runs.push(parts);
             }
             if !first {
-                beneath.extend(
-                    near.iter()
-                        .filter(|t| !taken.contains(&t.id))
-                        .map(|t| (from_key(&t.first), from_key(&t.last))),
-                );
+                // In order, and mostly side by side: few ranges of many tables.
+                let range = |t: &TableShape| (from_key(&t.first), from_key(&t.last));
+                beneath.extend(union(near.iter().filter(|t| !is_taken(t)).map(range)));
             }
         }
         beneath.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let covered = union(&beneath);
+        let covered = union(beneath.into_iter());
         let may_drop =
             self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
         let mut vanished = vec![];
@@ -829,9 +839,9 @@ impl SimStore for RunSummary {
         Ok(made)
     }
 
-    fn forget(&mut self, tables: &[u64]) {
-        tables.iter().for_each(|id| {
-            self.tables.remove(id);
+    fn forget(&mut self, tables: impl Iterator<Item = u64>) {
+        tables.for_each(|id| {
+            self.tables.remove(&id);
         });
     }
 
@@ -874,9 +884,9 @@ fn remember(parts: &mut Vec<SummaryPart>, p: SummaryPart) {
 }
 
 /// Ranges as few disjoint ones.
-fn union(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
+fn union(sorted: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut out: Vec<(f64, f64)> = vec![];
-    for &(lo, hi) in sorted {
+    for (lo, hi) in sorted {
         match out.last_mut() {
             Some(last) if lo <= last.1 + NARROW => last.1 = last.1.max(hi),
             _ => out.push((lo, hi)),

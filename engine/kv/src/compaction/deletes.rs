@@ -37,8 +37,9 @@ pub(super) fn wishes(
         (0..view.len()).map(|r| (limit as f64 * share(r).clamp(0.0, 1.0)) as u64).collect();
     for (r, run) in view.shape.runs.iter().enumerate() {
         for (t, table) in run.tables.iter().enumerate() {
-            if let Some(since) =
-                table.oldest_tombstone_micros.filter(|&s| age(s) > limits[r] && !view.busy[r][t])
+            if let Some(since) = table
+                .oldest_tombstone_micros
+                .filter(|&s| age(s) > limits[r] && !view.is_table_busy(r, t))
             {
                 overdue.push((since, r, t));
             }

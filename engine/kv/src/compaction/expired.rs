@@ -8,24 +8,25 @@
 //! *Trigger* time; *granularity* one table; *movement* dropped, from the oldest run on.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 use super::shape::{Action, CompactionInput, CompactionJob, Reason, RunShape, TableShape};
 use super::view::ShapeView;
 
 pub(super) fn wishes(view: &ShapeView<'_>) -> Option<CompactionJob> {
-    let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|gone| gone <= view.shape.now_micros);
-    if !view.shape.tables().any(is_gone) {
+    if !view.has_gone {
         return None;
     }
     // Before any merge, which would read and write what is dropped for nothing.
-    drop_job(view, &oldest_first(view, is_gone), Reason::Expired, f64::from(u16::MAX))
+    let gone = oldest_first(view, |t| Continue(t.is_gone(view.shape.now_micros)));
+    drop_job(view, &gone, Reason::Expired, f64::from(u16::MAX))
 }
 
-/// Ids of the tables that may go and that `wanted` asks for, oldest first. None has anything
-/// beneath it that stays.
+/// Ids of the tables that may go and that `wanted` asks for, oldest first, until it breaks off. None
+/// has anything beneath it that stays.
 pub(super) fn oldest_first(
     view: &ShapeView<'_>,
-    mut wanted: impl FnMut(&TableShape) -> bool,
+    mut wanted: impl FnMut(&TableShape) -> ControlFlow<(), bool>,
 ) -> HashSet<u64> {
     let mut gone = HashSet::new();
     for r in (0..view.len()).rev() {
@@ -38,10 +39,16 @@ pub(super) fn oldest_first(
                     .iter()
                     .any(|o| !gone.contains(&o.id))
             };
-            let free = !view.busy[r][t] && !view.shape.runs[r + 1..].iter().any(|run| beneath(run));
-            if free && wanted(table) {
-                gone.insert(table.id);
+            let free = !view.is_table_busy(r, t)
+                && !view.shape.runs[r + 1..].iter().any(|run| beneath(run));
+            if !free {
+                continue;
             }
+            match wanted(table) {
+                Continue(true) => gone.insert(table.id),
+                Continue(false) => continue,
+                Break(()) => return gone,
+            };
         }
     }
     gone
@@ -54,6 +61,9 @@ pub(super) fn drop_job(
     reason: Reason,
     score: f64,
 ) -> Option<CompactionJob> {
+    if gone.is_empty() {
+        return None;
+    }
     let mut inputs: Vec<CompactionInput> = Vec::new();
     for run in &view.shape.runs {
         let tables: Vec<u64> =

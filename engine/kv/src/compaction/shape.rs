@@ -136,6 +136,11 @@ impl TableShape {
         &*self.first <= hi && lo <= &*self.last
     }
 
+    /// Whether nothing in it is wanted any more.
+    pub fn is_gone(&self, now_micros: u64) -> bool {
+        self.gone_micros.is_some_and(|gone| gone <= now_micros)
+    }
+
     /// Whether more than half of its entries are deletes.
     #[inline]
     pub fn is_dense(&self) -> bool {

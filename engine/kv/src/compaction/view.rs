@@ -19,17 +19,34 @@ pub(super) const MAX_FAN: usize = 64;
 pub(super) struct ShapeView<'a> {
     pub shape: &'a TreeShape,
     pub sizes: Vec<u64>,
-    pub busy: Vec<Vec<bool>>,
+    /// Whether there is a table of which nothing is wanted any more.
+    pub has_gone: bool,
+    /// Of each run which tables are busy; empty where none is, as in nearly all.
+    busy: Vec<Vec<bool>>,
 }
 
 impl<'a> ShapeView<'a> {
     pub fn new(shape: &'a TreeShape, heed_busy: bool) -> ShapeView<'a> {
-        let busy = shape
-            .runs
-            .iter()
-            .map(|r| r.tables.iter().map(|t| heed_busy && t.busy).collect())
-            .collect();
-        ShapeView { shape, sizes: shape.runs.iter().map(|r| r.size()).collect(), busy }
+        let mut view = ShapeView {
+            shape,
+            sizes: Vec::with_capacity(shape.runs.len()),
+            has_gone: false,
+            busy: vec![Vec::new(); shape.runs.len()],
+        };
+        // One walk over the tables: of many that is what a view costs.
+        for (r, run) in shape.runs.iter().enumerate() {
+            let (mut size, mut any_busy) = (0, false);
+            for t in &run.tables {
+                size += t.size;
+                any_busy |= t.busy;
+                view.has_gone |= t.is_gone(shape.now_micros);
+            }
+            view.sizes.push(size);
+            if heed_busy && any_busy {
+                view.busy[r] = run.tables.iter().map(|t| t.busy).collect();
+            }
+        }
+        view
     }
 
     pub fn len(&self) -> usize {
@@ -60,7 +77,12 @@ impl<'a> ShapeView<'a> {
 
     /// Whether any table of the run is busy.
     pub fn is_busy(&self, r: usize) -> bool {
-        self.busy[r].contains(&true)
+        !self.busy[r].is_empty()
+    }
+
+    /// Whether a table of the run is busy.
+    pub fn is_table_busy(&self, r: usize, t: usize) -> bool {
+        self.busy[r].get(t).is_some_and(|busy| *busy)
     }
 
     pub fn any_busy(&self, runs: Range<usize>) -> bool {
@@ -187,7 +209,7 @@ impl<'a> ShapeView<'a> {
     }
 
     pub fn admits(&self, job: &CompactionJob) -> bool {
-        job.check_with(self.shape, &|r, t| self.busy[r][t]).is_ok()
+        job.check_with(self.shape, &|r, t| self.is_table_busy(r, t)).is_ok()
     }
 
     pub fn mark(&mut self, job: &CompactionJob) {
@@ -196,8 +218,10 @@ impl<'a> ShapeView<'a> {
             let at = self.shape.runs.partition_point(|r| r.place() < place);
             let Some(run) = self.shape.runs.get(at) else { continue };
             let taken: HashSet<u64> = input.tables.iter().copied().collect();
-            for (t, table) in run.tables.iter().enumerate() {
-                self.busy[at][t] |= taken.contains(&table.id);
+            let busy = &mut self.busy[at];
+            busy.resize(run.tables.len(), false);
+            for (busy, table) in busy.iter_mut().zip(&run.tables) {
+                *busy |= taken.contains(&table.id);
             }
         }
     }

@@ -9,6 +9,8 @@
 //!   snapshots that may see the tables.
 //! - *Space*: `max_bytes` and one memtable, whatever the data.
 
+use std::ops::ControlFlow::{Break, Continue};
+
 use crate::compaction::describe::policy;
 use crate::compaction::expired::{drop_job, oldest_first};
 use crate::compaction::shape::{CompactionJob, Reason};
@@ -61,15 +63,17 @@ fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<Compac
     let horizon = view.shape.now_micros.saturating_sub(max_age_secs.saturating_mul(1_000_000));
     let mut jobs = Vec::new();
     if max_age_secs > 0 {
-        let gone = oldest_first(view, |table| table.newest_micros < horizon);
+        let gone = oldest_first(view, |table| Continue(table.newest_micros < horizon));
         jobs.extend(drop_job(view, &gone, Reason::TooOld, 2.0));
     }
     if max_bytes > 0 && total > max_bytes {
         let mut left = total;
         let gone = oldest_first(view, |table| {
-            let more = left > max_bytes;
-            left -= if more { table.size } else { 0 };
-            more
+            if left <= max_bytes {
+                return Break(());
+            }
+            left -= table.size;
+            Continue(true)
         });
         jobs.extend(drop_job(view, &gone, Reason::TooLarge, total as f64 / max_bytes as f64));
     }

@@ -169,8 +169,8 @@ fn target(level: u8, ratio: u32, base: u64) -> u64 {
 /// count twice.
 fn weight(view: &ShapeView<'_>, r: usize) -> u64 {
     let beneath = &view.shape.runs[r + 1..];
-    let idle = view.run(r).tables.iter().zip(&view.busy[r]).filter(|(_, busy)| !**busy);
-    idle.map(|(t, _)| {
+    let idle = view.run(r).tables.iter().enumerate().filter(|(t, _)| !view.is_table_busy(r, *t));
+    idle.map(|(_, t)| {
         let twice = t.is_dense()
             && beneath.iter().any(|run| !run.overlapping(&t.first, &t.last).is_empty());
         t.size << u32::from(twice)
@@ -221,7 +221,9 @@ fn one_down(
     let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
     let first = first_by(view, r, next, movement);
     let best = (0..run.tables.len())
-        .filter(|&t| !view.busy[r][t] && !overlaps[t].clone().any(|o| view.busy[r + 1][o]))
+        .filter(|&t| {
+            !view.is_table_busy(r, t) && !overlaps[t].clone().any(|o| view.is_table_busy(r + 1, o))
+        })
         .map(|t| {
             let table = &run.tables[t];
             let beneath: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();

@@ -14,7 +14,7 @@
 //! run smaller than a memtable counts as a memtable.
 
 use std::cmp::Ordering;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::compaction::describe::{PolicyError, policy};
 use crate::compaction::shape::{CompactionJob, Reason};
@@ -59,7 +59,7 @@ impl Strategy for Tiered {
 }
 
 fn wishes(view: &ShapeView<'_>, min: usize, max: usize, factor: f64) -> Vec<CompactionJob> {
-    let mut jobs = similar(view, 0..view.len(), min, max, factor);
+    let mut jobs = Vec::from_iter(similar(view, 0..view.len(), min, max, factor));
     jobs.extend(crowded(view, 0..view.len(), min));
     jobs.extend(space_job(view, min as f64 * view.oldest_weight(), max, |oldest| {
         view.below(oldest)
@@ -67,25 +67,31 @@ fn wishes(view: &ShapeView<'_>, min: usize, max: usize, factor: f64) -> Vec<Comp
     jobs
 }
 
-/// The buckets of similar size in `runs`, newest first.
+/// The most urgent bucket of similar sizes in `runs`, of equally urgent ones the newest. Nothing in
+/// it is busy, so no other is asked for; where hundreds of runs wait, to make jobs of all their
+/// buckets would take longer than all else.
 pub(super) fn similar(
     view: &ShapeView<'_>,
     runs: Range<usize>,
     min: usize,
     max: usize,
     factor: f64,
-) -> Vec<CompactionJob> {
-    let mut jobs = Vec::new();
+) -> Option<CompactionJob> {
+    let mut best: Option<(f64, RangeInclusive<usize>)> = None;
     for oldest in runs.clone().filter(|&r| !view.is_busy(r)) {
         let (newest, members) = bucket(view, runs.start, oldest, max, |r, average| {
             alike(view.weight(r) as f64, average, factor)
         });
         if members >= min {
             let score = members as f64 / min as f64 * (1.0 + view.density(newest..oldest + 1));
-            jobs.push(view.whole(newest..=oldest, view.below(oldest), Reason::SimilarSizes, score));
+            if best.as_ref().is_none_or(|(most, _)| score > *most) {
+                best = Some((score, newest..=oldest));
+            }
         }
     }
-    jobs
+    let (score, bucket) = best?;
+    let output = view.below(*bucket.end());
+    Some(view.whole(bucket, output, Reason::SimilarSizes, score))
 }
 
 fn alike(size: f64, average: f64, factor: f64) -> Ordering {
