@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::install;
@@ -15,7 +16,7 @@ use crate::sim::Setup;
 use crate::size::ContentSize;
 use crate::sketch::TraceSketch;
 use crate::trace;
-use crate::workload::{SimOpKind, SimWorkload};
+use crate::workload::{SimOpKind, SimPhase, SimWorkload};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
@@ -25,6 +26,7 @@ Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeser
 
 Examples:
   compaction-sim run --policy lazy-leveled:4 --workload uniform --data 100G --html lazy.html
+  compaction-sim run --policy leveled --live 2T --workload zipfian --ingest 20M    2 TB held, 8 TB written
   compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
   compaction-sim sweep --data 1T --workload deletes:0.1
   compaction-sim sweep --policies tiered:3,tiered:6,lazy-leveled --table-sizes 16M,64M --csv sweep.csv --svg plots
@@ -115,15 +117,19 @@ pub struct CostModel {
     pub workload: SimOpKind,
     /// A trace of another store instead (`compaction-sim trace --help`): its keys, skew, sizes,
     /// deletes, and its rate where it tells one and --ingest does not
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "data", "keys", "key_size", "value_size"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "data", "live", "keys", "key_size", "value_size"])]
     pub trace: Option<PathBuf>,
     /// What the trace tells, once it was read.
     #[arg(skip)]
     pub sketch: OnceLock<TraceSketch>,
-    /// Bytes of keys and values that are written
-    #[arg(long, value_parser = size, default_value = "10G", value_name = "SIZE")]
+    /// Bytes of keys and values that are written, overwrites included
+    #[arg(long, value_parser = size, default_value = "10G", default_value_if("live", ArgPredicate::IsPresent, "0"), value_name = "SIZE")]
     pub data: u64,
-    /// Keys of the domain; a quarter of the operations if not given
+    /// Bytes of keys and values that are held: one copy of every key. Of overwrites 4 times as much
+    /// is written, if --data does not say how much
+    #[arg(long, value_parser = size, value_name = "SIZE", conflicts_with = "keys")]
+    pub live: Option<u64>,
+    /// Keys of the domain; a quarter of the operations if neither this nor --live is given
     #[arg(long, value_parser = number, value_name = "N")]
     pub keys: Option<u64>,
     /// Bytes of a key, 8 or more
@@ -184,9 +190,11 @@ pub struct MachineArgs {
     /// Bytes a second that the device writes
     #[arg(long, value_parser = size, default_value = "334M", value_name = "SIZE")]
     pub write_bandwidth: u64,
-    /// Bytes a second that the writers bring; 0 for as many as they can
-    #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
-    pub ingest: u64,
+    /// Bytes a second that the writers bring; 0 for as many as they can, which compares policies in
+    /// overload: they then write much less and hold up writers instead. If not given, a rate that
+    /// the machine bears well (half of what it could do at a write amplification of 20)
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub ingest: Option<u64>,
     /// Memtables that may wait for their flush, 1 to 3
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub max_sealed: usize,
@@ -360,7 +368,7 @@ impl MachineArgs {
             max_sealed: self.max_sealed.clamp(1, 3),
             write_op: self.write_cpu.max(1.0),
             merge: MergeCost { byte: self.merge_cpu.max(0.0), ..d.merge },
-            ingest: self.ingest as f64,
+            ingest: self.ingest.unwrap_or(0) as f64,
             ..d
         }
     }
@@ -409,6 +417,26 @@ impl CostModel {
         Ok(self.sketch.get())
     }
 
+    /// The keys and the phases of the workload, where a put brings so many bytes.
+    fn phases(&self, put_bytes: f64) -> Done<(u64, Vec<SimPhase>)> {
+        let count = |bytes: u64| (bytes as f64 / put_bytes).max(1.0) as u64;
+        let (ops, keys) = match (self.live, self.workload.holds_all()) {
+            (None, _) => (count(self.data), self.keys.unwrap_or(count(self.data) / 4)),
+            (Some(live), Some(true)) if self.data == 0 => (count(live), count(live)),
+            (Some(live), Some(false)) => {
+                let data = if self.data == 0 { live.saturating_mul(4) } else { self.data };
+                (count(data), count(live))
+            }
+            (Some(_), _) => {
+                return Err(Failure::with_next(
+                    format!("how much {} holds follows from what is written", self.workload),
+                    "give --data instead of --live",
+                ));
+            }
+        };
+        Ok(self.workload.phases(ops, keys.max(1)))
+    }
+
     /// What is to be simulated under this policy.
     ///
     /// # Errors
@@ -427,17 +455,15 @@ impl CostModel {
             random: self.random.clamp(0.0, 1.0),
             sample,
         };
-        let mut machine = self.machine.machine();
         let sketch = self.sketch()?;
-        let (content, (keys, phases)) = if let Some(sketch) = sketch {
-            if machine.ingest == 0.0 {
-                machine.ingest = sketch.ingest().unwrap_or(0.0);
-            }
-            (sketch.content(content), sketch.phases())
-        } else {
-            let each = content.key_len as f64 + content.mean_value();
-            let ops = (self.data as f64 / each).max(1.0) as u64;
-            (content, self.workload.phases(ops, self.keys.unwrap_or(ops / 4).max(1)))
+        let content = match sketch {
+            Some(sketch) => sketch.content(content),
+            None => content,
+        };
+        let put_bytes = content.key_len as f64 + content.mean_value();
+        let (keys, phases) = match sketch {
+            Some(sketch) => sketch.phases(),
+            None => self.phases(put_bytes)?,
         };
         let ops: u64 = phases.iter().map(|p| p.ops).sum();
         if self.exact && ops > 200_000_000 {
@@ -445,6 +471,11 @@ impl CostModel {
                 format!("{ops} operations are too many to hold every key"),
                 "leave --exact away, or write less --data",
             ));
+        }
+        let mut machine = self.machine.machine();
+        if self.machine.ingest.is_none() {
+            let told = sketch.and_then(TraceSketch::ingest);
+            machine.ingest = told.unwrap_or_else(|| machine.calm_rate(put_bytes));
         }
         let workload = SimWorkload {
             keys,

@@ -116,6 +116,9 @@ pub struct Load {
     pub merges: usize,
 }
 
+/// How often each byte is taken to be written where a rate is to be found that a machine bears.
+pub const CALM_WRITES: f64 = 20.0;
+
 /// The weight of a thread that gives way, as the engine's compactions do, beside one that does not.
 const GIVES_WAY: f64 = 0.1;
 
@@ -171,6 +174,15 @@ impl Machine {
         cost.wait
             + cost.cpu / if is_flush { first } else { last }
             + cost.device * load.jobs().max(1) as f64
+    }
+
+    /// A rate in bytes a second, of puts of so many bytes, that this machine bears well: at which one
+    /// job at a time that writes each byte [`CALM_WRITES`] times is busy all the time, and half of
+    /// that. Few policies write more, so their writers seldom wait.
+    pub fn calm_rate(&self, put_bytes: f64) -> f64 {
+        let device = 1e9 / self.read_bandwidth + 1e9 / self.write_bandwidth;
+        let processor = self.merge.nanos(4, 1.0, put_bytes) / put_bytes.max(1.0);
+        1e9 / (CALM_WRITES * (device + processor).max(1e-6)) / 2.0
     }
 
     /// How many cores a writer uses whose operations are delayed by so many nanoseconds each.

@@ -21,12 +21,30 @@ fn factor(f: f64) -> String {
     format!("{f:.2}")
 }
 
-/// One outcome: what it cost, then the levels.
+/// One outcome: what one decides by, what it cost, then the levels.
 pub fn one(o: &SimOutcome, style: Style) -> String {
     let mut t = table(&["", "value"]);
     let mut line = |name: &str, value: String| row(&mut t, [name.to_owned(), value]);
     line("policy", o.policy.clone());
     line("workload", o.workload.clone());
+    line("write amplification", factor(o.write_amplification));
+    line(
+        "space amplification: now, most",
+        format!("{}, {}", factor(o.space_amplification), factor(o.max_space_amplification)),
+    );
+    line("space: now, peak", format!("{}, {}", bytes(o.bytes), bytes(o.peak_bytes)));
+    line("runs: mean, most, now", format!("{:.1}, {}, {}", o.mean_runs, o.max_runs, o.runs));
+    line(
+        "writers slowed, stopped",
+        format!("{}, {}", seconds(o.paced_seconds), seconds(o.stalled_seconds)),
+    );
+    line("writes a second", rate(o.ops_per_second));
+    line("time", seconds(o.seconds));
+    if o.tombstone_age[2] > 0.0 {
+        let [p50, p99, max] = o.tombstone_age.map(seconds);
+        line("age of deletes: p50, p99, max", format!("{p50}, {p99}, {max}"));
+        line("deletes still there", count(o.tombstones as u64));
+    }
     line("operations", count(o.ops));
     line("written by the user", bytes(o.user_bytes as u64));
     line("written by flushes", bytes(o.flush_bytes));
@@ -35,29 +53,11 @@ pub fn one(o: &SimOutcome, style: Style) -> String {
         "flushes, merges, moves, drops",
         format!("{}, {}, {}, {}", o.flushes, o.merges, o.moves, o.drops),
     );
-    line("write amplification", factor(o.write_amplification));
-    line("runs: mean, most, now", format!("{:.1}, {}, {}", o.mean_runs, o.max_runs, o.runs));
     line("tables that may hold a key", factor(o.tables_per_read));
     line("blocks read for a key not there", format!("{:.4}", o.blocks_per_miss));
-    line("space: now, peak", format!("{}, {}", bytes(o.bytes), bytes(o.peak_bytes)));
-    line(
-        "space amplification: now, most",
-        format!("{}, {}", factor(o.space_amplification), factor(o.max_space_amplification)),
-    );
     line(
         "filters and indexes in memory",
         format!("{}, {}", bytes(o.filter_bytes as u64), bytes(o.index_bytes as u64)),
-    );
-    if o.tombstone_age[2] > 0.0 {
-        let [p50, p99, max] = o.tombstone_age.map(seconds);
-        line("age of deletes: p50, p99, max", format!("{p50}, {p99}, {max}"));
-        line("deletes still there", count(o.tombstones as u64));
-    }
-    line("time", seconds(o.seconds));
-    line("writes a second", rate(o.ops_per_second));
-    line(
-        "writers slowed, stopped",
-        format!("{}, {}", seconds(o.paced_seconds), seconds(o.stalled_seconds)),
     );
     let mut out = print_table(&t, style);
     let mut levels = table(&["level", "runs", "tables", "bytes", "entries"]);

@@ -87,6 +87,16 @@ impl SimOpKind {
     /// The names, for help texts.
     pub const NAMES: &str = "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
 
+    /// Whether all that is written is held in the end, or one copy of a domain of keys; `None` where
+    /// it is a share of what is written.
+    pub fn holds_all(self) -> Option<bool> {
+        match self {
+            SimOpKind::Insert | SimOpKind::Sequential | SimOpKind::TimeSeries(_) => Some(true),
+            SimOpKind::Uniform | SimOpKind::Zipfian(_) | SimOpKind::Deletes(_) => Some(false),
+            SimOpKind::Queue(_) | SimOpKind::MassDelete(_) => None,
+        }
+    }
+
     /// The phases for `ops` operations over `keys` keys, and the number of keys that this takes.
     pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
         let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
