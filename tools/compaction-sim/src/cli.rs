@@ -67,7 +67,7 @@ impl SimCli {
 pub enum SimCommand {
     /// Simulate one policy
     #[command(
-        after_help = "Examples:\n  compaction-sim run --policy leveled:10 --data 1T\n  compaction-sim run --policy tiered --workload zipfian --exact --data 1G --svg plots --html levels.html"
+        after_help = "Examples:\n  compaction-sim run --policy leveled:10 --data 1T\n  compaction-sim run --policy leveled:10 --data 100G --ingest 50M --seeds 9\n  compaction-sim run --policy tiered --workload zipfian --exact --data 1G --svg plots --html levels.html"
     )]
     Run(RunArgs),
     /// Simulate a grid of policies and sizes on all cores
@@ -230,6 +230,10 @@ pub struct RunArgs {
     /// The policy
     #[arg(long, default_value = "tiered")]
     pub policy: String,
+    /// Simulate so often, 1 to 100, with other chance each time: with more than 1 the times of jobs
+    /// vary as they do beside other work, and the least, the middle and the most are printed
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub seeds: u64,
     /// What is simulated
     #[command(flatten)]
     pub model: CostModel,

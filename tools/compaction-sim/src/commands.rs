@@ -12,6 +12,7 @@ use firn_tools::output::{Done, Failure, Style};
 
 use crate::batch::{simulate, simulate_all};
 use crate::cli::{CostModel, Pictures, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs};
+use crate::machine::JITTER;
 use crate::meter::SimOutcome;
 use crate::plot::Figure;
 use crate::policy;
@@ -53,21 +54,47 @@ fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let options = args.model.options();
     let named = policy::parse(&args.policy, &options).map_err(Failure::new)?;
     let setup = args.model.setup(&named, &options, args.pictures.html.is_some())?;
+    if args.seeds > 1 {
+        return run_seeds(args, &setup, cli, out);
+    }
     let mut outcome = simulate(&args.policy, &setup)?;
     (outcome.policy, outcome.workload) = (args.policy.clone(), args.model.words());
     let all = vec![(args.policy.clone(), outcome)];
     tell(&all, cli.json, &args.pictures, cli.style(), out)
 }
 
-fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
-    let with_seeds = |(name, setup): (String, Setup)| {
-        (0..args.seeds).map(move |i| {
-            let mut setup = setup.clone();
-            setup.workload.seed = setup.workload.seed.wrapping_add(i);
-            (name.clone(), setup)
-        })
+/// A case under the chance of so many seeds.
+fn with_seeds(name: &str, setup: &Setup, seeds: u64) -> Vec<(String, Setup)> {
+    let case = |i: u64| {
+        let mut setup = setup.clone();
+        if seeds > 1 {
+            setup.machine.jitter = JITTER;
+        }
+        setup.workload.seed = setup.workload.seed.wrapping_add(i);
+        (name.to_owned(), setup)
     };
-    let cases: Vec<(String, Setup)> = grid(args)?.into_iter().flat_map(with_seeds).collect();
+    (0..seeds).map(case).collect()
+}
+
+/// The same under chance of several seeds: an interval for each figure.
+fn run_seeds(args: &RunArgs, setup: &Setup, cli: &SimCli, out: &mut dyn Write) -> Done {
+    let cases = with_seeds(&args.policy, setup, args.seeds);
+    let outcomes = simulate_all("seeds", &cases)?;
+    let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
+        (o.policy, o.workload) = (name.clone(), args.model.words());
+        (name.clone(), o)
+    };
+    let all: Vec<(String, SimOutcome)> = cases.iter().zip(outcomes).map(named).collect();
+    if cli.json {
+        return tell(&all, cli.json, &args.pictures, cli.style(), out);
+    }
+    write!(out, "{}", report::spread(&all, cli.style()))?;
+    Ok(())
+}
+
+fn sweep(args: &SweepArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
+    let seeds = |(name, setup): (String, Setup)| with_seeds(&name, &setup, args.seeds);
+    let cases: Vec<(String, Setup)> = grid(args)?.into_iter().flat_map(seeds).collect();
     let all = simulate_all("sweep", &cases)?;
     let named = |((name, _), mut o): (&(String, Setup), SimOutcome)| {
         (o.policy, o.workload) = (name.clone(), args.model.words());

@@ -119,6 +119,9 @@ pub struct Load {
 /// How often each byte is taken to be written where a rate is to be found that a machine bears.
 pub const CALM_WRITES: f64 = 20.0;
 
+/// How much the times of flushes and merges varied on a machine with other work ([`Machine::jitter`]).
+pub const JITTER: (f64, f64) = (0.6, 0.3);
+
 /// The weight of a thread that gives way, as the engine's compactions do, beside one that does not.
 const GIVES_WAY: f64 = 0.1;
 

@@ -115,6 +115,29 @@ pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
     print_table(&t, style)
 }
 
+/// Outcomes that differ by chance alone: of each figure the least, the middle and the most.
+pub fn spread(all: &[(String, SimOutcome)], style: Style) -> String {
+    type Figure = (&'static str, fn(&SimOutcome) -> f64, fn(f64) -> String);
+    let of_bytes = |v: f64| bytes(v as u64);
+    let figures: [Figure; 6] = [
+        ("write amplification", |o| o.write_amplification, factor),
+        ("space amplification, most", |o| o.max_space_amplification, factor),
+        ("space, peak", |o| o.peak_bytes as f64, of_bytes),
+        ("runs, mean", |o| o.mean_runs, factor),
+        ("runs, most", |o| o.max_runs as f64, |v| count(v as u64)),
+        ("writers held up", |o| o.paced_seconds + o.stalled_seconds, seconds),
+    ];
+    let mut t = table(&[&format!("{} seeds", all.len()), "least", "middle", "most"]);
+    for (name, of, text) in figures {
+        let mut values: Vec<f64> = all.iter().map(|(_, o)| of(o)).collect();
+        values.sort_by(f64::total_cmp);
+        let at = |i: usize| values.get(i).map_or_else(String::new, |v| text(*v));
+        let last = values.len().saturating_sub(1);
+        row(&mut t, [name.to_owned(), at(0), at(values.len() / 2), at(last)]);
+    }
+    print_table(&t, style)
+}
+
 /// Outcomes as JSON: an array of objects, `case` and the fields of [`SimOutcome`].
 pub fn to_json(all: &[(String, SimOutcome)]) -> Value {
     let object = |(name, o): &(String, SimOutcome)| {

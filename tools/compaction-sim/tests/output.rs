@@ -51,6 +51,35 @@ fn the_table_is_as_it_was_and_the_same_each_time() {
 }
 
 #[test]
+fn seeds_are_an_interval() {
+    let text = print(&[&RUN[..], &["--ingest", "0", "--seeds", "3"]].concat());
+    assert!(text.contains("3 seeds") && text.contains("least"), "{text}");
+    let text = print(&[&["--json"], &RUN[..], &["--ingest", "0", "--seeds", "3"]].concat());
+    let v: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let held_up: Vec<f64> =
+        v.as_array().unwrap().iter().map(|o| o["paced_seconds"].as_f64().unwrap()).collect();
+    assert!(held_up.len() == 3 && held_up[0] != held_up[1], "{held_up:?}");
+}
+
+/// What is held is one copy of a domain of keys, or all that is written.
+#[test]
+fn data_are_said_as_held_or_as_written() {
+    let sizes = ["--memtable-size", "1M", "--table-size", "1M", "--value-size", "84"];
+    let run = |args: &[&str]| {
+        let text = print(&[&["--json", "run", "--live", "20M"], args, &sizes[..]].concat());
+        let v: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (v[0]["user_bytes"].as_f64().unwrap() / 2f64.powi(20), v[0]["live_bytes"].as_f64().unwrap())
+    };
+    let (written, live) = run(&["--workload", "uniform"]);
+    assert!((written - 80.0).abs() < 0.1 && live > 20e6 && live < 25e6, "{written} {live}");
+    let (written, live) = run(&["--workload", "insert"]);
+    assert!((written - 20.0).abs() < 0.1 && live > 20e6, "{written} {live}");
+    let args = ["compaction-sim", "run", "--live", "20M", "--workload", "queue"];
+    let cli = SimCli::try_parse_from(args).unwrap();
+    assert!(execute(&cli, &mut vec![]).is_err());
+}
+
+#[test]
 fn json_csv_and_pages_hold_every_case() {
     let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let (csv, html) = (dir.join("sweep.csv"), dir.join("sweep.html"));
