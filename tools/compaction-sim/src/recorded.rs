@@ -78,22 +78,42 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let setup = h.fitted(&recorded, args.cores.max(0.1))?;
     let o = sim::run(&setup, &mut |_| ())?;
     let keys = setup.workload.keys;
-    let compared = |what: &str, unit: Unit, real: f64, ours: f64| ComparedFigure {
+    let compared = |what: &str, unit: ComparedUnit, real: f64, ours: f64| ComparedFigure {
         what: what.to_owned(),
         unit,
         recorded: real,
         predicted: ours,
     };
     let mut lines = vec![
-        compared("flushes", Unit::Number, h.flushes as f64, o.flushes as f64),
-        compared("written by flushes", Unit::Bytes, h.flushed[2] as f64, o.flush_bytes as f64),
-        compared("merges", Unit::Number, h.jobs[0] as f64, o.merges as f64),
-        compared("moves", Unit::Number, h.jobs[1] as f64, o.moves as f64),
-        compared("drops", Unit::Number, h.jobs[2] as f64, o.drops as f64),
-        compared("read by merges", Unit::Bytes, h.merged[0] as f64, o.merge_read as f64),
-        compared("written by merges", Unit::Bytes, h.merged[1] as f64, o.merge_written as f64),
-        compared("writers slowed", Unit::Seconds, h.held_up[0] as f64 / 1e6, o.paced_seconds),
-        compared("writers stopped", Unit::Seconds, h.held_up[1] as f64 / 1e6, o.stalled_seconds),
+        compared("flushes", ComparedUnit::Number, h.flushes as f64, o.flushes as f64),
+        compared(
+            "written by flushes",
+            ComparedUnit::Bytes,
+            h.flushed[2] as f64,
+            o.flush_bytes as f64,
+        ),
+        compared("merges", ComparedUnit::Number, h.jobs[0] as f64, o.merges as f64),
+        compared("moves", ComparedUnit::Number, h.jobs[1] as f64, o.moves as f64),
+        compared("drops", ComparedUnit::Number, h.jobs[2] as f64, o.drops as f64),
+        compared("read by merges", ComparedUnit::Bytes, h.merged[0] as f64, o.merge_read as f64),
+        compared(
+            "written by merges",
+            ComparedUnit::Bytes,
+            h.merged[1] as f64,
+            o.merge_written as f64,
+        ),
+        compared(
+            "writers slowed",
+            ComparedUnit::Seconds,
+            h.held_up[0] as f64 / 1e6,
+            o.paced_seconds,
+        ),
+        compared(
+            "writers stopped",
+            ComparedUnit::Seconds,
+            h.held_up[1] as f64 / 1e6,
+            o.stalled_seconds,
+        ),
     ];
     let ours = course::phases(&course::of_outcome(&o), PHASES);
     for (i, (real, ours)) in course::phases(&h.course, PHASES).iter().zip(&ours).enumerate() {
@@ -103,10 +123,10 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         };
         let both = |f: fn(&CoursePhase) -> f64| (f(real), f(ours));
         for (what, unit, (real, ours)) in [
-            ("written", Unit::Bytes, both(|p| p.written as f64)),
-            ("runs, mean", Unit::Share, both(|p| p.mean_runs)),
-            ("space at the end", Unit::Bytes, both(|p| p.bytes as f64)),
-            ("space, peak", Unit::Bytes, both(|p| p.peak as f64)),
+            ("written", ComparedUnit::Bytes, both(|p| p.written as f64)),
+            ("runs, mean", ComparedUnit::Share, both(|p| p.mean_runs)),
+            ("space at the end", ComparedUnit::Bytes, both(|p| p.bytes as f64)),
+            ("space, peak", ComparedUnit::Bytes, both(|p| p.peak as f64)),
         ] {
             lines.push(compared(&of(what), unit, real, ours));
         }
@@ -131,26 +151,26 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         }
     }
     let (real, ours) = (h.flushed[2] + h.merged[1], o.flush_bytes + o.merge_written);
-    let all = compared("written", Unit::Bytes, real as f64, ours as f64);
+    let all = compared("written", ComparedUnit::Bytes, real as f64, ours as f64);
     if all.percent().abs() > args.tolerance { Err(Failure::Found) } else { Ok(()) }
 }
 
 /// What a figure counts.
 #[derive(Clone, Copy)]
-enum Unit {
+enum ComparedUnit {
     Number,
     Share,
     Bytes,
     Seconds,
 }
 
-impl Unit {
+impl ComparedUnit {
     fn text(self, v: f64) -> String {
         match self {
-            Unit::Number => count(v as u64),
-            Unit::Share => format!("{v:.1}"),
-            Unit::Bytes => bytes(v as u64),
-            Unit::Seconds => seconds(v),
+            ComparedUnit::Number => count(v as u64),
+            ComparedUnit::Share => format!("{v:.1}"),
+            ComparedUnit::Bytes => bytes(v as u64),
+            ComparedUnit::Seconds => seconds(v),
         }
     }
 }
@@ -158,7 +178,7 @@ impl Unit {
 /// A line of `compare`.
 struct ComparedFigure {
     what: String,
-    unit: Unit,
+    unit: ComparedUnit,
     recorded: f64,
     predicted: f64,
 }

@@ -85,6 +85,11 @@ pub fn by_case(all: &[(String, SimOutcome)]) -> Vec<(&str, Vec<&SimOutcome>)> {
         .collect()
 }
 
+/// A figure of which a log tells nothing: what lives, and filters. It is no number then.
+fn known(o: &SimOutcome, figure: f64) -> f64 {
+    if o.live_bytes > 0.0 { figure } else { f64::NAN }
+}
+
 /// Many cases, a line each; a figure that seeds differ in is from its least to its most.
 pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
     type Column = (&'static str, fn(&SimOutcome) -> f64, fn(f64) -> String);
@@ -92,20 +97,23 @@ pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
         ("write amp", |o| o.write_amplification, factor),
         ("runs", |o| o.mean_runs, |v| format!("{v:.1}")),
         ("most", |o| o.max_runs as f64, |v| format!("{v:.0}")),
-        ("space amp", |o| o.space_amplification, factor),
-        ("most", |o| o.max_space_amplification, factor),
+        ("space amp", |o| known(o, o.space_amplification), factor),
+        ("most", |o| known(o, o.max_space_amplification), factor),
         ("peak", |o| o.peak_bytes as f64, |v| bytes(v as u64)),
         ("del p99", |o| o.tombstone_age[1], |v| if v > 0.0 { seconds(v) } else { "-".to_owned() }),
         ("slowed", |o| o.paced_seconds, seconds),
         ("stopped", |o| o.stalled_seconds, seconds),
         ("writes/s", |o| o.ops_per_second, rate),
-        ("filters", |o| o.filter_bytes, |v| bytes(v as u64)),
+        ("filters", |o| known(o, o.filter_bytes), |v| bytes(v as u64)),
     ];
     let header: Vec<&str> = ["case"].into_iter().chain(columns.iter().map(|c| c.0)).collect();
     let mut t = table(&header);
     for (name, seeds) in by_case(all) {
         let cell = |(_, value, words): &Column| {
             let values = || seeds.iter().map(|o| value(o));
+            if values().any(f64::is_nan) {
+                return "-".to_owned();
+            }
             let least = words(values().fold(f64::INFINITY, f64::min));
             let most = words(values().fold(f64::NEG_INFINITY, f64::max));
             if least == most { least } else { format!("{least} to {most}") }
@@ -117,9 +125,9 @@ pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
 
 /// Outcomes that differ by chance alone: of each figure the least, the middle and the most.
 pub fn spread(all: &[(String, SimOutcome)], style: Style) -> String {
-    type Figure = (&'static str, fn(&SimOutcome) -> f64, fn(f64) -> String);
+    type SpreadFigure = (&'static str, fn(&SimOutcome) -> f64, fn(f64) -> String);
     let of_bytes = |v: f64| bytes(v as u64);
-    let figures: [Figure; 6] = [
+    let figures: [SpreadFigure; 6] = [
         ("write amplification", |o| o.write_amplification, factor),
         ("space amplification, most", |o| o.max_space_amplification, factor),
         ("space, peak", |o| o.peak_bytes as f64, of_bytes),
