@@ -24,6 +24,7 @@ fn outcome(policy: &str) -> Result<SimOutcome, Box<dyn std::error::Error>> {
         },
         workload: SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
         machine: Machine::default(),
+        idea: None,
         flush_factors: Default::default(),
         exact: false,
         picture: false,

@@ -21,7 +21,7 @@ use crate::workload::{SimOpKind, SimPhase, SimWorkload};
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
 Policies: those of the engine (below), and strategies of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr
-  lo+2 tsa tier 1-lvl.
+  lo+2 tsa tier 1-lvl. An idea of your own: script:FILE, a script in rhai with a function wishes(runs, tree) (docs/simulate.md).
 Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE].
 
 Examples:
@@ -503,6 +503,7 @@ impl CostModel {
             options,
             workload,
             machine,
+            idea: named.idea.clone(),
             flush_factors: Default::default(),
             exact: self.exact,
             picture,

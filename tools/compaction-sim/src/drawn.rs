@@ -247,6 +247,7 @@ impl DrawnCase {
                 ingest: self.ingest as f64,
                 ..machine
             },
+            idea: None,
             flush_factors: Default::default(),
             exact: false,
             picture: false,

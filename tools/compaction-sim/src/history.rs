@@ -240,6 +240,7 @@ impl RecordedHistory {
             options,
             workload,
             machine,
+            idea: None,
             flush_factors: Arc::default(),
             exact: false,
             picture: false,

@@ -23,39 +23,69 @@
 //! *Coldest* goes by writes: the engine keeps no count of reads per table. Round robin keeps no
 //! cursor: it goes on behind what was written last in the next level.
 
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
 use firn_kv::policy::{Leveled, Unified};
 use firn_kv::{Movement, Policy, TreeOptions};
+
+use crate::idea::SimPolicy;
+use crate::script::{self, ScriptPolicy};
 
 /// The ten strategies, in the paper's order.
 pub const STRATEGIES: [&str; 10] =
     ["full", "lo+1", "cold", "old", "tsd", "rr", "lo+2", "tsa", "tier", "1-lvl"];
 
 /// A policy with what else it sets.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct NamedPolicy {
     /// As the user wrote it.
     pub name: String,
     /// The engine's policy.
     pub policy: Policy,
+    /// One that the engine does not have, instead.
+    pub idea: Option<Arc<dyn SimPolicy>>,
     /// Whether the age of deletes is to be bounded though the tree does not say so.
     pub ages: bool,
 }
 
-/// Reads a policy or a strategy; sizes that a strategy needs come from `of`.
+/// Reads a policy, a strategy or, as `script:FILE`, a script; sizes that a strategy needs come from
+/// `of`.
 ///
 /// # Errors
 /// A sentence about the text.
 pub fn parse(text: &str, of: &TreeOptions) -> Result<NamedPolicy, String> {
     let (name, ratio) =
         text.split_once(':').map_or((text, None), |(name, ratio)| (name, Some(ratio)));
+    if let ("script", Some(path)) = (name, ratio) {
+        let idea = Some(Arc::new(script(Path::new(path))?) as Arc<dyn SimPolicy>);
+        return Ok(NamedPolicy {
+            name: text.to_owned(),
+            policy: of.policy.clone(),
+            idea,
+            ages: false,
+        });
+    }
     let policy = if STRATEGIES.contains(&name) {
         strategy(name, ratio, of)?
     } else {
-        text.parse()
-            .map_err(|e| format!("{e}; there are the strategies {} too", STRATEGIES.join(", ")))?
+        text.parse().map_err(|e| {
+            let strategies = STRATEGIES.join(", ");
+            format!("{e}; there are the strategies {strategies} too, and script:FILE")
+        })?
     };
     policy.check().map_err(|e| e.to_string())?;
-    Ok(NamedPolicy { name: text.to_owned(), policy, ages: name == "tsa" })
+    Ok(NamedPolicy { name: text.to_owned(), policy, idea: None, ages: name == "tsa" })
+}
+
+fn script(path: &Path) -> Result<ScriptPolicy, String> {
+    let mut text = String::new();
+    let most = script::MAX_SCRIPT_BYTES as u64 + 1;
+    firn_tools::io::Input::open(path)
+        .and_then(|file| file.take(most).read_to_string(&mut text))
+        .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    ScriptPolicy::read(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// One of the ten. Its tables are those of the tree, and level 1 holds as many memtables as the

@@ -42,7 +42,8 @@ pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let mut cases = vec![("as simulated".to_owned(), base.clone())];
     for name in &args.policies {
         let mut setup = base.clone();
-        setup.options.policy = policy::parse(name, &base.options).map_err(Failure::new)?.policy;
+        let named = policy::parse(name, &base.options).map_err(Failure::new)?;
+        (setup.options.policy, setup.idea) = (named.policy, named.idea);
         cases.push((name.clone(), setup));
     }
     let outcomes = simulate_all("replay", &cases)?;

@@ -63,7 +63,9 @@ fn tell(paper: &Paper, found: &[ClaimFinding]) -> String {
     let mut text = format!("{}\n\n", paper.title);
     let mut part = |head: &str, body: &str| {
         for (i, line) in wrap(body, 92).into_iter().enumerate() {
-            text += &format!("{:<10}{line}\n", if i == 0 { head } else { "" });
+            let line = format!("{:<10}{line}", if i == 0 { head } else { "" });
+            text.push_str(line.trim_end());
+            text.push('\n');
         }
     };
     part("set-up", paper.setup);
@@ -87,7 +89,8 @@ fn tell(paper: &Paper, found: &[ClaimFinding]) -> String {
         }
     }
     let agree = found.iter().filter(|f| f.agrees).count();
-    text + &format!("\n{agree} of {} claims agree\n\n", found.len())
+    text += &format!("\n{agree} of {} claims agree\n\n", found.len());
+    text
 }
 
 /// Lines of at most `width` characters, broken between words; one at least.

@@ -1,8 +1,8 @@
 //! The simulator: drives a [`SimStore`] through the engine's own policy functions, as `db` does.
 //!
 //! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a
-//! compaction, the most urgent job of [`pick`] is started with its inputs marked busy when it
-//! [`fits`] and is applied when it is done, writers are slowed by [`delay`] or [`fill_delay`],
+//! compaction, the most urgent job of the policy is started with its inputs marked busy when it has
+//! room and is applied when it is done, writers are slowed by [`delay`] or [`fill_delay`],
 //! whichever is longer, and wait while every memtable is full. Without threads all work is done at
 //! the end of the write that made it necessary.
 //!
@@ -13,12 +13,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
-    Action, CompactionJob, RunShape, TableShape, TreeShape, delay, fill_delay, fits, pick, pressure,
+    Action, CompactionJob, RunShape, TableShape, TreeShape, delay, fill_delay, pressure,
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 
 use crate::exact::{Exact, ExactTtl};
+use crate::idea::SimPolicy;
 use crate::machine::{Load, Machine, MachineCost};
 use crate::meter::{Moment, SimMeter, SimOutcome};
 use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
@@ -34,6 +35,8 @@ const TICK: f64 = 1e9;
 pub struct Setup {
     /// The tree.
     pub options: TreeOptions,
+    /// A policy that the engine does not have, instead of that of the options.
+    pub idea: Option<Arc<dyn SimPolicy>>,
     /// What is done to it.
     pub workload: SimWorkload,
     /// The machine.
@@ -175,9 +178,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
         &self.setup.machine
     }
 
+    fn policy(&self) -> &'a dyn SimPolicy {
+        self.setup.idea.as_deref().unwrap_or(&self.setup.options.policy)
+    }
+
     /// Whether the policy may want something only because time has passed.
     fn is_clocked(&self) -> bool {
-        self.options.tombstone_age_secs > 0 || self.options.policy.ages()
+        self.options.tombstone_age_secs > 0 || self.policy().is_clocked()
     }
 
     fn wall(&self) -> u64 {
@@ -190,6 +197,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
         } else {
             self.run_beside(progress)
         }?;
+        if let Some(why) = self.policy().failed() {
+            return Err(Error::new(ErrorKind::InvalidArgument, why));
+        }
         self.meter.outcome.ops_per_second =
             self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
         let left = self.store.tombstones(self.wall());
@@ -477,13 +487,14 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.shape.now_micros = self.wall();
         let merging: Vec<u64> =
             self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
-        let fitting = |job: &CompactionJob| fits(&self.options.policy, &self.shape, &merging, job);
-        let Some(job) = pick(&self.options.policy, &self.shape).filter(fitting) else {
+        let policy = self.policy();
+        let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
+        let Some(job) = policy.choose(&self.shape).filter(has_room) else {
             // One that does not fit waits for another to end, and that makes the shape a new one.
             self.dirty = false;
             return Ok(None);
         };
-        // `pick` checks what it gives.
+        // Who chooses checks what it gives.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
         let mut made = MadeRuns::default();
         for part in job.parts(&self.shape) {
@@ -546,7 +557,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         };
         debug_assert_eq!(self.shape.check(), Ok(()));
         self.dirty = true;
-        self.delay = delay(pressure(&self.options.policy, &self.shape));
+        self.delay = delay(pressure(self.policy().limits(&self.shape), self.shape.runs.len()));
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,

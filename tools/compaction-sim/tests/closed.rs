@@ -48,6 +48,7 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
         options: options.clone(),
         workload: workload(ops),
         machine,
+        idea: None,
         flush_factors: Default::default(),
         exact: false,
         picture: false,

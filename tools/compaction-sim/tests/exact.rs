@@ -80,6 +80,7 @@ fn simulate(options: TreeOptions, workload: SimWorkload) -> (SimOutcome, TreeSha
         options,
         workload,
         machine,
+        idea: None,
         flush_factors: Default::default(),
         exact: true,
         picture: false,

@@ -1,4 +1,4 @@
-//! The delay of writers when compaction is behind: pure functions of the shape, so that the
+//! The delay of writers when compaction is behind: pure functions of numbers of a shape, so that the
 //! engine and the simulator agree.
 //!
 //! Invariants:
@@ -7,10 +7,6 @@
 //! - The delay by flushes spreads the time that would be missing in the end over the whole
 //!   memtable, and is bounded alike.
 
-use super::choose::run_limits;
-use super::policy::Policy;
-use super::shape::TreeShape;
-
 /// The slowest that pacing makes a writer: 1 KiB in this many nanoseconds (4 MiB/s).
 pub const MAX_NANOS_PER_KIB: u64 = 250_000;
 
@@ -18,11 +14,9 @@ pub const MAX_NANOS_PER_KIB: u64 = 250_000;
 /// been flushed: 200 MiB/s.
 const FIRST_GUESS: u64 = 5_000;
 
-/// How far a tree is between its policy's soft and hard limits of runs: 0 is fine, 1 is at the hard
-/// limit.
-pub fn pressure(policy: &Policy, shape: &TreeShape) -> f64 {
-    let (soft, hard) = run_limits(policy, shape);
-    let runs = shape.runs.len();
+/// How far a tree of so many runs is between its policy's soft and hard limits
+/// ([`run_limits`](super::run_limits)): 0 is fine, 1 is at the hard limit.
+pub fn pressure((soft, hard): (usize, usize), runs: usize) -> f64 {
     if runs <= soft {
         0.0
     } else {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionJob, TreeShape, pick, pressure};
+use crate::compaction::{Action, CompactionJob, TreeShape, pick, pressure, run_limits};
 use crate::merge::run::TableHandle;
 
 use super::state::core::Core;
@@ -62,7 +62,7 @@ impl Core {
         let files = tree.files.lock();
         let view = tree.view.load_full();
         let shape = self.shape(&view, &files);
-        pressure(&view.options.policy, &shape)
+        pressure(run_limits(&view.options.policy, &shape), shape.runs.len())
     }
 
     /// The tables or the options of a tree have changed: its policy may want something, and the

@@ -1,0 +1,73 @@
+//! A policy that the engine does not have, tried beside one that it has: as a trait, in a program.
+//! The same can be said in a script (`docs/simulate.md`).
+//!
+//! `cargo run --release -p compaction-sim --example idea`
+
+use std::sync::Arc;
+
+use compaction_sim::idea::{SimPolicy, Wish};
+use compaction_sim::machine::Machine;
+use compaction_sim::meter::SimOutcome;
+use compaction_sim::sim::{Setup, run};
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
+use firn_kv::internals::compaction::TreeShape;
+use firn_kv::{Policy, TreeOptions};
+
+/// The binomial counter: two neighbouring runs of about the same size become one.
+#[derive(Debug)]
+struct Binomial;
+
+impl SimPolicy for Binomial {
+    fn wishes(&self, shape: &TreeShape) -> Vec<Wish> {
+        let alike = |i: &usize| shape.runs[*i].size() * 2 > shape.runs[i + 1].size();
+        let pairs = (0..shape.runs.len().saturating_sub(1)).filter(alike);
+        pairs.map(|i| Wish::whole(i..=i + 1)).collect()
+    }
+}
+
+/// What an idea, or else the policy of this text, does to a million inserts of 100 bytes that come
+/// at 5 MB a second.
+fn outcome(
+    policy: &str,
+    idea: Option<Arc<dyn SimPolicy>>,
+) -> Result<SimOutcome, Box<dyn std::error::Error>> {
+    let (keys, phases) = SimOpKind::Insert.phases(1_000_000, 0);
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
+    let setup = Setup {
+        options: TreeOptions {
+            policy: policy.parse::<Policy>()?,
+            memtable_size: 1 << 20,
+            table_size: 1 << 20,
+            ..TreeOptions::default()
+        },
+        idea,
+        workload: SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
+        machine: Machine { ingest: 5e6, ..Machine::default() },
+        flush_factors: Default::default(),
+        exact: false,
+        picture: false,
+    };
+    Ok(run(&setup, &mut |_| ())?)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for (name, idea) in [("tiered:4", None), ("binomial", Some(Arc::new(Binomial) as _))] {
+        let of = outcome("tiered:4", idea)?;
+        println!(
+            "{name}: {:.1} bytes written for each put, {:.1} runs on average",
+            of.write_amplification, of.mean_runs
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn the_binomial_counter_keeps_the_logarithm_of_what_it_was_given() {
+    let idea = outcome("tiered:4", Some(Arc::new(Binomial))).unwrap();
+    let tiered = outcome("tiered:4", None).unwrap();
+    assert!(idea.merges > 0 && idea.live_bytes == tiered.live_bytes);
+    assert!(idea.max_runs <= 1 + idea.flushes.ilog2() as usize * 2, "{} runs", idea.max_runs);
+    assert!(idea.mean_runs < tiered.mean_runs);
+    assert!(idea.write_amplification > tiered.write_amplification);
+}
