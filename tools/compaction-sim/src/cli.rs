@@ -30,6 +30,7 @@ Examples:
   compaction-sim run --policy tiered --data 1P --keys 1e12 --value-size 1000 --memtable-size 2G --table-size 64G
   compaction-sim sweep --data 1T --workload deletes:0.1
   compaction-sim sweep --policies tiered:3,tiered:6,lazy-leveled --table-sizes 16M,64M --csv sweep.csv --svg plots
+  compaction-sim advise --ingest 50M/s --ttl 30d     which policy to choose, and what it takes
   compaction-sim reproduce spooky              what a paper claims beside what comes out here
   compaction-sim compare firn-data             the events of a real store beside the prediction
   compaction-sim replay firn-data --policy leveled:8";
@@ -96,6 +97,11 @@ pub enum SimCommand {
         after_help = "Examples:\n  compaction-sim validate\n  compaction-sim validate compressed --sample README.md\n  compaction-sim validate drawn --seed 1 --draws 20"
     )]
     Validate(ValidateArgs),
+    /// Which policy a store should have, what that costs, and what breaks first
+    #[command(
+        after_help = "Exit code 1: no policy fits what is asked for.\n\nExamples:\n  compaction-sim advise --ingest 50M/s --ttl 30d --reads 2k/s --scans 100/s          30 days of time series\n  compaction-sim advise --live 2T --ingest 20M/s --workload zipfian:0.9 --reads 20k/s --disk 4T --p99 10ms\n  compaction-sim advise firn-data --reads 5k/s                                       what its log tells, and reads"
+    )]
+    Advise(AdviseArgs),
     /// What papers claim, beside what the simulator finds under their set-ups
     #[command(
         after_help = "Exit code 1: a claim agrees or not other than it is known to.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json"
@@ -185,15 +191,15 @@ pub struct MachineArgs {
     #[arg(long, default_value_t = 2.0, value_name = "N")]
     pub cores: f64,
     /// Bytes a second that the device reads
-    #[arg(long, value_parser = size, default_value = "763M", value_name = "SIZE")]
+    #[arg(long, value_parser = size_per_second, default_value = "763M", value_name = "SIZE")]
     pub read_bandwidth: u64,
     /// Bytes a second that the device writes
-    #[arg(long, value_parser = size, default_value = "334M", value_name = "SIZE")]
+    #[arg(long, value_parser = size_per_second, default_value = "334M", value_name = "SIZE")]
     pub write_bandwidth: u64,
     /// Bytes a second that the writers bring; 0 for as many as they can, which compares policies in
     /// overload: they then write much less and hold up writers instead. If not given, a rate that
     /// the machine bears well (half of what it could do at a write amplification of 20)
-    #[arg(long, value_parser = size, value_name = "SIZE")]
+    #[arg(long, value_parser = size_per_second, value_name = "SIZE")]
     pub ingest: Option<u64>,
     /// Memtables that may wait for their flush, 1 to 3
     #[arg(long, default_value_t = 1, value_name = "N")]
@@ -340,12 +346,100 @@ pub struct ValidateArgs {
     pub sample: Option<PathBuf>,
 }
 
+/// `advise`.
+#[derive(Args, Debug, Clone)]
+pub struct AdviseArgs {
+    /// A store's directory, or its EVENTS.jsonl: what is held and written is taken from there where
+    /// no option says it
+    pub events: Option<PathBuf>,
+    /// Which tree; needed when the log tells of several
+    #[arg(long, requires = "events")]
+    pub tree: Option<String>,
+    /// Bytes of keys and values that are held; what --ttl leaves of --ingest if not given
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub live: Option<u64>,
+    /// How long what is written is kept, as 30d; for ever if not given
+    #[arg(long, value_parser = span_of_time, value_name = "TIME")]
+    pub ttl: Option<f64>,
+    /// How keys are chosen, as the workloads above; timeseries if only --ttl says what is held,
+    /// else uniform
+    #[arg(long)]
+    pub workload: Option<SimOpKind>,
+    /// Share of the writes that are deletes, 0 to 1
+    #[arg(long, value_name = "SHARE", conflicts_with = "workload", value_parser = share)]
+    pub deletes: Option<f64>,
+    /// Lookups of a key in a second
+    #[arg(long, value_parser = per_second, default_value = "0", value_name = "N/s")]
+    pub reads: f64,
+    /// Scans in a second
+    #[arg(long, value_parser = per_second, default_value = "0", value_name = "N/s")]
+    pub scans: f64,
+    /// Bytes of the disk; what to buy is said anyway
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub disk: Option<u64>,
+    /// How long a read may take in 99 of 100 cases, as 10ms
+    #[arg(long, value_parser = span_of_time, value_name = "TIME")]
+    pub p99: Option<f64>,
+    /// Memory for blocks
+    #[arg(long, value_parser = size, default_value = "1G", value_name = "SIZE")]
+    pub cache: u64,
+    /// How long the device takes for a block when it is idle
+    #[arg(long, value_parser = span_of_time, default_value = "100us", value_name = "TIME")]
+    pub block_time: f64,
+    /// Bytes of a key, 8 or more
+    #[arg(long, default_value_t = 16, value_name = "BYTES")]
+    pub key_size: usize,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 100, value_name = "BYTES")]
+    pub value_size: usize,
+    /// Memory of a memtable
+    #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
+    pub memtable_size: u64,
+    /// The machine
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
 /// `reproduce`.
 #[derive(Args, Debug, Clone)]
 pub struct ReproduceArgs {
     /// Which papers; all if none is named
     #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs"])]
     pub papers: Vec<String>,
+}
+
+/// A size, as `50M`, or `50M/s`.
+fn size_per_second(text: &str) -> Result<u64, String> {
+    size(text.strip_suffix("/s").unwrap_or(text))
+}
+
+/// A number of things in a second, as `20k` or `20k/s`.
+fn per_second(text: &str) -> Result<f64, String> {
+    number(text.strip_suffix("/s").unwrap_or(text)).map(|n| n as f64)
+}
+
+/// A share, above 0 and below 1.
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|x| *x > 0.0 && *x < 1.0);
+    share.ok_or_else(|| format!("{text:?} is no share between 0 and 1"))
+}
+
+/// Seconds of a time, as `30d`, `12h`, `10ms`.
+fn span_of_time(text: &str) -> Result<f64, String> {
+    const UNITS: [(&str, f64); 7] = [
+        ("us", 1e-6),
+        ("ms", 1e-3),
+        ("min", 60.0),
+        ("s", 1.0),
+        ("h", 3600.0),
+        ("d", 86_400.0),
+        ("w", 604_800.0),
+    ];
+    let read = |(unit, secs): &(&str, f64)| {
+        Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * secs)
+    };
+    let found = UNITS.iter().find_map(read).filter(|s| *s > 0.0 && *s < 1e10);
+    found.ok_or_else(|| format!("{text:?} is no time, as 30d, 12h, 5min, 90s, 10ms or 100us"))
 }
 
 /// A length, or FROM-TO.

@@ -1,7 +1,9 @@
 //! Firn's compaction policies on virtual tables: how many bytes a store would write, how much space
 //! it would take and how long its writers would wait, without the store.
 
+pub mod advise;
 pub mod batch;
+pub mod candidates;
 pub mod cli;
 pub mod commands;
 pub mod course;
@@ -18,6 +20,7 @@ pub mod meter;
 pub mod paper;
 pub mod plot;
 pub mod policy;
+pub mod question;
 pub mod recorded;
 pub mod report;
 pub mod reproduce;

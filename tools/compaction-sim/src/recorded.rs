@@ -18,7 +18,11 @@ use crate::policy;
 use crate::report::seconds;
 use crate::sim;
 
-fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
+/// Reads the log of a store's directory, or the file itself.
+///
+/// # Errors
+/// A log that cannot be read, and those of [`parse`].
+pub fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
     let file = if OsEnv::new().list(path).is_ok() {
         path.join("EVENTS.jsonl")
     } else {

@@ -1,0 +1,440 @@
+//! `advise`: which policy a store should have, what it would cost, and what breaks first.
+//!
+//! Candidates are simulated ([`question`](crate::question)) and then weighed by the three things
+//! that a policy can trade: bytes written, room, and blocks read. Those that another one beats in
+//! all three are left out. Of the rest that keep up, fit the disk and the bound of latency, the one
+//! is recommended whose most used resource is used the least.
+//!
+//! Reads are not simulated but counted: a lookup reads the block that holds its key, and one for
+//! each other run whose filter errs; a scan begins in a block of every run. The cache holds its
+//! share of all blocks. What the device takes for a block grows as the device gets busy, as in a
+//! queue with one server.
+
+use std::io::Write;
+
+use firn_tools::output::{Done, Failure, Style, bytes, print_table, row, table};
+use serde::Serialize;
+
+use crate::batch::simulate_all;
+use crate::candidates::{Candidate, candidates};
+use crate::cli::{AdviseArgs, SimCli};
+use crate::policy::NamedPolicy;
+use crate::question::{CarriedOutcome, HELD_UP, KnownStore, StoreQuestion};
+use crate::report::seconds;
+use crate::sim::Setup;
+
+/// Seconds of the processor for a lookup, and for each run of a scan: those of the engine's own
+/// measurements, rounded up.
+const READ_CPU: f64 = 5e-6;
+/// How often a filter errs: that of the engine's default.
+const FILTER_ERROR: f64 = 1.0 / 256.0;
+/// Bytes of a block.
+const BLOCK: f64 = 4096.0;
+/// A candidate that is better by less is not better.
+const TOLERANCE: f64 = 0.02;
+
+/// What a candidate would cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyCost {
+    /// The policy, as everywhere.
+    pub policy: String,
+    /// Bytes written to tables for each byte put.
+    pub write_amplification: f64,
+    /// Bytes written to the device in a second.
+    pub written_per_second: f64,
+    /// Runs that a scan looks into, on average.
+    pub runs: f64,
+    /// Bytes of tables at most, those in the making included.
+    pub peak_bytes: f64,
+    /// The share of its time that the device is busy.
+    pub device: f64,
+    /// Processor cores that are busy, of those that there are.
+    pub cores: f64,
+    /// Blocks that a lookup reads from the device.
+    pub blocks_per_read: f64,
+    /// Blocks that a scan begins in, read from the device.
+    pub blocks_per_scan: f64,
+    /// Seconds that a lookup takes at most in 99 of 100 cases.
+    pub read_p99: f64,
+    /// The same of the beginning of a scan.
+    pub scan_p99: f64,
+    /// The share of the time in which writers are slowed or stand still.
+    pub held_up: f64,
+    /// Seconds that a delete is still there: 99th percentile, and at most.
+    pub deletes: [f64; 2],
+    /// The options of the tree, in Rust.
+    pub options: String,
+    /// What stands behind `WITH` in CQL, where CQL has the policy.
+    pub cql: Option<String>,
+    /// What makes it unfit, in words; empty where it is fit.
+    pub unfit: Vec<String>,
+}
+
+impl PolicyCost {
+    fn of(q: &StoreQuestion, candidate: &Candidate, o: &CarriedOutcome) -> PolicyCost {
+        let cost = PolicyCost::at(q, candidate, o, 1.0);
+        let unfit = cost.limits(q, 1.0).into_iter().filter(|(_, used)| *used > 1.0);
+        PolicyCost { unfit: unfit.map(|(what, _)| what).collect(), ..cost }
+    }
+
+    /// At so many times the load.
+    fn at(q: &StoreQuestion, candidate: &Candidate, o: &CarriedOutcome, load: f64) -> PolicyCost {
+        let (m, ingest) = (&q.machine, q.ingest * load);
+        let growth = if q.ttl > 0.0 && q.is_series() { load } else { 1.0 };
+        let peak = o.peak * q.held * growth;
+        let missed = (1.0 - q.cache / peak.max(1.0)).clamp(0.0, 1.0);
+        let blocks_per_read = (1.0 + (o.runs - 1.0).max(0.0) * FILTER_ERROR) * missed;
+        let blocks_per_scan = o.runs.max(1.0) * missed;
+        let blocks = load * (q.reads * blocks_per_read + q.scans * blocks_per_scan);
+        let written = ingest * o.written;
+        let read = (written - ingest).max(0.0) + blocks * BLOCK;
+        let device = written / m.write_bandwidth + read / m.read_bandwidth;
+        let ops = ingest / (q.entry.0 + q.entry.1) as f64;
+        let cores = written * o.cpu_per_byte
+            + ops * m.write_op / 1e9
+            + load * (q.reads + q.scans * o.runs.max(1.0)) * READ_CPU;
+        // A queue with one server: 99 of 100 have been served after ln 100 mean times.
+        let block = q.block_seconds / (1.0 - device).max(1e-3);
+        let p99 = |blocks: f64| {
+            if blocks > 0.0 { block * (blocks - 1.0).max(0.0) + block * 100f64.ln() } else { 0.0 }
+        };
+        PolicyCost {
+            policy: candidate.policy.to_string(),
+            write_amplification: o.written,
+            written_per_second: written,
+            runs: o.runs,
+            peak_bytes: peak,
+            device,
+            cores,
+            blocks_per_read,
+            blocks_per_scan,
+            read_p99: p99(blocks_per_read),
+            scan_p99: p99(blocks_per_scan),
+            held_up: o.held_up,
+            deletes: o.deletes,
+            options: candidate.options(q.memtable as u64),
+            cql: candidate.cql.clone(),
+            unfit: vec![],
+        }
+    }
+
+    /// What is used of each resource, with a sentence for when that is more than there is.
+    fn limits(&self, q: &StoreQuestion, load: f64) -> Vec<(String, f64)> {
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let mut all = vec![
+            (format!("the device is busy for {} of its time", percent(self.device)), self.device),
+            (
+                format!("{:.1} of {:.0} cores are busy", self.cores, q.machine.cores),
+                self.cores / q.machine.cores,
+            ),
+        ];
+        if let Some(disk) = q.disk {
+            let words = format!(
+                "{} of tables, of {} of disk",
+                bytes(self.peak_bytes as u64),
+                bytes(disk as u64)
+            );
+            all.push((words, self.peak_bytes / disk));
+        }
+        if let Some(bound) = q.p99 {
+            if q.reads > 0.0 {
+                all.push((
+                    format!("a lookup takes {} in the 99th percentile", seconds(self.read_p99)),
+                    self.read_p99 / bound,
+                ));
+            }
+            if q.scans > 0.0 {
+                all.push((
+                    format!(
+                        "a scan takes {} to begin, in the 99th percentile",
+                        seconds(self.scan_p99)
+                    ),
+                    self.scan_p99 / bound,
+                ));
+            }
+        }
+        if load == 1.0 && self.held_up > HELD_UP {
+            all.push((
+                format!("writers are held up for {} of the time", percent(self.held_up)),
+                self.held_up / HELD_UP,
+            ));
+        }
+        all
+    }
+
+    /// What a policy trades, the less the better.
+    fn traded(&self, q: &StoreQuestion) -> [f64; 3] {
+        let asked = q.reads + q.scans;
+        let blocks = if asked > 0.0 {
+            (q.reads * self.blocks_per_read + q.scans * self.blocks_per_scan) / asked
+        } else {
+            self.runs
+        };
+        [self.write_amplification, self.peak_bytes, blocks]
+    }
+
+    /// The share of the resource that is used the most; where the disk is to be bought, three times
+    /// what is held counts as one.
+    fn strain(&self, q: &StoreQuestion) -> f64 {
+        let room = self.peak_bytes / q.disk.unwrap_or(3.0 * q.held);
+        let most = self.limits(q, 1.0).into_iter().map(|(_, used)| used).fold(room, f64::max);
+        // Of equals the one that uses less of all.
+        most + 0.1 * (self.device + self.cores / q.machine.cores + room)
+    }
+}
+
+/// An answer: all candidates, which of them no other beats, and which is recommended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// What the candidates would cost, the front first, by what they write.
+    pub costs: Vec<PolicyCost>,
+    /// How many of them are the front.
+    pub front: usize,
+    /// The one that is recommended, among `costs`.
+    pub chosen: usize,
+    /// Why, in words.
+    pub because: String,
+    /// What breaks first when twice as much is asked for.
+    pub doubled: String,
+}
+
+/// Answers a question.
+///
+/// # Errors
+/// What the simulator says.
+pub fn answer(q: &StoreQuestion) -> Done<Advice> {
+    let candidates = candidates(q);
+    let scales = q.scales();
+    let mut cases: Vec<(String, Setup)> = vec![];
+    for c in &candidates {
+        for &scale in &scales {
+            let policy = c.policy.clone();
+            let named = NamedPolicy { name: policy.to_string(), policy, idea: None, ages: false };
+            cases.push((named.name.clone(), q.setup(named, c.table, scale)?));
+        }
+    }
+    let found = simulate_all("advise", &cases)?;
+    let carried: Vec<CarriedOutcome> = found.chunks(scales.len()).map(|all| q.carry(all)).collect();
+    let mut costs: Vec<(usize, PolicyCost)> =
+        candidates.iter().zip(&carried).map(|(c, o)| PolicyCost::of(q, c, o)).enumerate().collect();
+    let beaten: Vec<bool> = costs.iter().map(|(_, c)| is_beaten(c, &costs, q)).collect();
+    costs.sort_by(|(i, a), (j, b)| {
+        let key = |i: usize, c: &PolicyCost| (beaten[i], c.write_amplification);
+        let (a, b) = (key(*i, a), key(*j, b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    let front = beaten.iter().filter(|b| !**b).count();
+    let best = (0..costs.len()).min_by(|&a, &b| {
+        let key = |i: usize| (costs[i].1.unfit.len(), costs[i].1.strain(q));
+        let (a, b) = (key(a), key(b));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    let chosen = best.ok_or_else(|| Failure::new("there is no candidate"))?;
+    let of = costs[chosen].0;
+    let doubled = PolicyCost::at(q, &candidates[of], &carried[of], 2.0);
+    let doubled = doubled_text(&doubled, q);
+    let costs: Vec<PolicyCost> = costs.into_iter().map(|(_, c)| c).collect();
+    let because = because(&costs, chosen, q);
+    Ok(Advice { costs, front, chosen, because, doubled })
+}
+
+/// Whether another one is no worse in all that policies trade, and better in something.
+fn is_beaten(c: &PolicyCost, all: &[(usize, PolicyCost)], q: &StoreQuestion) -> bool {
+    let mine = c.traded(q);
+    all.iter().any(|(_, other)| {
+        let theirs = other.traded(q);
+        let no_worse = mine.iter().zip(&theirs).all(|(m, t)| *t <= *m);
+        let better = mine.iter().zip(&theirs).any(|(m, t)| *t < *m * (1.0 - TOLERANCE));
+        no_worse && better
+    })
+}
+
+fn because(costs: &[PolicyCost], chosen: usize, q: &StoreQuestion) -> String {
+    let c = &costs[chosen];
+    let fit = costs.iter().filter(|c| c.unfit.is_empty()).count();
+    if !c.unfit.is_empty() {
+        return format!("no policy fits; this one lacks the least: {}", c.unfit.join("; "));
+    }
+    let used = c.limits(q, 1.0).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let used = used.map_or_else(String::new, |(words, _)| {
+        format!(", and uses its scarcest resource the least: {words}")
+    });
+    let compare = |name: &str, of: fn(&PolicyCost) -> f64| {
+        let least = costs.iter().map(of).fold(f64::INFINITY, f64::min);
+        match of(c) / least.max(1e-9) {
+            x if x <= 1.0 + TOLERANCE => format!("{name} the least of all"),
+            x => format!("{name} {x:.1} times the least"),
+        }
+    };
+    let traded = [
+        compare("it writes", |c| c.write_amplification),
+        compare("takes room for", |c| c.peak_bytes),
+        compare("has runs of", |c| c.runs),
+    ];
+    format!("{} of {} policies fit{used}; {}", fit, costs.len(), traded.join(", "))
+}
+
+fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
+    let mut limits = cost.limits(q, 2.0);
+    limits.sort_by(|a, b| b.1.total_cmp(&a.1));
+    match limits.first() {
+        Some((what, used)) if *used > 1.0 => format!("breaks: {what}"),
+        Some((what, used)) => {
+            format!("holds; the nearest to its end is {:.0} % used: {what}", 100.0 * used)
+        }
+        None => "holds".to_owned(),
+    }
+}
+
+/// `advise`, with what a log tells where one is given.
+///
+/// # Errors
+/// A question that says too little, and what the simulator says. [`Failure::Found`] when no policy
+/// fits.
+pub fn run(
+    args: &AdviseArgs,
+    known: Option<KnownStore>,
+    cli: &SimCli,
+    out: &mut dyn Write,
+) -> Done {
+    let q = args.question(known)?;
+    let advice = answer(&q)?;
+    if cli.json {
+        writeln!(out, "{}", serde_json::json!(advice))?;
+    } else {
+        write!(out, "{}", tell(&advice, &q, cli.style()))?;
+    }
+    if advice.costs[advice.chosen].unfit.is_empty() { Ok(()) } else { Err(Failure::Found) }
+}
+
+/// An answer in words.
+fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
+    let c = &advice.costs[advice.chosen];
+    let mut text = String::new();
+    let mut line = |head: &str, body: String| {
+        text += &format!("{}  {body}\n", style.heading(format_args!("{head:<9}")));
+    };
+    let ttl = if q.ttl > 0.0 { format!(", kept for {}", seconds(q.ttl)) } else { String::new() };
+    line(
+        "question",
+        format!(
+            "{} held, {}/s written ({}){ttl}",
+            bytes(q.held as u64),
+            bytes(q.ingest as u64),
+            q.kind
+        ),
+    );
+    line("choose", c.policy.clone());
+    line("because", advice.because.clone());
+    line(
+        "disk",
+        format!(
+            "{} of tables at most ({:.2} of what is held); buy a fifth more",
+            bytes(c.peak_bytes as u64),
+            c.peak_bytes / q.held
+        ),
+    );
+    line(
+        "device",
+        format!(
+            "{:.0} % busy: {}/s written, {:.1} bytes for each byte put",
+            100.0 * c.device,
+            bytes(c.written_per_second as u64),
+            c.write_amplification
+        ),
+    );
+    let day = c.written_per_second * 86_400.0;
+    let room = q.disk.unwrap_or(1.2 * c.peak_bytes);
+    line(
+        "wear",
+        format!(
+            "{} a day, {:.2} times a disk of {}",
+            bytes(day as u64),
+            day / room,
+            bytes(room as u64)
+        ),
+    );
+    line("cores", format!("{:.2} of {:.0}", c.cores, q.machine.cores));
+    if q.reads + q.scans > 0.0 {
+        line(
+            "reads",
+            format!(
+                "{} and {} blocks from the device for a lookup and a scan; 99 of 100 within {} \
+                 and {}",
+                format_args!("{:.2}", c.blocks_per_read),
+                format_args!("{:.2}", c.blocks_per_scan),
+                seconds(c.read_p99),
+                seconds(c.scan_p99)
+            ),
+        );
+    }
+    if c.deletes[1] > 0.0 {
+        line(
+            "deletes",
+            format!(
+                "gone after {} in 99 of 100 cases, {} at most",
+                seconds(c.deletes[0]),
+                seconds(c.deletes[1])
+            ),
+        );
+    }
+    if q.ttl > 0.0 && q.is_series() {
+        let longer = (c.peak_bytes / q.held - 1.0).max(0.0) * q.ttl;
+        line("expired", format!("data take room for {} longer at most", seconds(longer)));
+    }
+    line("doubled", advice.doubled.clone());
+    line("in Rust", c.options.clone());
+    match &c.cql {
+        Some(cql) => line("in CQL", format!("WITH {cql}")),
+        None => {
+            let has_cql = |c: &&PolicyCost| c.cql.is_some();
+            let other = advice.costs.iter().filter(has_cql).min_by(|a, b| {
+                let key = |c: &PolicyCost| (c.unfit.len(), c.strain(q));
+                let (a, b) = (key(a), key(b));
+                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+            });
+            if let Some(cql) = other.and_then(|c| c.cql.as_ref()) {
+                line("in CQL", format!("has no such class; the best that it has: WITH {cql}"));
+            }
+        }
+    }
+    let header = [
+        "",
+        "write amp",
+        "at most",
+        "runs",
+        "blocks/get",
+        "blocks/scan",
+        "device",
+        "cores",
+        "scan p99",
+    ];
+    let mut t = table(&header);
+    for (i, c) in advice.costs.iter().enumerate() {
+        let mark = match i {
+            i if i == advice.chosen => "*",
+            _ if !c.unfit.is_empty() => "!",
+            i if i >= advice.front => "-",
+            _ => " ",
+        };
+        let name = c.policy.split(':').take(2).collect::<Vec<_>>().join(":");
+        row(
+            &mut t,
+            [
+                format!("{mark} {name}"),
+                format!("{:.1}", c.write_amplification),
+                bytes(c.peak_bytes as u64),
+                format!("{:.1}", c.runs),
+                format!("{:.2}", c.blocks_per_read),
+                format!("{:.2}", c.blocks_per_scan),
+                format!("{:.0} %", 100.0 * c.device),
+                format!("{:.2}", c.cores),
+                seconds(c.scan_p99),
+            ],
+        );
+    }
+    text.push('\n');
+    text.push_str(&print_table(&t, style));
+    text.push_str("\n* chosen, - another is no worse in anything, ! does not fit\n");
+    text
+}
