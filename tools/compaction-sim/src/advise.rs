@@ -16,7 +16,7 @@ use firn_tools::output::{Done, Failure, Style, bytes, print_table, row, table};
 use serde::Serialize;
 
 use crate::batch::simulate_all;
-use crate::candidates::{Candidate, candidates};
+use crate::candidates::{PolicyCandidate, candidates};
 use crate::cli::{AdviseArgs, SimCli};
 use crate::policy::NamedPolicy;
 use crate::question::{CarriedOutcome, HELD_UP, KnownStore, StoreQuestion};
@@ -71,14 +71,19 @@ pub struct PolicyCost {
 }
 
 impl PolicyCost {
-    fn of(q: &StoreQuestion, candidate: &Candidate, o: &CarriedOutcome) -> PolicyCost {
+    fn of(q: &StoreQuestion, candidate: &PolicyCandidate, o: &CarriedOutcome) -> PolicyCost {
         let cost = PolicyCost::at(q, candidate, o, 1.0);
         let unfit = cost.limits(q, 1.0).into_iter().filter(|(_, used)| *used > 1.0);
         PolicyCost { unfit: unfit.map(|(what, _)| what).collect(), ..cost }
     }
 
     /// At so many times the load.
-    fn at(q: &StoreQuestion, candidate: &Candidate, o: &CarriedOutcome, load: f64) -> PolicyCost {
+    fn at(
+        q: &StoreQuestion,
+        candidate: &PolicyCandidate,
+        o: &CarriedOutcome,
+        load: f64,
+    ) -> PolicyCost {
         let (m, ingest) = (&q.machine, q.ingest * load);
         let growth = if q.ttl > 0.0 && q.is_series() { load } else { 1.0 };
         let peak = o.peak * q.held * growth;

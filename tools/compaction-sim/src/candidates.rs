@@ -11,7 +11,7 @@ use crate::question::StoreQuestion;
 
 /// A policy that is considered, with how to say it.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct PolicyCandidate {
     /// The policy, of a store of the question's own sizes.
     pub policy: Policy,
     /// Size of its tables in bytes.
@@ -20,49 +20,53 @@ pub struct Candidate {
     pub cql: Option<String>,
 }
 
-impl Candidate {
-    fn new(policy: impl Into<Policy>, table: u64) -> Candidate {
-        Candidate { policy: policy.into(), table, cql: None }
+impl PolicyCandidate {
+    fn new(policy: impl Into<Policy>, table: u64) -> PolicyCandidate {
+        PolicyCandidate { policy: policy.into(), table, cql: None }
     }
 
-    fn with_cql(policy: impl Into<Policy>, table: u64, options: &str) -> Candidate {
+    fn with_cql(policy: impl Into<Policy>, table: u64, options: &str) -> PolicyCandidate {
         let cql = Some(format!("compaction = {{{options}}}"));
-        Candidate { policy: policy.into(), table, cql }
+        PolicyCandidate { policy: policy.into(), table, cql }
     }
 }
 
 /// The policies that are considered for a store.
-pub fn candidates(q: &StoreQuestion) -> Vec<Candidate> {
+pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
     const TABLE: u64 = 64 << 20;
     let base = (10.0 * q.memtable) as u64;
     let mut all = vec![
-        Candidate::with_cql(Tiered::default(), TABLE, "'class': 'SizeTieredCompactionStrategy'"),
-        Candidate::with_cql(
+        PolicyCandidate::with_cql(
+            Tiered::default(),
+            TABLE,
+            "'class': 'SizeTieredCompactionStrategy'",
+        ),
+        PolicyCandidate::with_cql(
             Leveled { ratio: 10, base: 1600 << 20, ..Leveled::default() },
             160 << 20,
             "'class': 'LeveledCompactionStrategy'",
         ),
-        Candidate::with_cql(
+        PolicyCandidate::with_cql(
             Unified { scaling: vec![2], target_table: 1 << 30, base_shards: 4 },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'",
         ),
-        Candidate::with_cql(
+        PolicyCandidate::with_cql(
             Unified { scaling: vec![-8], target_table: 1 << 30, base_shards: 4 },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'L10'",
         ),
-        Candidate::with_cql(
+        PolicyCandidate::with_cql(
             Unified { scaling: vec![2, 2, 2, -2], target_table: 1 << 30, base_shards: 4 },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4, T4, T4, L4'",
         ),
-        Candidate::new(LazyLeveled { ratio: 4 }, TABLE),
-        Candidate::new(LazyLeveled { ratio: 8 }, TABLE),
-        Candidate::new(DynamicLeveled { ratio: 10, level0_runs: 4, base }, TABLE),
-        Candidate::new(TieredLeveled { ratio: 10, min_runs: 3, base }, TABLE),
-        Candidate::new(Spooky { ratio: 10, level0_runs: 4, base }, TABLE),
-        Candidate::new(Universal::default(), TABLE),
+        PolicyCandidate::new(LazyLeveled { ratio: 4 }, TABLE),
+        PolicyCandidate::new(LazyLeveled { ratio: 8 }, TABLE),
+        PolicyCandidate::new(DynamicLeveled { ratio: 10, level0_runs: 4, base }, TABLE),
+        PolicyCandidate::new(TieredLeveled { ratio: 10, min_runs: 3, base }, TABLE),
+        PolicyCandidate::new(Spooky { ratio: 10, level0_runs: 4, base }, TABLE),
+        PolicyCandidate::new(Universal { runs: 8, ..Universal::default() }, TABLE),
     ];
     if q.is_series() && q.ttl > 0.0 {
         // Some thirty windows: what has expired is held for one of them longer.
@@ -71,7 +75,7 @@ pub fn candidates(q: &StoreQuestion) -> Vec<Candidate> {
             s if s < 86_400.0 => ("HOURS", 3600, (s / 3600.0).round().max(1.0) as u64),
             s => ("DAYS", 86_400, (s / 86_400.0).round().max(1.0) as u64),
         };
-        all.push(Candidate::with_cql(
+        all.push(PolicyCandidate::with_cql(
             TimeWindow { window_secs: size * secs, min_runs: 4 },
             TABLE,
             &format!(
@@ -83,7 +87,7 @@ pub fn candidates(q: &StoreQuestion) -> Vec<Candidate> {
     all
 }
 
-impl Candidate {
+impl PolicyCandidate {
     /// The options of a tree, as they stand in a program.
     pub fn options(&self, memtable: u64) -> String {
         format!(

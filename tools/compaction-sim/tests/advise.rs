@@ -2,7 +2,7 @@
 //! engine and CQL take, and questions that say too little are refused.
 
 use clap::Parser;
-use compaction_sim::candidates::{Candidate, candidates};
+use compaction_sim::candidates::{PolicyCandidate, candidates};
 use compaction_sim::cli::{SimCli, SimCommand};
 use compaction_sim::commands::execute;
 use compaction_sim::question::{KnownStore, StoreQuestion};
@@ -91,7 +91,7 @@ fn what_is_to_be_pasted_is_what_the_engine_and_cql_take() {
     let minutes = question("--ingest 1M/s --ttl 20min").unwrap();
     let updates = question("--live 2T --ingest 20M/s --workload zipfian:0.9").unwrap();
     let mut in_cql = 0;
-    let all: Vec<Candidate> =
+    let all: Vec<PolicyCandidate> =
         [&series, &minutes, &updates].into_iter().flat_map(candidates).collect();
     for (i, c) in all.iter().enumerate() {
         let text = c.options(64 << 20);
