@@ -1,26 +1,21 @@
-//! `run` and `sweep`, and what all commands do with outcomes.
+//! The commands: `run` and `sweep` here, the others in files of their own.
 
 use std::io::Write;
-use std::path::Path;
 
 use clap::CommandFactory;
-use firn_kv::OsEnv;
 use firn_kv::TreeOptions;
 use firn_tools::install;
-use firn_tools::io::create;
-use firn_tools::output::{Done, Failure, Style};
+use firn_tools::output::{Done, Failure};
 
 use crate::batch::{simulate, simulate_all};
-use crate::cli::{
-    AdviseArgs, CostModel, Pictures, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs,
-};
+use crate::cli::{AdviseArgs, CostModel, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs};
 use crate::machine::JITTER;
 use crate::meter::SimOutcome;
-use crate::plot::Figure;
 use crate::policy;
 use crate::question::KnownStore;
 use crate::sim::Setup;
-use crate::{advise, html, plot, recorded, report, reproduce, validate};
+use crate::tell::tell;
+use crate::{advise, recorded, report, reproduce, validate};
 
 /// Carries out a command line.
 ///
@@ -169,56 +164,4 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
         }
     }
     Ok(cases)
-}
-
-/// Says what was found, in every form that was asked for.
-///
-/// # Errors
-/// Files that cannot be written.
-pub fn tell(
-    all: &[(String, SimOutcome)],
-    as_json: bool,
-    pictures: &Pictures,
-    style: Style,
-    out: &mut dyn Write,
-) -> Done {
-    if as_json {
-        writeln!(out, "{}", report::to_json(all))?;
-    } else if let [(_, one)] = all {
-        write!(out, "{}", report::one(one, style))?;
-    } else {
-        write!(out, "{}", report::many(all, style))?;
-    }
-    if let Some(path) = &pictures.csv {
-        let file = create(path).map_err(|e| Failure::file("write", path, &e))?;
-        report::write_csv(all, file)
-            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
-    }
-    if let Some(dir) = &pictures.svg {
-        OsEnv::new().create_dir_all(dir)?;
-        for figure in plot::all(all)? {
-            write_beside(dir, &figure, "svg", figure.svg.as_bytes())?;
-        }
-    }
-    #[cfg(feature = "pdf")]
-    if let Some(dir) = &pictures.pdf {
-        OsEnv::new().create_dir_all(dir)?;
-        for figure in plot::all(all)? {
-            write_beside(dir, &figure, "pdf", &plot::pdf(&figure.svg)?)?;
-        }
-    }
-    if let Some(path) = &pictures.html {
-        firn_tools::io::write(path, html::page(all).as_bytes())
-            .map_err(|e| Failure::file("write", path, &e))?;
-    }
-    Ok(())
-}
-
-/// A figure as a file of this ending, and its data beside it.
-fn write_beside(dir: &Path, figure: &Figure, ending: &str, drawing: &[u8]) -> Done {
-    for (ending, content) in [(ending, drawing), ("csv", &figure.csv)] {
-        let path = dir.join(format!("{}.{ending}", figure.name));
-        firn_tools::io::write(&path, content).map_err(|e| Failure::file("write", &path, &e))?;
-    }
-    Ok(())
 }

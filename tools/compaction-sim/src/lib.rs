@@ -30,6 +30,7 @@ pub mod size;
 pub mod sketch;
 pub mod store;
 pub mod summary;
+pub mod tell;
 pub mod trace;
 pub mod validate;
 pub mod workload;

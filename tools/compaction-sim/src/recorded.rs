@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::batch::simulate_all;
 use crate::cli::{CompareArgs, ReplayArgs, SimCli, read};
-use crate::commands::tell;
 use crate::course::{self, CoursePhase};
 use crate::history::{RecordedHistory, parse};
 use crate::meter::SimOutcome;
 use crate::policy;
 use crate::report::seconds;
 use crate::sim;
+use crate::tell::tell;
 
 /// Reads the log of a store's directory, or the file itself.
 ///

@@ -216,10 +216,10 @@ mod tests {
             }
         });
         [
-            "op,key,value_size,time\n".to_owned() + &csv.collect::<String>(),
+            "op,key,value_size,time\n".to_owned() + csv.collect::<String>().as_str(),
             rocksdb.collect(),
             "***************** properties *****************\n".to_owned()
-                + &ycsb.collect::<String>(),
+                + ycsb.collect::<String>().as_str(),
         ]
     }
 

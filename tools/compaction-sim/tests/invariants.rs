@@ -66,6 +66,7 @@ impl RandomHistory {
             options: self.options.clone(),
             workload: self.workload.clone(),
             machine,
+            idea: None,
             flush_factors: Default::default(),
             exact,
             picture: false,

@@ -69,6 +69,10 @@ impl Strategy for DynamicLeveled {
         self.leveled(view).crowd(view)
     }
 
+    fn one_run_levels(&self) -> bool {
+        true
+    }
+
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {
         // Level 1 is at least a memtable, in a tree that holds few of them.
         let smallest = memtable.saturating_mul(2);

@@ -45,6 +45,10 @@ impl Strategy for Fade {
         self.leveled().crowd(view)
     }
 
+    fn one_run_levels(&self) -> bool {
+        true
+    }
+
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {
         self.leveled().space(memtable, flushed)
     }

@@ -112,7 +112,7 @@ impl Spooky {
                 end += 1;
             }
             let picked: [Picked; 2] = [(upper, start..end), (lower, overlap[start].clone())];
-            let is_busy = picked.iter().any(|(r, tables)| tables.clone().any(|t| view.busy[*r][t]));
+            let is_busy = picked.iter().any(|(r, tables)| tables.clone().any(|t| view.is_table_busy(*r, t)));
             if !is_busy {
                 let picked: Vec<Picked> =
                     picked.into_iter().filter(|(_, tables)| !tables.is_empty()).collect();
@@ -180,6 +180,10 @@ impl Strategy for Spooky {
     fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some((self.level0_runs as usize).max(4) * 2 + 2 * further)
+    }
+
+    fn one_run_levels(&self) -> bool {
+        true
     }
 
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {

@@ -1,0 +1,65 @@
+//! How outcomes are told: as text or JSON, and in files of numbers and pictures.
+
+use std::io::Write;
+use std::path::Path;
+
+use firn_kv::OsEnv;
+use firn_tools::io::create;
+use firn_tools::output::{Done, Failure, Style};
+
+use crate::cli::Pictures;
+use crate::meter::SimOutcome;
+use crate::plot::Figure;
+use crate::{html, plot, report};
+
+/// Says what was found, in every form that was asked for.
+///
+/// # Errors
+/// Files that cannot be written.
+pub fn tell(
+    all: &[(String, SimOutcome)],
+    as_json: bool,
+    pictures: &Pictures,
+    style: Style,
+    out: &mut dyn Write,
+) -> Done {
+    if as_json {
+        writeln!(out, "{}", report::to_json(all))?;
+    } else if let [(_, one)] = all {
+        write!(out, "{}", report::one(one, style))?;
+    } else {
+        write!(out, "{}", report::many(all, style))?;
+    }
+    if let Some(path) = &pictures.csv {
+        let file = create(path).map_err(|e| Failure::file("write", path, &e))?;
+        report::write_csv(all, file)
+            .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))?;
+    }
+    if let Some(dir) = &pictures.svg {
+        OsEnv::new().create_dir_all(dir)?;
+        for figure in plot::all(all)? {
+            write_beside(dir, &figure, "svg", figure.svg.as_bytes())?;
+        }
+    }
+    #[cfg(feature = "pdf")]
+    if let Some(dir) = &pictures.pdf {
+        OsEnv::new().create_dir_all(dir)?;
+        for figure in plot::all(all)? {
+            write_beside(dir, &figure, "pdf", &plot::pdf(&figure.svg)?)?;
+        }
+    }
+    if let Some(path) = &pictures.html {
+        firn_tools::io::write(path, html::page(all).as_bytes())
+            .map_err(|e| Failure::file("write", path, &e))?;
+    }
+    Ok(())
+}
+
+/// A figure as a file of this ending, and its data beside it.
+fn write_beside(dir: &Path, figure: &Figure, ending: &str, drawing: &[u8]) -> Done {
+    for (ending, content) in [(ending, drawing), ("csv", &figure.csv)] {
+        let path = dir.join(format!("{}.{ending}", figure.name));
+        firn_tools::io::write(&path, content).map_err(|e| Failure::file("write", &path, &e))?;
+    }
+    Ok(())
+}
