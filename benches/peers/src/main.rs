@@ -29,7 +29,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use child::{Order, StepResult};
-use engines::{Engine, Settings};
+use engines::{Engine, Settings, Terms};
 use table::Repetition;
 
 #[derive(Parser)]
@@ -77,7 +77,7 @@ are idle, `flush` and `compact` do as they say. With several repetitions a figur
 #[derive(Args)]
 struct Run {
     /// Engines; the first one (firn, if it is there) is compared with each of the others
-    #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb")]
+    #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb,redb,sled")]
     engines: Vec<Engine>,
     /// Workloads, steps and presets; see `peers list`
     #[arg(long, default_value = "core")]
@@ -227,19 +227,29 @@ fn run(args: &Run) -> Result<()> {
                     steps: steps.clone(),
                 };
                 all.push(Repetition { engine, rep, steps: stage(&order)? });
-                save(args, &all)?;
+                save(args, &engines, &all)?;
             }
         }
     }
     let labels: Vec<String> = stages.iter().flatten().map(|l| l.label.clone()).collect();
-    println!("{}", table::render(&all, &engines, &labels));
+    let given = terms(args, &engines)?;
+    println!("{}\n{}", table::settings(&given), table::render(&all, &engines, &labels));
     Ok(())
 }
 
+fn terms(args: &Run, engines: &[Engine]) -> Result<Vec<(Engine, Terms)>> {
+    engines.iter().map(|&engine| Ok((engine, engine.terms(&args.settings())?))).collect()
+}
+
 /// Writes what there is so far: a long measurement that is cut off is not lost.
-fn save(args: &Run, all: &[Repetition]) -> Result<()> {
+fn save(args: &Run, engines: &[Engine], all: &[Repetition]) -> Result<()> {
     let Some(path) = &args.json else { return Ok(()) };
-    let whole = serde_json::json!({ "settings": args.settings(), "config": args.config(0)?, "repetitions": all });
+    let whole = serde_json::json!({
+        "settings": args.settings(),
+        "given": terms(args, engines)?,
+        "config": args.config(0)?,
+        "repetitions": all,
+    });
     Ok(fs::write(path, serde_json::to_vec_pretty(&whole)?)?)
 }
 

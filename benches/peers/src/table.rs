@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt::Write;
 
 use crate::child::StepResult;
-use crate::engines::Engine;
+use crate::engines::{Engine, Terms};
 
 /// One engine's repetition of one stage.
 #[derive(Clone, Debug, Serialize)]
@@ -139,6 +139,25 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
     out
 }
 
+/// What each engine was given: a table with one column for each.
+pub fn settings(given: &[(Engine, Terms)]) -> String {
+    let mut out = String::new();
+    let mut cells = vec!["given".to_owned()];
+    cells.extend(given.iter().map(|(engine, _)| engine.to_string()));
+    head(&mut out, &cells);
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (_, terms) in given {
+        for (i, (name, term)) in terms.rows().into_iter().enumerate() {
+            if rows.len() == i {
+                rows.push(vec![name.to_owned()]);
+            }
+            rows[i].push(term.to_owned());
+        }
+    }
+    rows.iter().for_each(|cells| row(&mut out, cells));
+    out
+}
+
 fn latencies(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
     let _ = writeln!(out);
     let mut cells = vec!["latency in us: p50 / p99 / p99.9 / no operation longer than".to_owned()];
@@ -207,6 +226,27 @@ mod tests {
             disk_bytes: None,
         };
         Repetition { engine, rep, steps: vec![step] }
+    }
+
+    #[test]
+    fn settings_have_a_column_for_each_engine() {
+        let terms = Terms {
+            built: "firn-kv 1".into(),
+            memtable: "64 MiB".into(),
+            cache: "none".into(),
+            background: "2".into(),
+            compression: "none".into(),
+            filter: "none".into(),
+            put: "somewhere",
+            sync: "on the device",
+            compact: "nothing",
+        };
+        let other = Terms { memtable: "none".into(), ..terms.clone() };
+        let text = settings(&[(Engine::Firn, terms), (Engine::Lmdb, other)]);
+        assert!(text.starts_with(
+            "| given | firn | lmdb |\n|---|---:|---:|\n| crate | firn-kv 1 | firn-kv 1 |\n"
+        ));
+        assert!(text.contains("| memtable | 64 MiB | none |"), "{text}");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use firn_kv::{Compression, DbOptions, TreeOptions};
 use firn_workload::Result;
 use firn_workload::firn::{FirnStore, StoreSums};
 
-use super::Settings;
+use super::{Settings, Terms, built, lz4, mebibytes};
 
-/// Opens a new store in `dir`.
+/// Opens the store in `dir`, and makes it where there is none.
 pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
     let options = DbOptions {
         memory_budget: settings.cache + 2 * settings.memtable,
@@ -27,4 +27,20 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
         ..TreeOptions::default()
     };
     FirnStore::open(dir, options, "default", tree)
+}
+
+/// What it is given.
+pub fn terms(settings: &Settings) -> Result<Terms> {
+    let budget = mebibytes(settings.cache + 2 * settings.memtable);
+    Ok(Terms {
+        built: built("firn-kv")?,
+        memtable: mebibytes(settings.memtable),
+        cache: format!("{budget}, memtables included"),
+        background: settings.background.to_string(),
+        compression: lz4(settings),
+        filter: "8-bit binary fuse".into(),
+        put: "in the log, handed to the system",
+        sync: "a sync of the log for all who wait",
+        compact: "everything",
+    })
 }

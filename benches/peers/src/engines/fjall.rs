@@ -7,7 +7,7 @@ use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, P
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use super::Settings;
+use super::{Settings, Terms, built, lz4, mebibytes};
 
 /// A fjall database with one keyspace.
 pub struct FjallStore {
@@ -16,7 +16,7 @@ pub struct FjallStore {
     dir: PathBuf,
 }
 
-/// Opens a new store in `dir`.
+/// Opens the store in `dir`, and makes it where there is none.
 pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
     let db = Database::builder(dir)
         .cache_size(settings.cache as u64)
@@ -31,6 +31,21 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FjallStore> {
             .data_block_compression_policy(CompressionPolicy::all(compression))
     })?;
     Ok(FjallStore { db, tree, dir: dir.to_owned() })
+}
+
+/// What it is given.
+pub fn terms(settings: &Settings) -> Result<Terms> {
+    Ok(Terms {
+        built: built("fjall")?,
+        memtable: mebibytes(settings.memtable),
+        cache: mebibytes(settings.cache),
+        background: settings.background.max(1).to_string(),
+        compression: lz4(settings),
+        filter: "10-bit bloom".into(),
+        put: "in the log, handed to the system",
+        sync: "a put and a sync of the log",
+        compact: "everything",
+    })
 }
 
 fn walk(

@@ -10,6 +10,8 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
+use super::{Terms, built};
+
 const MAP_SIZE: usize = 64 << 30;
 
 /// An LMDB environment with one database.
@@ -19,18 +21,33 @@ pub struct LmdbStore<'e> {
     dir: PathBuf,
 }
 
-/// Opens a new environment in `dir`.
+/// Opens the environment in `dir`, and makes it where there is none.
 pub fn open(dir: &Path) -> Result<Env<WithTls>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_SIZE).max_readers(1024);
-    // SAFETY: the folder is new and belongs to this process alone, so nobody else maps or changes
-    // the file; without syncs and with a writable map a crash of the machine may corrupt it, which
-    // no measurement outlives.
+    // SAFETY: the folder belongs to this process alone, so nobody else maps or changes the file;
+    // without syncs and with a writable map a crash of the machine may corrupt it, which no
+    // measurement outlives.
     let env = unsafe {
         options.flags(EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC | EnvFlags::WRITE_MAP);
         options.open(dir)?
     };
     Ok(env)
+}
+
+/// What it is given.
+pub fn terms() -> Result<Terms> {
+    Ok(Terms {
+        built: built("lmdb-master-sys")?,
+        memtable: "none".into(),
+        cache: "the system's".into(),
+        background: "none".into(),
+        compression: "none".into(),
+        filter: "none".into(),
+        put: "a transaction in a map, the system's to write",
+        sync: "a transaction and a sync of the map",
+        compact: "nothing",
+    })
 }
 
 impl<'e> LmdbStore<'e> {

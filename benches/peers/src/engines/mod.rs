@@ -1,15 +1,17 @@
 //! One driver per engine, all opened under the same conditions.
 //!
-//! Those are: a memtable of [`Settings::memtable`] bytes, a block cache of [`Settings::cache`]
+//! Those are, where an engine has such a thing: a memtable of [`Settings::memtable`] bytes, a block cache of [`Settings::cache`]
 //! bytes, LZ4 on all levels, a 10-bit bloom filter or its equal, [`Settings::background`]
 //! background threads, a write-ahead log that each put has been handed to the operating system
 //! through when it returns, and no sync unless asked for. Everything else is as the engine's
-//! authors ship it.
+//! authors ship it. [`Engine::terms`] says what came of that for each engine.
 
 pub mod firn;
 mod fjall;
 mod lmdb;
+mod redb;
 pub mod rocksdb;
+mod sled;
 
 use firn_workload::{Result, Store};
 use serde::{Deserialize, Serialize};
@@ -43,6 +45,67 @@ pub enum Engine {
     /// LMDB. A B-tree in a shared map: no memtable, no block cache of its own, no compression, no
     /// compaction.
     Lmdb,
+    /// redb. A B-tree with one writer at a time: no memtable, no log, no compression.
+    Redb,
+    /// sled. A tree over a log that it compacts as it goes: no memtable, no LZ4.
+    Sled,
+}
+
+/// What an engine is given and does; `none` where it has nothing like it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Terms {
+    /// The crate that was built, with its release.
+    pub built: String,
+    /// Memtable.
+    pub memtable: String,
+    /// Cache of blocks or pages.
+    pub cache: String,
+    /// Threads in the background.
+    pub background: String,
+    /// Compression of blocks.
+    pub compression: String,
+    /// Filter of a table.
+    pub filter: String,
+    /// Where a put is that has returned without a sync.
+    pub put: &'static str,
+    /// What a put with a sync waits for.
+    pub sync: &'static str,
+    /// What the step `compact` does.
+    pub compact: &'static str,
+}
+
+impl Terms {
+    /// The terms with their names, in the order of a table.
+    pub fn rows(&self) -> [(&'static str, &str); 9] {
+        [
+            ("crate", &self.built),
+            ("memtable", &self.memtable),
+            ("cache", &self.cache),
+            ("background threads", &self.background),
+            ("compression", &self.compression),
+            ("filter", &self.filter),
+            ("a put that returned is", self.put),
+            ("a put with a sync is", self.sync),
+            ("compact does", self.compact),
+        ]
+    }
+}
+
+/// A crate with the release of it that was built, as the lock file says.
+fn built(name: &str) -> Result<String> {
+    let lines: Vec<&str> = include_str!("../../Cargo.lock").lines().collect();
+    let of = lines.windows(2).find(|pair| pair[0] == format!("name = \"{name}\""));
+    let quoted = of.and_then(|pair| pair[1].strip_prefix("version = "));
+    let version = quoted.ok_or_else(|| format!("Cargo.lock has no {name}"))?;
+    Ok(format!("{name} {}", version.trim_matches('"')))
+}
+
+fn mebibytes(bytes: usize) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+fn lz4(settings: &Settings) -> String {
+    if settings.lz4 { "LZ4" } else { "none" }.to_owned()
 }
 
 impl Engine {
@@ -51,6 +114,8 @@ impl Engine {
         (Engine::Rocksdb, "rocksdb"),
         (Engine::Fjall, "fjall"),
         (Engine::Lmdb, "lmdb"),
+        (Engine::Redb, "redb"),
+        (Engine::Sled, "sled"),
     ];
 
     /// The engine that the others are compared with, if it is among those measured.
@@ -58,7 +123,23 @@ impl Engine {
         self == Engine::Firn
     }
 
-    /// Opens a new store of this engine in the empty folder `dir` and takes `visitor` to it.
+    /// What this engine is given of `settings`, and what it does with it.
+    ///
+    /// # Errors
+    /// The lock file that this was built with does not name the engine's crate.
+    pub fn terms(self, settings: &Settings) -> Result<Terms> {
+        match self {
+            Engine::Firn => firn::terms(settings),
+            Engine::Rocksdb => rocksdb::terms(settings),
+            Engine::Fjall => fjall::terms(settings),
+            Engine::Lmdb => lmdb::terms(),
+            Engine::Redb => redb::terms(settings),
+            Engine::Sled => sled::terms(settings),
+        }
+    }
+
+    /// Opens the store of this engine in `dir`, which may be empty, takes `visitor` to it and closes
+    /// it.
     pub fn visit<V: Visitor>(self, dir: &Path, settings: &Settings, visitor: V) -> Result<V::Out> {
         match self {
             Engine::Firn => visitor.visit(&firn::open(dir, settings)?),
@@ -68,6 +149,8 @@ impl Engine {
                 let env = lmdb::open(dir)?;
                 visitor.visit(&lmdb::LmdbStore::new(&env, dir)?)
             }
+            Engine::Redb => visitor.visit(&redb::open(dir, settings)?),
+            Engine::Sled => visitor.visit(&sled::open(dir, settings)?),
         }
     }
 }
@@ -95,4 +178,20 @@ pub trait Visitor {
     type Out;
     /// Does it.
     fn visit<S: Store>(self, store: &S) -> Result<Self::Out>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_engine_has_its_terms() {
+        let settings = Settings { memtable: 64 << 20, cache: 512 << 20, background: 2, lz4: false };
+        for (engine, name) in Engine::ALL {
+            let terms = engine.terms(&settings).unwrap();
+            assert!(terms.rows().iter().all(|(_, term)| !term.is_empty()), "{name}");
+            assert!(terms.built.contains(" "), "{name}: {terms:?}");
+            assert_eq!(name.parse(), Ok(*engine));
+        }
+    }
 }

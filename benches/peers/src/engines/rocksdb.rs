@@ -8,7 +8,7 @@ use rocksdb::{
 };
 use std::path::{Path, PathBuf};
 
-use super::Settings;
+use super::{Settings, Terms, built, lz4, mebibytes};
 
 /// A RocksDB with one column family.
 pub struct RocksStore {
@@ -19,7 +19,7 @@ pub struct RocksStore {
     synced: WriteOptions,
 }
 
-/// Opens a new store in `dir`.
+/// Opens the store in `dir`, and makes it where there is none.
 pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_lru_cache(settings.cache));
@@ -42,6 +42,21 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
         read: ReadOptions::default(),
         write: WriteOptions::default(),
         synced,
+    })
+}
+
+/// What it is given.
+pub fn terms(settings: &Settings) -> Result<Terms> {
+    Ok(Terms {
+        built: built("librocksdb-sys")?,
+        memtable: mebibytes(settings.memtable),
+        cache: mebibytes(settings.cache),
+        background: settings.background.to_string(),
+        compression: lz4(settings),
+        filter: "10-bit bloom".into(),
+        put: "in the log, handed to the system",
+        sync: "a sync of the log for a group of writers",
+        compact: "everything",
     })
 }
 

@@ -1,0 +1,114 @@
+//! sled: one tree with the options that it is shipped with, and the cache of the others.
+//!
+//! A put without a sync returns when its record is in a buffer of the process, which sled writes
+//! when it is full and every 500 ms; a process that is killed loses what is in it. sled waits for
+//! the device after each buffer (`sync_file_range`), which no option turns off. It compresses by
+//! zstd only, and not by default.
+
+use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
+use sled::{Batch, Config, Db, IVec};
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+
+use super::{Settings, Terms, built, mebibytes};
+
+/// A sled database, of which the default tree is used.
+pub struct SledStore {
+    db: Db,
+    dir: PathBuf,
+}
+
+/// Opens the store in `dir`, and makes it where there is none.
+pub fn open(dir: &Path, settings: &Settings) -> Result<SledStore> {
+    let db = Config::new().path(dir).cache_capacity(settings.cache as u64).open()?;
+    Ok(SledStore { db, dir: dir.to_owned() })
+}
+
+/// What it is given.
+pub fn terms(settings: &Settings) -> Result<Terms> {
+    Ok(Terms {
+        built: built("sled")?,
+        memtable: "none".into(),
+        cache: mebibytes(settings.cache),
+        background: "its own".into(),
+        compression: "none".into(),
+        filter: "none".into(),
+        put: "in a buffer of the process, written within 500 ms",
+        sync: "a put and a flush of the log",
+        compact: "nothing",
+    })
+}
+
+fn walk(
+    entries: impl Iterator<Item = sled::Result<(IVec, IVec)>>,
+    limit: u64,
+    mut f: impl FnMut(&[u8], &[u8]),
+) -> Result<u64> {
+    let mut count = 0;
+    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        let (key, value) = entry?;
+        f(&key, &value);
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Store for SledStore {
+    #[inline]
+    fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
+        self.db.insert(key, value)?;
+        if sync {
+            self.db.flush()?;
+        }
+        Ok(())
+    }
+
+    fn write_batch(&self, batch: &StoreBatch) -> Result<()> {
+        let mut out = Batch::default();
+        batch.iter().for_each(|(key, value)| out.insert(key, value));
+        Ok(self.db.apply_batch(out)?)
+    }
+
+    #[inline]
+    fn get<T>(&self, key: &[u8], f: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        Ok(self.db.get(key)?.map(|value| f(&value)))
+    }
+
+    #[inline]
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.db.remove(key)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn scan(
+        &self,
+        from: Option<&[u8]>,
+        direction: Direction,
+        limit: u64,
+        f: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64> {
+        let start = from.map_or(Bound::Unbounded, Bound::Included);
+        match direction {
+            Direction::Forward => {
+                walk(self.db.range::<&[u8], _>((start, Bound::Unbounded)), limit, f)
+            }
+            Direction::Reverse => {
+                walk(self.db.range::<&[u8], _>((Bound::Unbounded, start)).rev(), limit, f)
+            }
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.db.flush()?;
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn stats(&self) -> Result<StoreStats> {
+        Ok(StoreStats { disk_bytes: Some(disk_bytes(&self.dir)?), written_bytes: None })
+    }
+}
