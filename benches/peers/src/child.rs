@@ -1,13 +1,18 @@
 //! One engine through one stage, in a process of its own: its memory figures and its allocator's
-//! state are nobody else's.
+//! state are nobody else's. Each opening of the store in a stage begins another process.
 //!
-//! The order comes as JSON on standard input, the results leave as JSON on standard output,
-//! progress on standard error.
+//! The order comes as a line of JSON on standard input, each step's result leaves as a line of JSON
+//! on standard output, progress on standard error. A child that is to be killed keeps its store
+//! open until it is, or until its standard input ends because whoever ordered it is gone.
 
-use firn_workload::{Config, Outcome, Result, RunProgress, Runner, Store, process::Usage};
+use firn_workload::{
+    Config, Outcome, Result, RunProgress, Runner, Store, StoreStats, process::Usage,
+};
 use serde::{Deserialize, Serialize};
-use std::io::{self, IsTerminal, Write};
+use std::env;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,7 +25,7 @@ use crate::plan::{Labelled, Step};
 pub struct Order {
     /// Through which engine.
     pub engine: Engine,
-    /// In which empty folder.
+    /// In which folder: an empty one, or one whose store the first step opens again.
     pub dir: PathBuf,
     /// How it is opened.
     pub settings: Settings,
@@ -28,6 +33,43 @@ pub struct Order {
     pub config: Config,
     /// The steps.
     pub steps: Vec<Labelled>,
+    /// Whether the child is killed when the steps are done.
+    pub killed: bool,
+}
+
+impl Order {
+    /// Carries it out in a new process.
+    ///
+    /// # Errors
+    /// The process ended before it had told of all its steps, or otherwise than it should.
+    pub fn carry_out(&self) -> Result<Vec<StepResult>> {
+        let mut child = Command::new(env::current_exe()?)
+            .arg("child")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut input = child.stdin.take().ok_or("the child has no standard input")?;
+        let output = child.stdout.take().ok_or("the child has no standard output")?;
+        writeln!(input, "{}", serde_json::to_string(self)?)?;
+        let mut results: Vec<StepResult> = Vec::new();
+        for line in BufReader::new(output).lines() {
+            results.push(serde_json::from_str(&line?)?);
+            if self.killed && results.len() == self.steps.len() {
+                child.kill()?;
+            }
+        }
+        let status = child.wait()?;
+        if results.len() != self.steps.len() || status.success() == self.killed {
+            return Err(format!(
+                "{} ended with {status} after {} of {} steps",
+                self.engine,
+                results.len(),
+                self.steps.len()
+            )
+            .into());
+        }
+        Ok(results)
+    }
 }
 
 /// What came of one step.
@@ -101,80 +143,123 @@ fn wait_until_idle() {
     }
 }
 
-struct Stage<'a>(&'a Order);
+/// What was so when a step began.
+struct StepStart {
+    usage: Usage,
+    at: Instant,
+}
 
-impl Stage<'_> {
+/// One process's part of a stage.
+struct StageLife<'a> {
+    order: &'a Order,
+    peaks: &'a Peaks,
+}
+
+impl StageLife<'_> {
     fn tell(&self, label: &str, progress: &RunProgress) {
         if io::stderr().is_terminal() {
             eprint!(
                 "\r{:>8} {label}: {:.0} %, {:.0} operations a second    ",
-                self.0.engine,
+                self.order.engine,
                 100.0 * progress.ops as f64 / progress.of as f64,
                 progress.ops_per_second
             );
         }
     }
 
-    fn step<S: Store>(
+    fn begin(&self) -> StepStart {
+        let usage = Usage::now().unwrap_or_default();
+        self.peaks.anon.store(usage.rss_anon, Ordering::Relaxed);
+        self.peaks.file.store(usage.rss_file, Ordering::Relaxed);
+        StepStart { usage, at: Instant::now() }
+    }
+
+    /// Hands out what came of a step that ends now.
+    fn end(
         &self,
-        store: &S,
-        runner: &Runner,
-        peaks: &Peaks,
-        labelled: &Labelled,
-    ) -> Result<StepResult> {
-        let before = Usage::now().unwrap_or_default();
-        peaks.anon.store(before.rss_anon, Ordering::Relaxed);
-        peaks.file.store(before.rss_file, Ordering::Relaxed);
-        let start = Instant::now();
-        let mut outcome = None;
-        match &labelled.step {
-            Step::Run(phase) => {
-                outcome = Some(runner.run(store, phase, |p| self.tell(&labelled.label, p))?)
-            }
-            Step::Flush => store.flush()?,
-            Step::Compact => store.compact()?,
-            Step::Wait => wait_until_idle(),
-        }
-        let seconds = start.elapsed().as_secs_f64();
-        peaks.note();
+        start: &StepStart,
+        label: &str,
+        outcome: Option<Outcome>,
+        stats: impl FnOnce() -> Result<StoreStats>,
+    ) -> Result<()> {
+        let seconds = start.at.elapsed().as_secs_f64();
+        self.peaks.note();
         let after = Usage::now().unwrap_or_default();
         let clear = if io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
         let rate = outcome
             .as_ref()
             .map_or(String::new(), |o| format!(", {:.0} operations a second", o.ops_per_second));
-        eprintln!("{clear}{:>8} {}: {seconds:.2} s{rate}", self.0.engine, labelled.label);
-        Ok(StepResult {
-            label: labelled.label.clone(),
+        eprintln!("{clear}{:>8} {label}: {seconds:.3} s{rate}", self.order.engine);
+        let result = StepResult {
+            label: label.to_owned(),
             seconds,
             outcome,
-            peak_rss_anon: peaks.anon.load(Ordering::Relaxed),
-            peak_rss_file: peaks.file.load(Ordering::Relaxed),
-            device_written: after.written.saturating_sub(before.written),
-            device_read: after.read.saturating_sub(before.read),
-            disk_bytes: store.stats()?.disk_bytes,
-        })
+            peak_rss_anon: self.peaks.anon.load(Ordering::Relaxed),
+            peak_rss_file: self.peaks.file.load(Ordering::Relaxed),
+            device_written: after.written.saturating_sub(start.usage.written),
+            device_read: after.read.saturating_sub(start.usage.read),
+            disk_bytes: stats()?.disk_bytes,
+        };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", serde_json::to_string(&result)?)?;
+        Ok(out.flush()?)
     }
 }
 
-impl Visitor for Stage<'_> {
-    type Out = Vec<StepResult>;
+/// The steps that are done while the store is open.
+struct OpenStore<'a> {
+    life: &'a StageLife<'a>,
+    opening: StepStart,
+}
 
-    fn visit<S: Store>(self, store: &S) -> Result<Vec<StepResult>> {
-        let runner = Runner::new(self.0.config.clone())?;
-        let peaks = Peaks::default();
-        thread::scope(|scope| {
-            scope.spawn(|| peaks.watch());
-            let _end = EndOfWatch(&peaks);
-            self.0.steps.iter().map(|step| self.step(store, &runner, &peaks, step)).collect()
-        })
+impl Visitor for OpenStore<'_> {
+    /// The row of the store's closing and its start, if it is a step.
+    type Out = Option<(String, StepStart)>;
+
+    fn visit<S: Store>(self, store: &S) -> Result<Self::Out> {
+        let OpenStore { life, opening } = self;
+        let mut steps = life.order.steps.iter().peekable();
+        if let Some(first) = steps.next_if(|first| first.step.opens()) {
+            life.end(&opening, &first.label, None, || store.stats())?;
+        }
+        let runner = Runner::new(life.order.config.clone())?;
+        for Labelled { label, step } in steps {
+            let start = life.begin();
+            let mut outcome = None;
+            match step {
+                Step::Run(phase) => {
+                    outcome = Some(runner.run(store, phase, |p| life.tell(label, p))?)
+                }
+                Step::Flush => store.flush()?,
+                Step::Compact => store.compact()?,
+                Step::Wait => wait_until_idle(),
+                Step::Close => return Ok(Some((label.clone(), start))),
+                Step::Reopen | Step::Crash => return Err("a store is opened twice".into()),
+            }
+            life.end(&start, label, outcome, || store.stats())?;
+        }
+        if life.order.killed {
+            io::stdin().read_to_end(&mut Vec::new())?;
+            return Err("nobody killed this process".into());
+        }
+        Ok(None)
     }
 }
 
 /// Takes an order from standard input and carries it out.
 pub fn main() -> Result<()> {
-    let order: Order = serde_json::from_reader(io::stdin().lock())?;
-    let results = order.engine.visit(&order.dir, &order.settings, Stage(&order))?;
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, &results)?;
-    Ok(out.flush()?)
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let order: Order = serde_json::from_str(&line)?;
+    let peaks = Peaks::default();
+    thread::scope(|scope| {
+        scope.spawn(|| peaks.watch());
+        let _end = EndOfWatch(&peaks);
+        let life = StageLife { order: &order, peaks: &peaks };
+        let visitor = OpenStore { life: &life, opening: life.begin() };
+        let closing = order.engine.visit(&order.dir, &order.settings, visitor)?;
+        closing.map_or(Ok(()), |(label, start)| {
+            life.end(&start, &label, None, || Ok(StoreStats::default()))
+        })
+    })
 }

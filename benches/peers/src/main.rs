@@ -21,15 +21,15 @@ mod table;
 
 use clap::{Args, Parser, Subcommand};
 use firn_workload::spec::parse_count;
-use firn_workload::{Config, Distribution, MixParams, Result, ValueSize, Workload};
-use std::io::Write;
+use firn_workload::{Config, Distribution, Error, MixParams, Result, ValueSize, Workload};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
-use std::{env, fs};
 
 use child::{Order, StepResult};
 use engines::{Engine, Settings, Terms};
+use plan::{Stage, Step};
 use table::Repetition;
 
 #[derive(Parser)]
@@ -67,12 +67,14 @@ Examples:
   peers run --engines firn,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
   peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
+  peers run --engines firn,rocksdb --workloads race --reps 1
+  peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
   peers cliffs --history 10k
   peers small --stores 1000
   peers trees --trees 60,1k
 
-A workload is `name[@operations][:threads]`. `fresh` begins again with an empty store, `wait` waits until the background threads
-are idle, `flush` and `compact` do as they say. With several repetitions a figure is `median (least..greatest)`.";
+A workload is `name[@operations][:threads]`; `peers list` says which there are, and what else is a step.
+With several repetitions a figure is `median (least..greatest)`.";
 
 #[derive(Args)]
 struct Run {
@@ -97,7 +99,7 @@ struct Run {
     /// Bytes of a key
     #[arg(long, default_value_t = 16)]
     key_size: usize,
-    /// Bytes of a value: `100`, `100-1000`, `pareto` or `pareto:theta:k:sigma:max`
+    /// Bytes of a value: `100`, `10k`, `100-1000`, `pareto` or `pareto:theta:k:sigma:max`
     #[arg(long, default_value = "100")]
     value_size: ValueSize,
     /// Bytes of a YCSB record
@@ -173,26 +175,33 @@ impl Run {
     }
 }
 
-/// Runs one stage in a new process and folder.
-fn stage(order: &Order) -> Result<Vec<StepResult>> {
-    clear(&order.dir)?;
-    fs::create_dir_all(&order.dir)?;
-    let mut child = Command::new(env::current_exe()?)
-        .arg("child")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut input = child.stdin.take().ok_or("the child has no standard input")?;
-    input.write_all(&serde_json::to_vec(order)?)?;
-    drop(input);
-    let output = child.wait_with_output()?;
-    clear(&order.dir)?;
+/// Takes one engine through one stage in a new folder, each opening of its store in a new process.
+fn run_stage(
+    args: &Run,
+    engine: Engine,
+    config: &Config,
+    stage: &Stage,
+) -> Result<Vec<StepResult>> {
+    let dir = args.dir.join(format!("peers-{engine}"));
+    clear(&dir)?;
+    fs::create_dir_all(&dir)?;
+    let mut results = Vec::new();
+    let mut lives = stage.lives().peekable();
+    while let Some(steps) = lives.next() {
+        let order = Order {
+            engine,
+            dir: dir.clone(),
+            settings: args.settings(),
+            config: stage.config(config),
+            steps: steps.to_vec(),
+            killed: lives.peek().is_some_and(|next| next[0].step == Step::Crash),
+        };
+        results.extend(order.carry_out()?);
+    }
+    clear(&dir)?;
     // What the deleted files left to be written back must not slow down the next engine.
     Command::new("sync").status()?;
-    if !output.status.success() {
-        return Err(format!("{} ended with {}", order.engine, output.status).into());
-    }
-    Ok(serde_json::from_slice(&output.stdout)?)
+    Ok(results)
 }
 
 fn clear(dir: &Path) -> Result<()> {
@@ -204,6 +213,7 @@ fn clear(dir: &Path) -> Result<()> {
 
 fn run(args: &Run) -> Result<()> {
     let stages = plan::parse(&args.workloads)?;
+    stages.iter().try_for_each(|stage| Ok::<_, Error>(stage.config(&args.config(0)?).check()?))?;
     let mut engines: Vec<Engine> = Vec::new();
     for &engine in &args.engines {
         if !engines.contains(&engine) {
@@ -214,24 +224,19 @@ fn run(args: &Run) -> Result<()> {
     let mut all = Vec::new();
     for rep in 0..args.reps.max(1) {
         let config = args.config(rep)?;
-        for steps in &stages {
+        for stage in &stages {
             // Who runs first pays for fresh memory: it is another engine each time.
             for turn in 0..engines.len() {
                 let engine = engines[(rep + turn) % engines.len()];
                 eprintln!("repetition {} of {}, {engine}", rep + 1, args.reps);
-                let order = Order {
-                    engine,
-                    dir: args.dir.join(format!("peers-{engine}")),
-                    settings: args.settings(),
-                    config: config.clone(),
-                    steps: steps.clone(),
-                };
-                all.push(Repetition { engine, rep, steps: stage(&order)? });
+                let steps = run_stage(args, engine, &config, stage)?;
+                all.push(Repetition { engine, rep, steps });
                 save(args, &engines, &all)?;
             }
         }
     }
-    let labels: Vec<String> = stages.iter().flatten().map(|l| l.label.clone()).collect();
+    let labels: Vec<String> =
+        stages.iter().flat_map(|stage| &stage.steps).map(|l| l.label.clone()).collect();
     let given = terms(args, &engines)?;
     println!("{}\n{}", table::settings(&given), table::render(&all, &engines, &labels));
     Ok(())
@@ -256,8 +261,11 @@ fn save(args: &Run, engines: &[Engine], all: &[Repetition]) -> Result<()> {
 fn list() {
     println!("workloads:");
     Workload::ALL.iter().for_each(|(_, name)| println!("  {name}"));
-    println!("steps:\n  flush\n  compact\n  wait\n  fresh\npresets:");
+    println!("steps:");
+    plan::STEPS.iter().for_each(|(name, what)| println!("  {name}: {what}"));
+    println!("presets:");
     plan::PRESETS.iter().for_each(|(name, steps)| println!("  {name}: {steps}"));
+    println!("  {}: all of them, in this order", plan::RACE);
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,7 @@
 //! Medians with their spread, one row per step, one column per engine, and the ratios to the first
 //! engine's.
 
+use firn_workload::OpKind;
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -61,6 +62,11 @@ fn short(n: f64) -> String {
     }
 }
 
+/// Seconds; the unit is smaller where they would be all zeros.
+fn duration(seconds: f64) -> String {
+    if seconds < 0.1 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}
+
 fn row(out: &mut String, cells: &[String]) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
@@ -74,20 +80,49 @@ fn rate(step: &StepResult) -> Option<f64> {
     step.outcome.as_ref().map(|o| o.ops_per_second)
 }
 
-/// One line of a table of figures per engine; `None` where no engine has one.
-fn figures(
-    all: &[Repetition],
-    engines: &[Engine],
-    label: &str,
-    figure: impl Fn(&StepResult) -> Option<f64> + Copy,
-) -> Option<Vec<Option<Spread>>> {
-    let cells: Vec<Option<Spread>> =
-        engines.iter().map(|&e| spread(all, e, label, figure)).collect();
-    cells.iter().any(Option::is_some).then_some(cells)
+/// One step's figures of all engines.
+struct Compared<'a> {
+    label: &'a str,
+    /// A step without a rate, such as a compaction, is compared by its time: less is better.
+    timed: bool,
+    figures: Vec<Option<Spread>>,
+    /// The first engine's speed over each of the others'.
+    ratios: Vec<Option<f64>>,
 }
 
-/// Tables in Markdown: rates, latencies, and memory and disk. Ratios are the first engine's rate
-/// over the other's; above 1 the first is faster.
+impl Compared<'_> {
+    /// `None` where no engine has done the step.
+    fn new<'a>(all: &[Repetition], engines: &[Engine], label: &'a str) -> Option<Compared<'a>> {
+        let of = |figure: fn(&StepResult) -> Option<f64>| -> Vec<Option<Spread>> {
+            engines.iter().map(|&e| spread(all, e, label, figure)).collect()
+        };
+        let rates = of(rate);
+        let timed = rates.iter().all(Option::is_none);
+        let figures = if timed { of(|s| Some(s.seconds)) } else { rates };
+        let (first, others) = figures.split_first()?;
+        let ratio = |other: &Option<Spread>| match (first, other) {
+            // An engine that has nothing to do is done at once: that is no speed.
+            (Some(a), Some(b)) if timed => {
+                (a.median.min(b.median) > 1e-4).then(|| b.median / a.median)
+            }
+            (Some(a), Some(b)) => Some(a.median / b.median),
+            _ => None,
+        };
+        let ratios = others.iter().map(ratio).collect();
+        figures.iter().any(Option::is_some).then_some(Compared { label, timed, figures, ratios })
+    }
+}
+
+fn compared<'a>(
+    all: &[Repetition],
+    engines: &[Engine],
+    labels: &'a [String],
+) -> impl Iterator<Item = Compared<'a>> {
+    labels.iter().filter_map(|label| Compared::new(all, engines, label))
+}
+
+/// Tables in Markdown: rates, what walks found, latencies, and memory and disk. Ratios are the
+/// first engine's rate over the other's; above 1 the first is faster.
 pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
     let mut out = String::new();
     let Some((first, others)) = engines.split_first() else { return out };
@@ -96,31 +131,16 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
     cells.extend(others.iter().map(|e| format!("{first}/{e}")));
     head(&mut out, &cells);
     let mut logs = vec![Vec::new(); others.len()];
-    for label in labels {
-        let rates = figures(all, engines, label, rate);
-        // A step without a rate, such as a compaction, is compared by its time: less is better.
-        let timed = rates.is_none();
-        let Some(found) = rates.or_else(|| figures(all, engines, label, |s| Some(s.seconds)))
-        else {
-            continue;
-        };
-        let show = |n: f64| if timed { format!("{n:.2} s") } else { short(n) };
-        let mut cells = vec![label.clone()];
-        cells.extend(found.iter().map(|s| match s {
+    for step in compared(all, engines, labels) {
+        let show = |n: f64| if step.timed { duration(n) } else { short(n) };
+        let mut cells = vec![step.label.to_owned()];
+        cells.extend(step.figures.iter().map(|s| match s {
             None => "-".to_owned(),
             Some(s) if s.min == s.max => show(s.median),
             Some(s) => format!("{} ({}..{})", show(s.median), show(s.min), show(s.max)),
         }));
-        for (other, log) in found[1..].iter().zip(&mut logs) {
-            let ratio = match (found[0], other) {
-                // An engine that has nothing to do is done at once: that is no speed.
-                (Some(a), Some(b)) if timed => {
-                    (a.median.min(b.median) > 0.01).then(|| b.median / a.median)
-                }
-                (Some(a), Some(b)) => Some(a.median / b.median),
-                _ => None,
-            };
-            if let (Some(r), false) = (ratio, timed) {
+        for (ratio, log) in step.ratios.iter().zip(&mut logs) {
+            if let (Some(r), false) = (ratio, step.timed) {
                 log.push(r.ln());
             }
             cells.push(ratio.map_or("-".to_owned(), |r| format!("{r:.2}")));
@@ -134,6 +154,7 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
         n => format!("{:.2}", (l.iter().sum::<f64>() / n as f64).exp()),
     }));
     row(&mut out, &cells);
+    walks(&mut out, all, engines, labels);
     latencies(&mut out, all, engines, labels);
     resources(&mut out, all, engines, labels);
     out
@@ -156,6 +177,35 @@ pub fn settings(given: &[(Engine, Terms)]) -> String {
     }
     rows.iter().for_each(|cells| row(&mut out, cells));
     out
+}
+
+/// How many entries walks found, where not all engines found as many: one that has lost something
+/// has less to open, and less to walk over.
+fn walks(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
+    let walked = |step: &StepResult| {
+        let outcome = step.outcome.as_ref()?;
+        outcome.classes.iter().find(|c| c.kind == OpKind::Entry).map(|c| c.ops as f64)
+    };
+    let mut begun = false;
+    for label in labels {
+        let found: Vec<Option<f64>> = engines
+            .iter()
+            .map(|&e| spread(all, e, label, walked).map(|entries| entries.median))
+            .collect();
+        if found.windows(2).all(|pair| pair[0] == pair[1]) {
+            continue;
+        }
+        if !begun {
+            let _ = writeln!(out);
+            let mut cells = vec!["entries found".to_owned()];
+            cells.extend(engines.iter().map(Engine::to_string));
+            head(out, &cells);
+            begun = true;
+        }
+        let mut cells = vec![label.clone()];
+        cells.extend(found.iter().map(|n| n.map_or("-".to_owned(), |n| format!("{n:.0}"))));
+        row(out, &cells);
+    }
 }
 
 fn latencies(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &[String]) {
@@ -213,6 +263,7 @@ fn resources(out: &mut String, all: &[Repetition], engines: &[Engine], labels: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use firn_workload::{Outcome, OutcomeClass};
 
     fn rep(engine: Engine, rep: usize, seconds: f64) -> Repetition {
         let step = StepResult {
@@ -266,6 +317,47 @@ mod tests {
                 .map(short)
                 .into();
         assert_eq!(shown, ["0", "999", "4.4 k", "350 k", "1.00 M", "1.10 M", "16.6 M"]);
+        let shown: Vec<String> = [0.0, 0.004_56, 0.25, 12.0].map(duration).into();
+        assert_eq!(shown, ["0.00 ms", "4.56 ms", "0.25 s", "12.00 s"]);
+    }
+
+    #[test]
+    fn what_an_engine_has_lost_is_said() {
+        let walk = |engine, entries| {
+            let class = OutcomeClass {
+                kind: OpKind::Entry,
+                ops: entries,
+                ops_per_second: 1.0,
+                latency: None,
+            };
+            let outcome = Outcome {
+                workload: "readseq".into(),
+                threads: 1,
+                ops: entries,
+                seconds: 1.0,
+                ops_per_second: 1.0,
+                bytes: 0,
+                found: entries,
+                latency: None,
+                ceiling_ns: 0,
+                classes: vec![class],
+                series: Vec::new(),
+            };
+            let mut one = rep(engine, 0, 1.0);
+            one.steps[0].outcome = Some(outcome);
+            one
+        };
+        let engines = [Engine::Firn, Engine::Redb];
+        let of = |lost: u64| {
+            let all = [walk(Engine::Firn, 500), walk(Engine::Redb, 500 - lost)];
+            render(&all, &engines, &["compact".into()])
+        };
+        assert!(
+            of(1).contains(
+                "| entries found | firn | redb |\n|---|---:|---:|\n| compact | 500 | 499 |"
+            )
+        );
+        assert!(!of(0).contains("entries found"));
     }
 
     #[test]

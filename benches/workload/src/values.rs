@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 use crate::rng::Rng;
+use crate::spec::parse_count;
 
 /// Largest value that a workload may write: 16 MiB.
 pub const MAX_VALUE_SIZE: usize = 16 << 20;
@@ -16,7 +17,7 @@ const POOL: usize = 1 << 20;
 
 /// How long values are.
 ///
-/// As text: `100`, `100-1000`, `pareto`, or `pareto:theta:k:sigma:max`.
+/// As text: `100`, `10k` (10,000), `100-1000`, `pareto`, or `pareto:theta:k:sigma:max`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ValueSize {
@@ -83,7 +84,10 @@ impl FromStr for ValueSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |t: &str| t.parse::<usize>().map_err(|e| format!("value size {text:?}: {e}"));
+        let number = |t: &str| {
+            let bytes = parse_count(t).map_err(|e| format!("value size {text:?}: {e}"))?;
+            usize::try_from(bytes).map_err(|e| format!("value size {text:?}: {e}"))
+        };
         let size = if let Some(rest) = text.strip_prefix("pareto") {
             let mut p = crate::mixgraph::MixParams::default().value;
             let parts: Vec<&str> = rest.split(':').skip(1).collect();
@@ -182,6 +186,7 @@ mod tests {
     #[test]
     fn sizes_parse_or_say_why_not() {
         assert_eq!("100".parse(), Ok(ValueSize::Fixed(100)));
+        assert_eq!("10k".parse(), Ok(ValueSize::Fixed(10_000)));
         assert_eq!("1-9".parse(), Ok(ValueSize::Uniform(1, 9)));
         let Ok(ValueSize::Pareto(p)) = "pareto:0:0.2:30:500".parse() else { panic!("pareto") };
         assert_eq!((p.k, p.sigma, p.max), (0.2, 30.0, 500));
