@@ -2,17 +2,18 @@
 """Draws each TSV file of this folder as an SVG file beside it: bars of ratios around 1.
 
     python3 results/plot.py            draws all
+    python3 results/plot.py FILE…      draws these files, wherever they are
     python3 results/plot.py --check    fails where a drawing is not that of its data
 
 A file begins with a line `# title`, then has the names of its columns, then a label and one ratio or more
-for each line. Bars are on a logarithmic scale, so that twice and half are equally long.
+for each line; a ratio that there is not is empty, and has no bar. Bars are on a logarithmic scale, so that twice and half are equally long.
 """
 import math
 import sys
 from html import escape
 from pathlib import Path
 
-COLOURS = ["#2a6fa8", "#e08a3c", "#5b9a57", "#9a6fb0"]
+COLOURS = ["#2a6fa8", "#e08a3c", "#5b9a57", "#9a6fb0", "#8c6d4a", "#4fa3a5", "#c0504d"]
 WIDTH, BAR, GAP = 520, 13, 9
 # Columns that the widest letters of a label may take: a renderer may have another font.
 LETTER = 7
@@ -21,11 +22,11 @@ LETTER = 7
 def read(path):
     title, *lines = path.read_text(encoding="utf-8").splitlines()
     head, *rows = [line.split("\t") for line in lines]
-    return title.lstrip("# "), head[1:], [(row[0], [float(v) for v in row[1:]]) for row in rows]
+    return title.lstrip("# "), head[1:], [(row[0], [float(v) if v else None for v in row[1:]]) for row in rows]
 
 
 def draw(title, series, rows):
-    values = [v for _, of in rows for v in of] + [1.0]
+    values = [v for _, of in rows for v in of if v is not None] + [1.0]
     left = max(len(label) for label, _ in rows) * LETTER + 20
     low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
     scale = WIDTH / max(high - low, 1)
@@ -54,6 +55,9 @@ def draw(title, series, rows):
         middle = y + len(of) * BAR / 2 + 4
         out.append(f'<text x="{left - 10}" y="{middle:.1f}" text-anchor="end">{escape(label)}</text>')
         for n, value in enumerate(of):
+            if value is None:
+                y += BAR
+                continue
             begin, end = sorted((x(1.0), x(value)))
             out.append(
                 f'<rect x="{begin:.1f}" y="{y}" width="{max(end - begin, 1):.1f}" height="{BAR - 2}" '
@@ -67,7 +71,8 @@ def draw(title, series, rows):
 
 def main():
     wrong = []
-    for path in sorted(Path(__file__).parent.glob("*.tsv")):
+    named = [Path(name) for name in sys.argv[1:] if name != "--check"]
+    for path in named or sorted(Path(__file__).parent.glob("*.tsv")):
         drawn, target = draw(*read(path)), path.with_suffix(".svg")
         if "--check" in sys.argv:
             if not target.exists() or target.read_text(encoding="utf-8") != drawn:

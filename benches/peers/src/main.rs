@@ -67,7 +67,7 @@ Examples:
   peers run --engines firn,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
   peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
-  peers run --engines firn,rocksdb --workloads race --reps 1
+  peers run --engines firn,rocksdb --workloads race --reps 1 --ratios race.tsv
   peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
   peers cliffs --history 10k
   peers small --stores 1000
@@ -96,6 +96,9 @@ struct Run {
     /// Write everything measured to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Write the ratios to this file, for `results/plot.py` to draw
+    #[arg(long)]
+    ratios: Option<PathBuf>,
     /// Bytes of a key
     #[arg(long, default_value_t = 16)]
     key_size: usize,
@@ -237,6 +240,9 @@ fn run(args: &Run) -> Result<()> {
     }
     let labels: Vec<String> =
         stages.iter().flat_map(|stage| &stage.steps).map(|l| l.label.clone()).collect();
+    if let Some(path) = &args.ratios {
+        fs::write(path, table::ratios(&all, &engines, &labels))?;
+    }
     let given = terms(args, &engines)?;
     println!("{}\n{}", table::settings(&given), table::render(&all, &engines, &labels));
     Ok(())

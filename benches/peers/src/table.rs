@@ -67,6 +67,12 @@ fn duration(seconds: f64) -> String {
     if seconds < 0.1 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
 }
 
+/// A ratio; a small one has more digits, so that none is all zeros.
+fn times(ratio: f64) -> String {
+    let digits = if ratio < 0.1 { (1.0 - ratio.log10().floor()).clamp(2.0, 12.0) } else { 2.0 };
+    format!("{ratio:.*}", digits as usize)
+}
+
 fn row(out: &mut String, cells: &[String]) {
     let _ = writeln!(out, "| {} |", cells.join(" | "));
 }
@@ -143,7 +149,7 @@ pub fn render(all: &[Repetition], engines: &[Engine], labels: &[String]) -> Stri
             if let (Some(r), false) = (ratio, step.timed) {
                 log.push(r.ln());
             }
-            cells.push(ratio.map_or("-".to_owned(), |r| format!("{r:.2}")));
+            cells.push(ratio.map_or("-".to_owned(), times));
         }
         row(&mut out, &cells);
     }
@@ -176,6 +182,28 @@ pub fn settings(given: &[(Engine, Terms)]) -> String {
         }
     }
     rows.iter().for_each(|cells| row(&mut out, cells));
+    out
+}
+
+/// The ratios of [`render`] as `results/plot.py` draws them: a title, the columns, then a line for
+/// each step; nothing stands where there is no ratio.
+pub fn ratios(all: &[Repetition], engines: &[Engine], labels: &[String]) -> String {
+    let mut out = String::new();
+    let Some((first, others)) = engines.split_first() else { return out };
+    let _ = write!(out, "# {first}'s speed over each other's\nstep");
+    others.iter().for_each(|e| {
+        let _ = write!(out, "\t{first}/{e}");
+    });
+    for step in compared(all, engines, labels) {
+        if step.ratios.iter().all(Option::is_none) {
+            continue;
+        }
+        let _ = write!(out, "\n{}", step.label);
+        for ratio in &step.ratios {
+            let _ = write!(out, "\t{}", ratio.map_or(String::new(), times));
+        }
+    }
+    out.push('\n');
     out
 }
 
@@ -319,6 +347,8 @@ mod tests {
         assert_eq!(shown, ["0", "999", "4.4 k", "350 k", "1.00 M", "1.10 M", "16.6 M"]);
         let shown: Vec<String> = [0.0, 0.004_56, 0.25, 12.0].map(duration).into();
         assert_eq!(shown, ["0.00 ms", "4.56 ms", "0.25 s", "12.00 s"]);
+        let shown: Vec<String> = [26.418, 0.5, 0.099, 0.003_14, 0.0].map(times).into();
+        assert_eq!(shown, ["26.42", "0.50", "0.099", "0.0031", "0.000000000000"]);
     }
 
     #[test]
@@ -367,5 +397,14 @@ mod tests {
         let text = render(&all, &[Engine::Rocksdb, Engine::Fjall], &["compact".into()]);
         assert!(text.contains("| compact | 1.00 s | 3.00 s (2.00 s..4.00 s) | 3.00 |"), "{text}");
         assert!(text.contains("| compact | 1 / 2 / 3 / - |"), "{text}");
+        let drawn = ratios(
+            &all,
+            &[Engine::Rocksdb, Engine::Fjall, Engine::Lmdb],
+            &["compact".into(), "never".into()],
+        );
+        assert_eq!(
+            drawn,
+            "# rocksdb's speed over each other's\nstep\trocksdb/fjall\trocksdb/lmdb\ncompact\t3.00\t\n"
+        );
     }
 }
