@@ -67,7 +67,8 @@ Examples:
   peers run --engines firn,lmdb --workloads fillrandom,overwrite,wait,readrandom,compact,readrandom:2
   peers run --engines firn,fjall --workloads ycsb --num 1m --max-time 60
   peers run --engines firn,rocksdb --workloads filluniquerandom,mixgraph@1m:2 --mix all_dist
-  peers run --engines firn,rocksdb --workloads race --reps 1 --ratios race.tsv
+  peers run --workloads race --reps 1 --ratios race.tsv
+  peers run --engines firn,redb,sled --workloads core --max-time 30
   peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
   peers cliffs --history 10k
   peers small --stores 1000
@@ -78,8 +79,9 @@ With several repetitions a figure is `median (least..greatest)`.";
 
 #[derive(Args)]
 struct Run {
-    /// Engines; the first one (firn, if it is there) is compared with each of the others
-    #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb,redb,sled")]
+    /// Engines; the first one (firn, if it is there) is compared with each of the others. There are
+    /// redb and sled, too; redb takes so long for single puts that it wants --max-time
+    #[arg(long, value_delimiter = ',', default_value = "firn,rocksdb,fjall,lmdb")]
     engines: Vec<Engine>,
     /// Workloads, steps and presets; see `peers list`
     #[arg(long, default_value = "core")]

@@ -8,6 +8,8 @@
 
 pub mod firn;
 mod fjall;
+#[cfg(feature = "leveldb")]
+mod leveldb;
 mod lmdb;
 mod redb;
 pub mod rocksdb;
@@ -49,6 +51,9 @@ pub enum Engine {
     Redb,
     /// sled. A tree over a log that it compacts as it goes: no memtable, no LZ4.
     Sled,
+    /// LevelDB.
+    #[cfg(feature = "leveldb")]
+    Leveldb,
 }
 
 /// What an engine is given and does; `none` where it has nothing like it.
@@ -116,6 +121,8 @@ impl Engine {
         (Engine::Lmdb, "lmdb"),
         (Engine::Redb, "redb"),
         (Engine::Sled, "sled"),
+        #[cfg(feature = "leveldb")]
+        (Engine::Leveldb, "leveldb"),
     ];
 
     /// The engine that the others are compared with, if it is among those measured.
@@ -135,6 +142,8 @@ impl Engine {
             Engine::Lmdb => lmdb::terms(),
             Engine::Redb => redb::terms(settings),
             Engine::Sled => sled::terms(settings),
+            #[cfg(feature = "leveldb")]
+            Engine::Leveldb => Ok(leveldb::terms(settings)),
         }
     }
 
@@ -151,6 +160,8 @@ impl Engine {
             }
             Engine::Redb => visitor.visit(&redb::open(dir, settings)?),
             Engine::Sled => visitor.visit(&sled::open(dir, settings)?),
+            #[cfg(feature = "leveldb")]
+            Engine::Leveldb => visitor.visit(&leveldb::open(dir, settings)?),
         }
     }
 }
