@@ -194,6 +194,65 @@ pub trait Visitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use firn_workload::{Direction, StoreBatch};
+
+    /// Writes, or reads what was written before the store was closed.
+    struct Asked {
+        writes: bool,
+    }
+
+    impl Visitor for Asked {
+        type Out = ();
+
+        fn visit<S: Store>(self, store: &S) -> Result<()> {
+            if self.writes {
+                let mut batch = StoreBatch::default();
+                batch.push(b"b", b"2");
+                batch.push(b"d", b"");
+                store.write_batch(&batch)?;
+                store.put(b"a", b"0", false)?;
+                store.put(b"a", b"1", true)?;
+                store.put(b"c", b"3", false)?;
+                store.delete(b"c")?;
+                store.delete(b"nothing")?;
+                store.flush()?;
+                store.put(b"e", b"5", false)?;
+                store.compact()?;
+            }
+            assert_eq!(store.get(b"a", <[u8]>::to_vec)?, Some(b"1".to_vec()));
+            assert_eq!(store.get(b"d", <[u8]>::len)?, Some(0));
+            assert_eq!(store.get(b"c", <[u8]>::len)?, None);
+            let walk = |from: Option<&[u8]>, direction, limit| -> Result<String> {
+                let mut seen = String::new();
+                let count = store.scan(from, direction, limit, |key, value| {
+                    seen.push_str(&String::from_utf8_lossy(&[key, value].concat()));
+                })?;
+                Ok(format!("{count} {seen}"))
+            };
+            assert_eq!(walk(None, Direction::Forward, u64::MAX)?, "4 a1b2de5");
+            assert_eq!(walk(None, Direction::Reverse, 2)?, "2 e5d");
+            assert_eq!(walk(Some(b"c"), Direction::Forward, 1)?, "1 d");
+            assert_eq!(walk(Some(b"c"), Direction::Reverse, 9)?, "2 b2a1");
+            assert_eq!(walk(Some(b"d"), Direction::Reverse, 1)?, "1 d");
+            assert_eq!(walk(Some(b"f"), Direction::Reverse, 1)?, "1 e5");
+            assert_eq!(walk(Some(b"f"), Direction::Forward, 1)?, "0 ");
+            assert!(store.stats()?.disk_bytes.is_some_and(|bytes| bytes > 0));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn all_engines_do_the_same_and_keep_it() {
+        let settings = Settings { memtable: 8 << 20, cache: 8 << 20, background: 1, lz4: true };
+        for (engine, name) in Engine::ALL {
+            let dir = std::env::temp_dir().join(format!("peers-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            for writes in [true, false] {
+                engine.visit(&dir, &settings, Asked { writes }).unwrap();
+            }
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
+    }
 
     #[test]
     fn each_engine_has_its_terms() {
