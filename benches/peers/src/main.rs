@@ -74,8 +74,8 @@ Examples:
   peers small --stores 1000
   peers trees --trees 60,1k
 
-A workload is `name[@operations][:threads]`; `peers list` says which there are, and what else is a step.
-With several repetitions a figure is `median (least..greatest)`.";
+A workload is `name[@operations][:threads]`; `peers list` says which there are, and what else is a
+step. With several repetitions a figure is `median (least..greatest)`.";
 
 #[derive(Args)]
 struct Run {

@@ -16,21 +16,25 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("order", "fillseq,wait,compact,readrandom,readseq,readreverse,seekrandom"),
     (
         "core",
-        "fillrandom,overwrite,wait,readrandom,readrandom:2,readmissing,readseq,readreverse,seekrandom,readwhilewriting,\
+        "fillrandom,overwrite,wait,readrandom,readrandom:2,readmissing,readseq,readreverse,\
+         seekrandom,readwhilewriting,\
          compact,readrandom,readrandom:2,readmissing,readseq,readreverse,seekrandom",
     ),
     (
         "values10k",
-        "keys=1%,values=10k,fillrandom,overwrite,wait,readrandom,readseq,seekrandom,compact,readrandom,readseq",
+        "keys=1%,values=10k,fillrandom,overwrite,wait,readrandom,readseq,seekrandom,\
+         compact,readrandom,readseq",
     ),
     (
         "values100k",
-        "keys=0.1%,values=100k,fillrandom,overwrite,wait,readrandom,readseq,seekrandom,compact,readrandom,readseq",
+        "keys=0.1%,values=100k,fillrandom,overwrite,wait,readrandom,readseq,seekrandom,\
+         compact,readrandom,readseq",
     ),
     ("mix", "filluniquerandom,wait,mixgraph,mixgraph:2"),
     (
         "ycsb",
-        "keys=20%,ycsb-load,wait,ycsb-a,ycsb-a:2,ycsb-b,ycsb-b:2,ycsb-c,ycsb-c:2,ycsb-f,ycsb-f:2,ycsb-d,ycsb-d:2,fresh,\
+        "keys=20%,ycsb-load,wait,ycsb-a,ycsb-a:2,ycsb-b,ycsb-b:2,ycsb-c,ycsb-c:2,\
+         ycsb-f,ycsb-f:2,ycsb-d,ycsb-d:2,fresh,\
          keys=20%,ycsb-load,wait,ycsb-e,ycsb-e:2",
     ),
     (

@@ -404,7 +404,8 @@ mod tests {
         );
         assert_eq!(
             drawn,
-            "# rocksdb's speed over each other's\nstep\trocksdb/fjall\trocksdb/lmdb\ncompact\t3.00\t\n"
+            "# rocksdb's speed over each other's\nstep\trocksdb/fjall\trocksdb/lmdb\n\
+             compact\t3.00\t\n"
         );
     }
 }

@@ -40,7 +40,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         compression: lz4(settings),
         filter: "8-bit binary fuse".into(),
         put: "in the log, handed to the system",
-        sync: "a sync of the log for all who wait",
+        sync: "the log, synced for all who wait",
         compact: "everything",
     })
 }

@@ -43,7 +43,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         compression: lz4(settings),
         filter: "10-bit bloom".into(),
         put: "in the log, handed to the system",
-        sync: "a put and a sync of the log",
+        sync: "the log, synced by each writer",
         compact: "everything",
     })
 }

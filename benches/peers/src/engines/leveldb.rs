@@ -161,7 +161,7 @@ pub fn terms(settings: &Settings) -> Terms {
         compression: if settings.lz4 { "snappy" } else { "none" }.into(),
         filter: "10-bit bloom".into(),
         put: "in the log, handed to the system",
-        sync: "a sync of the log for a group of writers",
+        sync: "the log, synced for a group of writers",
         compact: "everything",
     }
 }

@@ -45,7 +45,7 @@ pub fn terms() -> Result<Terms> {
         compression: "none".into(),
         filter: "none".into(),
         put: "a transaction in a map, the system's to write",
-        sync: "a transaction and a sync of the map",
+        sync: "the map, synced by each writer",
         compact: "nothing",
     })
 }

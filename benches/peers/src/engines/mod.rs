@@ -1,16 +1,18 @@
 //! One driver per engine, all opened under the same conditions.
 //!
-//! Those are, where an engine has such a thing: a memtable of [`Settings::memtable`] bytes, a block cache of [`Settings::cache`]
-//! bytes, LZ4 on all levels, a 10-bit bloom filter or its equal, [`Settings::background`]
-//! background threads, a write-ahead log that each put has been handed to the operating system
-//! through when it returns, and no sync unless asked for. Everything else is as the engine's
-//! authors ship it. [`Engine::terms`] says what came of that for each engine.
+//! Those are, where an engine has such a thing: a memtable of [`Settings::memtable`] bytes, a block
+//! cache of [`Settings::cache`] bytes, LZ4 on all levels, a 10-bit bloom filter or its equal,
+//! [`Settings::background`] background threads, a write-ahead log that each put has been handed to
+//! the operating system through when it returns, and no sync unless asked for. Everything else is as
+//! the engine's authors ship it. [`Engine::terms`] says what came of that for each engine.
 
 pub mod firn;
 mod fjall;
 #[cfg(feature = "leveldb")]
 mod leveldb;
 mod lmdb;
+#[cfg(feature = "pebble")]
+mod pebble;
 mod redb;
 pub mod rocksdb;
 mod sled;
@@ -54,6 +56,9 @@ pub enum Engine {
     /// LevelDB.
     #[cfg(feature = "leveldb")]
     Leveldb,
+    /// Pebble.
+    #[cfg(feature = "pebble")]
+    Pebble,
 }
 
 /// What an engine is given and does; `none` where it has nothing like it.
@@ -90,7 +95,7 @@ impl Terms {
             ("compression", &self.compression),
             ("filter", &self.filter),
             ("a put that returned is", self.put),
-            ("a put with a sync is", self.sync),
+            ("a synced put waits for", self.sync),
             ("compact does", self.compact),
         ]
     }
@@ -123,6 +128,8 @@ impl Engine {
         (Engine::Sled, "sled"),
         #[cfg(feature = "leveldb")]
         (Engine::Leveldb, "leveldb"),
+        #[cfg(feature = "pebble")]
+        (Engine::Pebble, "pebble"),
     ];
 
     /// The engine that the others are compared with, if it is among those measured.
@@ -144,11 +151,13 @@ impl Engine {
             Engine::Sled => sled::terms(settings),
             #[cfg(feature = "leveldb")]
             Engine::Leveldb => Ok(leveldb::terms(settings)),
+            #[cfg(feature = "pebble")]
+            Engine::Pebble => pebble::terms(settings),
         }
     }
 
-    /// Opens the store of this engine in `dir`, which may be empty, takes `visitor` to it and closes
-    /// it.
+    /// Opens the store of this engine in `dir`, which may be empty, takes `visitor` to it and
+    /// closes it.
     pub fn visit<V: Visitor>(self, dir: &Path, settings: &Settings, visitor: V) -> Result<V::Out> {
         match self {
             Engine::Firn => visitor.visit(&firn::open(dir, settings)?),
@@ -162,6 +171,8 @@ impl Engine {
             Engine::Sled => visitor.visit(&sled::open(dir, settings)?),
             #[cfg(feature = "leveldb")]
             Engine::Leveldb => visitor.visit(&leveldb::open(dir, settings)?),
+            #[cfg(feature = "pebble")]
+            Engine::Pebble => visitor.visit(&pebble::open(dir, settings)?),
         }
     }
 }

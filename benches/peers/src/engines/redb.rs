@@ -42,7 +42,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         compression: "none".into(),
         filter: "none".into(),
         put: "a transaction in the process's memory",
-        sync: "a commit with a sync",
+        sync: "a commit, synced by each writer",
         compact: "nothing",
     })
 }

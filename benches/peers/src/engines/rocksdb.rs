@@ -55,7 +55,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         compression: lz4(settings),
         filter: "10-bit bloom".into(),
         put: "in the log, handed to the system",
-        sync: "a sync of the log for a group of writers",
+        sync: "the log, synced for a group of writers",
         compact: "everything",
     })
 }

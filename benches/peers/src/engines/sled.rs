@@ -2,9 +2,9 @@
 //!
 //! A put without a sync returns when its record is in a buffer of the process, which sled writes
 //! when it is full and every 500 ms; a process that is killed loses what is in it. sled waits after
-//! each buffer until its pages have been written (`sync_file_range`), which no option turns off, and
-//! its sync is no more than that: the file system's journal and the device's cache are not flushed,
-//! as all others flush them, so its rows of syncs are not comparable. It compresses by zstd only, and
+//! each buffer until its pages have been written (`sync_file_range`), which no option turns off.
+//! Its sync is no more than that: unlike the others' it flushes neither the file system's journal
+//! nor the device's cache, so its rows of syncs are not comparable. It compresses by zstd only, and
 //! not by default.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
@@ -36,7 +36,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         compression: "none".into(),
         filter: "none".into(),
         put: "in a buffer of the process, written within 500 ms",
-        sync: "written to the device, its cache not flushed",
+        sync: "the log, written, no cache flushed",
         compact: "nothing",
     })
 }
