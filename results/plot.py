@@ -39,10 +39,12 @@ def draw(title, series, rows):
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="12" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
     ]
+    # Many names take the whole width; few stand above the bars.
+    begin, step = (left, 150) if len(series) * 150 <= WIDTH + 90 else (12, (left + WIDTH + 58) / len(series))
     for n, name in enumerate(series if len(series) > 1 else []):
-        at = left + n * 150
-        out.append(f'<rect x="{at}" y="32" width="10" height="10" fill="{COLOURS[n]}"/>')
-        out.append(f'<text x="{at + 15}" y="41">{escape(name)}</text>')
+        at = begin + n * step
+        out.append(f'<rect x="{at:g}" y="32" width="10" height="10" fill="{COLOURS[n]}"/>')
+        out.append(f'<text x="{at + 15:g}" y="41">{escape(name)}</text>')
     for power in range(low, high + 1):
         at, bold = x(2.0**power), power == 0
         out.append(
