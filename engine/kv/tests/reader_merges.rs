@@ -1,5 +1,6 @@
 //! What readers pay for a tree's having several sources makes them one, within the declared budget,
 //! and changes nothing that is read.
+#![allow(clippy::disallowed_methods)] // a test waits for threads of the store by the real clock
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -87,7 +87,7 @@ impl Core {
             if let (Some(t), Some(v)) = (tree, view)
                 && v.active.is_touched()
             {
-                let entries = v.active.mem.entries() as u64;
+                let entries = v.active.mem.entries();
                 if !v.sealed.is_empty() || !is_paid(t.tolls.paid(), entries) {
                     continue;
                 }

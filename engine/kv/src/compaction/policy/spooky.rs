@@ -112,7 +112,8 @@ impl Spooky {
                 end += 1;
             }
             let picked: [Picked; 2] = [(upper, start..end), (lower, overlap[start].clone())];
-            let is_busy = picked.iter().any(|(r, tables)| tables.clone().any(|t| view.is_table_busy(*r, t)));
+            let is_busy =
+                picked.iter().any(|(r, tables)| tables.clone().any(|t| view.is_table_busy(*r, t)));
             if !is_busy {
                 let picked: Vec<Picked> =
                     picked.into_iter().filter(|(_, tables)| !tables.is_empty()).collect();
