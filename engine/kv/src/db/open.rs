@@ -215,6 +215,7 @@ fn open_once(
     );
     let arenas = budget.arenas.clone();
     let watch = StoreWatch {
+        env: env.clone(),
         meters: Meters::new(env.clone()),
         pins: Pins::new(env.clone()),
         gaps: budget.gaps.clone(),

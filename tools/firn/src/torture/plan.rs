@@ -146,6 +146,7 @@ fn db_options(rng: &mut Rng) -> DbOptions {
         wal_segment: sized(rng, 64 << 10, 16 << 20),
         event_log: rng.below(2) == 0,
         open_files: (rng.below(2) == 0).then(|| OpenFiles::new(1 + rng.below(32))),
+        reader_merges: [0, 100, 1_000_000][rng.below(3) as usize],
         ..DbOptions::default()
     }
 }

@@ -15,6 +15,7 @@ use crate::base::sync::epoch::Guard;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
 use crate::base::tolls::Tolls;
 use crate::compaction::RunShape;
+use crate::env::Env;
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::MemtableRoom;
 use crate::merge::gaps::{Gaps, GapsRoom};
@@ -41,6 +42,8 @@ pub type Flushing<'a> = MutexGuard<'a, (), rank::Flushing>;
 /// found nothing.
 #[derive(Clone)]
 pub struct StoreWatch {
+    /// The door to the world.
+    pub env: Arc<dyn Env>,
     /// Histograms of latencies.
     pub meters: Arc<Meters>,
     /// Who holds space.
@@ -131,8 +134,14 @@ impl TreeCore {
             Arc::new(Gaps::new(watch.gaps.clone())),
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
-        let (id, work) = (state.id, watch.work.clone());
-        let tolls = Arc::new(Tolls::new(Box::new(move || work.note_paid(id))));
+        let (id, env, work) = (state.id, watch.env.clone(), watch.work.clone());
+        // A child made by fork() may read, and calls nobody: the work is its parent's.
+        let bell = move || {
+            if !env.is_forked() {
+                work.note_paid(id);
+            }
+        };
+        let tolls = Arc::new(Tolls::new(Box::new(bell)));
         tolls.hold(state.tables().map(|t| t.size).sum());
         let view = TreeView {
             active,
