@@ -17,8 +17,10 @@ fn asked() -> String {
 fn page_of(policies: &str) -> PathBuf {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{policies}.html"));
     let args = ["compaction-sim", "sweep", "--policies", policies, "--data", "200M"];
+    // So fast that merges are at work nearly always.
+    let load = ["--ingest", "0"];
     let sizes = ["--memtable-size", "2M", "--table-size", "2M", "--html"];
-    let cli = [&args[..], &sizes, &[page.to_str().unwrap()]].concat();
+    let cli = [&args[..], &load, &sizes, &[page.to_str().unwrap()]].concat();
     execute(&SimCli::try_parse_from(cli).unwrap(), &mut vec![]).unwrap();
     let html = [read(&page).unwrap(), asked().into_bytes()].concat();
     firn_tools::io::write(&page, &html).unwrap();
