@@ -2,7 +2,7 @@
 //! may write.
 //!
 //! The unit of a toll is an entry that a merge writes: a seek that has to position one source more
-//! costs about as much as [`SEEK`] sixteenths of one, a step that has to compare one source more a
+//! costs about as much as `SEEK` sixteenths of one, a step that has to compare one source more a
 //! sixteenth.
 //!
 //! Invariants:
