@@ -72,12 +72,11 @@ impl Core {
     /// Seals memtables for which readers have paid as much as a flush of them costs, in a store
     /// that nobody writes to for the moment. Whether it sealed any.
     pub fn seal_for_readers(&self) -> Result<bool> {
-        let ids = self.work.paid();
-        if ids.is_empty() || self.options.reader_merges == 0 {
-            return Ok(false);
-        }
         let mut w = self.write.lock();
-        if !w.rests(self.env.monotonic_nanos()) {
+        // Asked whenever a worker finds nothing to do, so that it is known since when.
+        let rests = w.rests(self.env.monotonic_nanos());
+        let ids = self.work.paid();
+        if ids.is_empty() || !rests || self.options.reader_merges == 0 {
             return Ok(false);
         }
         let mut any = false;
