@@ -268,6 +268,16 @@ impl Merging<MergeSource> {
         self.live > 0 && matches!(self.current(), MergeSource::Run(c) if c.is_at_start())
     }
 
+    /// Whether the current entry is a put that a reader at `read` sees, and the only one of its key:
+    /// it lies in a plain block, and no other child stands on a key of this head.
+    #[inline]
+    pub fn is_alone(&self, read: Seq) -> bool {
+        let [winner, others @ ..] = &self.order[..self.live] else { return false };
+        let MergeSource::Run(c) = &self.children[winner.child as usize] else { return false };
+        others.first().is_none_or(|next| next.head != winner.head)
+            && c.plain_up_to().is_some_and(|seq| seq <= read)
+    }
+
     /// The block of a table at whose start the merge stands, when no other child has a key in it
     /// and it is one that can be copied.
     #[inline]

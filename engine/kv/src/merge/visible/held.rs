@@ -139,7 +139,7 @@ impl Visible {
         merge: Option<Arc<dyn Merge>>,
         range: VisibleRange,
     ) -> Visible {
-        let trusting = sources.len() == 1 && shadow.is_empty();
+        let trusting = shadow.is_empty();
         Visible {
             inner: VisibleInner::new(sources),
             read,
@@ -233,13 +233,15 @@ impl Visible {
         self.inner.current().pin_value().unwrap_or_else(|| self.value().into())
     }
 
+    /// Whether the entry that the inner cursor stands on is the only one of its key, and a put that
+    /// the reader sees.
     #[inline]
     pub(super) fn plain(&self) -> bool {
         match &self.inner {
             VisibleInner::One(s) => {
                 matches!(&**s, MergeSource::Run(r) if r.plain_up_to().is_some_and(|s| s <= self.read))
             }
-            VisibleInner::Many(_) => false,
+            VisibleInner::Many(m) => m.is_alone(self.read),
         }
     }
 

@@ -10,7 +10,8 @@
 //!   before all of them.
 //! - A block that is *plain* (puts of distinct keys) of a lone source whose entries are all at or
 //!   before the read point needs no checks at all: that is the path of a scan over a compacted
-//!   tree.
+//!   tree. Of several sources, an entry of such a block needs none where the others stand on keys
+//!   of other heads: it is the only one of its key then. No range deletion may be in sight.
 //! - A *walk* passes what is not to be shown, up to a key that is, or the end. All keys from where
 //!   it was noted to begin up to there show nothing at the read point, whatever their entries are;
 //!   only operands, which a hook may fold to nothing, end a walk.

@@ -77,6 +77,7 @@ impl Visible {
     pub fn next(&mut self) -> Result<()> {
         if self.trusting && self.at == At::Entry && self.plain() {
             self.at = At::Nowhere;
+            self.toll.step();
             self.forward = true;
             each!(&mut self.inner, c => c.next())?;
             return self.find_visible_forward();
@@ -112,6 +113,7 @@ impl Visible {
     pub fn prev(&mut self) -> Result<()> {
         if self.trusting && self.at == At::Entry && self.plain() {
             self.at = At::Nowhere;
+            self.toll.step();
             self.forward = false;
             each!(&mut self.inner, c => c.prev())?;
             return self.find_visible_backward();
