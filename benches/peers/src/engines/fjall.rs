@@ -7,7 +7,7 @@ use fjall::{CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, P
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use super::{Settings, Terms, built, lz4, mebibytes};
+use super::{Settings, Terms, built, lz4, mebibytes, walk};
 
 /// A fjall database with one keyspace.
 pub struct FjallStore {
@@ -48,20 +48,6 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
     })
 }
 
-fn walk(
-    entries: impl Iterator<Item = Guard>,
-    limit: u64,
-    mut f: impl FnMut(&[u8], &[u8]),
-) -> Result<u64> {
-    let mut count = 0;
-    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        let (key, value) = entry.into_inner()?;
-        f(&key, &value);
-        count += 1;
-    }
-    Ok(count)
-}
-
 impl Store for FjallStore {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
@@ -97,13 +83,10 @@ impl Store for FjallStore {
         f: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
         let start = from.map_or(Bound::Unbounded, Bound::Included);
+        let entries = |from, to| self.tree.range::<&[u8], _>((from, to)).map(Guard::into_inner);
         match direction {
-            Direction::Forward => {
-                walk(self.tree.range::<&[u8], _>((start, Bound::Unbounded)), limit, f)
-            }
-            Direction::Reverse => {
-                walk(self.tree.range::<&[u8], _>((Bound::Unbounded, start)).rev(), limit, f)
-            }
+            Direction::Forward => walk(entries(start, Bound::Unbounded), limit, f),
+            Direction::Reverse => walk(entries(Bound::Unbounded, start).rev(), limit, f),
         }
     }
 

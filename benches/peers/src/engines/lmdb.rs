@@ -10,7 +10,7 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use super::{Terms, built};
+use super::{Terms, built, walk};
 
 const MAP_SIZE: usize = 64 << 30;
 
@@ -61,20 +61,6 @@ impl<'e> LmdbStore<'e> {
     }
 }
 
-fn walk<'t, E>(
-    entries: impl Iterator<Item = std::result::Result<(&'t [u8], &'t [u8]), E>>,
-    limit: u64,
-    mut f: impl FnMut(&[u8], &[u8]),
-) -> std::result::Result<u64, E> {
-    let mut count = 0;
-    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        let (key, value) = entry?;
-        f(key, value);
-        count += 1;
-    }
-    Ok(count)
-}
-
 impl Store for LmdbStore<'_> {
     #[inline]
     fn put(&self, key: &[u8], value: &[u8], sync: bool) -> Result<()> {
@@ -115,7 +101,7 @@ impl Store for LmdbStore<'_> {
         f: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
         let txn = self.env.read_txn()?;
-        let count = match (direction, from) {
+        match (direction, from) {
             (Direction::Forward, Some(key)) => {
                 walk(self.db.range(&txn, &(Bound::Included(key), Bound::Unbounded))?, limit, f)
             }
@@ -124,8 +110,7 @@ impl Store for LmdbStore<'_> {
                 walk(self.db.rev_range(&txn, &(Bound::Unbounded, Bound::Included(key)))?, limit, f)
             }
             (Direction::Reverse, None) => walk(self.db.rev_iter(&txn)?, limit, f),
-        };
-        Ok(count?)
+        }
     }
 
     fn flush(&self) -> Result<()> {

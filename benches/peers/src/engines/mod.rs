@@ -17,7 +17,7 @@ mod redb;
 pub mod rocksdb;
 mod sled;
 
-use firn_workload::{Result, Store};
+use firn_workload::{Error, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -99,6 +99,21 @@ impl Terms {
             ("compact does", self.compact),
         ]
     }
+}
+
+/// Walks over at most `limit` entries of an engine's iterator and hands each to `f`. Their number.
+fn walk<K: AsRef<[u8]>, V: AsRef<[u8]>, E: Into<Error>>(
+    entries: impl Iterator<Item = std::result::Result<(K, V), E>>,
+    limit: u64,
+    mut f: impl FnMut(&[u8], &[u8]),
+) -> Result<u64> {
+    let mut count = 0;
+    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+        let (key, value) = entry.map_err(Into::into)?;
+        f(key.as_ref(), value.as_ref());
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// A crate with the release of it that was built, as the lock file says.

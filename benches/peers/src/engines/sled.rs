@@ -8,11 +8,11 @@
 //! not by default.
 
 use firn_workload::{Direction, Result, Store, StoreBatch, StoreStats, process::disk_bytes};
-use sled::{Batch, Config, Db, IVec};
+use sled::{Batch, Config, Db};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-use super::{Settings, Terms, built, mebibytes};
+use super::{Settings, Terms, built, mebibytes, walk};
 
 /// A sled database, of which the default tree is used.
 pub struct SledStore {
@@ -39,20 +39,6 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         sync: "the log, written, no cache flushed",
         compact: "nothing",
     })
-}
-
-fn walk(
-    entries: impl Iterator<Item = sled::Result<(IVec, IVec)>>,
-    limit: u64,
-    mut f: impl FnMut(&[u8], &[u8]),
-) -> Result<u64> {
-    let mut count = 0;
-    for entry in entries.take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-        let (key, value) = entry?;
-        f(&key, &value);
-        count += 1;
-    }
-    Ok(count)
 }
 
 impl Store for SledStore {
