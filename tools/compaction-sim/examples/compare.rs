@@ -15,20 +15,15 @@ fn outcome(policy: &str) -> Result<SimOutcome, Box<dyn std::error::Error>> {
     let policy: Policy = policy.parse()?;
     let (keys, phases) = SimOpKind::Insert.phases(1_000_000, 0);
     let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
-    let setup = Setup {
-        options: TreeOptions {
-            policy,
-            memtable_size: 1 << 20,
-            table_size: 1 << 20,
-            ..TreeOptions::default()
-        },
-        workload: SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
-        machine: Machine::default(),
-        idea: None,
-        flush_factors: Default::default(),
-        exact: false,
-        picture: false,
+    let options = TreeOptions {
+        policy,
+        memtable_size: 1 << 20,
+        table_size: 1 << 20,
+        ..TreeOptions::default()
     };
+    let workload =
+        SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
+    let setup = Setup::new(options, workload, Machine::default());
     Ok(run(&setup, &mut |_| ())?)
 }
 

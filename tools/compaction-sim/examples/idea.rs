@@ -34,20 +34,16 @@ fn outcome(
 ) -> Result<SimOutcome, Box<dyn std::error::Error>> {
     let (keys, phases) = SimOpKind::Insert.phases(1_000_000, 0);
     let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
-    let setup = Setup {
-        options: TreeOptions {
-            policy: policy.parse::<Policy>()?,
-            memtable_size: 1 << 20,
-            table_size: 1 << 20,
-            ..TreeOptions::default()
-        },
-        idea,
-        workload: SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None },
-        machine: Machine { ingest: 5e6, ..Machine::default() },
-        flush_factors: Default::default(),
-        exact: false,
-        picture: false,
+    let options = TreeOptions {
+        policy: policy.parse::<Policy>()?,
+        memtable_size: 1 << 20,
+        table_size: 1 << 20,
+        ..TreeOptions::default()
     };
+    let workload =
+        SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
+    let machine = Machine { ingest: 5e6, ..Machine::default() };
+    let setup = Setup { idea, ..Setup::new(options, workload, machine) };
     Ok(run(&setup, &mut |_| ())?)
 }
 

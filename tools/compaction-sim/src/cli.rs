@@ -594,13 +594,10 @@ impl CostModel {
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }
         Ok(Setup {
-            options,
-            workload,
-            machine,
             idea: named.idea.clone(),
-            flush_factors: Default::default(),
             exact: self.exact,
             picture,
+            ..Setup::new(options, workload, machine)
         })
     }
 }

@@ -237,21 +237,15 @@ impl DrawnCase {
     }
 
     fn setup(&self, machine: Machine, seed: u64) -> Setup {
-        Setup {
-            options: self.options.clone(),
-            workload: SimWorkload { seed, ..self.workload.clone() },
-            machine: Machine {
-                threads: self.threads,
-                // As the engine has it for a store that is opened without trees.
-                max_sealed: 1,
-                ingest: self.ingest as f64,
-                ..machine
-            },
-            idea: None,
-            flush_factors: Default::default(),
-            exact: false,
-            picture: false,
-        }
+        let workload = SimWorkload { seed, ..self.workload.clone() };
+        let machine = Machine {
+            threads: self.threads,
+            // As the engine has it for a store that is opened without trees.
+            max_sealed: 1,
+            ingest: self.ingest as f64,
+            ..machine
+        };
+        Setup::new(self.options.clone(), workload, machine)
     }
 
     /// The figures of the simulations on a machine, each sorted.

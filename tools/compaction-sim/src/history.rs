@@ -236,15 +236,7 @@ impl RecordedHistory {
             per_memtable: Some(per_memtable),
         };
         options.tombstone_age_secs = self.tombstone_age_secs;
-        Ok(Setup {
-            options,
-            workload,
-            machine,
-            idea: None,
-            flush_factors: Arc::default(),
-            exact: false,
-            picture: false,
-        })
+        Ok(Setup::new(options, workload, machine))
     }
 
     /// Writes are for each byte that users wrote: simulated entries are only as long as the

@@ -169,15 +169,7 @@ impl StoreQuestion {
             per_memtable: None,
         };
         let machine = self.machine_at(scale);
-        Ok(Setup {
-            options,
-            idea: named.idea,
-            workload,
-            machine,
-            flush_factors: Default::default(),
-            exact: false,
-            picture: false,
-        })
+        Ok(Setup { idea: named.idea, ..Setup::new(options, workload, machine) })
     }
 
     /// What the simulations at [`scales`](StoreQuestion::scales) say of the store itself.

@@ -50,6 +50,22 @@ pub struct Setup {
     pub picture: bool,
 }
 
+impl Setup {
+    /// What the policy of the options does to a workload on a machine: in numbers only, without a
+    /// picture.
+    pub fn new(options: TreeOptions, workload: SimWorkload, machine: Machine) -> Setup {
+        Setup {
+            options,
+            idea: None,
+            workload,
+            machine,
+            flush_factors: Arc::default(),
+            exact: false,
+            picture: false,
+        }
+    }
+}
+
 /// What a simulation is told besides: called now and then with the share that is done.
 pub type OnProgress<'a> = &'a mut dyn FnMut(f64);
 

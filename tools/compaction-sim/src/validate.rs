@@ -70,15 +70,7 @@ pub fn small_tree(
     let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
     let workload = workload(workload_name.parse()?, ops, ops / 4, content);
     let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-    Ok(Setup {
-        options,
-        workload,
-        machine,
-        idea: None,
-        flush_factors: Default::default(),
-        exact,
-        picture: false,
-    })
+    Ok(Setup { exact, ..Setup::new(options, workload, machine) })
 }
 
 /// Writes and space of the summary model against those of the exact one.
@@ -175,18 +167,7 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
             let workload = workload(kind, 200_000, 60_000, content);
             let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
             let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-            let o = sim::run(
-                &Setup {
-                    options,
-                    workload,
-                    machine,
-                    idea: None,
-                    flush_factors: Default::default(),
-                    exact: false,
-                    picture: false,
-                },
-                &mut |_| (),
-            )?;
+            let o = sim::run(&Setup::new(options, workload, machine), &mut |_| ())?;
             let (real, ours) = (stats.write_amplification(), o.write_amplification);
             let off = (ours / real - 1.0) * 100.0;
             good &= off.abs() <= 5.0;
@@ -234,18 +215,7 @@ fn sweep(cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
             ..options
         };
         let workload = workload(SimOpKind::Deletes(0.1), ops, ops / 4, content.clone());
-        cases.push((
-            name.to_owned(),
-            Setup {
-                options,
-                workload,
-                machine: Machine::default(),
-                idea: None,
-                flush_factors: Default::default(),
-                exact: false,
-                picture: false,
-            },
-        ));
+        cases.push((name.to_owned(), Setup::new(options, workload, Machine::default())));
     }
     let watch = Stopwatch::start();
     let outcomes = simulate_all("sweep", &cases)?;

@@ -44,15 +44,7 @@ fn simulate(policy: Policy, table_size: u64, flushes: u64) -> (f64, f64) {
     let ops = per(6000 * flushes) * flushes;
     let per = per(ops);
     let ops = per * flushes + per / 2 + per * flushes / 200;
-    let setup = Setup {
-        options: options.clone(),
-        workload: workload(ops),
-        machine,
-        idea: None,
-        flush_factors: Default::default(),
-        exact: false,
-        picture: false,
-    };
+    let setup = Setup::new(options.clone(), workload(ops), machine);
     let o = run(&setup, &mut |_| ()).unwrap();
     assert!(
         (flushes..=flushes + flushes / 64 + 1).contains(&o.flushes),

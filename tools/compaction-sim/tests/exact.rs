@@ -76,15 +76,7 @@ fn simulate(options: TreeOptions, workload: SimWorkload) -> (SimOutcome, TreeSha
         cores: 64.0,
         ..Machine::default()
     };
-    let setup = Setup {
-        options,
-        workload,
-        machine,
-        idea: None,
-        flush_factors: Default::default(),
-        exact: true,
-        picture: false,
-    };
+    let setup = Setup { exact: true, ..Setup::new(options, workload, machine) };
     run_to_shape(&setup, &mut |_| ()).unwrap()
 }
 

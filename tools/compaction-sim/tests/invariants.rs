@@ -62,15 +62,8 @@ impl RandomHistory {
             cores: 64.0,
             ..Machine::default()
         };
-        let setup = Setup {
-            options: self.options.clone(),
-            workload: self.workload.clone(),
-            machine,
-            idea: None,
-            flush_factors: Default::default(),
-            exact,
-            picture: false,
-        };
+        let setup =
+            Setup { exact, ..Setup::new(self.options.clone(), self.workload.clone(), machine) };
         run(&setup, &mut |_| ()).unwrap()
     }
 
