@@ -191,8 +191,10 @@ impl Visible {
     }
 
     /// From now on it notes what it finds empty however little that is, and gives up a walk after
-    /// about `most` steps: there it stands nowhere. It is good for one walk then.
+    /// about `most` steps: there it stands nowhere. It is good for one walk then, and no reader, who
+    /// would pay.
     pub fn look_no_further(&mut self, most: u64) {
+        self.toll = CursorToll::default();
         (self.worth, self.most) = (PATIENCE.into(), most);
     }
 
