@@ -17,13 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::reads::{SAMPLED, is_looked_at};
+use crate::compaction::LEAST_TOLL;
 
 /// What a seek pays for each source more than one, in sixteenths of an entry.
 const SEEK: u64 = 40;
 /// From so many sixteenths on a cursor pays for itself.
 const MUCH: u64 = 16 << 12;
-/// After each so many entries somebody is told, who may merge.
-const TELL: u64 = 128 << 10;
 
 /// Who is told that readers have paid.
 pub type TollBell = Box<dyn Fn() + Send + Sync>;
@@ -58,7 +57,8 @@ impl Tolls {
     /// Readers pay.
     fn pay(&self, entries: u64) {
         let before = self.paid.fetch_add(entries, Ordering::Relaxed);
-        if before / TELL != before.saturating_add(entries) / TELL {
+        // Before the least toll nothing is merged: each time that it is paid again, somebody is told.
+        if before / LEAST_TOLL != before.saturating_add(entries) / LEAST_TOLL {
             (self.bell)();
         }
     }
@@ -170,11 +170,11 @@ mod tests {
         let rung = Arc::new(AtomicU64::new(0));
         let counter = rung.clone();
         let tolls = Tolls::new(Box::new(move || _ = counter.fetch_add(1, Ordering::Relaxed)));
-        tolls.pay(TELL - 1);
+        tolls.pay(LEAST_TOLL - 1);
         assert_eq!(rung.load(Ordering::Relaxed), 0);
         tolls.pay(1);
         tolls.pay(1);
-        assert_eq!((rung.load(Ordering::Relaxed), tolls.paid()), (1, TELL + 1));
+        assert_eq!((rung.load(Ordering::Relaxed), tolls.paid()), (1, LEAST_TOLL + 1));
         tolls.hold(1000);
         assert_eq!((tolls.allowance(50), tolls.allowance(0)), (500, 0));
         tolls.spend(300);

@@ -8,8 +8,8 @@
 //! 1. Every job that leaves here has passed [`CompactionJob::check`] on the shape that it was made
 //!    from.
 //! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content,
-//!    while nothing is flushed (and a merge for readers uses up what they have paid). So a tree may be opened with another policy than the one that
-//!    shaped it.
+//!    while nothing is flushed (and a merge for readers uses up what they have paid). So a tree may
+//!    be opened with another policy than the one that shaped it.
 //! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by
 //!    them never ends in a tree that waits for work that nobody will do.
 //! 4. A merge writes no table again that overlaps no other, unless it is small and should grow
@@ -59,9 +59,7 @@ fn cut(policy: &dyn Strategy, shape: &TreeShape, job: &mut CompactionJob) {
 pub fn pick(policy: &Policy, shape: &TreeShape) -> Option<CompactionJob> {
     let (policy, view) = (policy.strategy(), ShapeView::new(shape, true));
     pick_in(policy, &view).or_else(|| {
-        let is_asked = shape.toll >= readers::LEAST && policy.merges();
-        let apart = is_asked.then(|| policy.apart(&view))?;
-        let mut job = readers::wish(&view, &*apart, policy.one_run_levels())?;
+        let mut job = readers::wish(policy, &view)?;
         cut(policy, shape, &mut job);
         view.admits(&job).then_some(job)
     })

@@ -26,7 +26,7 @@ mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};
 pub use pace::{delay, fill_delay, pressure};
-pub use readers::is_paid;
+pub use readers::{LEAST_TOLL, is_paid};
 pub use shape::{
     Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape,
 };

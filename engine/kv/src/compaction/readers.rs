@@ -10,8 +10,8 @@
 //! itself wants nothing, and where no flush has come for as long as the merge will take: a tree that
 //! is written has better things to do.
 
-use super::adopt::Picked;
 use super::shape::{CompactionJob, Reason};
+use super::strategy::Strategy;
 use super::view::{MAX_FAN, ShapeView};
 
 /// A merge writes an entry for this many times less than readers pay: it is done by a processor
@@ -19,7 +19,7 @@ use super::view::{MAX_FAN, ShapeView};
 const CHEAPER: u64 = 4;
 
 /// The least toll, in entries, for which anything is merged.
-pub(super) const LEAST: u64 = 128 << 10;
+pub const LEAST_TOLL: u64 = 128 << 10;
 
 /// What a merge reads in a second, in bytes, roughly: measured, 250 MiB of entries of 116 bytes take
 /// 1.3 s.
@@ -30,17 +30,13 @@ pub fn is_paid(toll: u64, entries: u64) -> bool {
     toll.saturating_mul(CHEAPER) >= entries
 }
 
-/// The merge that readers have paid for, if there is one. `apart` says of two runs that data may
-/// not pass from one to the other; with `one_run_levels`, no level but 0 has several runs.
-pub(super) fn wish(
-    view: &ShapeView<'_>,
-    apart: &dyn Fn(usize, usize) -> bool,
-    one_run_levels: bool,
-) -> Option<CompactionJob> {
+/// The merge that readers have paid for under this policy, if there is one.
+pub(super) fn wish(policy: &dyn Strategy, view: &ShapeView<'_>) -> Option<CompactionJob> {
     let shape = view.shape;
-    if view.len() < 2 || shape.toll < LEAST {
+    if view.len() < 2 || shape.toll < LEAST_TOLL || !policy.merges() {
         return None;
     }
+    let (apart, one_run_levels) = (policy.apart(view), policy.one_run_levels());
     let newest = view.run(0).tables.iter().map(|t| t.created_micros).max().unwrap_or(0);
     let quiet = shape.now_micros.saturating_sub(newest) as u128 * u128::from(SPEED) / 1_000_000;
     let most = (1..view.len().min(MAX_FAN)).take_while(|&r| !apart(r - 1, r)).count() + 1;
@@ -49,10 +45,9 @@ pub(super) fn wish(
         if one_run_levels && !all && view.run(oldest).level > 0 || view.any_busy(0..n) {
             return None;
         }
-        let picked: Vec<Picked> = (0..n).map(|r| (r, 0..view.run(r).tables.len())).collect();
         let is_new = all && view.run(oldest).level == 0;
         let output = if is_new { view.below(oldest) } else { view.run(oldest).place() };
-        let job = view.joined(&picked, output, Reason::Readers, 1.0);
+        let job = view.whole(0..=oldest, output, Reason::Readers, 1.0);
         let (bytes, size) = (job.rewritten(shape), view.size_of(0..n));
         let tables = || shape.runs[..n].iter().flat_map(|r| &r.tables);
         let entries = u128::from(tables().map(|t| t.entries).sum::<u64>()) * u128::from(bytes)

@@ -159,22 +159,24 @@ impl Core {
             self.watch.meters.record(TimedCall::Compaction, nanos);
         }
         self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
-        let (runs, bytes) = claimed.tree.view.load_full().version.extent();
-        self.events.note(|| Event::CompactionEnded {
-            tree: tree(),
-            job: job(),
-            reason: claimed.job.reason.name(),
-            bytes_in: ran.read,
-            bytes_out: ran.written,
-            blocks_copied: ran.copied,
-            entries_in: ran.entries_in,
-            entries_out: ran.entries_out,
-            level: claimed.job.output_level,
-            removed: ran.removed,
-            tables: ran.tables,
-            micros: nanos / 1000,
-            runs,
-            bytes,
+        self.events.note(|| {
+            let (runs, bytes) = claimed.tree.view.load_full().version.extent();
+            Event::CompactionEnded {
+                tree: tree(),
+                job: job(),
+                reason: claimed.job.reason.name(),
+                bytes_in: ran.read,
+                bytes_out: ran.written,
+                blocks_copied: ran.copied,
+                entries_in: ran.entries_in,
+                entries_out: ran.entries_out,
+                level: claimed.job.output_level,
+                removed: ran.removed,
+                tables: ran.tables,
+                micros: nanos / 1000,
+                runs,
+                bytes,
+            }
         });
         Ok(())
     }

@@ -171,23 +171,25 @@ impl Core {
             [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
         let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
         self.counters.flushed(bytes, nanos);
-        let (runs, all) = tree.view.load_full().version.extent();
-        self.events.note(|| Event::FlushEnded {
-            tree: tree.name.clone(),
-            entries: f.entries,
-            deletes,
-            bytes_out: bytes,
-            raw_bytes: raw,
-            tables: f.ids(),
-            heads: ends.into_iter().flatten().collect(),
-            flushed: f.end,
-            memory: sealed.mem.used() as u64,
-            micros: nanos / 1000,
-            waited_micros: waited / 1000,
-            paced_micros: self.pace.slept() / 1000,
-            stalled_micros: self.pace.stalled() / 1000,
-            runs,
-            bytes: all,
+        self.events.note(|| {
+            let (runs, all) = tree.view.load_full().version.extent();
+            Event::FlushEnded {
+                tree: tree.name.clone(),
+                entries: f.entries,
+                deletes,
+                bytes_out: bytes,
+                raw_bytes: raw,
+                tables: f.ids(),
+                heads: ends.into_iter().flatten().collect(),
+                flushed: f.end,
+                memory: sealed.mem.used() as u64,
+                micros: nanos / 1000,
+                waited_micros: waited / 1000,
+                paced_micros: self.pace.slept() / 1000,
+                stalled_micros: self.pace.stalled() / 1000,
+                runs,
+                bytes: all,
+            }
         });
     }
 

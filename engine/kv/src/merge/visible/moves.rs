@@ -75,9 +75,9 @@ impl Visible {
     #[inline]
     #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
+        self.toll.step();
         if self.trusting && self.at == At::Entry && self.plain() {
             self.at = At::Nowhere;
-            self.toll.step();
             self.forward = true;
             each!(&mut self.inner, c => c.next())?;
             return self.find_visible_forward();
@@ -86,7 +86,6 @@ impl Visible {
     }
 
     fn next_slow(&mut self) -> Result<()> {
-        self.toll.step();
         let at = std::mem::replace(&mut self.at, At::Nowhere);
         match at {
             At::Nowhere => return Ok(()),
@@ -111,9 +110,9 @@ impl Visible {
     /// To the previous key. Does nothing when it stands nowhere.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
+        self.toll.step();
         if self.trusting && self.at == At::Entry && self.plain() {
             self.at = At::Nowhere;
-            self.toll.step();
             self.forward = false;
             each!(&mut self.inner, c => c.prev())?;
             return self.find_visible_backward();
@@ -122,7 +121,6 @@ impl Visible {
     }
 
     fn prev_slow(&mut self) -> Result<()> {
-        self.toll.step();
         let at = std::mem::replace(&mut self.at, At::Nowhere);
         match at {
             At::Nowhere => return Ok(()),
