@@ -5,12 +5,7 @@ use std::io::{Cursor, Read};
 use crate::cursor::ByteCursor;
 use crate::fault::{BytesFault, NodeFault, NodeFaultKind};
 use crate::files::{FileVersion, NodeFiles, NodePart, open_part, read_part};
-
-/// The parts' names.
-pub(crate) const DATA: &str = "Data.db";
-const COMPRESSION: &str = "CompressionInfo.db";
-const CHECKSUMS: &str = "CRC.db";
-const DIGEST: &str = "Digest.crc32";
+use crate::format::{CHECKSUMS, COMPRESSION, Codec, DATA, DIGEST};
 
 /// The longest chunk that is read, in bytes; a table's `chunk_length_in_kb` is 4 to 64 by habit.
 const MOST_CHUNK: u32 = 64 << 20;
@@ -18,17 +13,6 @@ const MOST_CHUNK: u32 = 64 << 20;
 const MOST_LIST: u64 = 2 << 30;
 /// Read at once where nothing says what a chunk is.
 const PLAIN_CHUNK: u32 = 64 << 10;
-
-/// How chunks are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Codec {
-    /// Not at all.
-    None,
-    Lz4,
-    Snappy,
-    Deflate,
-    Zstd,
-}
 
 /// How the file is cut.
 #[derive(Debug)]
@@ -205,13 +189,8 @@ fn compressed(
 ) -> Result<(Cut, u32, u64), BytesFault> {
     let mut c = ByteCursor::new(bytes, 0);
     let name = c.text("the name of the codec")?;
-    let codec = match name.rsplit('.').next().unwrap_or_default() {
-        "LZ4Compressor" => Codec::Lz4,
-        "SnappyCompressor" => Codec::Snappy,
-        "DeflateCompressor" => Codec::Deflate,
-        "ZstdCompressor" => Codec::Zstd,
-        "NoopCompressor" => Codec::None,
-        _ => return Err(BytesFault::new(0, format!("nobody knows the codec {name:?}"))),
+    let Some(codec) = Codec::named(name) else {
+        return Err(BytesFault::new(0, format!("nobody knows the codec {name:?}")));
     };
     for _ in 0..c.u32("the number of options")? {
         c.text("the name of an option")?;

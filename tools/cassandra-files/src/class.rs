@@ -8,6 +8,8 @@ const MOST_TEXT: usize = 1 << 20;
 const MOST_DEPTH: usize = 32;
 /// The package whose classes are called by their last word.
 const PACKAGE: &str = "org.apache.cassandra.db.marshal.";
+/// What stands around a type whose values are one cell each, and could be several.
+const FROZEN: &str = "FrozenType";
 
 /// A class with its arguments: `MapType(UTF8Type,Int32Type)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,10 +83,94 @@ impl MarshalClass {
         matches!(&*self.name, "ListType" | "SetType" | "MapType" | "UserType")
     }
 
+    /// The class of values that are one cell each, of one that says nothing of it: with
+    /// `FrozenType` around collections and user types. What lies in these is frozen by that.
+    ///
+    /// ```
+    /// let class = firn_cassandra::MarshalClass::parse("ReversedType(ListType(SetType(Int32Type)))")?;
+    /// let frozen = "ReversedType(FrozenType(ListType(SetType(Int32Type))))";
+    /// assert_eq!(class.frozen().to_string(), frozen);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn frozen(mut self) -> MarshalClass {
+        match &*self.name {
+            "ReversedType" | "VectorType" => {
+                self.arguments = freeze(self.arguments, |i, _| i == 0);
+                self
+            }
+            _ if self.is_multi_cell() => {
+                let argument = ClassArgument { field: None, class: self };
+                MarshalClass { name: FROZEN.to_owned(), arguments: vec![argument] }
+            }
+            _ => self,
+        }
+    }
+
+    /// The class of a collection or user type with a cell for each element, of one that says nothing
+    /// of it: its elements are frozen.
+    ///
+    /// ```
+    /// let class = firn_cassandra::MarshalClass::parse("UserType(shop,61,73:SetType(Int32Type))")?;
+    /// let unfrozen = "UserType(shop,61,73:FrozenType(SetType(Int32Type)))";
+    /// assert_eq!(class.with_frozen_elements().to_string(), unfrozen);
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn with_frozen_elements(mut self) -> MarshalClass {
+        // The first arguments of a user type are its keyspace and its name.
+        let is_user = self.name == "UserType";
+        self.arguments = freeze(self.arguments, |_, a| !is_user || a.field.is_some());
+        self
+    }
+
+    /// The text that files have: with the package before each of Cassandra's own classes.
+    ///
+    /// ```
+    /// let class = firn_cassandra::MarshalClass::parse("VectorType(FloatType,3)")?;
+    /// let package = "org.apache.cassandra.db.marshal";
+    /// assert_eq!(class.full_name(), format!("{package}.VectorType({package}.FloatType , 3)"));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn full_name(&self) -> String {
+        let mut out = match self.name.contains('.') {
+            true => self.name.clone(),
+            false => format!("{PACKAGE}{}", self.name),
+        };
+        let between = if self.name == "VectorType" { " , " } else { "," };
+        for (i, a) in self.arguments.iter().enumerate() {
+            out.push_str(if i == 0 { "(" } else { between });
+            if let Some(field) = &a.field {
+                out.push_str(field);
+                out.push(':');
+            }
+            // A keyspace and a name, and a number, are no classes.
+            let is_word = match &*self.name {
+                "UserType" => i < 2,
+                "VectorType" => i == 1,
+                _ => false,
+            };
+            out.push_str(&if is_word { a.class.name.clone() } else { a.class.full_name() });
+        }
+        if !self.arguments.is_empty() {
+            out.push(')');
+        }
+        out
+    }
+
     /// Whether it is a counter.
     pub fn is_counter(&self) -> bool {
         self.name == "CounterColumnType"
     }
+}
+
+fn freeze(
+    arguments: Vec<ClassArgument>,
+    is_meant: impl Fn(usize, &ClassArgument) -> bool,
+) -> Vec<ClassArgument> {
+    let freeze = |(i, a): (usize, ClassArgument)| match is_meant(i, &a) {
+        true => ClassArgument { field: a.field, class: a.class.frozen() },
+        false => a,
+    };
+    arguments.into_iter().enumerate().map(freeze).collect()
 }
 
 impl fmt::Display for MarshalClass {
@@ -152,6 +238,21 @@ fn argument(rest: &mut &str, depth: usize) -> Result<ClassArgument, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn full_names_are_read_as_the_same() {
+        for text in [
+            "CompositeType(Int32Type,FrozenType(ListType(VectorType(FloatType,3))))",
+            "UserType(ListType,61,73:FrozenType(SetType(Int32Type)),:com.example.Own(Int32Type))",
+        ] {
+            let class = MarshalClass::parse(text).unwrap();
+            assert_eq!(MarshalClass::parse(&class.full_name()).unwrap(), class);
+            assert!(class.full_name().starts_with(PACKAGE));
+            assert_eq!(class.clone().with_frozen_elements(), class);
+        }
+        let vector = MarshalClass::parse("VectorType(ListType(Int32Type),3)").unwrap().frozen();
+        assert_eq!(vector.to_string(), "VectorType(FrozenType(ListType(Int32Type)),3)");
+    }
 
     #[test]
     fn types_are_read_and_named_again() {

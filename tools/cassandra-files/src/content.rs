@@ -1,9 +1,10 @@
 //! The decompressed bytes of `Data.db`, from the front, as many at a time as a reader asks for.
 
-use crate::chunks::{ChunkReader, DATA};
+use crate::chunks::ChunkReader;
 use crate::cursor::{ByteCursor, vint_extra};
 use crate::fault::{BytesFault, NodeFault};
 use crate::files::{FileVersion, NodeFiles};
+use crate::format::DATA;
 
 /// Bytes behind the place of a [`ChunkReader`], and what of them is in memory.
 pub(crate) struct ContentReader {

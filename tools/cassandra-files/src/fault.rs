@@ -6,7 +6,7 @@ use std::{error, fmt, io};
 /// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeFaultKind {
-    /// The system could not read the file.
+    /// The system could not read or write the file.
     Io,
     /// A part of the table that reading needs is not there.
     Missing,
@@ -14,9 +14,11 @@ pub enum NodeFaultKind {
     Damaged,
     /// A version, codec or type that this crate does not read.
     Unsupported,
+    /// What the format has no place for, or what is in no order, and so is not written.
+    Unwritable,
 }
 
-/// Why a file can't be read: what is wrong, in which file, and where in it.
+/// Why a file can't be read or written: what is wrong, in which file, and where in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFault {
     kind: NodeFaultKind,
@@ -53,7 +55,7 @@ impl NodeFault {
     /// What its reader can do about it; `None` where the system knows better.
     pub fn next(&self) -> Option<&'static str> {
         match self.kind {
-            NodeFaultKind::Io => None,
+            NodeFaultKind::Io | NodeFaultKind::Unwritable => None,
             NodeFaultKind::Missing => {
                 Some("copy all files of the table whose names begin like this one's")
             }

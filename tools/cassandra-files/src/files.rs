@@ -1,10 +1,15 @@
 //! The parts of a table, where they are, and what their names say.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::fault::{NodeFault, NodeFaultKind};
+
+/// The version that is written.
+const WRITTEN: &str = "nb";
+/// Bytes that are written at once.
+const BUFFER: usize = 64 << 10;
 
 /// A part of a table, opened for reading from its beginning.
 pub struct NodePart {
@@ -27,6 +32,27 @@ pub trait NodeFiles {
     /// # Errors
     /// Those of the system.
     fn open(&self, part: &str) -> io::Result<Option<NodePart>>;
+}
+
+/// A part of a table that is written.
+pub trait NodePartWriter: Write {
+    /// Ends it: all that was written is on the device.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+/// Where the parts of one table are written: a folder, or a test's memory.
+pub trait NodeSink {
+    /// What a part is called in messages.
+    fn part_path(&self, part: &str) -> PathBuf;
+
+    /// Makes a part (`Data.db`), which is not there yet.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn create(&self, part: &str) -> io::Result<Box<dyn NodePartWriter>>;
 }
 
 /// The files of a table in a folder, which differ in the ends of their names.
@@ -69,6 +95,12 @@ impl NodeFolder {
         Ok(NodeFolder { dir, stem, version: version.to_owned() })
     }
 
+    /// The files that are written as this number of a folder, in the version that is written: `nb`.
+    pub fn numbered(dir: &Path, number: u64) -> NodeFolder {
+        let version = WRITTEN.to_owned();
+        NodeFolder { dir: dir.to_path_buf(), stem: format!("{version}-{number}-big-"), version }
+    }
+
     /// Whether a file's name is that of a table's data.
     pub fn is_data(file: &Path) -> bool {
         let name = file.file_name().and_then(|n| n.to_str());
@@ -101,6 +133,25 @@ impl NodeFiles for NodeFolder {
         let file = File::open(path)?;
         let len = file.metadata()?.len();
         Ok(Some(NodePart { reader: Box::new(file), len }))
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the files of another database, named by a user")]
+impl NodeSink for NodeFolder {
+    fn part_path(&self, part: &str) -> PathBuf {
+        self.path(part)
+    }
+
+    fn create(&self, part: &str) -> io::Result<Box<dyn NodePartWriter>> {
+        let file = File::create_new(self.path(part))?;
+        Ok(Box::new(BufWriter::with_capacity(BUFFER, file)))
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the files of another database, named by a user")]
+impl NodePartWriter for BufWriter<File> {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 }
 

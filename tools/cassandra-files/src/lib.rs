@@ -1,6 +1,6 @@
-//! Reads the files that Apache Cassandra and ScyllaDB write for a table: partitions, static rows,
-//! rows, cells with their timestamps and times to live, deletions of everything. `FORMAT.md` beside
-//! this crate's sources says what is read.
+//! Reads and writes the files that Apache Cassandra and ScyllaDB have for a table: partitions, static
+//! rows, rows, cells with their timestamps and times to live, deletions of everything. `FORMAT.md`
+//! beside this crate's sources says what is read and written.
 //!
 //! It knows nothing of Firn, and reads in order, without the indexes; so `Data.db` and
 //! `Statistics.db` are enough, with `CompressionInfo.db` where that is there. What a file claims of
@@ -20,7 +20,10 @@
 //! }
 //! # Ok::<(), firn_cassandra::NodeFault>(())
 //! ```
+//!
+//! What a reader gives out, a [`NodeTableWriter`] writes, as version `nb`.
 
+mod chunk_writer;
 mod chunks;
 mod class;
 mod content;
@@ -28,20 +31,34 @@ mod counter;
 mod cursor;
 #[cfg(test)]
 mod damage;
+mod encode;
 mod fault;
 mod files;
+mod format;
 mod header;
+mod index_writer;
+mod key_filter;
+mod measures;
+mod part_writer;
 mod reader;
+mod row_writer;
 mod rows;
+mod sketch;
 mod statistics;
+#[cfg(test)]
+mod trip;
+mod writer;
 
 pub use class::{ClassArgument, MarshalClass};
-pub use counter::counter_sum;
+pub use counter::{counter_shard, counter_sum};
 pub use fault::{NodeFault, NodeFaultKind};
-pub use files::{FileVersion, NodeFiles, NodeFolder, NodePart, table_of_folder};
-pub use header::{HeaderColumn, NodeHeader};
+pub use files::{
+    FileVersion, NodeFiles, NodeFolder, NodePart, NodePartWriter, NodeSink, table_of_folder,
+};
+pub use header::{HeaderColumn, LeastTimes, NodeHeader};
 pub use reader::{NodeReader, NodeTable};
 pub use rows::{
     NodeBound, NodeCell, NodeCellState, NodeColumn, NodeDeletion, NodeEvent, NodeExpiry,
     NodeLiveness, NodeMarker, NodePartition, NodeRow,
 };
+pub use writer::{NodeTableWriter, WriteOptions};

@@ -2,27 +2,19 @@
 
 use std::path::PathBuf;
 
-use crate::chunks::DATA;
 use crate::class::MarshalClass;
 use crate::content::ContentReader;
 use crate::fault::{NodeFault, NodeFaultKind};
 use crate::files::{FileVersion, NodeFiles};
+use crate::format::{
+    BOUNDS, DATA, END_OF_PARTITION, FLAGGED, HAS_MORE_FLAGS, IS_MARKER, IS_SHADOWABLE, IS_STATIC,
+    NO_DELETION, VALUE_EMPTY, VALUE_FOLLOWS,
+};
 use crate::header::NodeHeader;
 use crate::rows::{
-    BodyReader, END_OF_PARTITION, HAS_MORE_FLAGS, IS_MARKER, IS_SHADOWABLE, IS_STATIC, NodeBound,
-    NodeDeletion, NodeEvent, NodeMarker, NodePartition, NodeRow,
+    BodyReader, NodeBound, NodeDeletion, NodeEvent, NodeMarker, NodePartition, NodeRow,
 };
 use crate::statistics::read_header;
-
-/// Kinds of bounds, as they are numbered in files.
-const EXCLUSIVE_END: u8 = 0;
-const INCLUSIVE_START: u8 = 1;
-const EXCLUSIVE_END_INCLUSIVE_START: u8 = 2;
-const INCLUSIVE_END_EXCLUSIVE_START: u8 = 5;
-const INCLUSIVE_END: u8 = 6;
-const EXCLUSIVE_START: u8 = 7;
-/// Clustering values whose flags share a number.
-const FLAGGED: usize = 32;
 
 /// One table of a node: what its files say of themselves.
 #[derive(Clone, Debug)]
@@ -149,8 +141,8 @@ impl NodeReader {
             let mut c = self.content.take(12, what)?;
             let both = c.u32(what).and_then(|local| Ok((local as i32, c.u64(what)? as i64)));
             let (local, timestamp) = self.content.placed(both)?;
-            let none = local == i32::MAX && timestamp == i64::MIN;
-            return Ok((!none).then_some(NodeDeletion { timestamp, local: local.into() }));
+            let read = NodeDeletion { timestamp, local: local.into() };
+            return Ok((read != NO_DELETION).then_some(read));
         }
         let first = self.content.u8(what)?;
         match first {
@@ -225,11 +217,11 @@ impl NodeReader {
             }
             let of_this = flags >> (2 * (i % FLAGGED)) & 3;
             values.push(match of_this {
-                0 => {
+                VALUE_FOLLOWS => {
                     let fixed = self.header.clustering.get(i).and_then(MarshalClass::fixed_length);
                     Some(self.clustering_value(fixed)?)
                 }
-                1 => Some(vec![]),
+                VALUE_EMPTY => Some(vec![]),
                 _ => None,
             });
         }
@@ -249,14 +241,8 @@ impl NodeReader {
 
     fn marker(&mut self, position: u64) -> Result<NodeMarker, NodeFault> {
         let kind = self.content.u8("the kind of a bound")?;
-        let (closes, opens) = match kind {
-            EXCLUSIVE_END => (Some(false), None),
-            INCLUSIVE_END => (Some(true), None),
-            INCLUSIVE_START => (None, Some(true)),
-            EXCLUSIVE_START => (None, Some(false)),
-            EXCLUSIVE_END_INCLUSIVE_START => (Some(false), Some(true)),
-            INCLUSIVE_END_EXCLUSIVE_START => (Some(true), Some(false)),
-            _ => return self.content.fault(position, format!("no bound has the kind {kind}")),
+        let Some((_, closes, opens)) = BOUNDS.into_iter().find(|b| b.0 == kind) else {
+            return self.content.fault(position, format!("no bound has the kind {kind}"));
         };
         let mut c = self.content.take(2, "the length of a bound")?;
         let count = c.u16("the length of a bound");

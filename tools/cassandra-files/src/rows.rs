@@ -4,6 +4,11 @@
 use crate::cursor::ByteCursor;
 use crate::fault::BytesFault;
 use crate::files::FileVersion;
+use crate::format::{
+    CELL_DELETED, CELL_EMPTY, CELL_EXPIRES, CELL_ROW_TIMESTAMP, CELL_ROW_TTL, HAS_ALL_COLUMNS,
+    HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL, MANY_COLUMNS, NO_DELETION,
+    lists_present,
+};
 use crate::header::{HeaderColumn, NodeHeader};
 
 /// What a reader gives out.
@@ -126,29 +131,6 @@ pub struct NodeBound {
     pub inclusive: bool,
 }
 
-/// Flags of a row or marker.
-pub(crate) const END_OF_PARTITION: u8 = 0x01;
-pub(crate) const IS_MARKER: u8 = 0x02;
-const HAS_TIMESTAMP: u8 = 0x04;
-const HAS_TTL: u8 = 0x08;
-const HAS_DELETION: u8 = 0x10;
-const HAS_ALL_COLUMNS: u8 = 0x20;
-const HAS_COMPLEX_DELETION: u8 = 0x40;
-pub(crate) const HAS_MORE_FLAGS: u8 = 0x80;
-/// Of the second byte of flags.
-pub(crate) const IS_STATIC: u8 = 0x01;
-/// A deletion of views' rows, which a newer row of the same key takes back; nobody writes them
-/// since 3.11.
-pub(crate) const IS_SHADOWABLE: u8 = 0x02;
-/// Flags of a cell.
-const CELL_DELETED: u8 = 0x01;
-const CELL_EXPIRES: u8 = 0x02;
-const CELL_EMPTY: u8 = 0x04;
-const CELL_ROW_TIMESTAMP: u8 = 0x08;
-const CELL_ROW_TTL: u8 = 0x10;
-/// From so many columns on a row tells those that it has by their numbers.
-const MANY_COLUMNS: usize = 64;
-
 /// Reads what follows the sizes of a row or marker; its bytes are all in memory.
 pub(crate) struct BodyReader<'h, 'b> {
     pub header: &'h NodeHeader,
@@ -229,7 +211,7 @@ impl BodyReader<'_, '_> {
             return wrong("a row lacks more columns than there are");
         };
         // The shorter list is written: of those that are there, or of those that are not.
-        let listed = if count < of / 2 { count } else { of - count };
+        let listed = if lists_present(count, of) { count } else { of - count };
         let mut numbers = Vec::with_capacity(listed.min(self.bytes.left()));
         for _ in 0..listed {
             let n = self.bytes.vint("the number of a column")?;
@@ -240,7 +222,7 @@ impl BodyReader<'_, '_> {
                 }
             }
         }
-        if count < of / 2 {
+        if lists_present(count, of) {
             return Ok(numbers);
         }
         let mut missing = numbers.into_iter().peekable();
@@ -262,7 +244,7 @@ impl BodyReader<'_, '_> {
         if flags & HAS_COMPLEX_DELETION != 0 {
             let read = self.deletion()?;
             // Where one column of the row has a deletion, the others say that they have none.
-            deletion = (read.timestamp != i64::MIN).then_some(read);
+            deletion = (read.timestamp != NO_DELETION.timestamp).then_some(read);
         }
         // A cell takes a byte at least, so there are no more than bytes are left.
         let count = self.bytes.length("the number of elements")?;

@@ -1,23 +1,18 @@
 //! `Statistics.db`: a directory of parts, of which two are read: which partitioner, and the header
-//! of the rows (`FORMAT.md`, "Statistics.db").
+//! of the rows (`FORMAT.md`, "Statistics.db"). All four are written.
 
 use crate::class::MarshalClass;
 use crate::cursor::ByteCursor;
+use crate::encode::{put_short, put_sized, put_vint};
 use crate::fault::{BytesFault, NodeFault, NodeFaultKind};
 use crate::files::{FileVersion, NodeFiles, read_part};
+use crate::format::{
+    COMPACTION, EPOCH_MICROS, EPOCH_SECONDS, HEADER, MEASURES, STATISTICS, VALIDATION,
+};
 use crate::header::{HeaderColumn, NodeHeader};
 
-/// The part's name.
-pub(crate) const STATISTICS: &str = "Statistics.db";
 /// The most that is read of one, in bytes: histograms and bounds of keys take some KiB.
 const MOST: u64 = 64 << 20;
-/// The kinds of parts: of these two the format of the rest is asked.
-const VALIDATION: u32 = 0;
-const HEADER: u32 = 3;
-/// 22 September 2015, 0:00 UTC, from which the least times of a file are counted.
-const EPOCH_SECONDS: i64 = 1_442_880_000;
-const EPOCH_MICROS: i64 = EPOCH_SECONDS * 1_000_000;
-
 /// Reads the header of a table's rows.
 pub(crate) fn read_header(
     files: &dyn NodeFiles,
@@ -131,6 +126,69 @@ fn columns(c: &mut ByteCursor<'_>) -> Result<Vec<HeaderColumn>, BytesFault> {
             Ok(HeaderColumn { name, class: class(c)? })
         })
         .collect()
+}
+
+/// The whole of the file, in the version that is written. `measures` and `sketch` are parts as they
+/// are; `chance` is the filter's.
+pub(crate) fn statistics(
+    header: &NodeHeader,
+    chance: f64,
+    sketch: Vec<u8>,
+    measures: Vec<u8>,
+) -> Result<Vec<u8>, String> {
+    let mut validation = vec![];
+    if !put_short(&mut validation, header.partitioner.as_bytes()) {
+        return Err(format!("the partitioner's name has {} bytes", header.partitioner.len()));
+    }
+    validation.extend_from_slice(&chance.to_be_bytes());
+    let parts = [
+        (VALIDATION, validation),
+        (COMPACTION, sketch),
+        (MEASURES, measures),
+        (HEADER, header_bytes(header)),
+    ];
+    let count = (parts.len() as u32).to_be_bytes();
+    let mut directory = vec![];
+    // Behind the count, the directory and their checksums.
+    let mut at = 4 + 4 + parts.len() * 8 + 4;
+    for (kind, part) in &parts {
+        let Ok(place) = u32::try_from(at) else {
+            return Err("its statistics would be larger than 4 GiB".to_owned());
+        };
+        directory.extend_from_slice(&kind.to_be_bytes());
+        directory.extend_from_slice(&place.to_be_bytes());
+        at += part.len() + 4;
+    }
+    let mut out = count.to_vec();
+    out.extend_from_slice(&crc32fast::hash(&count).to_be_bytes());
+    out.extend_from_slice(&directory);
+    out.extend_from_slice(&crc32fast::hash(&[&count[..], &directory].concat()).to_be_bytes());
+    for (_, part) in &parts {
+        out.extend_from_slice(part);
+        out.extend_from_slice(&crc32fast::hash(part).to_be_bytes());
+    }
+    Ok(out)
+}
+
+/// The header of rows as [`rows`] reads it.
+fn header_bytes(header: &NodeHeader) -> Vec<u8> {
+    let mut out = vec![];
+    put_vint(&mut out, header.least_timestamp.wrapping_sub(EPOCH_MICROS) as u64);
+    put_vint(&mut out, header.least_second.wrapping_sub(EPOCH_SECONDS) as u64);
+    put_vint(&mut out, header.least_ttl as u64);
+    put_sized(&mut out, header.key.full_name().as_bytes());
+    put_vint(&mut out, header.clustering.len() as u64);
+    for class in &header.clustering {
+        put_sized(&mut out, class.full_name().as_bytes());
+    }
+    for columns in [&header.statics, &header.regulars] {
+        put_vint(&mut out, columns.len() as u64);
+        for column in columns {
+            put_sized(&mut out, &column.name);
+            put_sized(&mut out, column.class.full_name().as_bytes());
+        }
+    }
+    out
 }
 
 impl FileVersion {

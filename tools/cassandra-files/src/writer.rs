@@ -1,0 +1,290 @@
+//! Writes a table of a node: what a [`NodeReader`](crate::NodeReader) gives out goes in here.
+//!
+//! Invariants: partitions, rows and markers come in the order of the table, which only their caller
+//! knows; what can be seen to be out of it is refused. `TOC.txt`, which says that a table is whole,
+//! is made when all other parts are on the device.
+
+use crate::chunk_writer::ChunkWriter;
+use crate::counter::has_old_shards;
+use crate::encode::put_short;
+use crate::fault::NodeFault;
+use crate::files::NodeSink;
+use crate::format::{CONTENTS, END_OF_PARTITION, FILTER, STATISTICS};
+use crate::header::NodeHeader;
+use crate::index_writer::{IndexWriter, IndexedPartition, RowBlocks, put_partition_deletion};
+use crate::key_filter::KeyFilter;
+use crate::measures::{LAST_SECOND, TableMeasures};
+use crate::part_writer::OpenPart;
+use crate::row_writer::{Refusal, RowBytes, RowEncoder};
+use crate::rows::{NodeDeletion, NodeEvent, NodeMarker, NodePartition, NodeRow};
+use crate::sketch::KeySketch;
+use crate::statistics::statistics;
+
+/// How a table is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// Whether it is compressed, with LZ4 in chunks of 16 KiB.
+    pub compressed: bool,
+    /// The chance that the filter takes a key for one that is there: the table's
+    /// `bloom_filter_fp_chance`, above 0. With 1 there is no filter.
+    pub filter_chance: f64,
+    /// Partitions for each entry of the summary: the table's `min_index_interval`.
+    pub index_interval: u32,
+    /// Cassandra's variant of MurmurHash3 with 128 bits, of a partition's key: the filter is made
+    /// of it. The first half is the token of `Murmur3Partitioner`.
+    pub hash: fn(&[u8]) -> [u64; 2],
+}
+
+/// A partition that is written.
+struct OpenPartition {
+    key: Vec<u8>,
+    start: u64,
+    deletion: Option<NodeDeletion>,
+    /// Bytes before the first row, once a row has come or can come.
+    header: Option<u64>,
+    /// Where the row or marker before began.
+    before: u64,
+    /// The deletion of the range that the writer stands in.
+    open: Option<NodeDeletion>,
+    blocks: RowBlocks,
+}
+
+/// Writes a table, partition by partition.
+///
+/// ```
+/// use firn_cassandra::{
+///     LeastTimes, MarshalClass, NodeEvent, NodeFolder, NodeHeader, NodePartition, NodeTable, NodeTableWriter,
+///     WriteOptions,
+/// };
+///
+/// let dir = std::env::temp_dir().join(format!("firn-cassandra-doc-{}", std::process::id()));
+/// std::fs::create_dir_all(&dir)?;
+/// let files = NodeFolder::numbered(&dir, 1);
+/// let header = NodeHeader::new(
+///     "org.apache.cassandra.dht.Murmur3Partitioner".to_owned(),
+///     MarshalClass::parse("UTF8Type")?,
+///     vec![], vec![], vec![],
+///     LeastTimes::default(),
+/// );
+/// let hash = |key: &[u8]| [key.len() as u64, 0]; // a real one is the partitioner's
+/// let options = WriteOptions { compressed: true, filter_chance: 0.01, index_interval: 128, hash };
+/// let mut writer = NodeTableWriter::create(&files, header, options)?;
+/// let partition = NodePartition { key: b"key".to_vec(), deletion: None, position: 0 };
+/// writer.event(&NodeEvent::Partition(partition))?;
+/// writer.finish()?;
+///
+/// let mut reader = NodeTable::open(&files)?.read(&files)?;
+/// assert!(matches!(reader.advance()?, Some(NodeEvent::Partition(p)) if p.key == b"key"));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct NodeTableWriter<'s> {
+    sink: &'s dyn NodeSink,
+    header: NodeHeader,
+    options: WriteOptions,
+    data: ChunkWriter,
+    index: IndexWriter,
+    filter: KeyFilter,
+    sketch: KeySketch,
+    measures: TableMeasures,
+    partition: Option<OpenPartition>,
+    partitions: u64,
+}
+
+impl<'s> NodeTableWriter<'s> {
+    /// Begins a table.
+    ///
+    /// # Errors
+    /// `Io`, also where a part is there already.
+    pub fn create(
+        sink: &'s dyn NodeSink,
+        header: NodeHeader,
+        options: WriteOptions,
+    ) -> Result<NodeTableWriter<'s>, NodeFault> {
+        Ok(NodeTableWriter {
+            sink,
+            header,
+            options,
+            data: ChunkWriter::create(sink, options.compressed)?,
+            index: IndexWriter::create(sink, options.index_interval)?,
+            filter: KeyFilter::default(),
+            sketch: KeySketch::default(),
+            measures: TableMeasures::default(),
+            partition: None,
+            partitions: 0,
+        })
+    }
+
+    /// Bytes of content that were written so far.
+    pub fn content_length(&self) -> u64 {
+        self.data.len
+    }
+
+    /// Partitions that were begun so far.
+    pub fn partitions(&self) -> u64 {
+        self.partitions
+    }
+
+    /// Writes what comes next. Where it was read from does not matter.
+    ///
+    /// # Errors
+    /// `Unwritable` for what the table's header does not fit, what is no row of it, and what can be
+    /// seen to be out of order. `Io`. After an error nothing more can be written.
+    pub fn event(&mut self, event: &NodeEvent) -> Result<(), NodeFault> {
+        match event {
+            NodeEvent::Partition(p) => self.begin(p),
+            NodeEvent::Row(row) => self.row(row),
+            NodeEvent::Marker(marker) => self.marker(marker),
+        }
+    }
+
+    fn place<T>(&self, done: Result<T, Refusal>) -> Result<T, NodeFault> {
+        done.map_err(|why| self.data.refuse(why))
+    }
+
+    fn begin(&mut self, p: &NodePartition) -> Result<(), NodeFault> {
+        self.end()?;
+        let start = self.data.len;
+        let mut out = vec![];
+        if !put_short(&mut out, &p.key) {
+            return Err(self.data.refuse(format!("a partition's key has {} bytes", p.key.len())));
+        }
+        if p.deletion.is_some_and(|d| !(0..=LAST_SECOND).contains(&d.local)) {
+            return Err(self
+                .data
+                .refuse("a partition was deleted in no second that can be written"));
+        }
+        put_partition_deletion(p.deletion, &mut out);
+        self.data.put(&out)?;
+        self.filter.add((self.options.hash)(&p.key));
+        self.sketch.add(&p.key);
+        p.deletion.into_iter().for_each(|d| self.measures.deletion(d));
+        self.partitions += 1;
+        self.partition = Some(OpenPartition {
+            key: p.key.clone(),
+            start,
+            deletion: p.deletion,
+            header: None,
+            before: 0,
+            open: None,
+            blocks: RowBlocks::default(),
+        });
+        Ok(())
+    }
+
+    /// The partition, of which the static row is written, or an empty one where there could be one.
+    fn among_rows(&mut self) -> Result<&mut OpenPartition, NodeFault> {
+        let missing = || self.data.refuse("a row comes before the first partition");
+        let p = self.partition.as_mut().ok_or_else(missing)?;
+        if p.header.is_none() {
+            if !self.header.statics.is_empty() {
+                let row = NodeRow {
+                    is_static: true,
+                    clustering: vec![],
+                    liveness: None,
+                    deletion: None,
+                    columns: vec![],
+                    position: 0,
+                };
+                let bytes = RowEncoder { header: &self.header }.row(&row);
+                let mut out = vec![];
+                bytes.map_err(|why| self.data.refuse(why))?.put(0, &mut out);
+                self.data.put(&out)?;
+            }
+            p.header = Some(self.data.len - p.start);
+        }
+        Ok(p)
+    }
+
+    fn row(&mut self, row: &NodeRow) -> Result<(), NodeFault> {
+        let bytes = RowEncoder { header: &self.header }.row(row);
+        let bytes = self.place(bytes)?;
+        if row.is_static {
+            let Some(p) = self.partition.as_mut().filter(|p| p.header.is_none()) else {
+                return Err(self.data.refuse("a static row is not the first of its partition"));
+            };
+            let mut out = vec![];
+            bytes.put(0, &mut out);
+            self.data.put(&out)?;
+            p.header = Some(self.data.len - p.start);
+        } else {
+            self.among_rows()?;
+            self.put(&bytes)?;
+        }
+        let columns = self.header.columns(row.is_static);
+        let is_counter = |i: usize| columns.get(i).is_some_and(|c| c.class.is_counter());
+        self.measures.row(row, |i, value| is_counter(i) && has_old_shards(value));
+        Ok(())
+    }
+
+    fn marker(&mut self, marker: &NodeMarker) -> Result<(), NodeFault> {
+        let bytes = RowEncoder { header: &self.header }.marker(marker);
+        let bytes = self.place(bytes)?;
+        let p = self.among_rows()?;
+        if p.open != marker.close.as_ref().map(|c| c.1) {
+            let why = "a deletion of a range ends that did not begin, or one begins in another";
+            return Err(self.data.refuse(why));
+        }
+        p.open = marker.open.as_ref().map(|o| o.1);
+        let sides = [&marker.close, &marker.open];
+        sides.into_iter().flatten().for_each(|(_, d)| self.measures.deletion(*d));
+        self.put(&bytes)
+    }
+
+    /// Writes a row or marker of the partition.
+    fn put(&mut self, bytes: &RowBytes) -> Result<(), NodeFault> {
+        let Some(p) = &mut self.partition else { return Ok(()) };
+        let at = self.data.len - p.start;
+        let mut out = vec![];
+        bytes.put(at - p.before, &mut out);
+        self.data.put(&out)?;
+        p.before = at;
+        p.blocks.add(&bytes.prefix, at, self.data.len - p.start, p.open);
+        Ok(())
+    }
+
+    /// Ends the partition.
+    fn end(&mut self) -> Result<(), NodeFault> {
+        if self.partition.is_none() {
+            return Ok(());
+        }
+        let header = self.among_rows()?.header.unwrap_or_default();
+        let Some(p) = self.partition.take() else { return Ok(()) };
+        if p.open.is_some() {
+            return Err(self.data.refuse("a partition ends in a deletion of a range"));
+        }
+        let end = self.data.len - p.start;
+        self.data.put(&[END_OF_PARTITION])?;
+        self.measures.end_of_partition(self.data.len - p.start);
+        let (key, start) = (&*p.key, p.start);
+        let (deletion, blocks) = (p.deletion, p.blocks);
+        self.index.add(IndexedPartition { key, start, deletion, header, end, blocks })
+    }
+
+    /// Ends the table. It is on the device with all its parts then; where nothing was written, it
+    /// has no partitions, which no node takes.
+    ///
+    /// # Errors
+    /// As [`event`](NodeTableWriter::event).
+    pub fn finish(mut self) -> Result<(), NodeFault> {
+        self.end()?;
+        let sink = self.sink;
+        let chance = self.options.filter_chance;
+        let (mut names, ratio) = self.data.finish(sink)?;
+        names.extend(self.index.finish(sink)?);
+        if chance < 1.0 {
+            OpenPart::whole(sink, FILTER, &self.filter.bytes(chance))?;
+            names.push(FILTER);
+        }
+        let measures = self.measures.bytes(ratio);
+        let written = statistics(&self.header, chance, self.sketch.bytes(), measures);
+        let mut open = OpenPart::create(sink, STATISTICS)?;
+        let bytes = written.map_err(|why| open.refuse(why))?;
+        open.put(&bytes)?;
+        open.finish()?;
+        names.extend([STATISTICS, CONTENTS]);
+        names.sort_unstable();
+        let names: String = names.iter().map(|n| format!("{n}\n")).collect();
+        OpenPart::whole(sink, CONTENTS, names.as_bytes())
+    }
+}
