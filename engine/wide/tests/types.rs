@@ -364,3 +364,37 @@ fn examples_of_the_specification() {
     assert!(why.ends_with(", com.example.ByLength"), "{why}");
     assert!(Type::parse(&"ListType(".repeat(100_000), &registry()).is_err());
 }
+
+#[test]
+fn tuples_in_keys_get_their_last_nulls_back() {
+    let of = Type::parse("ReversedType(TupleType(Int32Type,UTF8Type,Int32Type))", &Registry::new())
+        .unwrap();
+    let null = [0xFF; 4];
+    let five = [&[0, 0, 0, 4][..], &5_i32.to_be_bytes()].concat();
+    for (value, whole) in [
+        (vec![], vec![]),
+        (null.to_vec(), null.repeat(3)),
+        (five.clone(), [&five[..], &null, &null].concat()),
+    ] {
+        assert_eq!(of.with_last_nulls(&value).unwrap(), whole);
+        let mut form = vec![];
+        of.put_component(&whole, &mut form).unwrap();
+        let (mut rest, mut back) = (&*form, vec![]);
+        assert!(of.take_component(&mut rest, &mut back).unwrap());
+        assert_eq!(of.with_last_nulls(&back).unwrap(), whole);
+    }
+    let sized = |v: &[u8]| [&(v.len() as u32).to_be_bytes()[..], v].concat();
+    let of = Type::parse(
+        "MapType(Int32Type,VectorType(TupleType(Int32Type,Int32Type),1))",
+        &Registry::new(),
+    )
+    .unwrap();
+    let map = |tuple: &[u8]| {
+        let vector = [&[tuple.len() as u8], tuple].concat();
+        [&1_u32.to_be_bytes()[..], &sized(&[0; 4]), &sized(&vector)].concat()
+    };
+    assert_eq!(of.with_last_nulls(&map(&five)).unwrap(), map(&[&five[..], &null].concat()));
+    for wrong in [&[0, 0][..], &[0, 0, 0, 9, 0]] {
+        assert!(of.with_last_nulls(wrong).is_err());
+    }
+}

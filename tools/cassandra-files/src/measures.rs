@@ -12,8 +12,6 @@ const COUNTS: usize = 118;
 /// Seconds that a bin of deletions spans at least, and the most bins.
 const BIN_SECONDS: i64 = 60;
 const MOST_BINS: usize = 100;
-/// The latest second that a deletion can have; the one behind it says that there is none.
-pub(crate) const LAST_SECOND: i64 = NO_DELETION.local - 1;
 
 /// The least and the greatest of some numbers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,7 +98,7 @@ impl TableMeasures {
             return;
         }
         let bin = second.saturating_add(BIN_SECONDS - 1).div_euclid(BIN_SECONDS) * BIN_SECONDS;
-        *self.bins.entry(bin.min(LAST_SECOND)).or_default() += 1;
+        *self.bins.entry(bin.min(NodeDeletion::LAST_SECOND)).or_default() += 1;
         if self.bins.len() > MOST_BINS {
             self.join_bins();
         }

@@ -42,6 +42,12 @@ pub struct NodeDeletion {
     pub local: i64,
 }
 
+impl NodeDeletion {
+    /// The latest second that the written version has room for, in 2038; so of ends of times to
+    /// live.
+    pub const LAST_SECOND: i64 = i32::MAX as i64 - 1;
+}
+
 /// A row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRow {

@@ -96,7 +96,8 @@ fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
 
 fn write(header: &NodeHeader, all: &[NodeEvent], compressed: bool) -> KeptFiles {
     let kept = KeptFiles::default();
-    let mut writer = NodeTableWriter::create(&kept, header.clone(), options(compressed)).unwrap();
+    let mut writer =
+        NodeTableWriter::create(kept.clone(), header.clone(), options(compressed)).unwrap();
     all.iter().for_each(|e| writer.event(e).unwrap());
     writer.finish().unwrap();
     kept
@@ -347,7 +348,7 @@ proptest! {
         (0..3).for_each(|number| draw.partition(&header, number, &mut all));
         (3..6).for_each(|number| draw.partition(&other, number, &mut all));
         let kept = KeptFiles::default();
-        let mut writer = NodeTableWriter::create(&kept, header, options(false)).unwrap();
+        let mut writer = NodeTableWriter::create(kept.clone(), header, options(false)).unwrap();
         for i in order {
             if let Err(e) = writer.event(&all[i % all.len()]) {
                 prop_assert_eq!(e.kind(), NodeFaultKind::Unwritable);

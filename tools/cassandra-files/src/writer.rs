@@ -13,7 +13,7 @@ use crate::format::{CONTENTS, END_OF_PARTITION, FILTER, STATISTICS};
 use crate::header::NodeHeader;
 use crate::index_writer::{IndexWriter, IndexedPartition, RowBlocks, put_partition_deletion};
 use crate::key_filter::KeyFilter;
-use crate::measures::{LAST_SECOND, TableMeasures};
+use crate::measures::TableMeasures;
 use crate::part_writer::OpenPart;
 use crate::row_writer::{Refusal, RowBytes, RowEncoder};
 use crate::rows::{NodeDeletion, NodeEvent, NodeMarker, NodePartition, NodeRow};
@@ -68,7 +68,7 @@ struct OpenPartition {
 /// );
 /// let hash = |key: &[u8]| [key.len() as u64, 0]; // a real one is the partitioner's
 /// let options = WriteOptions { compressed: true, filter_chance: 0.01, index_interval: 128, hash };
-/// let mut writer = NodeTableWriter::create(&files, header, options)?;
+/// let mut writer = NodeTableWriter::create(files.clone(), header, options)?;
 /// let partition = NodePartition { key: b"key".to_vec(), deletion: None, position: 0 };
 /// writer.event(&NodeEvent::Partition(partition))?;
 /// writer.finish()?;
@@ -78,8 +78,8 @@ struct OpenPartition {
 /// # std::fs::remove_dir_all(&dir)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct NodeTableWriter<'s> {
-    sink: &'s dyn NodeSink,
+pub struct NodeTableWriter<S: NodeSink> {
+    sink: S,
     header: NodeHeader,
     options: WriteOptions,
     data: ChunkWriter,
@@ -91,22 +91,22 @@ pub struct NodeTableWriter<'s> {
     partitions: u64,
 }
 
-impl<'s> NodeTableWriter<'s> {
+impl<S: NodeSink> NodeTableWriter<S> {
     /// Begins a table.
     ///
     /// # Errors
     /// `Io`, also where a part is there already.
     pub fn create(
-        sink: &'s dyn NodeSink,
+        sink: S,
         header: NodeHeader,
         options: WriteOptions,
-    ) -> Result<NodeTableWriter<'s>, NodeFault> {
+    ) -> Result<NodeTableWriter<S>, NodeFault> {
         Ok(NodeTableWriter {
+            data: ChunkWriter::create(&sink, options.compressed)?,
+            index: IndexWriter::create(&sink, options.index_interval)?,
             sink,
             header,
             options,
-            data: ChunkWriter::create(sink, options.compressed)?,
-            index: IndexWriter::create(sink, options.index_interval)?,
             filter: KeyFilter::default(),
             sketch: KeySketch::default(),
             measures: TableMeasures::default(),
@@ -149,7 +149,7 @@ impl<'s> NodeTableWriter<'s> {
         if !put_short(&mut out, &p.key) {
             return Err(self.data.refuse(format!("a partition's key has {} bytes", p.key.len())));
         }
-        if p.deletion.is_some_and(|d| !(0..=LAST_SECOND).contains(&d.local)) {
+        if p.deletion.is_some_and(|d| !(0..=NodeDeletion::LAST_SECOND).contains(&d.local)) {
             return Err(self
                 .data
                 .refuse("a partition was deleted in no second that can be written"));
@@ -268,7 +268,7 @@ impl<'s> NodeTableWriter<'s> {
     /// As [`event`](NodeTableWriter::event).
     pub fn finish(mut self) -> Result<(), NodeFault> {
         self.end()?;
-        let sink = self.sink;
+        let sink = &self.sink;
         let chance = self.options.filter_chance;
         let (mut names, ratio) = self.data.finish(sink)?;
         names.extend(self.index.finish(sink)?);

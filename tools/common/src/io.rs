@@ -123,6 +123,48 @@ pub fn remove_dir(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
+/// Makes a directory, and those above it that are missing.
+pub fn make_dirs(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Removes a directory with all that is in it; one that is not there is no error.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Gives a directory that was written under another name its own, where at most an empty one is:
+/// all of it is on the device before, so whoever finds it finds it whole.
+pub fn put_in_place(from: &Path, to: &Path) -> io::Result<()> {
+    sync_tree(from)?;
+    if is_dir(to) {
+        remove_dir(to)?;
+    }
+    fs::rename(from, to)?;
+    let above = to.parent().filter(|p| !p.as_os_str().is_empty());
+    sync(above.unwrap_or(Path::new(".")))
+}
+
+fn sync_tree(path: &Path) -> io::Result<()> {
+    for name in list(path)? {
+        let inside = path.join(name);
+        if is_dir(&inside) { sync_tree(&inside)? } else { sync(&inside)? }
+    }
+    sync(path)
+}
+
+/// Puts a file or directory on the device; a system that knows none of it for directories has done
+/// so.
+fn sync(path: &Path) -> io::Result<()> {
+    if cfg!(windows) && is_dir(path) {
+        return Ok(());
+    }
+    File::open(path)?.sync_all()
+}
+
 /// Names in a directory, sorted; none when there is no such directory.
 pub fn list(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir) {

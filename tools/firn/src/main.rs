@@ -76,7 +76,7 @@ enum FirnCommand {
     /// Load TSV, CSV or JSON lines into a tree or a column family
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadArgs),
-    /// Print column families as JSON
+    /// Print column families as JSON, or write tables as Cassandra's files
     #[command(after_help = wide::EXPORT_EXAMPLES)]
     Export(wide::ExportArgs),
     /// Read column families from JSON, or the tables of a Cassandra from its files

@@ -10,7 +10,7 @@ use firn_wide::{ColumnFamily, Counts, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
-use crate::cassandra::{self, NodeFileArgs, NodeImport};
+use crate::cassandra::{self, NodeExportArgs, NodeFileArgs, NodeImport};
 use crate::store::{Global, failure};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
@@ -27,7 +27,17 @@ Examples:
   firn export --keyspace Music > music.json
   firn cli -e \"show schema Music;\" > music.txt      the definitions: `firn --db copy cli -f music.txt` makes them, then import
   firn export --keyspace Music --family users --notation short
-  firn export --keyspace Music --family likes --notation sstabledump --raw-times";
+  firn export --keyspace Music --family likes --notation sstabledump --raw-times
+
+With --cassandra it writes the tables of CQL as files (SSTables) of Apache Cassandra 4.0 to 5.0, which `sstableloader` and `nodetool import`
+take: every cell with its timestamp and time to live, every deletion that is still there with its time, counters as sums. DIR gets a
+folder KEYSPACE/TABLE-ID for each table, and the definitions in schema.cql. It is made when all is written; an export that is cut off leaves
+DIR.unfinished. What files have no place for is said by number. Everything is read twice: first for the least times, which others are told by.
+
+  firn export --cassandra nb way-out
+  firn export --cassandra nb way-out --tables shop.orders,shop.items --max-size 160
+  firn export --cassandra nb way-out --keyspace shop --dry-run
+  cqlsh -f way-out/schema.cql && sstableloader -d HOST way-out/shop/orders-*/      each table; or copy it into the node's data folder";
 
 pub const IMPORT_EXAMPLES: &str = "\
 Reads what `firn export` writes in the full and the short notation, mixed as one likes, and what people write by hand: quotes may be
@@ -54,9 +64,9 @@ schema.cql is worth giving. Counters go into an empty table, all files at once; 
 /// What `firn export` takes.
 #[derive(Args, Clone, Debug)]
 pub struct ExportArgs {
-    /// The keyspace
-    #[arg(long, value_name = "NAME")]
-    keyspace: String,
+    /// The keyspace [default with --cassandra: all]
+    #[arg(long, value_name = "NAME", required_unless_present = "cassandra")]
+    keyspace: Option<String>,
     /// A family; may be repeated [default: all of the keyspace's]
     #[arg(long, value_name = "NAME")]
     family: Vec<String>,
@@ -66,6 +76,8 @@ pub struct ExportArgs {
     /// Of sstabledump: times as numbers instead of dates
     #[arg(long)]
     raw_times: bool,
+    #[command(flatten)]
+    cassandra: NodeExportArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -179,22 +191,25 @@ pub fn family<'a>(
 
 /// Runs `firn export`.
 pub fn export(global: &Global, args: &ExportArgs) -> Done {
+    match (&args.keyspace, args.cassandra.cassandra) {
+        (Some(name), None) => export_json(global, args, name),
+        (name, _) => cassandra::export(global, name.as_deref(), &args.cassandra),
+    }
+}
+
+fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
     let wide = open(global, global.to_read())?;
-    let keyspace = keyspace(&wide, &args.keyspace)?;
+    let keyspace = keyspace(&wide, name)?;
     args.family
         .iter()
         .try_for_each(|name| family(&keyspace, name, std::iter::empty()).map(drop))?;
     let out = &mut io::stdout();
     let done = match (args.notation, &args.family[..]) {
-        (WideShape::Full, families) => {
-            json::export(&wide, &args.keyspace, families, Notation::Full, out)
-        }
-        (WideShape::Short, families) => {
-            json::export(&wide, &args.keyspace, families, Notation::Short, out)
-        }
+        (WideShape::Full, families) => json::export(&wide, name, families, Notation::Full, out),
+        (WideShape::Short, families) => json::export(&wide, name, families, Notation::Short, out),
         (WideShape::Sstabledump, [family]) => {
             let times = if args.raw_times { Times::Raw } else { Times::Dates };
-            json::dump(&wide, &args.keyspace, family, times, out)
+            json::dump(&wide, name, family, times, out)
         }
         (WideShape::Sstabledump, _) => {
             return Err(Failure::new("sstabledump shows one family: name it with --family"));

@@ -7,6 +7,8 @@
 
 mod murmur3;
 
+pub use murmur3::murmur3;
+
 use std::fmt;
 
 use md5::{Digest, Md5};

@@ -11,7 +11,7 @@ pub(super) fn token(key: &[u8]) -> i64 {
     if key.is_empty() {
         return i64::MIN;
     }
-    match hash(key) as i64 {
+    match murmur3(key)[0] as i64 {
         i64::MIN => i64::MAX,
         n => n,
     }
@@ -36,7 +36,8 @@ fn tail(bytes: &[u8]) -> u64 {
     bytes.iter().enumerate().fold(0, |k, (i, &b)| k ^ (i64::from(b as i8) as u64) << (8 * i))
 }
 
-fn hash(key: &[u8]) -> u64 {
+/// Both halves of the hash, as a node's filters use them; the token is the first.
+pub fn murmur3(key: &[u8]) -> [u64; 2] {
     let (mut h1, mut h2) = (0u64, 0u64);
     let (blocks, rest) = key.as_chunks::<16>();
     for block in blocks {
@@ -53,5 +54,7 @@ fn hash(key: &[u8]) -> u64 {
     h2 ^= key.len() as u64;
     h1 = h1.wrapping_add(h2);
     h2 = h2.wrapping_add(h1);
-    finish(h1).wrapping_add(finish(h2))
+    let (h1, h2) = (finish(h1), finish(h2));
+    let first = h1.wrapping_add(h2);
+    [first, h2.wrapping_add(first)]
 }

@@ -187,6 +187,17 @@ impl Type {
         Some(())
     }
 
+    /// A value with a null for each part that tuples and user types in it lack at their ends. In
+    /// keys they lack them: there a tuple without its last nulls is equal to one that has them.
+    ///
+    /// # Errors
+    /// Bytes that are no value.
+    pub fn with_last_nulls(&self, value: &[u8]) -> Result<Vec<u8>, TypeError> {
+        let mut whole = Vec::with_capacity(value.len());
+        nested::put_whole(self, value, &mut whole)?;
+        Ok(whole)
+    }
+
     /// Appends a value as a component of a sequence: a separator, then its form; only a separator
     /// when it is empty.
     ///

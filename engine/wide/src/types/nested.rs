@@ -135,6 +135,47 @@ pub(super) fn validate(of: &Type, value: &[u8]) -> Result<(), TypeError> {
     }
 }
 
+fn put_part(of: &Type, part: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), TypeError> {
+    let Some(part) = part else {
+        out.extend_from_slice(&[0xFF; 4]);
+        return Ok(());
+    };
+    let mut whole = vec![];
+    put_whole(of, part, &mut whole)?;
+    let len = i32::try_from(whole.len()).map_err(|e| TypeError(e.to_string()))?;
+    out.extend_from_slice(&len.to_be_bytes());
+    out.extend_from_slice(&whole);
+    Ok(())
+}
+
+/// Appends a value with a null for each part that tuples in it lack at their ends.
+pub(super) fn put_whole(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+    match of {
+        Type::Reversed(of) => put_whole(of, value, out)?,
+        Type::Tuple(_) | Type::Udt(_) if !value.is_empty() => {
+            let mut missing = fields(of).count();
+            tuple(&mut fields(of), value, |t, part| {
+                missing -= 1;
+                put_part(t, part, out)
+            })?;
+            out.extend(std::iter::repeat_n(0xFF, 4 * missing));
+        }
+        Type::Vector(element, count) => {
+            for part in vector_elements(element, *count, value)? {
+                let mut whole = vec![];
+                put_whole(element, part, &mut whole)?;
+                put_vector_element(element, &whole, out);
+            }
+        }
+        Type::List(_) | Type::Set(_) | Type::Map(_) => {
+            out.extend(value.iter().take(4));
+            elements(of, value, |t, part| put_part(t, part, out))?;
+        }
+        _ => out.extend_from_slice(value),
+    }
+    Ok(())
+}
+
 // ----------------------------------------------------------------------------------------------
 // forms
 

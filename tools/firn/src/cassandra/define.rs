@@ -292,7 +292,8 @@ fn create_type(keyspace: &str, user: &UserType) -> String {
     )
 }
 
-fn cql(e: &firn_cql::Error) -> Failure {
+/// What is said of a statement that was refused.
+pub fn cql(e: &firn_cql::Error) -> Failure {
     Failure::new(e.to_string())
 }
 

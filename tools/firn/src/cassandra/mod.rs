@@ -1,5 +1,5 @@
 //! `firn import --cassandra`: the files of a node's tables into tables of CQL, with every timestamp,
-//! time to live and deletion.
+//! time to live and deletion. `export` is the way back.
 //!
 //! Invariants: all files are opened, and their headers compared with each other, before anything is
 //! defined; all tables are defined, and compared with the files, before anything is written. What is
@@ -11,6 +11,9 @@
 
 mod counters;
 mod define;
+mod events;
+mod export;
+mod markers;
 mod rows;
 mod source;
 
@@ -27,6 +30,8 @@ use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_tools::shell;
 use firn_wide::{Error, Options, StoreOptions, Wide};
 use serde_json::json;
+
+pub use export::{NodeExportArgs, export};
 
 use crate::store::{Global, failure};
 use counters::CounterFiles;

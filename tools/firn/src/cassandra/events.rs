@@ -1,0 +1,567 @@
+//! A table of the store as a node's files have it: partitions in the order of their tokens, rows,
+//! markers of deleted ranges, each cell with its times.
+//!
+//! What a file has no place for is counted, and left out or brought as near as it goes. What a deletion
+//! covers is not given out: a node takes for granted that no file has a row that the same file
+//! deletes.
+
+use std::collections::HashMap;
+
+use firn_cassandra::{
+    HeaderColumn, LeastTimes, MarshalClass, NodeCell, NodeCellState, NodeColumn, NodeDeletion,
+    NodeEvent, NodeExpiry, NodeHeader, NodeLiveness, NodePartition, NodeRow, counter_shard,
+};
+use firn_cql::internals::catalog::{ColumnType, TableColumn, TableSchema};
+use firn_tools::output::{Done, Failure, things};
+use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
+use firn_wide::internals::key::{END, KeyPlace, Layout, ROWS};
+use firn_wide::internals::store::{
+    Body, Partitions, RowItem, SliceReader, StoreFamily, StoreSlice, StoreView,
+};
+use firn_wide::{Partitioner, Type};
+use serde_json::{Value, json};
+
+use super::define::cql;
+use super::markers::{DeletedRange, PlacedMarker, markers, whole_value};
+use crate::store::failure;
+
+/// What a table's files have, and what they can't have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExportTotals {
+    /// Partitions.
+    pub partitions: u64,
+    rows: u64,
+    /// Cells, of which tombstones are some.
+    pub cells: u64,
+    deletions: u64,
+    /// Cells that deletions cover, which are left out.
+    covered: u64,
+    /// Cells of columns that were dropped.
+    dropped: u64,
+    /// Times behind the last second that files have, or before 1970, which are that second, or the
+    /// first.
+    moved: u64,
+    /// Deletions and markers at the least timestamp, which say nothing in files.
+    unsayable: u64,
+}
+
+impl ExportTotals {
+    /// In words.
+    pub fn told(&self) -> String {
+        format!(
+            "{}, {}, {} and {}",
+            things(self.partitions, "partition", "partitions"),
+            things(self.rows, "row", "rows"),
+            things(self.cells, "cell", "cells"),
+            things(self.deletions, "deletion", "deletions")
+        )
+    }
+
+    /// What is not as it was, by number.
+    pub fn losses(&self) -> Vec<String> {
+        let cells = |n| things(n, "cell", "cells");
+        let all = [
+            (
+                self.dropped,
+                format!("{} of columns that were dropped left out", cells(self.dropped)),
+            ),
+            (
+                self.moved,
+                format!(
+                    "{} of deletions or ends of times to live moved to what these files have room for, 1970 to 2038",
+                    things(self.moved, "time", "times")
+                ),
+            ),
+            (
+                self.unsayable,
+                format!(
+                    "{} with the least timestamp that there is left out",
+                    things(self.unsayable, "deletion or marker", "deletions or markers")
+                ),
+            ),
+        ];
+        all.into_iter().filter(|l| l.0 > 0).map(|l| l.1).collect()
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "partitions": self.partitions, "rows": self.rows, "cells": self.cells, "deletions": self.deletions,
+            "left_out": {"deleted_cells": self.covered, "cells_of_dropped_columns": self.dropped, "least_timestamps": self.unsayable}, "times_moved": self.moved,
+        })
+    }
+}
+
+/// Where the cells of a column go.
+struct ColumnPlace {
+    is_static: bool,
+    /// Its number in the header.
+    number: usize,
+    of: ColumnType,
+    path: Option<Type>,
+    /// Cells with this timestamp, or an older one, are of a column that was dropped.
+    dropped_until: Option<i64>,
+}
+
+/// Reads a table for files.
+pub struct ExportedTable<'a> {
+    schema: &'a TableSchema,
+    family: StoreFamily,
+    view: StoreView,
+    /// Who counts, where it counts.
+    owner: [u8; 16],
+    header: NodeHeader,
+    places: HashMap<u16, ColumnPlace>,
+}
+
+/// The class of a type's values.
+fn class_of(of: &Type) -> Done<MarshalClass> {
+    MarshalClass::parse(&of.name())
+        .map_err(|why| Failure::new(format!("the type {} has no name there: {why}", of.name())))
+}
+
+fn class_of_column(column: &TableColumn) -> Done<MarshalClass> {
+    let class = class_of(&column.of.of)?;
+    Ok(match column.of.multicell {
+        true => class.with_frozen_elements(),
+        false => class.frozen(),
+    })
+}
+
+fn class_of_clustering(column: &TableColumn) -> Done<MarshalClass> {
+    Ok(match column.descending {
+        true => class_of(&Type::Reversed(column.of.of.clone().into()))?.frozen(),
+        false => class_of_column(column)?,
+    })
+}
+
+fn class_of_key(columns: &[TableColumn]) -> Done<MarshalClass> {
+    if let [only] = columns {
+        return class_of_column(only);
+    }
+    let parts = columns.iter().map(|c| Ok(class_of_column(c)?.to_string()));
+    let parts = parts.collect::<Done<Vec<String>>>()?.join(",");
+    MarshalClass::parse(&format!("CompositeType({parts})")).map_err(Failure::new)
+}
+
+impl<'a> ExportedTable<'a> {
+    /// A table as `view` sees it.
+    pub fn new(
+        schema: &'a TableSchema,
+        family: StoreFamily,
+        view: StoreView,
+        partitioner: Partitioner,
+        owner: [u8; 16],
+    ) -> Done<ExportedTable<'a>> {
+        let columns = |all: Vec<&TableColumn>| {
+            let one = |c: &&TableColumn| {
+                Ok(HeaderColumn { name: c.name.clone().into_bytes(), class: class_of_column(c)? })
+            };
+            all.iter().map(one).collect::<Done<Vec<_>>>()
+        };
+        let header = NodeHeader::new(
+            partitioner.full_name(),
+            class_of_key(schema.partition())?,
+            schema.clustering().iter().map(class_of_clustering).collect::<Done<_>>()?,
+            columns(schema.statics().collect())?,
+            columns(schema.regulars().collect())?,
+            LeastTimes::default(),
+        );
+        let mut places = HashMap::new();
+        for column in schema.statics().chain(schema.regulars()) {
+            let is_static = column.is_static();
+            let all = header.columns(is_static);
+            let number = all.iter().position(|c| c.name == column.name.as_bytes());
+            let place = ColumnPlace {
+                is_static,
+                number: number.unwrap_or_default(),
+                of: column.of.clone(),
+                path: column.of.path_type(),
+                dropped_until: schema.dropped_until(column),
+            };
+            places.insert(column.id, place);
+        }
+        Ok(ExportedTable { schema, family, view, owner, header, places })
+    }
+
+    /// The header of its files, with these least times.
+    pub fn header(&self, least: LeastTimes) -> NodeHeader {
+        let NodeHeader { partitioner, key, clustering, statics, regulars, .. } =
+            self.header.clone();
+        NodeHeader::new(partitioner, key, clustering, statics, regulars, least)
+    }
+
+    /// Gives everything in it to `take`, in order, and says what that was.
+    pub fn each(&self, take: &mut dyn FnMut(&NodeEvent) -> Done) -> Done<ExportTotals> {
+        let slice = StoreSlice::all().raw();
+        let scan = self.view.scan(&self.family, &Partitions::all(), &slice).map_err(failure)?;
+        let mut walk = EventWalk {
+            table: self,
+            now: scan.now(),
+            totals: ExportTotals::default(),
+            take,
+            partition: None,
+            deleted: None,
+            open: None,
+            ranges: vec![],
+            markers: vec![].into_iter().peekable(),
+            row: None,
+        };
+        walk.run(scan)?;
+        Ok(walk.totals)
+    }
+}
+
+/// The least times of what [`ExportedTable::each`] gave.
+#[derive(Debug, Default)]
+pub struct LeastFound {
+    timestamp: Option<i64>,
+    second: Option<i64>,
+    ttl: Option<u32>,
+}
+
+fn take_less<T: Ord + Copy>(known: &mut Option<T>, n: T) {
+    *known = Some(known.map_or(n, |k| k.min(n)));
+}
+
+impl LeastFound {
+    /// They, and what is usual where there are none.
+    pub fn times(&self) -> LeastTimes {
+        let usual = LeastTimes::default();
+        LeastTimes {
+            timestamp: self.timestamp.unwrap_or(usual.timestamp),
+            second: self.second.unwrap_or(usual.second),
+            ttl: self.ttl.unwrap_or(usual.ttl),
+        }
+    }
+
+    /// Takes in an event.
+    pub fn event(&mut self, event: &NodeEvent) {
+        match event {
+            NodeEvent::Partition(_) => {}
+            NodeEvent::Marker(m) => {
+                [&m.close, &m.open].into_iter().flatten().for_each(|(_, d)| self.deletion(*d));
+            }
+            NodeEvent::Row(row) => {
+                if let Some(l) = row.liveness {
+                    take_less(&mut self.timestamp, l.timestamp);
+                    l.expiry.into_iter().for_each(|e| self.expiry(e));
+                }
+                row.deletion.into_iter().for_each(|d| self.deletion(d));
+                for column in &row.columns {
+                    column.deletion.into_iter().for_each(|d| self.deletion(d));
+                    for cell in &column.cells {
+                        take_less(&mut self.timestamp, cell.timestamp);
+                        match &cell.state {
+                            NodeCellState::Live(_) => {}
+                            NodeCellState::Expiring(_, e) => self.expiry(*e),
+                            NodeCellState::Deleted(second) => take_less(&mut self.second, *second),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn deletion(&mut self, d: NodeDeletion) {
+        take_less(&mut self.timestamp, d.timestamp);
+        take_less(&mut self.second, d.local);
+    }
+
+    fn expiry(&mut self, e: NodeExpiry) {
+        take_less(&mut self.second, e.expires);
+        take_less(&mut self.ttl, e.ttl);
+    }
+}
+
+/// Whether a deletion says more than those around it.
+fn supersedes(d: NodeDeletion, of: Option<NodeDeletion>) -> bool {
+    of.is_none_or(|of| (d.timestamp, d.local) > (of.timestamp, of.local))
+}
+
+/// Whether something of this timestamp is not deleted.
+fn lives(timestamp: i64, deleted: Option<NodeDeletion>) -> bool {
+    deleted.is_none_or(|d| timestamp > d.timestamp)
+}
+
+/// What a cell is one of.
+enum CellOf<'t> {
+    /// The one that marks its row.
+    Marker,
+    Column(&'t ColumnPlace),
+    /// A column that was dropped.
+    Dropped,
+}
+
+/// A row that is put together.
+struct OpenRow {
+    /// Its place, up to where names begin.
+    place: Vec<u8>,
+    row: NodeRow,
+}
+
+/// Goes through a table.
+struct EventWalk<'t, 'a> {
+    table: &'t ExportedTable<'a>,
+    now: i64,
+    totals: ExportTotals,
+    take: &'t mut dyn FnMut(&NodeEvent) -> Done,
+    /// The partition, until something of it is given out.
+    partition: Option<NodePartition>,
+    /// The deletion of the partition.
+    deleted: Option<NodeDeletion>,
+    /// The deletion of the range that the walk stands in.
+    open: Option<NodeDeletion>,
+    ranges: Vec<DeletedRange>,
+    markers: std::iter::Peekable<std::vec::IntoIter<PlacedMarker>>,
+    row: Option<OpenRow>,
+}
+
+impl<'t> EventWalk<'t, '_> {
+    fn layout(&self) -> &Layout {
+        self.table.family.layout()
+    }
+
+    fn run(&mut self, mut scan: SliceReader) -> Done {
+        while scan.next_partition().map_err(failure)? {
+            let key = scan.key().to_vec();
+            self.partition = Some(NodePartition { key, deletion: None, position: 0 });
+            (self.deleted, self.open) = (None, None);
+            while let Some(item) = scan.next().map_err(failure)? {
+                self.item(&item)?;
+            }
+            self.end_of_row()?;
+            self.begin_rows()?;
+            self.markers_before(None)?;
+            // A deletion alone is a partition, too; nothing at all is none.
+            if self.partition.take_if(|p| p.deletion.is_none()).is_none() {
+                self.begin_partition()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, item: &RowItem<'_>) -> Done {
+        match item.body {
+            Body::PartitionDeletion(d) => {
+                self.deleted = self.deletion(d);
+                if let Some(p) = &mut self.partition {
+                    p.deletion = self.deleted;
+                }
+            }
+            Body::RangeDeletion { start, end, deletion } => {
+                let deletion = self.deletion(deletion);
+                self.ranges.extend(deletion.map(|deletion| DeletedRange {
+                    start: start.to_vec(),
+                    end: end.to_vec(),
+                    deletion,
+                }));
+            }
+            Body::RowDeletion(d) => {
+                self.enter_row(&item.place)?;
+                let d = self.deletion(d);
+                if let Some(open) = &mut self.row {
+                    open.row.deletion = d;
+                }
+            }
+            Body::ComplexDeletion(d) => {
+                self.enter_row(&item.place)?;
+                if let CellOf::Column(place) = self.whose(&item.place, d.timestamp)? {
+                    let d = self.deletion(d);
+                    if let Some(column) = self.column(place) {
+                        column.deletion = d;
+                    }
+                }
+            }
+            Body::Cell(cell) => {
+                self.enter_row(&item.place)?;
+                match self.whose(&item.place, cell.timestamp)? {
+                    CellOf::Marker => self.marker(cell),
+                    CellOf::Dropped => self.totals.dropped += 1,
+                    CellOf::Column(place) => {
+                        let cell = self.cell(place, item.place.path, cell)?;
+                        if let Some(column) = self.column(place) {
+                            column.cells.push(cell);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the cell at this place, of this timestamp, is one of.
+    fn whose(&self, at: &KeyPlace<'_>, timestamp: i64) -> Done<CellOf<'t>> {
+        let id = self.table.schema.column_at(at.name).map_err(|e| cql(&e))?;
+        let Some(id) = id else { return Ok(CellOf::Marker) };
+        let place = self.table.places.get(&id).filter(|p| p.is_static == at.is_static);
+        let is_there = |p: &&ColumnPlace| p.dropped_until.is_none_or(|u| timestamp > u);
+        Ok(place.filter(is_there).map_or(CellOf::Dropped, CellOf::Column))
+    }
+
+    /// The column of the row that is put together.
+    fn column(&mut self, place: &ColumnPlace) -> Option<&mut NodeColumn> {
+        let columns = &mut self.row.as_mut()?.row.columns;
+        if columns.last().is_none_or(|c| c.column != place.number) {
+            columns.push(NodeColumn { column: place.number, deletion: None, cells: vec![] });
+        }
+        columns.last_mut()
+    }
+
+    fn enter_row(&mut self, place: &KeyPlace<'_>) -> Done {
+        let at = match place.is_static {
+            true => vec![],
+            false => [&[ROWS][..], place.row, &[END]].concat(),
+        };
+        if self.row.as_ref().is_some_and(|r| r.place == at && r.row.is_static == place.is_static) {
+            return Ok(());
+        }
+        self.end_of_row()?;
+        let mut clustering = vec![];
+        if !place.is_static {
+            let mut values = vec![Default::default(); self.layout().clustering().len()];
+            self.layout().read_row(place.row, &mut values).map_err(failure)?;
+            let types = self.layout().clustering().iter();
+            let whole = types.zip(values).map(|(of, (v, there))| whole_value(of, there, v));
+            clustering = whole.collect::<Done<_>>()?;
+        }
+        let row = NodeRow {
+            is_static: place.is_static,
+            clustering,
+            liveness: None,
+            deletion: None,
+            columns: vec![],
+            position: 0,
+        };
+        self.row = Some(OpenRow { place: at, row });
+        Ok(())
+    }
+
+    /// Gives out the row, where it says anything that is not deleted.
+    fn end_of_row(&mut self) -> Done {
+        let Some(OpenRow { place, mut row }) = self.row.take() else { return Ok(()) };
+        let mut deleted = self.deleted;
+        if !row.is_static {
+            self.begin_rows()?;
+            self.markers_before(Some(&place))?;
+            deleted = self.open.filter(|d| supersedes(*d, deleted)).or(deleted);
+        }
+        row.deletion = row.deletion.filter(|d| supersedes(*d, deleted));
+        deleted = row.deletion.or(deleted);
+        row.liveness = row.liveness.filter(|l| lives(l.timestamp, deleted));
+        for column in &mut row.columns {
+            column.deletion = column.deletion.filter(|d| supersedes(*d, deleted));
+            let deleted = column.deletion.or(deleted);
+            let before = column.cells.len();
+            column.cells.retain(|c| lives(c.timestamp, deleted));
+            self.totals.covered += (before - column.cells.len()) as u64;
+        }
+        row.columns.retain(|c| c.deletion.is_some() || !c.cells.is_empty());
+        if row.liveness.is_none() && row.deletion.is_none() && row.columns.is_empty() {
+            return Ok(());
+        }
+        row.columns.sort_by_key(|c| c.column);
+        self.totals.rows += 1;
+        self.totals.deletions += u64::from(row.deletion.is_some());
+        for column in &row.columns {
+            self.totals.deletions += u64::from(column.deletion.is_some());
+            self.totals.cells += column.cells.len() as u64;
+        }
+        self.begin_partition()?;
+        (self.take)(&NodeEvent::Row(row))
+    }
+
+    /// All deletions of ranges are known: they come before rows in the store.
+    fn begin_rows(&mut self) -> Done {
+        if !self.ranges.is_empty() {
+            let mut ranges = std::mem::take(&mut self.ranges);
+            ranges.retain(|r| supersedes(r.deletion, self.deleted));
+            self.markers = markers(self.layout(), ranges)?.into_iter().peekable();
+        }
+        Ok(())
+    }
+
+    fn markers_before(&mut self, place: Option<&[u8]>) -> Done {
+        while let Some(m) = self.markers.next_if(|m| place.is_none_or(|p| *m.place < *p)) {
+            self.open = m.marker.open.as_ref().map(|o| o.1);
+            self.totals.deletions += u64::from(self.open.is_some());
+            self.begin_partition()?;
+            (self.take)(&NodeEvent::Marker(m.marker))?;
+        }
+        Ok(())
+    }
+
+    fn begin_partition(&mut self) -> Done {
+        let Some(partition) = self.partition.take() else { return Ok(()) };
+        self.totals.partitions += 1;
+        self.totals.deletions += u64::from(partition.deletion.is_some());
+        (self.take)(&NodeEvent::Partition(partition))
+    }
+
+    fn second(&mut self, second: i64) -> i64 {
+        let within = second.clamp(0, NodeDeletion::LAST_SECOND);
+        self.totals.moved += u64::from(within != second);
+        within
+    }
+
+    fn deletion(&mut self, d: CellDeletion) -> Option<NodeDeletion> {
+        if d.timestamp == i64::MIN {
+            self.totals.unsayable += 1;
+            return None;
+        }
+        Some(NodeDeletion { timestamp: d.timestamp, local: self.second(d.local) })
+    }
+
+    fn expiry(&mut self, ttl: u32, expires: i64) -> NodeExpiry {
+        let most = i32::MAX as u32;
+        self.totals.moved += u64::from(ttl > most);
+        NodeExpiry { ttl: ttl.min(most), expires: self.second(expires) }
+    }
+
+    /// Takes in the cell that marks the row.
+    fn marker(&mut self, cell: Cell<'_>) {
+        let expiry = match cell.state {
+            CellState::Live(_) => None,
+            CellState::Expiring { ttl, expires, .. } => Some(self.expiry(ttl, expires)),
+            CellState::Tombstone { .. } | CellState::Counter(_) => {
+                self.totals.unsayable += 1;
+                return;
+            }
+        };
+        if cell.timestamp == i64::MIN {
+            self.totals.unsayable += 1;
+        } else if let Some(open) = &mut self.row {
+            open.row.liveness = Some(NodeLiveness { timestamp: cell.timestamp, expiry });
+        }
+    }
+
+    fn cell(&mut self, of: &ColumnPlace, path: Option<&[u8]>, cell: Cell<'_>) -> Done<NodeCell> {
+        let mut element = None;
+        if let (Some(path_type), Some(path)) = (&of.path, path) {
+            let mut raw = vec![];
+            self.layout().path_of(path_type, path, &mut raw).map_err(failure)?;
+            element = whole_value(path_type, true, raw)?;
+        }
+        let state = match cell.state {
+            CellState::Live(v) => NodeCellState::Live(v.to_vec()),
+            CellState::Expiring { value, ttl, expires } => {
+                let expiry = self.expiry(ttl, expires);
+                // A compaction has cut the value of what has ended: it is what a node makes of such
+                // a cell, a tombstone of the second in which it was written.
+                let is_cut = value.is_empty()
+                    && expires <= self.now
+                    && of.of.cell_type(element.as_deref()).validate(value).is_err();
+                match is_cut {
+                    true => NodeCellState::Deleted(self.second(expires - i64::from(ttl))),
+                    false => NodeCellState::Expiring(value.to_vec(), expiry),
+                }
+            }
+            CellState::Tombstone { deleted } => NodeCellState::Deleted(self.second(deleted)),
+            // The clock rises with each change, so of what is exported twice the later counts.
+            CellState::Counter(sum) => {
+                NodeCellState::Live(counter_shard(self.table.owner, cell.timestamp, sum))
+            }
+        };
+        Ok(NodeCell { path: element, timestamp: cell.timestamp, state })
+    }
+}

@@ -1,0 +1,429 @@
+//! `firn export --cassandra`: tables of CQL as files that a node of Cassandra takes, with every
+//! timestamp, time to live and deletion.
+//!
+//! Invariants: all tables are of one moment. Nothing is at the place that was named before everything
+//! is written and on the device: it is written beside it, and gets its name at the end.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use firn_cassandra::{NodeEvent, NodeFolder, NodeHeader, NodeTableWriter, WriteOptions};
+use firn_cql::Session;
+use firn_cql::internals::catalog::TableSchema;
+use firn_cql::quote_if_needed;
+use firn_tools::io::{self, Stopwatch};
+use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_tools::shell;
+use firn_wide::internals::ring::murmur3;
+use serde_json::json;
+
+use super::define::cql;
+use super::events::{ExportTotals, ExportedTable, LeastFound};
+use super::source::trouble;
+use crate::store::Global;
+
+/// The statements that define what is exported.
+const SCHEMA: &str = "schema.cql";
+/// A file ends when it has so many partitions, whose hashes are in memory until then.
+const MOST_PARTITIONS: u64 = 4 << 20;
+/// How often progress is shown, in partitions.
+const TOLD: u64 = 256;
+
+/// The versions of files that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NodeVersion {
+    /// Of Cassandra 4.0 to 5.0
+    Nb,
+}
+
+/// How files are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum NodeCompression {
+    /// LZ4, in chunks of 16 KiB
+    Lz4,
+    /// Not at all
+    None,
+}
+
+/// Of `firn export`: what makes a node's files.
+#[derive(Args, Clone, Debug)]
+pub struct NodeExportArgs {
+    /// Write the tables of CQL as files of Apache Cassandra, of this version, into DIR
+    #[arg(
+        long,
+        value_name = "VERSION",
+        value_enum,
+        requires = "into",
+        conflicts_with_all = ["family", "notation", "raw_times"],
+        help_heading = "Cassandra's files"
+    )]
+    pub cassandra: Option<NodeVersion>,
+    /// The directory that is made, which holds KEYSPACE/TABLE-ID and schema.cql
+    #[arg(value_name = "DIR", requires = "cassandra", help_heading = "Cassandra's files")]
+    into: Option<PathBuf>,
+    /// Tables: TABLE with --keyspace, or KEYSPACE.TABLE [default: all]
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        requires = "cassandra",
+        help_heading = "Cassandra's files"
+    )]
+    tables: Vec<String>,
+    /// How the files are compressed
+    #[arg(
+        long,
+        value_enum,
+        default_value = "lz4",
+        requires = "cassandra",
+        help_heading = "Cassandra's files"
+    )]
+    compression: NodeCompression,
+    /// A file ends with the partition that makes its content as large as this
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 20),
+        requires = "cassandra",
+        help_heading = "Cassandra's files"
+    )]
+    max_size: u64,
+    /// Read everything and say what would be written, and write nothing
+    #[arg(long, requires = "cassandra", help_heading = "Cassandra's files")]
+    dry_run: bool,
+}
+
+/// What was made of a table.
+struct DoneTable {
+    schema: Arc<TableSchema>,
+    folder: PathBuf,
+    files: u64,
+    totals: ExportTotals,
+}
+
+/// Tables that are not exported, by their kinds.
+#[derive(Default)]
+struct LeftTables {
+    /// Views, which a node fills from their tables.
+    views: u64,
+    /// Compact tables, and families of the older interface.
+    compact: Vec<String>,
+}
+
+fn full_name(table: &TableSchema) -> String {
+    format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
+}
+
+/// Whether its rows are those of a table without a history before CQL.
+fn is_plain(table: &TableSchema) -> bool {
+    table.form().is_none() && !table.is_compact() && table.family().is_none()
+}
+
+/// The tables that are meant, in order.
+fn chosen(
+    session: &Session,
+    keyspace: Option<&str>,
+    args: &NodeExportArgs,
+) -> Done<(Vec<Arc<TableSchema>>, LeftTables)> {
+    let catalog = session.engine().fresh_catalog().map_err(|e| cql(&e))?;
+    let names = catalog.keyspaces().map(|k| &*k.name).collect::<Vec<_>>().join(", ");
+    if let Some(missing) = keyspace.filter(|k| catalog.keyspace(k).is_none()) {
+        let what = format!("there is no keyspace {missing:?}");
+        return Err(Failure::with_next(what, format!("the store has {names}")));
+    }
+    let mut left = LeftTables::default();
+    let mut all: Vec<Arc<TableSchema>> = vec![];
+    if args.tables.is_empty() {
+        let of = catalog.keyspaces().filter(|k| keyspace.is_none_or(|name| *k.name == *name));
+        for table in of.flat_map(|k| k.tables().chain(k.families())) {
+            match (table.view().is_some(), is_plain(table)) {
+                (true, _) => left.views += 1,
+                (false, true) => all.push(table.clone()),
+                (false, false) => left.compact.push(full_name(table)),
+            }
+        }
+    }
+    for name in &args.tables {
+        let split = name.split_once('.').or_else(|| Some((keyspace?, name)));
+        let Some((keyspace, table)) = split else {
+            let what = format!("the keyspace of the table {name:?} is not known");
+            return Err(Failure::with_next(what, "name KEYSPACE.TABLE, or give --keyspace"));
+        };
+        let found = catalog.keyspace(keyspace).and_then(|k| k.table(table));
+        let Some(found) = found.filter(|t| t.view().is_none() && is_plain(t)) else {
+            let what = format!("there is no table {keyspace}.{table} that can be exported");
+            let next = "views, compact tables and column families can't be; `firn cql -e \"DESCRIBE TABLES\"` lists tables";
+            return Err(Failure::with_next(what, next));
+        };
+        all.push(found.clone());
+    }
+    all.sort_by_key(|t| (t.keyspace.clone(), t.name.clone()));
+    all.dedup_by_key(|t| t.id);
+    if all.is_empty() {
+        let next = "`firn cql -e \"DESCRIBE TABLES\"` lists tables";
+        return Err(Failure::with_next("there are no tables to export", next));
+    }
+    Ok((all, left))
+}
+
+/// The statements that make keyspaces, their types, the tables, and their indexes and views.
+fn schema_text(session: &Session, tables: &[Arc<TableSchema>]) -> Done<String> {
+    let mut out = String::new();
+    let mut add = |statement: String, kinds: &[&str]| -> Done {
+        let rows = session.execute(&statement, ()).map_err(|e| cql(&e))?;
+        let rows: Vec<(String, String, String, String)> = rows.typed().map_err(|e| cql(&e))?;
+        for (_, kind, _, text) in rows {
+            if kinds.contains(&&*kind) {
+                out.push_str(&text);
+                out.push_str("\n\n");
+            }
+        }
+        Ok(())
+    };
+    let mut keyspaces: Vec<&str> = tables.iter().map(|t| &*t.keyspace).collect();
+    keyspaces.dedup();
+    for keyspace in keyspaces {
+        let describe = format!("DESCRIBE KEYSPACE {}", quote_if_needed(keyspace));
+        add(describe, &["keyspace", "type"])?;
+    }
+    for table in tables {
+        let describe = format!("DESCRIBE TABLE {} WITH INTERNALS", full_name(table));
+        add(describe, &["table", "index", "materialized_view"])?;
+    }
+    Ok(out)
+}
+
+/// Where everything is written before it has its name.
+fn unfinished(into: &Path) -> PathBuf {
+    let mut name: OsString = into.file_name().unwrap_or_default().to_owned();
+    name.push(".unfinished");
+    into.with_file_name(name)
+}
+
+/// Refuses a place where something is.
+fn check_place(into: &Path, stage: &Path) -> Done {
+    if into.file_name().is_none() {
+        return Err(Failure::new(format!("{} is no name of a directory", into.display())));
+    }
+    let is_new = match io::is_dir(into) {
+        true => io::list(into).map_err(|e| Failure::file("read", into, &e))?.is_empty(),
+        false => !io::is_taken(into),
+    };
+    if !is_new {
+        let what = format!("{} is there already", into.display());
+        return Err(Failure::with_next(what, "name a directory that is new or empty"));
+    }
+    if io::is_taken(stage) {
+        let what = format!("{} is there, as an export leaves it that was cut off", stage.display());
+        return Err(Failure::with_next(what, "remove it: nothing in it is whole"));
+    }
+    Ok(())
+}
+
+/// Runs `firn export --cassandra`.
+pub fn export(global: &Global, keyspace: Option<&str>, args: &NodeExportArgs) -> Done {
+    let Some(into) = &args.into else { return Err(Failure::new("where to? name a directory")) };
+    let stage = unfinished(into);
+    check_place(into, &stage)?;
+    global.check_model()?;
+    let session = global.model(global.to_read())?;
+    let (tables, left) = chosen(&session, keyspace, args)?;
+    let watch = Stopwatch::start();
+    let export = TableExport { session: &session, args, stage: &stage };
+    let mut done = vec![];
+    let all = export.all(&tables, &mut done);
+    if all.is_err() && !args.dry_run {
+        // It has not ended, and what it has left is worth nothing.
+        io::remove_tree(&stage).map_err(|e| Failure::file("remove", &stage, &e))?;
+    }
+    all?;
+    if !args.dry_run {
+        io::put_in_place(&stage, into).map_err(|e| Failure::file("make", into, &e))?;
+    }
+    tell(global, args, into, &done, &left, watch.seconds())
+}
+
+fn tell(
+    global: &Global,
+    args: &NodeExportArgs,
+    into: &Path,
+    done: &[DoneTable],
+    left: &LeftTables,
+    seconds: f64,
+) -> Done {
+    if global.store.json {
+        let table = |t: &DoneTable| {
+            let mut told = t.totals.json();
+            told["keyspace"] = (*t.schema.keyspace).into();
+            told["table"] = (*t.schema.name).into();
+            told["files"] = t.files.into();
+            told["folder"] = into.join(&t.folder).display().to_string().into();
+            told
+        };
+        let all = json!({
+            "dir": into.display().to_string(), "written": !args.dry_run, "tables": done.iter().map(table).collect::<Vec<_>>(),
+            "views_left_to_the_node": left.views, "tables_left_out": left.compact, "seconds": seconds,
+        });
+        writeln!(io::stdout(), "{all}")?;
+    }
+    let note = |words: String| eprintln!("{} {words}", global.style().bold("note:"));
+    for t in done {
+        let name = full_name(&t.schema);
+        match args.dry_run {
+            true => eprintln!("{name} has {}", t.totals.told()),
+            false => eprintln!(
+                "exported {} of {name} into {}",
+                t.totals.told(),
+                things(t.files, "file", "files")
+            ),
+        }
+        t.totals.losses().into_iter().for_each(|loss| note(format!("{name}: {loss}")));
+        if t.schema.is_counter() && t.totals.cells > 0 {
+            note(format!("{name}: counters are right in a table that has none of them yet"));
+        }
+    }
+    if left.views > 0 {
+        let views = things(left.views, "view", "views");
+        note(format!("{views} left to the node, which fills views from their tables"));
+    }
+    if !left.compact.is_empty() {
+        let tables = things(left.compact.len() as u64, "compact table", "compact tables");
+        note(format!("{tables} left out: {}", left.compact.join(", ")));
+    }
+    let cells = done.iter().map(|t| t.totals.cells).sum::<u64>();
+    let rate = output::rate(cells as f64 / seconds.max(1e-9));
+    match (args.dry_run, done.iter().find(|t| t.files > 0)) {
+        (false, Some(first)) => eprintln!(
+            "{seconds:.2} s, {rate} cells/s; run {} on the cluster, then `sstableloader -d HOST {}` for each table",
+            shell::path(&into.join(SCHEMA)),
+            shell::path(&into.join(&first.folder))
+        ),
+        _ => eprintln!("{seconds:.2} s, {rate} cells/s"),
+    }
+    Ok(())
+}
+
+/// Exports tables one after the other.
+struct TableExport<'a> {
+    session: &'a Session,
+    args: &'a NodeExportArgs,
+    stage: &'a Path,
+}
+
+impl TableExport<'_> {
+    fn all(&self, tables: &[Arc<TableSchema>], done: &mut Vec<DoneTable>) -> Done {
+        let engine = self.session.engine();
+        let view = engine.store().view();
+        let owner = engine.host_id().into_bytes();
+        if !self.args.dry_run {
+            io::make_dirs(self.stage).map_err(|e| Failure::file("make", self.stage, &e))?;
+            let file = self.stage.join(SCHEMA);
+            io::write(&file, schema_text(self.session, tables)?.as_bytes())
+                .map_err(|e| Failure::file("write", &file, &e))?;
+        }
+        for schema in tables {
+            let family = engine.family(schema).map_err(|e| cql(&e))?;
+            let partitioner = engine.partitioner();
+            let table = ExportedTable::new(schema, family, view.clone(), partitioner, owner)?;
+            let folder = Path::new(&schema.keyspace).join(format!(
+                "{}-{}",
+                schema.name,
+                schema.uuid.simple()
+            ));
+            let (files, totals) = self.one(schema, &table, &self.stage.join(&folder))?;
+            done.push(DoneTable { schema: schema.clone(), folder, files, totals });
+        }
+        Ok(())
+    }
+
+    /// Exports a table; says into how many files. Times are told as more than the least ones, so
+    /// these are looked for first.
+    fn one(
+        &self,
+        schema: &TableSchema,
+        table: &ExportedTable<'_>,
+        folder: &Path,
+    ) -> Done<(u64, ExportTotals)> {
+        let mut least = LeastFound::default();
+        let progress = Progress::operations(&format!("look at {}", schema.name), None);
+        let mut partitions = 0_u64;
+        let totals = table.each(&mut |event| {
+            least.event(event);
+            if let NodeEvent::Partition(_) = event {
+                partitions += 1;
+                if partitions.is_multiple_of(TOLD) {
+                    progress.say(things(partitions, "partition", "partitions"));
+                }
+            }
+            Ok(())
+        })?;
+        drop(progress);
+        if self.args.dry_run || partitions == 0 {
+            return Ok((0, totals));
+        }
+        io::make_dirs(folder).map_err(|e| Failure::file("make", folder, &e))?;
+        let progress = Progress::operations(&format!("export {}", schema.name), Some(partitions));
+        let header = table.header(least.times());
+        let number = |name: &str| schema.options.value(name).and_then(|v| v.parse::<f64>().ok());
+        let options = WriteOptions {
+            compressed: self.args.compression == NodeCompression::Lz4,
+            filter_chance: number("bloom_filter_fp_chance").filter(|c| *c > 0.0).unwrap_or(0.01),
+            index_interval: number("min_index_interval").unwrap_or(128.0) as u32,
+            hash: murmur3,
+        };
+        let most = self.args.max_size << 20;
+        let mut files = NodeFileSequence { folder, header, options, most, number: 0, open: None };
+        let mut written = 0_u64;
+        let again = table.each(&mut |event| {
+            files.event(event)?;
+            if let NodeEvent::Partition(_) = event {
+                written += 1;
+                if written.is_multiple_of(TOLD) {
+                    progress.at(written);
+                }
+            }
+            Ok(())
+        })?;
+        files.end()?;
+        debug_assert_eq!(again.cells, totals.cells, "both looks are at one moment");
+        Ok((files.number, totals))
+    }
+}
+
+/// The files of a table, each of which ends when it is large.
+struct NodeFileSequence<'a> {
+    folder: &'a Path,
+    header: NodeHeader,
+    options: WriteOptions,
+    /// Bytes of content.
+    most: u64,
+    /// Of the last file.
+    number: u64,
+    open: Option<NodeTableWriter<NodeFolder>>,
+}
+
+impl NodeFileSequence<'_> {
+    fn event(&mut self, event: &NodeEvent) -> Done {
+        let is_full = |w: &NodeTableWriter<NodeFolder>| {
+            w.content_length() >= self.most || w.partitions() >= MOST_PARTITIONS
+        };
+        if matches!(event, NodeEvent::Partition(_)) && self.open.as_ref().is_some_and(is_full) {
+            self.end()?;
+        }
+        if self.open.is_none() {
+            self.number += 1;
+            let files = NodeFolder::numbered(self.folder, self.number);
+            let writer = NodeTableWriter::create(files, self.header.clone(), self.options);
+            self.open = Some(writer.map_err(|e| trouble(&e))?);
+        }
+        self.open.as_mut().map_or(Ok(()), |w| w.event(event).map_err(|e| trouble(&e)))
+    }
+
+    fn end(&mut self) -> Done {
+        self.open.take().map_or(Ok(()), |w| w.finish().map_err(|e| trouble(&e)))
+    }
+}
