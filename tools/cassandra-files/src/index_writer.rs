@@ -89,7 +89,7 @@ pub(crate) struct IndexedPartition<'a> {
     pub deletion: Option<NodeDeletion>,
     /// Bytes before its first row.
     pub header: u64,
-    /// Bytes up to behind its last row.
+    /// Bytes of all of it: the last block goes up to there.
     pub end: u64,
     pub blocks: RowBlocks,
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::content::ContentReader;
 use crate::cursor::ByteCursor;
-use crate::format::{CONTENTS, FILTER, INDEX, STATISTICS};
+use crate::format::{CONTENTS, FILTER, INDEX, STATISTICS, SUMMARY};
 use crate::header::HeaderColumn;
 use crate::rows::*;
 use crate::{
@@ -76,7 +76,7 @@ impl NodeFiles for KeptFiles {
 
 fn options(compressed: bool) -> WriteOptions {
     let hash = |key: &[u8]| [u64::from(crc32fast::hash(key)), key.len() as u64];
-    WriteOptions { compressed, filter_chance: 0.01, index_interval: 2, hash }
+    WriteOptions { compressed, filter_chance: 0.01, index_interval: 128, hash }
 }
 
 fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
@@ -121,7 +121,7 @@ fn statistics(files: &dyn NodeFiles) -> BTreeMap<u32, Vec<u8>> {
     places.iter().enumerate().map(|(i, p)| (p.0, bytes[p.1..end(i)].to_vec())).collect()
 }
 
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 11] = [
     "types/nb-1",
     "collections/nb-1",
     "ranges/nb-1",
@@ -131,10 +131,13 @@ const TABLES: [&str; 9] = [
     "chunks/nb-1",
     "keys/nb-1",
     "paths/nb-1",
+    "blocks/nb-1",
+    "blocks/nb-2",
 ];
 
 #[test]
 fn the_content_is_byte_for_byte_that_of_the_node() {
+    let mut indexes = 0;
     for table in TABLES {
         let file = format!("{}/tests/data/nb/{table}-big-Data.db", env!("CARGO_MANIFEST_DIR"));
         let real = NodeFolder::of(file.as_ref()).unwrap();
@@ -152,8 +155,18 @@ fn the_content_is_byte_for_byte_that_of_the_node() {
             // Behind a place in a log of the node: the least and the greatest times.
             let times = counts + 12..counts + 12 + 32;
             assert_eq!(here[&2][times.clone()], there[&2][times], "{table}");
+            for part in [INDEX, SUMMARY] {
+                // Of some tables they are kept.
+                if let Some(mut kept) = real.open(part).unwrap() {
+                    let mut bytes = vec![];
+                    kept.reader.read_to_end(&mut bytes).unwrap();
+                    assert_eq!(ours.parts.borrow()[part], bytes, "{table} {part}");
+                    indexes += 1;
+                }
+            }
         }
     }
+    assert_eq!(indexes, 8);
 }
 
 /// What a random table is made of: numbers that choose.

@@ -253,9 +253,9 @@ impl<S: NodeSink> NodeTableWriter<S> {
         if p.open.is_some() {
             return Err(self.data.refuse("a partition ends in a deletion of a range"));
         }
-        let end = self.data.len - p.start;
         self.data.put(&[END_OF_PARTITION])?;
-        self.measures.end_of_partition(self.data.len - p.start);
+        let end = self.data.len - p.start;
+        self.measures.end_of_partition(end);
         let (key, start) = (&*p.key, p.start);
         let (deletion, blocks) = (p.deletion, p.blocks);
         self.index.add(IndexedPartition { key, start, deletion, header, end, blocks })

@@ -155,7 +155,7 @@ fn each_time_is_the_one_that_the_nodes_own_tool_prints() {
         }
         files += 1;
     }
-    assert!((files, cells) == (15, 323), "{files} files, {cells} cells");
+    assert!((files, cells) == (17, 389), "{files} files, {cells} cells");
 }
 
 #[test]

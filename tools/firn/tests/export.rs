@@ -14,6 +14,7 @@ use common::{Ran, Temp};
 use firn_cassandra::{NodeCellState, NodeEvent, NodeFolder, NodeHeader, NodeTable, counter_sum};
 use firn_cql::Session;
 use firn_testkit::rng::Rng;
+use firn_wide::internals::ring::murmur3;
 use firn_wide::internals::store::ManualClock;
 use firn_wide::{Options, StoreOptions};
 use serde_json::Value;
@@ -372,4 +373,53 @@ fn an_export_that_is_killed_leaves_nothing_that_looks_whole() {
         }
     }
     assert!(killed > 0);
+}
+
+/// Whether a filter takes a key for one that is there.
+fn holds(filter: &[u8], key: &[u8]) -> bool {
+    let [first, second] = murmur3(key);
+    let bits = 8 * (filter.len() as i64 - 8);
+    (0..u64::from(filter[3])).all(|i| {
+        let bit =
+            (second.wrapping_add(i.wrapping_mul(first)) as i64 % bits).unsigned_abs() as usize;
+        filter[8 + bit / 8] & 1 << (bit % 8) != 0
+    })
+}
+
+#[test]
+fn filters_are_those_of_nodes() {
+    let real =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../cassandra-files/tests/data/nb/blocks");
+    let keys = |name: &str| {
+        let parts = NodeFolder::of(&real.join(name)).unwrap();
+        let mut reader = NodeTable::open(&parts).unwrap().read(&parts).unwrap();
+        let mut keys = vec![];
+        while let Some(event) = reader.advance().unwrap() {
+            keys.extend(if let NodeEvent::Partition(p) = event { Some(p.key) } else { None });
+        }
+        keys
+    };
+    for file in ["nb-1-big", "nb-2-big"] {
+        let filter = fs::read(real.join(format!("{file}-Filter.db"))).unwrap();
+        let keys = keys(&format!("{file}-Data.db"));
+        assert!(!keys.is_empty() && keys.iter().all(|key| holds(&filter, key)), "{file}");
+    }
+    let temp = Temp::new("export", "filter");
+    let session = open(&temp, "db");
+    TABLES.iter().for_each(|t| drop(session.execute(t, ()).unwrap()));
+    for k in 0..500 {
+        session
+            .execute(&format!("INSERT INTO way.keyed (k, t) VALUES ('{k}', (1, 'x'))"), ())
+            .unwrap();
+    }
+    session.close().unwrap();
+    drop(session);
+    run(&temp, "db", &["export", "--cassandra", "nb", "out", "--tables", "way.keyed"]).good();
+    let filter = fs::read(folders(&temp.path("out"))[0].join("nb-1-big-Filter.db")).unwrap();
+    let found = |from: u32, to: u32| {
+        (from..to).filter(|k| holds(&filter, k.to_string().as_bytes())).count()
+    };
+    assert_eq!(found(0, 500), 500);
+    // One of a hundred is wrong.
+    assert!(found(500, 5500) < 150, "{}", found(500, 5500));
 }

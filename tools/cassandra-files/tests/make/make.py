@@ -21,6 +21,10 @@ import time
 from cassandra.cluster import Cluster
 
 KEPT = ("Data.db", "Statistics.db", "CompressionInfo.db", "CRC.db", "Digest.crc32", "TOC.txt")
+# Of these tables also what finds partitions.
+INDEXED = ("blocks",)
+INDEXES = ("Index.db", "Summary.db", "Filter.db")
+LONG = "x" * 4000
 
 
 def main():
@@ -32,18 +36,21 @@ def main():
     session.default_timeout = 120
     session.execute("DROP KEYSPACE IF EXISTS look")
     script = pathlib.Path(__file__).with_name("tables.cql").read_text()
-    statement = ""
+    statement, times = "", 1
     for line in script.splitlines():
         if line.startswith("-- FLUSH"):
             time.sleep(6)
+        if line.startswith("-- TIMES "):
+            times = int(line.split()[2])
         if line.startswith("--"):
             continue
         statement += line + "\n"
         if line.rstrip().endswith(";"):
             table = re.search(r" look\.(\w+)", statement)
             if wanted == ["all"] or " TYPE " in statement or not table or table.group(1) in wanted:
-                session.execute(statement)
-            statement = ""
+                for i in range(times):
+                    session.execute(statement.replace("@I", str(i)).replace("@LONG", LONG))
+            statement, times = "", 1
     time.sleep(8)
     tables = session.execute("SELECT table_name, id FROM system_schema.tables WHERE keyspace_name = 'look'")
     for table, number in sorted(tables):
@@ -53,13 +60,14 @@ def main():
         for file in sorted(found.glob("*-Data.db")):
             stem = file.name.removesuffix("Data.db")
             for part in found.glob(stem + "*"):
-                if part.name.removeprefix(stem) in KEPT:
+                name = part.name.removeprefix(stem)
+                if name in KEPT or (table in INDEXED and name in INDEXES):
                     shutil.copy(part, to)
             said = subprocess.run([*dump, file, "-t"], check=True, capture_output=True, text=True).stdout
             lines = [json.dumps(partition, ensure_ascii=False) + "\n" for partition in json.loads(said)]
-            (to / f"{stem}Data.jsonl").write_text("".join(lines))
+            (to / f"{stem}Data.jsonl").write_text("".join(lines).replace(LONG, "@LONG"))
         rows = session.execute(f"SELECT JSON * FROM look.{table}")
-        (to / f"{table}.rows").write_text("".join(row[0] + "\n" for row in rows))
+        (to / f"{table}.rows").write_text("".join(row[0] + "\n" for row in rows).replace(LONG, "@LONG"))
 
 
 main()

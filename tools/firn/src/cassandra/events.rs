@@ -93,7 +93,7 @@ impl ExportTotals {
 }
 
 /// Where the cells of a column go.
-struct ColumnPlace {
+struct ExportedColumn {
     is_static: bool,
     /// Its number in the header.
     number: usize,
@@ -111,7 +111,7 @@ pub struct ExportedTable<'a> {
     /// Who counts, where it counts.
     owner: [u8; 16],
     header: NodeHeader,
-    places: HashMap<u16, ColumnPlace>,
+    places: HashMap<u16, ExportedColumn>,
 }
 
 /// The class of a type's values.
@@ -172,7 +172,7 @@ impl<'a> ExportedTable<'a> {
             let is_static = column.is_static();
             let all = header.columns(is_static);
             let number = all.iter().position(|c| c.name == column.name.as_bytes());
-            let place = ColumnPlace {
+            let place = ExportedColumn {
                 is_static,
                 number: number.unwrap_or_default(),
                 of: column.of.clone(),
@@ -288,7 +288,7 @@ fn lives(timestamp: i64, deleted: Option<NodeDeletion>) -> bool {
 enum CellOf<'t> {
     /// The one that marks its row.
     Marker,
-    Column(&'t ColumnPlace),
+    Column(&'t ExportedColumn),
     /// A column that was dropped.
     Dropped,
 }
@@ -395,12 +395,12 @@ impl<'t> EventWalk<'t, '_> {
         let id = self.table.schema.column_at(at.name).map_err(|e| cql(&e))?;
         let Some(id) = id else { return Ok(CellOf::Marker) };
         let place = self.table.places.get(&id).filter(|p| p.is_static == at.is_static);
-        let is_there = |p: &&ColumnPlace| p.dropped_until.is_none_or(|u| timestamp > u);
+        let is_there = |p: &&ExportedColumn| p.dropped_until.is_none_or(|u| timestamp > u);
         Ok(place.filter(is_there).map_or(CellOf::Dropped, CellOf::Column))
     }
 
     /// The column of the row that is put together.
-    fn column(&mut self, place: &ColumnPlace) -> Option<&mut NodeColumn> {
+    fn column(&mut self, place: &ExportedColumn) -> Option<&mut NodeColumn> {
         let columns = &mut self.row.as_mut()?.row.columns;
         if columns.last().is_none_or(|c| c.column != place.number) {
             columns.push(NodeColumn { column: place.number, deletion: None, cells: vec![] });
@@ -535,7 +535,7 @@ impl<'t> EventWalk<'t, '_> {
         }
     }
 
-    fn cell(&mut self, of: &ColumnPlace, path: Option<&[u8]>, cell: Cell<'_>) -> Done<NodeCell> {
+    fn cell(&mut self, of: &ExportedColumn, path: Option<&[u8]>, cell: Cell<'_>) -> Done<NodeCell> {
         let mut element = None;
         if let (Some(path_type), Some(path)) = (&of.path, path) {
             let mut raw = vec![];
