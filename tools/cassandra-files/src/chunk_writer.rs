@@ -56,6 +56,9 @@ impl ChunkWriter {
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), NodeFault> {
         self.len += bytes.len() as u64;
         self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() < self.chunk {
+            return Ok(());
+        }
         let waiting = std::mem::take(&mut self.waiting);
         let chunks = waiting.chunks_exact(self.chunk);
         self.waiting.extend_from_slice(chunks.remainder());

@@ -423,3 +423,52 @@ fn filters_are_those_of_nodes() {
     // One of a hundred is wrong.
     assert!(found(500, 5500) < 150, "{}", found(500, 5500));
 }
+
+#[test]
+fn what_stays_behind_is_said() {
+    let temp = Temp::new("export", "behind");
+    let session = open(&temp, "db");
+    TABLES.iter().for_each(|t| drop(session.execute(t, ()).unwrap()));
+    for text in [
+        "CREATE TABLE way.old (k int PRIMARY KEY, v int) WITH COMPACT STORAGE",
+        "CREATE TABLE way.based (k int PRIMARY KEY, v int)",
+        "CREATE MATERIALIZED VIEW way.by_v AS SELECT * FROM way.based WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k)",
+        "CREATE INDEX by_n ON way.based (v)",
+        "INSERT INTO way.based (k, v) VALUES (1, 2)",
+        "UPDATE way.counted SET n = n + 1 WHERE k = 1 AND c = 1",
+    ] {
+        session.execute(text, ()).unwrap();
+    }
+    session.close().unwrap();
+    drop(session);
+    run(
+        &temp,
+        "db",
+        &["cli", "-e", "use way; create column family Fam with comparator = UTF8Type;"],
+    )
+    .good();
+    let done = run(&temp, "db", &["export", "--cassandra", "nb", "out"]);
+    done.said(
+        0,
+        &[
+            "note: way.counted: counters are right in a table that has none of them yet",
+            "note: 1 view left to the node",
+            "note: 2 compact tables and families left out: way.\"Fam\", way.old",
+        ],
+    );
+    let schema = fs::read_to_string(temp.path("out/schema.cql")).unwrap();
+    for (text, is_there) in [
+        ("CREATE TYPE way.place", true),
+        ("CREATE TABLE way.based", true),
+        ("CREATE MATERIALIZED VIEW way.by_v", true),
+        ("CREATE INDEX by_n", true),
+        ("way.old", false),
+        ("Fam", false),
+    ] {
+        assert_eq!(schema.contains(text), is_there, "{text} in\n{schema}");
+    }
+    for table in ["way.old", "way.by_v", "way.Fam"] {
+        let args = ["export", "--cassandra", "nb", "other", "--tables", table];
+        run(&temp, "db", &args).said(2, &["there is no table", "that can be exported"]);
+    }
+}

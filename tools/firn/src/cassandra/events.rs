@@ -274,11 +274,6 @@ impl LeastFound {
     }
 }
 
-/// Whether a deletion says more than those around it.
-fn supersedes(d: NodeDeletion, of: Option<NodeDeletion>) -> bool {
-    of.is_none_or(|of| (d.timestamp, d.local) > (of.timestamp, of.local))
-}
-
 /// Whether something of this timestamp is not deleted.
 fn lives(timestamp: i64, deleted: Option<NodeDeletion>) -> bool {
     deleted.is_none_or(|d| timestamp > d.timestamp)
@@ -297,6 +292,8 @@ enum CellOf<'t> {
 struct OpenRow {
     /// Its place, up to where names begin.
     place: Vec<u8>,
+    /// The newest deletion that it lies in, be it its own.
+    deleted: Option<NodeDeletion>,
     row: NodeRow,
 }
 
@@ -331,7 +328,6 @@ impl<'t> EventWalk<'t, '_> {
                 self.item(&item)?;
             }
             self.end_of_row()?;
-            self.begin_rows()?;
             self.markers_before(None)?;
             // A deletion alone is a partition, too; nothing at all is none.
             if self.partition.take_if(|p| p.deletion.is_none()).is_none() {
@@ -344,13 +340,13 @@ impl<'t> EventWalk<'t, '_> {
     fn item(&mut self, item: &RowItem<'_>) -> Done {
         match item.body {
             Body::PartitionDeletion(d) => {
-                self.deleted = self.deletion(d);
+                self.deleted = self.deletion(d, None);
                 if let Some(p) = &mut self.partition {
                     p.deletion = self.deleted;
                 }
             }
             Body::RangeDeletion { start, end, deletion } => {
-                let deletion = self.deletion(deletion);
+                let deletion = self.deletion(deletion, self.deleted);
                 self.ranges.extend(deletion.map(|deletion| DeletedRange {
                     start: start.to_vec(),
                     end: end.to_vec(),
@@ -359,15 +355,15 @@ impl<'t> EventWalk<'t, '_> {
             }
             Body::RowDeletion(d) => {
                 self.enter_row(&item.place)?;
-                let d = self.deletion(d);
-                if let Some(open) = &mut self.row {
-                    open.row.deletion = d;
+                let d = self.deletion(d, self.row.as_ref().and_then(|r| r.deleted));
+                if let Some(open) = self.row.as_mut().filter(|_| d.is_some()) {
+                    (open.row.deletion, open.deleted) = (d, d);
                 }
             }
             Body::ComplexDeletion(d) => {
                 self.enter_row(&item.place)?;
                 if let CellOf::Column(place) = self.whose(&item.place, d.timestamp)? {
-                    let d = self.deletion(d);
+                    let d = self.deletion(d, self.row.as_ref().and_then(|r| r.deleted));
                     if let Some(column) = self.column(place) {
                         column.deletion = d;
                     }
@@ -378,12 +374,7 @@ impl<'t> EventWalk<'t, '_> {
                 match self.whose(&item.place, cell.timestamp)? {
                     CellOf::Marker => self.marker(cell),
                     CellOf::Dropped => self.totals.dropped += 1,
-                    CellOf::Column(place) => {
-                        let cell = self.cell(place, item.place.path, cell)?;
-                        if let Some(column) = self.column(place) {
-                            column.cells.push(cell);
-                        }
-                    }
+                    CellOf::Column(place) => self.cell(place, item.place.path, cell)?,
                 }
             }
         }
@@ -417,8 +408,11 @@ impl<'t> EventWalk<'t, '_> {
             return Ok(());
         }
         self.end_of_row()?;
+        let mut deleted = self.deleted;
         let mut clustering = vec![];
         if !place.is_static {
+            self.markers_before(Some(&at))?;
+            deleted = self.open.or(deleted);
             let mut values = vec![Default::default(); self.layout().clustering().len()];
             self.layout().read_row(place.row, &mut values).map_err(failure)?;
             let types = self.layout().clustering().iter();
@@ -433,29 +427,13 @@ impl<'t> EventWalk<'t, '_> {
             columns: vec![],
             position: 0,
         };
-        self.row = Some(OpenRow { place: at, row });
+        self.row = Some(OpenRow { place: at, deleted, row });
         Ok(())
     }
 
     /// Gives out the row, where it says anything that is not deleted.
     fn end_of_row(&mut self) -> Done {
-        let Some(OpenRow { place, mut row }) = self.row.take() else { return Ok(()) };
-        let mut deleted = self.deleted;
-        if !row.is_static {
-            self.begin_rows()?;
-            self.markers_before(Some(&place))?;
-            deleted = self.open.filter(|d| supersedes(*d, deleted)).or(deleted);
-        }
-        row.deletion = row.deletion.filter(|d| supersedes(*d, deleted));
-        deleted = row.deletion.or(deleted);
-        row.liveness = row.liveness.filter(|l| lives(l.timestamp, deleted));
-        for column in &mut row.columns {
-            column.deletion = column.deletion.filter(|d| supersedes(*d, deleted));
-            let deleted = column.deletion.or(deleted);
-            let before = column.cells.len();
-            column.cells.retain(|c| lives(c.timestamp, deleted));
-            self.totals.covered += (before - column.cells.len()) as u64;
-        }
+        let Some(OpenRow { mut row, .. }) = self.row.take() else { return Ok(()) };
         row.columns.retain(|c| c.deletion.is_some() || !c.cells.is_empty());
         if row.liveness.is_none() && row.deletion.is_none() && row.columns.is_empty() {
             return Ok(());
@@ -471,17 +449,13 @@ impl<'t> EventWalk<'t, '_> {
         (self.take)(&NodeEvent::Row(row))
     }
 
-    /// All deletions of ranges are known: they come before rows in the store.
-    fn begin_rows(&mut self) -> Done {
+    /// Gives out the markers before a place, or all. The deletions of ranges come before all rows in
+    /// the store, so all are known.
+    fn markers_before(&mut self, place: Option<&[u8]>) -> Done {
         if !self.ranges.is_empty() {
-            let mut ranges = std::mem::take(&mut self.ranges);
-            ranges.retain(|r| supersedes(r.deletion, self.deleted));
+            let ranges = std::mem::take(&mut self.ranges);
             self.markers = markers(self.layout(), ranges)?.into_iter().peekable();
         }
-        Ok(())
-    }
-
-    fn markers_before(&mut self, place: Option<&[u8]>) -> Done {
         while let Some(m) = self.markers.next_if(|m| place.is_none_or(|p| *m.place < *p)) {
             self.open = m.marker.open.as_ref().map(|o| o.1);
             self.totals.deletions += u64::from(self.open.is_some());
@@ -504,9 +478,13 @@ impl<'t> EventWalk<'t, '_> {
         within
     }
 
-    fn deletion(&mut self, d: CellDeletion) -> Option<NodeDeletion> {
+    /// A deletion that lies in another one; `None` where it says nothing more than that.
+    fn deletion(&mut self, d: CellDeletion, within: Option<NodeDeletion>) -> Option<NodeDeletion> {
         if d.timestamp == i64::MIN {
             self.totals.unsayable += 1;
+            return None;
+        }
+        if within.is_some_and(|of| (d.timestamp, d.local) <= (of.timestamp, of.local)) {
             return None;
         }
         Some(NodeDeletion { timestamp: d.timestamp, local: self.second(d.local) })
@@ -520,6 +498,9 @@ impl<'t> EventWalk<'t, '_> {
 
     /// Takes in the cell that marks the row.
     fn marker(&mut self, cell: Cell<'_>) {
+        if !self.row.as_ref().is_some_and(|r| lives(cell.timestamp, r.deleted)) {
+            return;
+        }
         let expiry = match cell.state {
             CellState::Live(_) => None,
             CellState::Expiring { ttl, expires, .. } => Some(self.expiry(ttl, expires)),
@@ -535,7 +516,14 @@ impl<'t> EventWalk<'t, '_> {
         }
     }
 
-    fn cell(&mut self, of: &ExportedColumn, path: Option<&[u8]>, cell: Cell<'_>) -> Done<NodeCell> {
+    /// Takes in a cell of a column.
+    fn cell(&mut self, of: &ExportedColumn, path: Option<&[u8]>, cell: Cell<'_>) -> Done {
+        let of_row = self.row.as_ref().and_then(|r| r.deleted);
+        let deleted = self.column(of).and_then(|c| c.deletion).or(of_row);
+        if !lives(cell.timestamp, deleted) {
+            self.totals.covered += 1;
+            return Ok(());
+        }
         let mut element = None;
         if let (Some(path_type), Some(path)) = (&of.path, path) {
             let mut raw = vec![];
@@ -562,6 +550,9 @@ impl<'t> EventWalk<'t, '_> {
                 NodeCellState::Live(counter_shard(self.table.owner, cell.timestamp, sum))
             }
         };
-        Ok(NodeCell { path: element, timestamp: cell.timestamp, state })
+        if let Some(column) = self.column(of) {
+            column.cells.push(NodeCell { path: element, timestamp: cell.timestamp, state });
+        }
+        Ok(())
     }
 }

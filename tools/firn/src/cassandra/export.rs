@@ -139,7 +139,7 @@ fn chosen(
     let mut all: Vec<Arc<TableSchema>> = vec![];
     if args.tables.is_empty() {
         let of = catalog.keyspaces().filter(|k| keyspace.is_none_or(|name| *k.name == *name));
-        for table in of.flat_map(|k| k.tables().chain(k.families())) {
+        for table in of.flat_map(|k| k.tables()) {
             match (table.view().is_some(), is_plain(table)) {
                 (true, _) => left.views += 1,
                 (false, true) => all.push(table.clone()),
@@ -235,15 +235,15 @@ pub fn export(global: &Global, keyspace: Option<&str>, args: &NodeExportArgs) ->
     let watch = Stopwatch::start();
     let export = TableExport { session: &session, args, stage: &stage };
     let mut done = vec![];
-    let all = export.all(&tables, &mut done);
-    if all.is_err() && !args.dry_run {
-        // It has not ended, and what it has left is worth nothing.
-        io::remove_tree(&stage).map_err(|e| Failure::file("remove", &stage, &e))?;
+    let all = export.all(&tables, &mut done).and_then(|()| match args.dry_run {
+        true => Ok(()),
+        false => io::put_in_place(&stage, into).map_err(|e| Failure::file("make", into, &e)),
+    });
+    if all.is_err() {
+        // What is left of it is worth nothing; where it can't be removed, the next export says so.
+        io::remove_tree(&stage).ok();
     }
     all?;
-    if !args.dry_run {
-        io::put_in_place(&stage, into).map_err(|e| Failure::file("make", into, &e))?;
-    }
     tell(global, args, into, &done, &left, watch.seconds())
 }
 
@@ -291,7 +291,8 @@ fn tell(
         note(format!("{views} left to the node, which fills views from their tables"));
     }
     if !left.compact.is_empty() {
-        let tables = things(left.compact.len() as u64, "compact table", "compact tables");
+        let count = left.compact.len() as u64;
+        let tables = things(count, "compact table or family", "compact tables and families");
         note(format!("{tables} left out: {}", left.compact.join(", ")));
     }
     let cells = done.iter().map(|t| t.totals.cells).sum::<u64>();
