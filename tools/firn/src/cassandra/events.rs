@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::define::cql;
 use super::markers::{DeletedRange, PlacedMarker, markers, whole_value};
+use super::source::counts_told;
 use crate::store::failure;
 
 /// What a table's files have, and what they can't have.
@@ -48,13 +49,7 @@ pub struct ExportTotals {
 impl ExportTotals {
     /// In words.
     pub fn told(&self) -> String {
-        format!(
-            "{}, {}, {} and {}",
-            things(self.partitions, "partition", "partitions"),
-            things(self.rows, "row", "rows"),
-            things(self.cells, "cell", "cells"),
-            things(self.deletions, "deletion", "deletions")
-        )
+        counts_told(self.partitions, self.rows, self.cells, self.deletions)
     }
 
     /// What is not as it was, by number.

@@ -7,7 +7,7 @@ use firn_cassandra::{
 };
 use firn_cql::internals::catalog::{ColumnType, TableColumn, TableSchema};
 use firn_kv::Durability;
-use firn_tools::output::{Done, Failure, things};
+use firn_tools::output::{Done, Failure};
 use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
 use firn_wide::internals::key::STATIC;
@@ -15,7 +15,7 @@ use firn_wide::internals::store::{CellStore, StoreFamily, StoreMutation};
 use serde_json::{Value, json};
 
 use super::define::TablePlan;
-use super::source::NodeSource;
+use super::source::{NodeSource, counts_told};
 use crate::store::failure;
 
 /// A chunk ends early when its values are as large as this.
@@ -36,13 +36,7 @@ pub struct NodeTotals {
 impl NodeTotals {
     /// In words.
     pub fn told(&self) -> String {
-        format!(
-            "{}, {}, {} and {}",
-            things(self.partitions, "partition", "partitions"),
-            things(self.rows, "row", "rows"),
-            things(self.cells, "cell", "cells"),
-            things(self.deletions, "deletion", "deletions")
-        )
+        counts_told(self.partitions, self.rows, self.cells, self.deletions)
     }
 
     /// For programs.

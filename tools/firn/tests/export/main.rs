@@ -2,7 +2,9 @@
 //! have read such files (`docs/cassandra-files.md`).
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests read and damage what a user would name
 
+#[path = "../common/mod.rs"]
 mod common;
+mod drawn;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use common::{Ran, Temp};
+use drawn::DrawnTable;
 use firn_cassandra::{NodeCellState, NodeEvent, NodeFolder, NodeHeader, NodeTable, counter_sum};
 use firn_cql::Session;
 use firn_testkit::rng::Rng;
@@ -84,7 +87,7 @@ fn read(dir: &Path) -> Exported {
 }
 
 /// Answers to `SELECT`s of everything, with timestamps and times to live.
-fn answers(session: &Session) -> Vec<String> {
+fn answers(session: &Session, drawn: &DrawnTable) -> Vec<String> {
     let select = |columns: &str, table: &str| {
         let all = session.execute(&format!("SELECT JSON {columns} FROM way.{table}"), ());
         let texts: Vec<(String,)> = all.unwrap().typed().unwrap();
@@ -93,7 +96,13 @@ fn answers(session: &Session) -> Vec<String> {
     let times =
         ["s", "sl", "v", "w", "l", "m", "u", "fl"].map(|c| format!("writetime({c}), ttl({c})"));
     let columns = format!("a, b, c, d, s, sl, v, w, l, m, u, fl, {}", times.join(", "));
-    [select(&columns, "wide"), select("*", "counted"), select("*", "keyed")].concat()
+    [
+        select(&columns, "wide"),
+        select("*", "counted"),
+        select("*", "keyed"),
+        select(&drawn.select(), "drawn"),
+    ]
+    .concat()
 }
 
 const TABLES: [&str; 5] = [
@@ -186,11 +195,14 @@ fn fill(session: &Session, seed: u64, count: usize) {
 #[test]
 fn what_is_exported_is_imported_as_it_was() {
     let mut dropped = 0;
-    for seed in 0..6 {
+    for seed in 0..8 {
         let temp = Temp::new("export", &format!("trip-{seed}"));
         let session = open(&temp, "db");
         fill(&session, seed, 60 + 60 * seed as usize);
-        let said = answers(&session);
+        let mut rng = Rng::new(1000 + seed);
+        let drawn = DrawnTable::new(&mut rng);
+        drawn.fill(&session, &mut rng, 100);
+        let said = answers(&session, &drawn);
         session.close().unwrap();
         drop(session);
         let compression = if seed % 2 == 0 { "lz4" } else { "none" };
@@ -203,7 +215,7 @@ fn what_is_exported_is_imported_as_it_was() {
         import.extend(places.iter().map(String::as_str));
         run(&temp, "copy", &import).good();
         let copy = open(&temp, "copy");
-        assert_eq!(answers(&copy), said, "seed {seed}");
+        assert_eq!(answers(&copy, &drawn), said, "seed {seed}");
         copy.close().unwrap();
         drop(copy);
         run(&temp, "copy", &["export", "--cassandra", "nb", "again"]).good();
