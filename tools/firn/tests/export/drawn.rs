@@ -19,7 +19,7 @@ const KEYS: [Drawn; 26] = [
     ("inet", |n| ["'10.0.0.1'", "'2001:db8::1'"][n as usize % 2].to_owned()),
     ("int", |n| format!("{}", n as i64 - 3)),
     ("smallint", |n| format!("{}", n as i64 - 3)),
-    ("text", |n| ["''", "'x'", "'yy'"][n as usize % 3].to_owned()),
+    ("text", |n| ["'x'", "'yy'", "''"][n as usize % 3].to_owned()),
     ("time", |n| format!("'01:02:0{n}.5'")),
     ("timestamp", |n| format!("{n}000")),
     ("timeuuid", |n| format!("0000000{n}-0000-1000-8080-808080808080")),
