@@ -148,7 +148,7 @@ impl MarshalClass {
                 "VectorType" => i == 1,
                 _ => false,
             };
-            out.push_str(&if is_word { a.class.name.clone() } else { a.class.full_name() });
+            out.push_str(&if is_word { a.class.to_string() } else { a.class.full_name() });
         }
         if !self.arguments.is_empty() {
             out.push(')');

@@ -14,8 +14,8 @@ use crate::format::{CONTENTS, FILTER, INDEX, STATISTICS, SUMMARY};
 use crate::header::HeaderColumn;
 use crate::rows::*;
 use crate::{
-    FileVersion, LeastTimes, MarshalClass, NodeFaultKind, NodeFiles, NodeFolder, NodeHeader,
-    NodePart, NodePartWriter, NodeSink, NodeTable, NodeTableWriter, WriteOptions,
+    FileVersion, LeastTimes, MarshalClass, NodeFault, NodeFaultKind, NodeFiles, NodeFolder,
+    NodeHeader, NodePart, NodePartWriter, NodeSink, NodeTable, NodeTableWriter, WriteOptions,
 };
 
 type Shared = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
@@ -79,11 +79,11 @@ fn options(compressed: bool) -> WriteOptions {
     WriteOptions { compressed, filter_chance: 0.01, index_interval: 128, hash }
 }
 
-fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
-    let table = NodeTable::open(files).unwrap();
-    let mut reader = table.read(files).unwrap();
+fn try_events(files: &dyn NodeFiles) -> Result<(NodeHeader, Vec<NodeEvent>), NodeFault> {
+    let table = NodeTable::open(files)?;
+    let mut reader = table.read(files)?;
     let mut all = vec![];
-    while let Some(mut event) = reader.advance().unwrap() {
+    while let Some(mut event) = reader.advance()? {
         match &mut event {
             NodeEvent::Partition(p) => p.position = 0,
             NodeEvent::Row(r) => r.position = 0,
@@ -91,7 +91,25 @@ fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
         }
         all.push(event);
     }
-    (table.header, all)
+    Ok((table.header, all))
+}
+
+fn events(files: &dyn NodeFiles) -> (NodeHeader, Vec<NodeEvent>) {
+    try_events(files).unwrap()
+}
+
+/// What can be read of these files is written and read again as it was, or not written. Says
+/// whether it was.
+pub(crate) fn comes_back(files: &dyn NodeFiles) -> bool {
+    let Ok((header, all)) = try_events(files) else { return false };
+    let kept = KeptFiles::default();
+    let mut writer = NodeTableWriter::create(kept.clone(), header.clone(), options(true)).unwrap();
+    let written = all.iter().try_for_each(|e| writer.event(e)).and_then(|()| writer.finish());
+    match written {
+        Ok(()) => assert_eq!(events(&kept), (header, all)),
+        Err(ref e) => assert_eq!(e.kind(), NodeFaultKind::Unwritable),
+    }
+    written.is_ok()
 }
 
 fn write(header: &NodeHeader, all: &[NodeEvent], compressed: bool) -> KeptFiles {
