@@ -1,5 +1,6 @@
-//! `Data.db` as it is written, chunk by chunk, with what belongs to the chunks: `CompressionInfo.db`
-//! or `CRC.db`, and `Digest.crc32` (`FORMAT.md`, "Compression" and "Checksums").
+//! `Data.db` as it is written, chunk by chunk, with what belongs to the chunks:
+//! `CompressionInfo.db` or `CRC.db`, and `Digest.crc32` (`FORMAT.md`, "Compression" and
+//! "Checksums").
 
 use crate::encode::put_short;
 use crate::fault::NodeFault;

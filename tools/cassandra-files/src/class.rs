@@ -87,7 +87,8 @@ impl MarshalClass {
     /// `FrozenType` around collections and user types. What lies in these is frozen by that.
     ///
     /// ```
-    /// let class = firn_cassandra::MarshalClass::parse("ReversedType(ListType(SetType(Int32Type)))")?;
+    /// # use firn_cassandra::MarshalClass;
+    /// let class = MarshalClass::parse("ReversedType(ListType(SetType(Int32Type)))")?;
     /// let frozen = "ReversedType(FrozenType(ListType(SetType(Int32Type))))";
     /// assert_eq!(class.frozen().to_string(), frozen);
     /// # Ok::<(), String>(())
@@ -106,8 +107,8 @@ impl MarshalClass {
         }
     }
 
-    /// The class of a collection or user type with a cell for each element, of one that says nothing
-    /// of it: its elements are frozen.
+    /// The class of a collection or user type with a cell for each element, of one that says
+    /// nothing of it: its elements are frozen.
     ///
     /// ```
     /// let class = firn_cassandra::MarshalClass::parse("UserType(shop,61,73:SetType(Int32Type))")?;

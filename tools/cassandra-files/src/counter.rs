@@ -33,7 +33,8 @@ pub fn counter_sum<'a>(contexts: impl IntoIterator<Item = &'a [u8]>) -> Option<i
 /// what is written twice counts once.
 ///
 /// ```
-/// let (first, then) = (firn_cassandra::counter_shard([7; 16], 1, 40), firn_cassandra::counter_shard([7; 16], 2, 42));
+/// let shard = |clock, count| firn_cassandra::counter_shard([7; 16], clock, count);
+/// let (first, then) = (shard(1, 40), shard(2, 42));
 /// assert_eq!(firn_cassandra::counter_sum([&*then, &*first]), Some(42));
 /// ```
 pub fn counter_shard(owner: [u8; 16], clock: i64, count: i64) -> Vec<u8> {

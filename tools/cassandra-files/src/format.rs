@@ -1,5 +1,5 @@
-//! What the reader and the writers share: names of parts, flags, kinds of bounds, and the moments that
-//! times are counted from (`FORMAT.md`).
+//! What the reader and the writers share: names of parts, flags, kinds of bounds, and the moments
+//! that times are counted from (`FORMAT.md`).
 
 use crate::rows::NodeDeletion;
 

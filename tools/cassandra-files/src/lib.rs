@@ -1,5 +1,5 @@
-//! Reads and writes the files that Apache Cassandra and ScyllaDB have for a table: partitions, static
-//! rows, rows, cells with their timestamps and times to live, deletions of everything. `FORMAT.md`
+//! Reads and writes the files that Apache Cassandra and ScyllaDB have for a table: partitions,
+//! static rows, rows, cells with their timestamps and times to live, deletions of everything. `FORMAT.md`
 //! beside this crate's sources says what is read and written.
 //!
 //! It knows nothing of Firn, and reads in order, without the indexes; so `Data.db` and

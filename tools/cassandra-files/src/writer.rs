@@ -53,8 +53,8 @@ struct OpenPartition {
 ///
 /// ```
 /// use firn_cassandra::{
-///     LeastTimes, MarshalClass, NodeEvent, NodeFolder, NodeHeader, NodePartition, NodeTable, NodeTableWriter,
-///     WriteOptions,
+///     LeastTimes, MarshalClass, NodeEvent, NodeFolder, NodeHeader, NodePartition, NodeTable,
+///     NodeTableWriter, WriteOptions,
 /// };
 ///
 /// let dir = std::env::temp_dir().join(format!("firn-cassandra-doc-{}", std::process::id()));

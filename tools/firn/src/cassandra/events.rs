@@ -1,9 +1,9 @@
 //! A table of the store as a node's files have it: partitions in the order of their tokens, rows,
 //! markers of deleted ranges, each cell with its times.
 //!
-//! What a file has no place for is counted, and left out or brought as near as it goes. What a deletion
-//! covers is not given out: a node takes for granted that no file has a row that the same file
-//! deletes.
+//! What a file has no place for is counted, and left out or brought as near as it goes. What a
+//! deletion covers is not given out: a node takes for granted that no file has a row that the same
+//! file deletes.
 
 use std::collections::HashMap;
 
@@ -444,8 +444,8 @@ impl<'t> EventWalk<'t, '_> {
         (self.take)(&NodeEvent::Row(row))
     }
 
-    /// Gives out the markers before a place, or all. The deletions of ranges come before all rows in
-    /// the store, so all are known.
+    /// Gives out the markers before a place, or all. The deletions of ranges come before all rows
+    /// in the store, so all are known.
     fn markers_before(&mut self, place: Option<&[u8]>) -> Done {
         if !self.ranges.is_empty() {
             let ranges = std::mem::take(&mut self.ranges);

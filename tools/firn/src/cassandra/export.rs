@@ -1,8 +1,8 @@
 //! `firn export --cassandra`: tables of CQL as files that a node of Cassandra takes, with every
 //! timestamp, time to live and deletion.
 //!
-//! Invariants: all tables are of one moment. Nothing is at the place that was named before everything
-//! is written and on the device: it is written beside it, and gets its name at the end.
+//! Invariants: all tables are of one moment. Nothing is at the place that was named before
+//! everything is written and on the device: it is written beside it, and gets its name at the end.
 
 use std::ffi::OsString;
 use std::io::Write;
