@@ -57,7 +57,7 @@ pub use db::explain::{ReadContext, ReadSum};
 pub use db::{
     Batch, BatchOp, BatchOps, Cursor, Db, KeyBounds, Keys, Latencies, Latency, Memory, Pause, Pin,
     PinKind, Range, Readable, Retry, RunStats, Snapshot, SnapshotInfo, Space, Stats, TableInfo,
-    Transaction, Tree, TreeStats, TtlRange, TtlTree, TtlValue, Updated, Verified,
+    Transaction, Tree, TreeStats, TtlRange, TtlTree, TtlValue, Updated, ValueStats, Verified,
 };
 pub use env::mem::{Crasher, Cut, MemEnv};
 pub use env::os::OsEnv;

@@ -12,7 +12,7 @@
 //!   Range tombstones are not entries of a cursor: see [`tombstone`](super::tombstone).
 //! - C5: errors are returned once and leave the cursor invalid.
 
-use super::error::Result;
+use super::error::{Error, Result};
 use super::key::{Trailer, head};
 
 /// How many steps [`Cursor::approach`] has.
@@ -26,8 +26,13 @@ pub trait Cursor {
     fn key(&self) -> &[u8];
     /// Sequence number and kind of the entry.
     fn trailer(&self) -> Trailer;
-    /// The entry's value (empty for deletes).
+    /// The entry's value (empty for deletes; of an entry whose value lies apart what refers to it).
     fn value(&self) -> &[u8];
+    /// Reads the value that lies apart, of an entry of the kind
+    /// [`Apart`](super::key::Kind::Apart), into `out`. No other source has such entries.
+    fn fetch_apart(&self, _out: &mut Vec<u8>) -> Result<()> {
+        Err(Error::corruption("an entry refers to a value where values are themselves"))
+    }
     /// The first 8 bytes of the key as a number: lets merges compare without touching the key.
     #[inline]
     fn head(&self) -> u64 {

@@ -3,6 +3,7 @@
 //! A new fact is a field here. Who writes it down names it once more: the table's properties
 //! (`sstable/properties.rs`) and the manifest's table (`manifest/state.rs`).
 
+use super::apart::ValueUse;
 use super::identity::TableIdentity;
 use super::key::Seq;
 
@@ -37,4 +38,6 @@ pub struct TableFacts {
     pub max_seq: Seq,
     /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
     pub oldest_tombstone_micros: Option<u64>,
+    /// What its entries refer to in value files, by number of the file.
+    pub values: Vec<ValueUse>,
 }

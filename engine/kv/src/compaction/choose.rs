@@ -1,7 +1,7 @@
 //! The choice: from a [`TreeShape`] and its policy to the most urgent [`CompactionJob`], what there
 //! is to do in all, and how many runs are too many.
 //!
-//! `deletes` and `readers` are common to all policies that merge, `expired` to all.
+//! `deletes`, `readers` and `values` are common to all policies that merge, `expired` to all.
 //!
 //! Invariants:
 //!
@@ -23,13 +23,14 @@ use super::policy::Policy;
 use super::shape::{self, CompactionJob, Reason, ShapePlace, TableKeys, TableShape, TreeShape};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, ShapeView};
-use super::{deletes, expired, readers};
+use super::{deletes, expired, readers, values};
 
 /// All that the policy wants done, in no order.
 fn wishes(policy: &dyn Strategy, view: &ShapeView<'_>) -> Vec<CompactionJob> {
     let mut jobs = policy.wishes(view);
     jobs.extend(expired::wishes(view));
     if policy.merges() {
+        jobs.extend(values::wishes(view));
         jobs.extend(deletes::wishes(view, &*policy.apart(view), &|r| policy.age_share(view, r)));
     }
     jobs

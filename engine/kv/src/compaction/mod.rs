@@ -22,6 +22,7 @@ mod readers;
 pub mod shape;
 pub mod space;
 mod strategy;
+mod values;
 mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};

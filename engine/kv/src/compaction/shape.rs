@@ -103,6 +103,8 @@ pub struct TableShape {
     /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says;
     /// `None` for never, and when that is not known.
     pub gone_micros: Option<u64>,
+    /// Whether it refers to a value file that is given up.
+    pub stale: bool,
     /// Whether a job has it as an input right now.
     pub busy: bool,
 }
@@ -124,6 +126,7 @@ impl Default for TableShape {
             newest_micros: 0,
             oldest_tombstone_micros: None,
             gone_micros: None,
+            stale: false,
             busy: false,
         }
     }
@@ -216,6 +219,8 @@ pub enum Reason {
     Expired,
     /// Readers have paid for the runs what it costs to make them one.
     Readers,
+    /// They refer to value files of which too much is garbage.
+    Values,
     /// Somebody asked.
     Manual,
 }
@@ -236,6 +241,7 @@ impl Reason {
             Reason::TooOld => "too-old",
             Reason::Expired => "expired",
             Reason::Readers => "readers",
+            Reason::Values => "values",
             Reason::Manual => "manual",
         }
     }
@@ -793,6 +799,7 @@ fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> V
                     .min()
                     .filter(|_| !bottom),
                 gone_micros: gone,
+                stale: false,
                 busy: false,
             }
         })

@@ -80,6 +80,8 @@ impl<'a> Iterator for BatchOps<'a> {
         Some(match op {
             Op::Point { kind: Kind::Put, key, value } => BatchOp::Put { tree, key, value },
             Op::Point { kind: Kind::Delete, key, .. } => BatchOp::Delete { tree, key },
+            // A batch has values themselves: the reader of operations takes no other.
+            Op::Point { kind: Kind::Apart, .. } => return None,
             Op::Point { kind: Kind::Merge, key, value } => {
                 BatchOp::Merge { tree, key, operand: value }
             }

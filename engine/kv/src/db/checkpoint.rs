@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, ManifestState, manifest_number};
+use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, ManifestState, TreeState, manifest_number};
 use crate::merge::run::table_path;
 
 use super::fresh::{create_dir, new_id};
@@ -89,8 +89,8 @@ impl Core {
             // Of what was written to trees that have been made since, some is in tables and some in
             // a log that the copy has not.
             state.trees.retain(|id, _| *id < next_tree);
-            for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
-                self.env.hard_link(&table_path(&self.dir, t.id), &table_path(dir, t.id))?;
+            for id in state.trees.values().flat_map(TreeState::files) {
+                self.env.hard_link(&table_path(&self.dir, id), &table_path(dir, id))?;
             }
             state.last_seq = self.read_point();
             // The copy starts with a log of its own, behind everything that its tables hold.

@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::base::apart::ValueFacts;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
@@ -60,8 +61,13 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    fn change(&self, removed: Vec<u64>, added: Vec<(u8, u64, TableMeta)>) -> VersionChange<'_> {
-        VersionChange { tree: &self.tree, removed, added, flushed: None }
+    fn change(
+        &self,
+        removed: Vec<u64>,
+        added: Vec<(u8, u64, TableMeta)>,
+        values: Vec<ValueFacts>,
+    ) -> VersionChange<'_> {
+        VersionChange { tree: &self.tree, removed, added, values, flushed: None }
     }
 }
 
@@ -218,17 +224,19 @@ impl Core {
         let made = made?;
         self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
-        let mut tables = c.adopted();
+        let (mut tables, mut values) = (c.adopted(), vec![]);
         for (made, inputs) in made.iter().zip(&parts) {
             let newest = inputs.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max();
             let new = made.tables.iter().map(|f| meta(f, now, newest.unwrap_or(0)));
             ran.written += made.tables.iter().map(|t| t.size).sum::<u64>();
+            ran.written += made.values.iter().map(|v| v.size).sum::<u64>();
+            values.extend(made.values.iter().cloned());
             ran.entries_out += made.entries;
             ran.copied += made.copied;
             tables.extend(new);
             self.counters.dropped(&made.dropped);
         }
-        self.take_in(c, tables, ran)
+        self.take_in(c, tables, values, ran)
     }
 
     /// Writes a part of a merge: its tables, but that no manifest names them yet.
@@ -256,6 +264,7 @@ impl Core {
                 .purge
                 .as_ref()
                 .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
+            given_up: c.version.values.given_up.clone(),
             zero_seqs: true,
         };
         let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();
@@ -267,18 +276,24 @@ impl Core {
     fn move_job(&self, c: &Claimed) -> Result<Ran> {
         let inputs = c.inputs(&c.job);
         let tables = inputs.iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
-        self.take_in(c, tables, Ran::default())
+        self.take_in(c, tables, vec![], Ran::default())
     }
 
     /// Installs the tables that a job leaves in the place of its inputs.
-    fn take_in(&self, c: &Claimed, mut tables: Vec<TableMeta>, ran: Ran) -> Result<Ran> {
+    fn take_in(
+        &self,
+        c: &Claimed,
+        mut tables: Vec<TableMeta>,
+        values: Vec<ValueFacts>,
+        ran: Ran,
+    ) -> Result<Ran> {
         let removed: Vec<u64> =
             c.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
         let ran =
             Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
         let place = |t| (c.job.output_level, c.job.output_run, t);
-        self.install(vec![c.change(removed, tables.into_iter().map(place).collect())])?;
+        self.install(vec![c.change(removed, tables.into_iter().map(place).collect(), values)])?;
         Ok(ran)
     }
 
@@ -291,7 +306,7 @@ impl Core {
             return Ok(Ran::default());
         }
         let ids: Vec<u64> = tables().map(|t| t.meta.id).collect();
-        self.install(vec![c.change(ids.clone(), vec![])])?;
+        self.install(vec![c.change(ids.clone(), vec![], vec![])])?;
         Ok(Ran { removed: ids, ..Ran::default() })
     }
 }

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use crate::base::apart::ValueFacts;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::events::Event;
@@ -46,11 +47,17 @@ struct Flush<'a> {
     end: Lsn,
     entries: u64,
     tables: Vec<TableMeta>,
+    values: Vec<ValueFacts>,
 }
 
 impl Flush<'_> {
     fn ids(&self) -> Vec<u64> {
         self.tables.iter().map(|t| t.id).collect()
+    }
+
+    /// All files that were written.
+    fn files(&self) -> Vec<u64> {
+        self.tables.iter().map(|t| t.id).chain(self.values.iter().map(|v| v.id)).collect()
     }
 
     fn change(&self) -> VersionChange<'_> {
@@ -60,6 +67,7 @@ impl Flush<'_> {
             tree: self.tree,
             removed: vec![],
             added,
+            values: self.values.clone(),
             flushed: Some((&self.sealed, self.end)),
         }
     }
@@ -94,7 +102,8 @@ impl Core {
             // Without an end the log is kept from where it begins.
             debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
             let end = sealed.end.get().copied().unwrap_or(sealed.start());
-            all.push(Flush { tree, view, sealed, end, entries: 0, tables: vec![] });
+            let (tables, values) = (vec![], vec![]);
+            all.push(Flush { tree, view, sealed, end, entries: 0, tables, values });
         }
         if all.is_empty() {
             return Ok(has_forgotten);
@@ -111,7 +120,7 @@ impl Core {
         }
         let written = self
             .write_all(&mut all)
-            .inspect_err(|_| all.iter().for_each(|f| remove_tables(self, &f.ids())));
+            .inspect_err(|_| all.iter().for_each(|f| remove_tables(self, &f.files())));
         let installed =
             written.and_then(|()| self.install(all.iter().map(Flush::change).collect()));
         if let Err(e) = &installed {
@@ -148,6 +157,7 @@ impl Core {
             let made = self.write_memtable(f.tree, &f.view, &f.sealed, now)?;
             f.entries = made.entries;
             f.tables = made.tables.iter().map(|facts| meta(facts, now, now)).collect();
+            f.values = made.values;
         }
         if all.iter().any(|f| !f.tables.is_empty()) {
             self.env.sync_dir(&self.dir)?;
@@ -164,7 +174,8 @@ impl Core {
     /// done together its part.
     fn tell_of(&self, f: &Flush<'_>, from: u64, nanos: u64) {
         let (tree, tables, sealed) = (f.tree, &f.tables, &f.sealed);
-        let bytes: u64 = tables.iter().map(|t| t.size).sum();
+        let bytes = tables.iter().map(|t| t.size).sum::<u64>()
+            + f.values.iter().map(|v| v.size).sum::<u64>();
         let (deletes, raw) =
             tables.iter().fold((0, 0), |(d, r), t| (d + t.deletes, r + t.raw_bytes));
         let ends =
@@ -250,6 +261,7 @@ impl Core {
             outside: Outside::new(vec![], None),
             merge: view.options.merge.clone(),
             purge: None,
+            given_up: Arc::default(),
             zero_seqs: false,
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };

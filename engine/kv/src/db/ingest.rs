@@ -103,7 +103,8 @@ impl Core {
             }
             let number = c.take_file();
             let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
-            let change = VersionChange { tree, removed: vec![], added, flushed: None };
+            let change =
+                VersionChange { tree, removed: vec![], added, values: vec![], flushed: None };
             // A power cut that takes an earlier write, of any tree, must take what was loaded after
             // it too.
             self.sync_to(w.end())?;
@@ -154,6 +155,7 @@ impl Core {
             tree,
             removed: gone.clone(),
             added: vec![],
+            values: vec![],
             flushed: None,
         }]);
         if done.is_ok() {

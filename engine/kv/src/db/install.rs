@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::base::apart::ValueFacts;
 use crate::base::error::Result;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
@@ -25,6 +26,8 @@ pub(super) struct VersionChange<'a> {
     pub removed: Vec<u64>,
     /// Those that come: level, run, facts.
     pub added: Vec<(u8, u64, TableMeta)>,
+    /// Value files that were written for those that come.
+    pub values: Vec<ValueFacts>,
     /// The memtable that they were made of goes, with the position that the tree is flushed to.
     pub flushed: Option<(&'a MemHandle, Lsn)>,
 }
@@ -42,12 +45,15 @@ impl VersionChange<'_> {
             removed: self.removed.clone(),
             added: added.collect(),
             flushed: self.flushed.map(|(_, end)| end),
+            values: self.values.iter().cloned().map(Arc::new).collect(),
         }
     }
 
-    /// Tables that were written for it.
+    /// Files that were written for it.
     fn made(&self) -> Vec<u64> {
-        self.added.iter().map(|(_, _, t)| t.id).filter(|id| !self.removed.contains(id)).collect()
+        let tables = self.added.iter().map(|(_, _, t)| t.id);
+        let new = tables.filter(|id| !self.removed.contains(id));
+        new.chain(self.values.iter().map(|v| v.id)).collect()
     }
 }
 
@@ -118,12 +124,12 @@ impl Core {
         edit: Edit,
     ) -> Result<Vec<Arc<TableHandle>>> {
         let (tree, mut gone) = (change.tree, vec![]);
+        let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
         if let Edit::Tables { added, .. } = edit {
             for AddedTable { table, .. } in added {
-                files.take_up(table, &self.opener);
+                files.take_up(table, &self.opener, &state.values);
             }
         }
-        let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
         for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
             let handle = files.handles.remove(id);
             debug_assert!(handle.is_some(), "table {id} leaves and has no handle");

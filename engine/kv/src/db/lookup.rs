@@ -45,6 +45,10 @@ pub fn versions(
                 return Ok(true);
             }
             Some(Kind::Delete) => return Ok(true),
+            Some(Kind::Apart) => {
+                let words = "a tree with a merge hook has a value in a value file";
+                return Err(Error::corruption(words).keys(key, key));
+            }
             None => return Err(unknown_kind(key, t)),
         }
         c.next()?;

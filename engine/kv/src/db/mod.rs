@@ -67,6 +67,6 @@ pub use prometheus::PrometheusText;
 pub use state::meters::{Latencies, Latency};
 pub use state::pins::{Pin, PinKind, Space};
 pub use state::snapshots::SnapshotInfo;
-pub use stats::{Memory, RunStats, Stats, TreeStats};
+pub use stats::{Memory, RunStats, Stats, TreeStats, ValueStats};
 #[cfg(feature = "tracing")]
 pub use tracing::TracingListener;

@@ -26,10 +26,11 @@ use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
 use crate::env::{Env, FileLock};
 use crate::manifest::{
-    CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, manifest_name, manifest_number,
+    CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
+    manifest_number,
 };
 use crate::memtable::Memtable;
-use crate::merge::run::{TableOpener, missing_table, table_path};
+use crate::merge::run::{TableOpener, missing_table, missing_values, table_path};
 use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::{Unneeded, segment_number};
 
@@ -413,8 +414,7 @@ fn remove_if_there(env: &dyn Env, file: &Path) -> Result<()> {
 /// name, other manifests, and a `CURRENT.tmp`. Only names that a Db gives its own files are looked
 /// at; whatever else is in the directory stays.
 fn garbage(mut names: Vec<String>, state: &ManifestState, manifest: u64) -> Vec<String> {
-    let live: HashSet<u64> =
-        state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| t.id).collect();
+    let live: HashSet<u64> = state.trees.values().flat_map(TreeState::files).collect();
     names.retain(|name| match (table_number(name), manifest_number(name)) {
         (Some(id), _) => !live.contains(&id),
         (_, Some(number)) => number != manifest,
@@ -439,6 +439,21 @@ fn check_live(env: &dyn Env, dir: &Path, state: &ManifestState) -> Result<()> {
                 return Err(Error::corruption(words).at(path, n).keys(&t.first_key, &t.last_key));
             }
             Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing_table(dir, t)),
+            Err(e) => return Err(e),
+        }
+    }
+    for v in state.trees.values().flat_map(|t| t.values.values()) {
+        let path = table_path(dir, v.id);
+        match env.file_len(&path) {
+            Ok(n) if n == v.size => check_version(env, &path, v.id)?,
+            Ok(n) => {
+                let words = format!(
+                    "the manifest says {} bytes of this value file, the file has {n}; save what can be read with `sstable-dump salvage`",
+                    v.size
+                );
+                return Err(Error::corruption(words).at(path, n));
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing_values(dir, v)),
             Err(e) => return Err(e),
         }
     }

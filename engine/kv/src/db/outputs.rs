@@ -4,7 +4,7 @@
 //! Invariant: a file has a number of its own, which is listed as being written
 //! ([`PinnedTask`]) before the file is there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::error::Result;
@@ -13,12 +13,13 @@ use crate::base::options::{FilterKind, TreeOptions};
 use crate::base::sync::AtomicU64;
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
+use crate::env::WriteFile;
 use crate::manifest::TableMeta;
 use crate::merge::job::{MadeTables, Outputs, run};
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::Rules;
 use crate::merge::run::table_path;
-use crate::sstable::{TableWriter, WriterOptions};
+use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
 
 use super::state::core::Core;
 use super::state::pins::PinnedTask;
@@ -40,14 +41,7 @@ pub(super) struct NewTables<'a> {
 
 impl Outputs for NewTables<'_> {
     fn create(&mut self) -> Result<TableWriter> {
-        self.core.check_process()?;
-        let id = self.core.new_file();
-        self.task.creates(id);
-        let path = table_path(&self.core.dir, id);
-        let mut file = self.core.env.create(&path)?;
-        if let Some(written) = &self.written {
-            file = Account::watch(written, file);
-        }
+        let (file, path, id) = self.new_file()?;
         let o = &self.options;
         let options = WriterOptions {
             identity: self.core.new_identity(),
@@ -66,6 +60,23 @@ impl Outputs for NewTables<'_> {
         Ok(TableWriter::new(file, &path, id, options))
     }
 
+    fn apart_from(&self) -> usize {
+        // Nobody knows yet what hooks a tree has that have not been handed in.
+        if self.tree.is_hooked() { self.options.apart_from() } else { usize::MAX }
+    }
+
+    fn create_values(&mut self) -> Result<ValueWriter> {
+        let (file, path, id) = self.new_file()?;
+        let options = ValueOptions {
+            identity: self.core.new_identity(),
+            tree: self.tree.id,
+            level: self.level,
+            compression: self.options.compression_at(self.level as usize),
+            created_micros: self.core.env.wall_micros(),
+        };
+        Ok(ValueWriter::new(file, &path, id, options))
+    }
+
     fn progress(&mut self, entries: u64) -> Result<()> {
         (self.during)(entries)
     }
@@ -76,6 +87,20 @@ impl Outputs for NewTables<'_> {
 }
 
 impl NewTables<'_> {
+    /// The next file to be written, with its number.
+    fn new_file(&self) -> Result<(Box<dyn WriteFile>, PathBuf, u64)> {
+        self.core.check_process()?;
+        let id = self.core.new_file();
+        self.task.creates(id);
+        let path = table_path(&self.core.dir, id);
+        let file = self.core.env.create(&path)?;
+        let file = match &self.written {
+            Some(written) => Account::watch(written, file),
+            None => file,
+        };
+        Ok((file, path, id))
+    }
+
     /// The filter to make: none while the hook that says what belongs into it has not been handed
     /// in, or was not when the options were taken.
     fn filter(&self) -> FilterKind {

@@ -343,7 +343,7 @@ fn ask_memtable(
         Some(Kind::Put) => ReadAnswer::Present(m.mem.pin(&found).into()),
         Some(Kind::Delete) => ReadAnswer::Absent,
         Some(Kind::Merge) => ReadAnswer::Operand,
-        None => return Err(unknown_kind(key, found.trailer)),
+        Some(Kind::Apart) | None => return Err(unknown_kind(key, found.trailer)),
     })
 }
 
@@ -374,6 +374,7 @@ fn ask_table(
     }
     Ok(match trailer.kind() {
         Some(Kind::Put) => ReadAnswer::Present(hit.pin().into()),
+        Some(Kind::Apart) => ReadAnswer::Present(t.apart(hit.value())?.into()),
         Some(Kind::Delete) => ReadAnswer::Absent,
         Some(Kind::Merge) => ReadAnswer::Operand,
         None => return Err(unknown_kind(key, trailer)),

@@ -113,9 +113,12 @@ impl HeldReader {
     pub fn hold_tables(&mut self, all: Vec<Arc<TableHandle>>) -> Result<()> {
         let mut gone = Ok(());
         for h in &all {
-            let is_gone = |e: Error| e.kind() == ErrorKind::NotFound;
-            if let Err(e) = h.table()
-                && self.opener.env().file_len(&h.path()).is_err_and(is_gone)
+            let held = h
+                .table()
+                .map(|_| ())
+                .and_then(|()| h.values().iter().try_for_each(|v| v.file().map(|_| ())));
+            if let Err(e) = held
+                && self.is_missing(h)
                 && self.missing.insert(h.meta.id)
             {
                 gone = gone.and(Err(e));
@@ -125,6 +128,14 @@ impl HeldReader {
         gone?;
         let listed = self.log.listed()?;
         self.log.hold(listed)
+    }
+
+    /// Whether a file of the table is not there, its own or one that has values of it.
+    fn is_missing(&self, h: &TableHandle) -> bool {
+        let values = h.values().iter().map(|v| v.path());
+        std::iter::once(h.path()).chain(values).any(|path| {
+            self.opener.env().file_len(&path).is_err_and(|e| e.kind() == ErrorKind::NotFound)
+        })
     }
 
     /// The door to the held segments; to all other files as they are.

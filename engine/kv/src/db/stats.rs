@@ -124,7 +124,7 @@ pub struct TreeStats {
     pub runs: Vec<RunStats>,
     /// Bytes that its policy still wants rewritten.
     pub debt: u64,
-    /// Bytes of its table files.
+    /// Bytes of its table files and value files.
     pub space: Space,
     /// What its policy declares `space` to stay below, but for what is pinned.
     pub bound: Option<SpaceBound>,
@@ -132,14 +132,33 @@ pub struct TreeStats {
     pub one_copy: u64,
     /// What reads of it did.
     pub reads: ReadStats,
+    /// Its value files.
+    pub values: ValueStats,
 }
 
 impl TreeStats {
     /// The declared bound in bytes, by what is known of the live bytes
-    /// ([`one_copy`](TreeStats::one_copy)); `None` when the policy declares none.
+    /// ([`one_copy`](TreeStats::one_copy)), and the value files, which have a bound of their own
+    /// ([`values_garbage`](crate::TreeOptions::values_garbage)); `None` when the policy declares
+    /// none.
     pub fn bound_bytes(&self) -> Option<u64> {
-        self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)
+        let bound = self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)?;
+        Some(bound.saturating_add(self.values.bytes))
     }
+}
+
+/// The value files of a tree: see [`values_apart`](crate::TreeOptions::values_apart).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ValueStats {
+    /// How many there are.
+    pub files: u64,
+    /// Their length in bytes.
+    pub bytes: u64,
+    /// Bytes of them that tables refer to; the rest is garbage.
+    pub live_bytes: u64,
+    /// Files that are given up: what tables refer to in them is being written again.
+    pub given_up: u64,
 }
 
 /// One run.
@@ -274,16 +293,23 @@ impl Core {
             entries: r.tables.iter().map(|t| t.meta.entries).sum(),
             deletes: r.tables.iter().map(|t| t.meta.deletes).sum(),
         };
+        let values = &view.version.values;
         TreeStats {
             name: t.name.clone(),
             memtable_bytes: view.memtables().map(|m| m.mem.used() as u64).sum(),
             sealed: view.sealed.len(),
             runs: view.version.runs.iter().map(run).collect(),
             debt: crate::compaction::debt(&view.options.policy, &shape),
-            space: Space { live: shape.size(), pinned, writing },
+            space: Space { live: shape.size() + values.size, pinned, writing },
             bound: Some(space_bound(&view.options.policy, &shape)),
             one_copy: one_copy(&shape),
             reads: view.reads.told(),
+            values: ValueStats {
+                files: values.files.len() as u64,
+                bytes: values.size,
+                live_bytes: values.live,
+                given_up: values.given_up.len() as u64,
+            },
         }
     }
 
@@ -301,8 +327,10 @@ impl Core {
                 .map(|id| (id, self.env.file_len(&table_path(&self.dir, id)).unwrap_or(0)))
                 .collect();
             let files = tree.files.lock();
-            let new: u64 =
-                sizes.iter().filter(|(id, _)| !files.handles.contains_key(id)).map(|s| s.1).sum();
+            let values = tree.view.load_full().version.values.files.clone();
+            let is_new =
+                |(id, _): &&(u64, u64)| !files.handles.contains_key(id) && !values.contains(id);
+            let new: u64 = sizes.iter().filter(is_new).map(|s| s.1).sum();
             *writing.entry(tree.id).or_default() += new;
         }
         writing

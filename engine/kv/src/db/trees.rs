@@ -37,7 +37,7 @@ pub fn tree_of(
         if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
             files.handles.insert(m.id, held.clone());
         }
-        files.take_up(m.clone(), opener);
+        files.take_up(m.clone(), opener, &state.values);
     }
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));

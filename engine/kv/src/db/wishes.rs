@@ -33,6 +33,13 @@ impl Core {
         if !files.busy.is_empty() {
             shape.change(|t| files.busy.contains_key(&t.id), |t| t.busy = true);
         }
+        let given_up = &version.values.given_up;
+        if !given_up.is_empty() {
+            let refers =
+                |t: &&Arc<TableHandle>| t.meta.values.iter().any(|u| given_up.contains(&u.file));
+            let stale: HashSet<u64> = version.tables().filter(refers).map(|t| t.meta.id).collect();
+            shape.change(|t| stale.contains(&t.id), |t| t.stale = true);
+        }
         if options.purge.is_some() && options.summary.is_some() {
             let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));
             let gone: HashMap<u64, u64> = version.tables().filter_map(gone).collect();

@@ -2,7 +2,7 @@
 //! with what there is.
 //!
 //! Invariants:
-//! - `names` and `tables` are those of the state's trees.
+//! - `names` and `files` are those of the state's trees.
 //! - A group of edits is applied as a whole or not at all, and can be taken back as long as no
 //!   other came after it.
 
@@ -20,7 +20,7 @@ use crate::base::ops::TreeId;
 pub struct LiveFiles {
     state: ManifestState,
     names: HashSet<String>,
-    tables: HashSet<u64>,
+    files: HashSet<u64>,
 }
 
 debug_by!(LiveFiles, "Live");
@@ -64,12 +64,12 @@ impl LiveFiles {
 
     fn learn(&mut self) {
         self.names = self.state.trees.values().map(|t| t.name.clone()).collect();
-        self.tables = self.state.trees.values().flat_map(TreeState::tables).map(|t| t.id).collect();
+        self.files = self.state.trees.values().flat_map(TreeState::files).collect();
     }
 
-    /// Whether a table with this id is live.
+    /// Whether a table or a value file with this id is live.
     pub fn has_table(&self, id: u64) -> bool {
-        self.tables.contains(&id)
+        self.files.contains(&id)
     }
 
     /// The next file number, which is taken.
@@ -98,25 +98,32 @@ impl LiveFiles {
     /// # Errors
     /// As [`ManifestState::apply`].
     pub fn apply(&mut self, edit: &Edit) -> Result<()> {
-        let dropped = match edit {
+        let before = match edit {
             Edit::DropTree { id } => self.state.trees.get(id).cloned(),
+            Edit::Tables { tree, .. } => {
+                self.state.trees.get(tree).filter(|t| !t.values.is_empty()).cloned()
+            }
             _ => None,
         };
-        let (names, tables) = (&self.names, &self.tables);
+        let (names, files) = (&self.names, &self.files);
         let used =
-            Used { name: &|_, name| names.contains(name), table: &|_, id| tables.contains(&id) };
+            Used { name: &|_, name| names.contains(name), table: &|_, id| files.contains(&id) };
         self.state.apply_knowing(edit, &used)?;
         match edit {
             Edit::Snapshot(_) => self.learn(),
             Edit::CreateTree { name, .. } => {
                 self.names.insert(name.clone());
             }
-            Edit::DropTree { .. } => dropped.iter().for_each(|t| self.forget(t)),
-            Edit::Tables { removed, added, .. } => {
-                removed.iter().for_each(|id| {
-                    self.tables.remove(id);
-                });
-                self.tables.extend(added.iter().map(|a| a.table.id));
+            Edit::DropTree { .. } => before.iter().for_each(|t| self.forget(t)),
+            Edit::Tables { tree, removed, added, .. } => {
+                let now = self.state.trees.get(tree).map(|t| &t.values);
+                let gone = before.iter().flat_map(|t| t.values.keys());
+                let gone = gone.filter(|id| now.is_none_or(|now| !now.contains_key(id)));
+                for id in removed.iter().chain(gone) {
+                    self.files.remove(id);
+                }
+                self.files.extend(added.iter().map(|a| a.table.id));
+                self.files.extend(now.into_iter().flat_map(|now| now.keys()));
             }
             Edit::SetOptions { .. } | Edit::Counters { .. } | Edit::LogWriters { .. } => {}
         }
@@ -125,8 +132,8 @@ impl LiveFiles {
 
     fn forget(&mut self, tree: &TreeState) {
         self.names.remove(&tree.name);
-        tree.tables().for_each(|t| {
-            self.tables.remove(&t.id);
+        tree.files().for_each(|id| {
+            self.files.remove(&id);
         });
     }
 
@@ -173,7 +180,7 @@ impl LiveFiles {
         for (id, before) in undo.trees {
             if let Some(tree) = before {
                 self.names.insert(tree.name.clone());
-                self.tables.extend(tree.tables().map(|t| t.id));
+                self.files.extend(tree.files());
                 self.state.trees.insert(id, tree);
             }
         }

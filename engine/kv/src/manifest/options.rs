@@ -3,7 +3,8 @@
 //!
 //! A tree's options are a message (see `fields`): 2 compression (one byte per level), 4 filter (one
 //! byte per level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a
-//! tombstone in seconds; and where the tree has them the names of its hooks: 16 merge, 18 purge, 20
+//! tombstone in seconds, 24 values apart from so many bytes on (where there are any), 26 garbage of
+//! value files in percent (where it is not 30); and where the tree has them the names of its hooks: 16 merge, 18 purge, 20
 //! summary, 22 filter prefix.
 //!
 //! A policy is a message of 2 its name and one field 4 per parameter, in the order in which the
@@ -20,6 +21,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterKind, TreeOptions};
 use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
 
+/// The garbage of value files that is not written down.
+const USUAL_GARBAGE: u8 = 30;
+
 /// A tree's options without its hooks themselves; see [`TreeOptions`] for the meaning of each.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the names are those of TreeOptions
@@ -29,6 +33,8 @@ pub struct PersistedOptions {
     pub block_size: u64,
     pub table_size: u64,
     pub memtable_size: u64,
+    pub values_apart: u64,
+    pub values_garbage: u8,
     pub policy: Policy,
     pub tombstone_age_secs: u64,
     /// Name of the merge hook.
@@ -50,6 +56,8 @@ impl PersistedOptions {
             block_size: o.block_size as u64,
             table_size: o.table_size,
             memtable_size: o.memtable_size as u64,
+            values_apart: o.values_apart as u64,
+            values_garbage: o.values_garbage,
             policy: o.policy.clone(),
             tombstone_age_secs: o.tombstone_age_secs,
             merge: o.merge.as_ref().map(|h| h.name().to_owned()),
@@ -73,6 +81,8 @@ impl PersistedOptions {
             block_size: usize::try_from(self.block_size).unwrap_or(usize::MAX),
             table_size: self.table_size,
             memtable_size: usize::try_from(self.memtable_size).unwrap_or(usize::MAX),
+            values_apart: usize::try_from(self.values_apart).unwrap_or(usize::MAX),
+            values_garbage: self.values_garbage,
             policy: self.policy.clone(),
             tombstone_age_secs: self.tombstone_age_secs,
             ..given.clone()
@@ -114,6 +124,12 @@ impl PersistedOptions {
         w.number(10, self.memtable_size);
         w.message(12, |w| encode_policy(&self.policy, w));
         w.number(14, self.tombstone_age_secs);
+        if self.values_apart > 0 {
+            w.number(24, self.values_apart);
+        }
+        if self.values_garbage != USUAL_GARBAGE {
+            w.number(26, self.values_garbage.into());
+        }
         for (tag, name) in
             [(16, &self.merge), (18, &self.purge), (20, &self.summary), (22, &self.filter_prefix)]
         {
@@ -128,6 +144,7 @@ impl PersistedOptions {
         let (mut compression, mut filter, mut policy) = (None, None, None);
         let (mut block_size, mut table_size, mut memtable_size, mut age) = (None, None, None, None);
         let (mut merge, mut purge, mut summary, mut filter_prefix) = (None, None, None, None);
+        let (mut values_apart, mut values_garbage) = (0, USUAL_GARBAGE);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -155,6 +172,8 @@ impl PersistedOptions {
                 18 => purge = Some(f.text()?),
                 20 => summary = Some(f.text()?),
                 22 => filter_prefix = Some(f.text()?),
+                24 => values_apart = f.number()?,
+                26 => values_garbage = f.small()?,
                 _ => f.unknown()?,
             }
         }
@@ -166,6 +185,8 @@ impl PersistedOptions {
             memtable_size: need(memtable_size, OF, "memtable size")?,
             policy: need(policy, OF, "policy")?,
             tombstone_age_secs: need(age, OF, "tombstone age")?,
+            values_apart,
+            values_garbage,
             merge,
             purge,
             summary,

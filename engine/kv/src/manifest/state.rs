@@ -7,13 +7,14 @@
 //! | frame | any number of edits: 2 snapshot (state), 4 create tree, 6 drop tree, 8 set options, 10 tables, 12 counters, 14 log writers |
 //! | state | 2 store id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated), 16 log writer (repeated), 18 parent (of a copy) |
 //! | log writer | 2 first segment, 4 base, 6 id (8 bytes) |
-//! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first) |
+//! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first), 12 value file (repeated, by id) |
 //! | run | 2 level, 4 number, 6 table (repeated, by first key) |
-//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one), 30 ingested seq (where it was ingested), 32 identity (16 bytes) |
+//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one), 30 ingested seq (where it was ingested), 32 identity (16 bytes), 34 values apart (where there are any: as in properties) |
+//! | value file | 2 id, 4 size, 6 values, 8 bytes of their blocks, 10 raw bytes, 12 identity (16 bytes) |
 //! | create tree | 2 id, 4 name, 6 options, 8 flushed |
 //! | drop tree | 2 id |
 //! | set options | 2 id, 4 options |
-//! | tables | 2 tree id, 4 removed table id (repeated), 6 added (repeated), 8 flushed (where it changes) |
+//! | tables | 2 tree id, 4 removed table id (repeated), 6 added (repeated), 8 flushed (where it changes), 10 value file (repeated) |
 //! | added | 2 level, 4 run number, 6 table |
 //! | counters | 2 next file, 4 last seq, 6 WAL floor |
 //! | log writers | 2 log writer (repeated) |
@@ -23,6 +24,8 @@
 //! run are sorted by first key and disjoint in user keys; table ids are unique over the whole Db
 //! and lie below `next_file`; no table has a sequence number above `last_seq`, which is one (56
 //! bits); file numbers and log positions are at most 2⁶²; no counter ever goes back.
+//! the value files of a tree are those that its tables refer to, each with no more than it has: one
+//! leaves when the last table goes that refers to it.
 //! [`ManifestState::apply`] refuses an edit that would break one, and then leaves the state as it
 //! was.
 
@@ -34,6 +37,7 @@ use std::sync::Arc;
 use super::fields::{FieldWriter, fields, need};
 use super::format::MAX_NUMBER;
 use super::options::PersistedOptions;
+use crate::base::apart::{ValueFacts, ValueUse, decode_uses, encode_uses};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
 use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
@@ -78,6 +82,8 @@ pub struct TreeState {
     pub flushed: u64,
     /// Its runs: by level ascending, then number descending. An edit copies those that it changes.
     pub runs: Vec<Arc<RunState>>,
+    /// The value files that its tables refer to, by number.
+    pub values: BTreeMap<u64, Arc<ValueFacts>>,
 }
 
 /// One sorted run: tables that do not overlap.
@@ -137,6 +143,7 @@ impl TableMeta {
             newest_micros: self.newest_micros,
             oldest_tombstone_micros: self.oldest_tombstone_micros,
             gone_micros: None,
+            stale: false,
             busy: false,
         }
     }
@@ -203,6 +210,8 @@ pub enum Edit {
         added: Vec<AddedTable>,
         /// The tree's records below this log position are in tables now.
         flushed: Option<u64>,
+        /// Value files that were written for the tables that come.
+        values: Vec<Arc<ValueFacts>>,
     },
     /// Counters move on; lower values than those reached are without effect.
     Counters {
@@ -274,6 +283,37 @@ impl TreeState {
         self.runs.iter().flat_map(|r| &r.tables)
     }
 
+    /// The numbers of all its files: tables and value files.
+    pub fn files(&self) -> impl Iterator<Item = u64> {
+        self.tables().map(|t| t.id).chain(self.values.keys().copied())
+    }
+
+    /// What of each value file its tables refer to, all together.
+    pub fn uses(&self) -> BTreeMap<u64, ValueUse> {
+        uses_of(self.runs.iter())
+    }
+
+    /// Those of the value files `there` and `new` that the runs refer to.
+    fn values_of(
+        &self,
+        runs: &[Arc<RunState>],
+        new: &[Arc<ValueFacts>],
+    ) -> Result<BTreeMap<u64, Arc<ValueFacts>>> {
+        let uses = uses_of(runs.iter());
+        if uses.is_empty() && new.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut all = self.values.clone();
+        for v in new {
+            if all.insert(v.id, v.clone()).is_some() {
+                return Err(unfit(format_args!("value file {} is added twice", v.id)));
+            }
+        }
+        all.retain(|id, _| uses.contains_key(id));
+        check_uses(&uses, &all)?;
+        Ok(all)
+    }
+
     /// The runs after `removed` have gone and `added` have come.
     fn changed(&self, removed: &[u64], added: &[AddedTable]) -> Result<Vec<Arc<RunState>>> {
         let mut gone: BTreeSet<u64> = removed.iter().copied().collect();
@@ -313,6 +353,36 @@ impl TreeState {
     }
 }
 
+fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> BTreeMap<u64, ValueUse> {
+    let mut all = BTreeMap::<u64, ValueUse>::new();
+    for u in runs.flat_map(|r| &r.tables).flat_map(|t| &t.values) {
+        let sum = all.entry(u.file).or_default();
+        let (values, bytes) =
+            (sum.values.saturating_add(u.values), sum.bytes.saturating_add(u.bytes));
+        *sum = ValueUse { file: u.file, values, bytes };
+    }
+    all
+}
+
+/// Whether all that is referred to is there.
+fn check_uses(
+    uses: &BTreeMap<u64, ValueUse>,
+    values: &BTreeMap<u64, Arc<ValueFacts>>,
+) -> Result<()> {
+    for u in uses.values() {
+        let Some(v) = values.get(&u.file) else {
+            return Err(unfit(format_args!(
+                "tables refer to value file {}, which is none",
+                u.file
+            )));
+        };
+        if u.values > v.values || u.bytes > v.bytes {
+            return Err(unfit(format_args!("tables refer to more than value file {} has", u.file)));
+        }
+    }
+    Ok(())
+}
+
 /// What a new tree or table must not be called: how to find out whether a name or an id is in use.
 pub(super) struct Used<'a> {
     pub name: &'a dyn Fn(&ManifestState, &str) -> bool,
@@ -339,7 +409,7 @@ impl ManifestState {
         let used = Used {
             name: &|state, name| state.tree_named(name).is_some(),
             table: &|state, id| {
-                state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id)
+                state.trees.values().flat_map(TreeState::files).any(|file| file == id)
             },
         };
         self.apply_knowing(edit, &used)
@@ -365,6 +435,7 @@ impl ManifestState {
                     options: options.clone(),
                     flushed: *flushed,
                     runs: vec![],
+                    values: BTreeMap::new(),
                 };
                 self.trees.insert(*id, tree);
             }
@@ -373,8 +444,8 @@ impl ManifestState {
                 self.trees.remove(id);
             }
             Edit::SetOptions { id, options } => self.tree(*id)?.options = options.clone(),
-            Edit::Tables { tree, removed, added, flushed } => {
-                self.apply_tables(*tree, removed, added, *flushed, used)?
+            Edit::Tables { tree, removed, added, flushed, values } => {
+                self.apply_tables(*tree, (removed, added, values), *flushed, used)?
             }
             Edit::Counters { next_file, last_seq, wal_floor } => {
                 self.next_file = self.next_file.max(*next_file);
@@ -392,8 +463,7 @@ impl ManifestState {
     fn apply_tables(
         &mut self,
         id: TreeId,
-        removed: &[u64],
-        added: &[AddedTable],
+        (removed, added, values): (&[u64], &[AddedTable], &[Arc<ValueFacts>]),
         flushed: Option<u64>,
         used: &Used<'_>,
     ) -> Result<()> {
@@ -403,12 +473,16 @@ impl ManifestState {
         }
         let runs = tree.changed(removed, added)?;
         let mut new: BTreeSet<u64> = added.iter().map(|a| a.table.id).collect();
+        let there = tree.values_of(&runs, values)?;
         if new.len() != added.len() || new.contains(&u64::MAX) {
             return Err(unfit("a table is added twice, or its id is out of bounds"));
         }
         removed.iter().for_each(|id| {
             new.remove(id);
         });
+        if !values.iter().all(|v| v.id < u64::MAX && new.insert(v.id)) {
+            return Err(unfit("a value file has the number of a table, or one out of bounds"));
+        }
         if let Some(id) = new.iter().find(|&&id| (used.table)(self, id)) {
             return Err(unfit(format_args!("table {id} is added and there already")));
         }
@@ -416,9 +490,11 @@ impl ManifestState {
             added.iter().fold((self.next_file, self.last_seq), |(n, s), a| {
                 (n.max(a.table.id + 1), s.max(a.table.max_seq))
             });
+        let next_file = values.iter().fold(next_file, |n, v| n.max(v.id + 1));
         (self.next_file, self.last_seq) = (next_file, last_seq);
         let tree = self.tree(id)?;
         tree.runs = runs;
+        tree.values = there;
         tree.flushed = flushed.unwrap_or(tree.flushed);
         Ok(())
     }
@@ -453,11 +529,15 @@ impl ManifestState {
                     t.id
                 )));
             }
-            if let Some(t) = tree.tables().find(|t| t.id >= self.next_file || !ids.insert(t.id)) {
+            if let Some(id) = tree.files().find(|&id| id >= self.next_file || !ids.insert(id)) {
                 return Err(unfit(format_args!(
-                    "table {} is there twice or has a number not given out yet",
-                    t.id
+                    "table {id} is there twice or has a number not given out yet"
                 )));
+            }
+            let uses = tree.uses();
+            check_uses(&uses, &tree.values)?;
+            if let Some(id) = tree.values.keys().find(|&id| !uses.contains_key(id)) {
+                return Err(unfit(format_args!("no table refers to value file {id}")));
             }
         }
         Ok(())
@@ -577,12 +657,14 @@ impl TreeState {
                 r.tables.iter().for_each(|t| w.message(6, |w| t.encode(w)));
             });
         }
+        self.values.values().for_each(|v| w.message(12, |w| encode_values(w, v)));
     }
 
     fn decode(bytes: &[u8]) -> Result<TreeState> {
         const OF: &str = "tree";
         let (mut id, mut name, mut options, mut flushed, mut runs) =
             (None, None, None, None, vec![]);
+        let mut values = BTreeMap::new();
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -591,6 +673,12 @@ impl TreeState {
                 6 => options = Some(PersistedOptions::decode(f.bytes)?),
                 8 => flushed = Some(f.number()?),
                 10 => runs.push(Arc::new(RunState::decode(f.bytes)?)),
+                12 => {
+                    let v = decode_values(f.bytes)?;
+                    if let Some(v) = values.insert(v.id, Arc::new(v)) {
+                        return Err(unfit(format_args!("value file {} is there twice", v.id)));
+                    }
+                }
                 _ => f.unknown()?,
             }
         }
@@ -600,6 +688,7 @@ impl TreeState {
             options: need(options, OF, "options")?,
             flushed: need(flushed, OF, "flushed position")?,
             runs,
+            values,
         })
     }
 }
@@ -646,6 +735,9 @@ impl TableMeta {
             w.number(30, self.ingested_seq);
         }
         w.bytes(32, &self.identity.encode());
+        if !self.values.is_empty() {
+            w.bytes(34, &encode_uses(&self.values));
+        }
     }
 
     fn decode(bytes: &[u8]) -> Result<TableMeta> {
@@ -669,6 +761,7 @@ impl TableMeta {
         let mut numbers = [None; 13];
         let (mut first, mut last, mut tombstone, mut ingested, mut identity) =
             (None, None, None, None, None);
+        let mut values = vec![];
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -677,6 +770,7 @@ impl TableMeta {
                 28 => tombstone = Some(f.number()?),
                 30 => ingested = Some(f.number()?),
                 32 => identity = TableIdentity::decode(&f.fixed::<{ IDENTITY }>()?),
+                34 => values = need(decode_uses(f.bytes), OF, "sound list of values apart")?,
                 2..=26 if f.tag % 2 == 0 => numbers[f.tag as usize / 2 - 1] = Some(f.number()?),
                 _ => f.unknown()?,
             }
@@ -696,6 +790,7 @@ impl TableMeta {
             min_seq: number(20)?,
             max_seq: number(22)?,
             oldest_tombstone_micros: tombstone,
+            values,
         };
         Ok(TableMeta {
             facts,
@@ -704,6 +799,41 @@ impl TableMeta {
             ingested_seq: ingested.unwrap_or(0),
         })
     }
+}
+
+fn encode_values(w: &mut FieldWriter, v: &ValueFacts) {
+    w.number(2, v.id);
+    w.number(4, v.size);
+    w.number(6, v.values);
+    w.number(8, v.bytes);
+    w.number(10, v.raw_bytes);
+    w.bytes(12, &v.identity.encode());
+}
+
+fn decode_values(bytes: &[u8]) -> Result<ValueFacts> {
+    const OF: &str = "value file";
+    let (mut id, mut size, mut values, mut stored, mut raw, mut identity) =
+        (None, None, None, None, None, None);
+    for f in fields(bytes, OF) {
+        let f = f?;
+        match f.tag {
+            2 => id = Some(f.number()?),
+            4 => size = Some(f.number()?),
+            6 => values = Some(f.number()?),
+            8 => stored = Some(f.number()?),
+            10 => raw = Some(f.number()?),
+            12 => identity = TableIdentity::decode(&f.fixed::<{ IDENTITY }>()?),
+            _ => f.unknown()?,
+        }
+    }
+    Ok(ValueFacts {
+        id: need(id, OF, "id")?,
+        identity: need(identity, OF, "identity")?,
+        size: need(size, OF, "size")?,
+        values: need(values, OF, "number of values")?,
+        bytes: need(stored, OF, "bytes of blocks")?,
+        raw_bytes: need(raw, OF, "raw bytes")?,
+    })
 }
 
 impl AddedTable {
@@ -739,7 +869,7 @@ impl Edit {
                 w.number(2, *id as u64);
                 w.message(4, |w| options.encode(w));
             }),
-            Edit::Tables { tree, removed, added, flushed } => w.message(10, |w| {
+            Edit::Tables { tree, removed, added, flushed, values } => w.message(10, |w| {
                 w.number(2, *tree as u64);
                 removed.iter().for_each(|id| w.number(4, *id));
                 for a in added {
@@ -750,6 +880,7 @@ impl Edit {
                     });
                 }
                 flushed.iter().for_each(|&f| w.number(8, f));
+                values.iter().for_each(|v| w.message(10, |w| encode_values(w, v)));
             }),
             Edit::Counters { next_file, last_seq, wal_floor } => w.message(12, |w| {
                 w.number(2, *next_file);
@@ -798,7 +929,8 @@ impl Edit {
     }
 
     fn decode_tables(bytes: &[u8]) -> Result<Edit> {
-        let (mut tree, mut removed, mut added, mut flushed) = (None, vec![], vec![], None);
+        let (mut tree, mut removed, mut added, mut flushed, mut values) =
+            (None, vec![], vec![], None, vec![]);
         for f in fields(bytes, "change of tables") {
             let f = f?;
             match f.tag {
@@ -806,10 +938,12 @@ impl Edit {
                 4 => removed.push(f.number()?),
                 6 => added.push(AddedTable::decode(f.bytes)?),
                 8 => flushed = Some(f.number()?),
+                10 => values.push(Arc::new(decode_values(f.bytes)?)),
                 _ => f.unknown()?,
             }
         }
-        Ok(Edit::Tables { tree: need(tree, "change of tables", "tree")?, removed, added, flushed })
+        let tree = need(tree, "change of tables", "tree")?;
+        Ok(Edit::Tables { tree, removed, added, flushed, values })
     }
 
     fn decode_counters(bytes: &[u8]) -> Result<Edit> {

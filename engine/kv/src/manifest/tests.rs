@@ -11,6 +11,7 @@ use proptest::sample::Index;
 use super::current::current_text;
 use super::format::{FRAME, HEADER};
 use super::*;
+use crate::base::apart::{ValueFacts, ValueUse};
 use crate::base::checksum::checksum;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
@@ -141,16 +142,30 @@ fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
         Step::Flush(i, n, m) => {
             let tree = pick(i)?;
             let run = state.next_file;
-            let added = (0..*n).map(|k| AddedTable {
-                level: 0,
-                run,
-                table: table(run + k as u64, 2 * k, 2 * k + 1, m),
+            // Each other flush has a value file, to which all its tables refer.
+            let file = run + *n as u64;
+            let with_values = run.is_multiple_of(2) && *n > 0;
+            let added = (0..*n).map(|k| {
+                let mut t = (*table(run + k as u64, 2 * k, 2 * k + 1, m)).clone();
+                if with_values {
+                    t.values = vec![ValueUse { file, values: 3, bytes: 300 }];
+                }
+                AddedTable { level: 0, run, table: Arc::new(t) }
             });
+            let facts = ValueFacts {
+                id: file,
+                identity: TableIdentity { store: 5, unique: file },
+                size: 300 * *n as u64 + 100,
+                values: 3 * *n as u64,
+                bytes: 300 * *n as u64,
+                raw_bytes: 250 * *n as u64,
+            };
             Edit::Tables {
                 tree,
                 removed: vec![],
                 added: added.collect(),
                 flushed: Some(state.trees[&tree].flushed + 8),
+                values: with_values.then(|| Arc::new(facts)).into_iter().collect(),
             }
         }
         Step::Move(i, t, level) => {
@@ -161,7 +176,7 @@ fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
             }
             let t = tables[t % tables.len()].clone();
             let added = vec![AddedTable { level: *level, run: t.id, table: t.clone() }];
-            Edit::Tables { tree, removed: vec![t.id], added, flushed: None }
+            Edit::Tables { tree, removed: vec![t.id], added, flushed: None, values: vec![] }
         }
         Step::Counters(a, b, c) => Edit::Counters { next_file: *a, last_seq: *b, wal_floor: *c },
         Step::Opened(id, gone) => {
@@ -398,8 +413,10 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         removed: vec![],
         added: vec![AddedTable { level, run, table }],
         flushed: None,
+        values: vec![],
     };
-    let remove = |removed| Edit::Tables { tree: 0, removed, added: vec![], flushed: None };
+    let remove =
+        |removed| Edit::Tables { tree: 0, removed, added: vec![], flushed: None, values: vec![] };
     let tables: Vec<_> = state.trees[&0].tables().cloned().collect();
     let run = &state.trees[&0].runs[0];
     let bad = [
@@ -409,8 +426,8 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         add(run.level, run.number, table(500, 0, 200, &n)),
         add(5, 5, table(500, 3, 2, &n)),
         add(5, 5, table(u64::MAX, 0, 1, &n)),
-        Edit::Tables { tree: 9, removed: vec![], added: vec![], flushed: None },
-        Edit::Tables { tree: 0, removed: vec![], added: vec![], flushed: Some(0) },
+        Edit::Tables { tree: 9, removed: vec![], added: vec![], flushed: None, values: vec![] },
+        Edit::Tables { tree: 0, removed: vec![], added: vec![], flushed: Some(0), values: vec![] },
         Edit::DropTree { id: 9 },
         Edit::SetOptions { id: 9, options: state.trees[&0].options.clone() },
         Edit::CreateTree {

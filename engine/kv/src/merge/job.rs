@@ -5,6 +5,8 @@
 //! - A range deletion is cut where the outputs are cut: at the successor of the last key of a
 //!   table, so that the bounds of neighbouring tables never touch, no key falls between them, and
 //!   every bound is a key itself.
+//! - A put whose value is long goes to a value file, and the table refers to it; what refers to one
+//!   already goes on doing so, unless that file is given up.
 //! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner.
 //! - Every output is synced when it is reported; nothing is installed here.
 
@@ -12,15 +14,16 @@ use std::sync::Arc;
 
 use super::merging::{MergeSource, Merging};
 use super::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombstones};
+use crate::base::apart::ValueFacts;
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::facts::TableFacts;
-use crate::base::key::{Seq, Trailer, successor};
+use crate::base::key::{Kind, Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
-use crate::sstable::{TableWriter, WholeBlock};
+use crate::sstable::{TableWriter, ValueWriter, WholeBlock};
 
 /// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and
 /// [`STEP`] entries of the input. What is not cut is a block that is copied, and the merge operands
@@ -31,6 +34,12 @@ const STEP_BYTES: u64 = 256 << 10;
 pub trait Outputs {
     /// A writer for the next output table.
     fn create(&mut self) -> Result<TableWriter>;
+    /// How long a value is, in bytes, that goes to a value file.
+    fn apart_from(&self) -> usize {
+        usize::MAX
+    }
+    /// A writer for the next value file. Asked only for values that long.
+    fn create_values(&mut self) -> Result<ValueWriter>;
     /// Called now and then, with the entries of the input passed since, whether they came out or
     /// not; an error stops the job.
     fn progress(&mut self, entries: u64) -> Result<()>;
@@ -52,6 +61,8 @@ pub trait Outputs {
 pub struct MadeTables {
     /// The facts of the output tables, in key order.
     pub tables: Vec<TableFacts>,
+    /// The facts of the value files that were written for them.
+    pub values: Vec<ValueFacts>,
     /// Entries written.
     pub entries: u64,
     /// Blocks that were copied as they are.
@@ -63,6 +74,10 @@ pub struct MadeTables {
 /// A table is not cut for its size before it has this many bytes for each byte of its bounds, which
 /// the manifest repeats: else small tables of long keys make a manifest as large as the data.
 const BYTES_PER_BOUND: u64 = 8;
+
+/// A value file is not written on when it has so many bytes: the larger they are, the fewer there
+/// are, and the more of one must be written again to win back what nobody refers to.
+const VALUE_FILE: u64 = 256 << 20;
 
 /// Where the output is cut.
 struct TableCutter<'a> {
@@ -139,6 +154,10 @@ struct Output<'a, O> {
     cutter: TableCutter<'a>,
     outputs: &'a mut O,
     writer: Option<TableWriter>,
+    values: Option<ValueWriter>,
+    /// How long a value is that goes there.
+    apart_from: usize,
+    reference: Vec<u8>,
     /// Where the range deletions of the table in the making begin.
     from: Vec<u8>,
     /// The key added last.
@@ -164,8 +183,11 @@ impl<'a, O: Outputs> Output<'a, O> {
             ),
             oldest_tombstone,
             cutter: TableCutter { cuts, next: 0 },
+            apart_from: outputs.apart_from(),
             outputs,
             writer: None,
+            values: None,
+            reference: vec![],
             from: vec![],
             last: vec![],
             made: MadeTables::default(),
@@ -230,7 +252,11 @@ impl<'a, O: Outputs> Output<'a, O> {
 
     #[inline]
     fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
-        self.writer(key)?.add(key, trailer, value)?;
+        if value.len() >= self.apart_from && trailer.kind() == Some(Kind::Put) {
+            self.add_apart(key, trailer, value)?;
+        } else {
+            self.writer(key)?.add(key, trailer, value)?;
+        }
         self.outputs.added(key, trailer);
         if self.last != key {
             self.last.clear();
@@ -239,6 +265,26 @@ impl<'a, O: Outputs> Output<'a, O> {
         self.made.entries += 1;
         self.untold += (key.len() + value.len()) as u64;
         Ok(())
+    }
+
+    /// Adds a put whose value goes to a value file.
+    fn add_apart(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
+        if let Some(full) = self.values.take_if(|w| w.size() >= VALUE_FILE) {
+            self.made.values.push(full.finish()?);
+        }
+        let values = match &mut self.values {
+            Some(w) => w,
+            none => none.insert(self.outputs.create_values()?),
+        };
+        let place = values.add(key, trailer.seq(), value)?;
+        let mut reference = std::mem::take(&mut self.reference);
+        reference.clear();
+        place.encode(&mut reference);
+        let added = self
+            .writer(key)
+            .and_then(|w| w.add(key, Trailer::new(trailer.seq(), Kind::Apart), &reference));
+        self.reference = reference;
+        added
     }
 
     /// Copies a block as it is. False when its entries must be added one by one.
@@ -265,6 +311,9 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
         if let Some(w) = self.writer {
             self.made.tables.push(finish(w, &rest, self.oldest_tombstone, self.outputs)?);
+        }
+        if let Some(w) = self.values {
+            self.made.values.push(w.finish()?);
         }
         self.made.dropped = dropped;
         Ok(self.made)

@@ -58,6 +58,20 @@ impl MergeSource {
         }
     }
 
+    /// The value that lies apart, of the entry that it stands on.
+    ///
+    /// # Errors
+    /// `Corruption` with the place, when it cannot be used.
+    pub fn apart(&self) -> Result<Value> {
+        match self {
+            MergeSource::Run(c) => c.apart(),
+            MergeSource::Mem(c) => {
+                let mut value = vec![];
+                c.fetch_apart(&mut value).map(|()| value.into())
+            }
+        }
+    }
+
     /// An owned handle of the value it stands on; `None` when it stands nowhere.
     pub fn pin_value(&self) -> Option<Value> {
         match self {
@@ -96,6 +110,9 @@ impl Cursor for MergeSource {
     #[inline]
     fn head(&self) -> u64 {
         each!(self, c => c.head())
+    }
+    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+        each!(self, c => c.fetch_apart(out))
     }
     fn approach(&mut self, key: &[u8], step: usize) {
         each!(self, c => c.approach(key, step))
@@ -371,6 +388,9 @@ impl<C: Cursor> Cursor for Merging<C> {
     #[inline]
     fn head(&self) -> u64 {
         self.order[0].head
+    }
+    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.current().fetch_apart(out)
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
         self.approach_all(key);

@@ -17,9 +17,10 @@
 //! [`Retain::whole_block`] gives it as it is. Its puts keep their sequence numbers, which hides and
 //! uncovers nothing.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::base::apart::ValueRef;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
@@ -111,6 +112,8 @@ pub struct Rules {
     pub merge: Option<Arc<dyn Merge>>,
     /// The purge hook's pass.
     pub purge: Option<Box<dyn PurgePass>>,
+    /// Value files that are given up: what the input refers to in them comes out as values.
+    pub given_up: Arc<BTreeSet<u64>>,
     /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is
     /// known beneath.
     pub zero_seqs: bool,
@@ -357,6 +360,11 @@ impl<C: Cursor> Retain<C> {
                 }
             }
             Some(Kind::Put) => self.hides = Some(stripe),
+            Some(Kind::Apart) if self.rules.merge.is_some() || self.rules.purge.is_some() => {
+                let words = "a tree with hooks that look at values has one in a value file";
+                return Err(Error::corruption(words).keys(&self.key, &self.key));
+            }
+            Some(Kind::Apart) => self.hides = Some(stripe),
             None => {
                 return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))
                     .keys(&self.key, &self.key));
@@ -379,6 +387,9 @@ impl<C: Cursor> Retain<C> {
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
         let Some(kind) = t.kind() else { return Ok(false) };
         self.show(t);
+        if kind == Kind::Apart {
+            self.bring_back(t)?;
+        }
         if !self.rules.zero_seqs {
             return Ok(true);
         }
@@ -408,10 +419,30 @@ impl<C: Cursor> Retain<C> {
             }
         }
         // What speaks for a range must go on telling what is older than it.
-        if alone && !reaches && kind == Kind::Put && self.may_lose_seq() {
-            self.trailer = Trailer::new(0, Kind::Put);
+        if alone
+            && !reaches
+            && let Some(kind @ (Kind::Put | Kind::Apart)) = self.trailer.kind()
+            && self.may_lose_seq()
+        {
+            self.trailer = Trailer::new(0, kind);
         }
         Ok(true)
+    }
+
+    /// Makes a put of the entry that is shown, whose value lies apart, if that is in a file that is
+    /// given up.
+    fn bring_back(&mut self, t: Trailer) -> Result<()> {
+        if self.rules.given_up.is_empty()
+            || ValueRef::decode(self.input.value())
+                .is_none_or(|r| !self.rules.given_up.contains(&r.file))
+        {
+            return Ok(());
+        }
+        let mut value = vec![];
+        self.input.fetch_apart(&mut value)?;
+        self.trailer = Trailer::new(t.seq(), Kind::Put);
+        self.shown = ShownVersions::Replaced(value);
+        Ok(())
     }
 
     /// Gathers the operands of one stripe from the input cursor on and queues what stands for them.

@@ -12,13 +12,15 @@
 //!   by its live files. What was opened keeps them; its file may be closed and opened again
 //!   (`env::closable`), by name: so long as there is a handle the name leads to it.
 
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
+use crate::base::apart::{ValueFacts, ValueRef};
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{Seq, Trailer, head, successor};
+use crate::base::key::{Kind, Seq, Trailer, head, successor};
 use crate::base::open_files::{FileStats, OpenFileList, OpenFiles};
 use crate::base::options::{DbOptions, ReadMode};
 use crate::base::reads::ReadCounters;
@@ -29,7 +31,7 @@ use crate::env::Env;
 use crate::env::closable::{ClosableFile, FileOwner};
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
-use crate::sstable::{Maps, Properties, Table, TableCursor, WholeBlock};
+use crate::sstable::{Maps, Properties, Table, TableCursor, TableValue, ValueFile, WholeBlock};
 
 use super::value::Value;
 
@@ -39,7 +41,7 @@ use super::value::Value;
 pub const HANDLE: u64 = 2 << 10;
 
 /// A file to be removed, and what still maps it.
-type DeadTables = (PathBuf, Option<Arc<Table>>);
+type DeadFile = (PathBuf, Option<Arc<dyn Any + Send + Sync>>);
 
 /// What is needed to open tables of one Db.
 pub struct TableOpener {
@@ -61,12 +63,14 @@ pub struct TableOpener {
     /// Whether a worker removes files.
     attended: AtomicBool,
     /// Files to be removed by a worker, with what still maps them.
-    dead: Mutex<Vec<DeadTables>>,
+    dead: Mutex<Vec<DeadFile>>,
     /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
     opened: AtomicU64,
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle
     /// yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
+    /// Value files that have a handle, by number.
+    values: Mutex<HashMap<u64, Weak<ValueHandle>>>,
 }
 
 debug_by!(TableOpener, "TableOpener", dir);
@@ -105,6 +109,7 @@ impl TableOpener {
             dead: Mutex::default(),
             opened: AtomicU64::new(0),
             ready: Mutex::default(),
+            values: Mutex::default(),
         }
     }
 
@@ -175,10 +180,47 @@ impl TableOpener {
         self.of_handles() + self.opened.load(Ordering::Relaxed)
     }
 
+    fn open_file(&self, path: &Path) -> Result<Arc<ClosableFile>> {
+        ClosableFile::open(&self.owner, path, self.mode != ReadMode::Pread, FOOTER)
+    }
+
     fn open(&self, id: u64, ingested: Seq) -> Result<Arc<Table>> {
         let path = table_path(&self.dir, id);
-        let file = ClosableFile::open(&self.owner, &path, self.mode != ReadMode::Pread, FOOTER)?;
+        let file = self.open_file(&path)?;
         Table::open_with(file, &path, id, self.cache.clone(), ingested, self.maps.clone())
+    }
+
+    fn open_values(&self, id: u64) -> Result<Arc<ValueFile>> {
+        let path = table_path(&self.dir, id);
+        let file = self.open_file(&path)?;
+        ValueFile::open(file, &path, id, self.cache.clone(), self.maps.clone())
+    }
+
+    /// The handle of a value file: the one that is there, or a new one.
+    fn value_handle(self: &Arc<Self>, facts: &Arc<ValueFacts>) -> Arc<ValueHandle> {
+        let mut values = self.values.lock();
+        if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
+            return handle;
+        }
+        self.resized(facts.size, 0);
+        let handle = Arc::new(ValueHandle {
+            facts: facts.clone(),
+            opener: self.clone(),
+            file: OnceLock::new(),
+            claims: AtomicU64::new(0),
+        });
+        values.insert(facts.id, Arc::downgrade(&handle));
+        handle
+    }
+
+    /// The file at `path` is needed no more, and is removed when nothing maps it.
+    fn discard(&self, path: PathBuf, mapped: Option<Arc<dyn Any + Send + Sync>>) {
+        if self.attended.load(Ordering::Acquire) {
+            self.dead.lock().push((path, mapped));
+        } else {
+            drop(mapped);
+            self.remove(&path);
+        }
     }
 
     /// Whether somebody calls [`bury`](Self::bury) from time to time from now on: otherwise whoever
@@ -259,16 +301,20 @@ pub struct TableHandle {
     obsolete: AtomicBool,
     /// Whether its filter may be asked. Not while the hook that says what is in it is not known.
     filter: AtomicBool,
+    /// The value files that it refers to, by number.
+    values: Box<[Arc<ValueHandle>]>,
 }
 
 debug_by!(TableHandle, "TableHandle", meta);
 
 impl TableHandle {
-    /// A handle for the table with these facts; open, when the table has been made ready.
+    /// A handle for the table with these facts; open, when the table has been made ready. `values`
+    /// are the value files of its tree.
     pub fn new(
         meta: Arc<TableMeta>,
         opener: Arc<TableOpener>,
         reads: Arc<ReadCounters>,
+        values: &BTreeMap<u64, Arc<ValueFacts>>,
     ) -> Arc<TableHandle> {
         let ready = opener.ready.lock().remove(&meta.id);
         let table =
@@ -277,7 +323,89 @@ impl TableHandle {
         opener.resized(meta.size, 0);
         opener.handles.fetch_add(1, Ordering::Relaxed);
         table.get().iter().for_each(|t| opener.count(t, true));
-        Arc::new(TableHandle { meta, opener, reads, table, obsolete, filter })
+        let values: Box<[_]> = meta
+            .values
+            .iter()
+            .filter_map(|u| Some(opener.value_handle(values.get(&u.file)?)))
+            .collect();
+        debug_assert_eq!(
+            values.len(),
+            meta.values.len(),
+            "the manifest knows what tables refer to"
+        );
+        values.iter().for_each(|v| v.claim());
+        Arc::new(TableHandle { meta, opener, reads, table, obsolete, filter, values })
+    }
+
+    /// The value files that it refers to.
+    pub fn values(&self) -> &[Arc<ValueHandle>] {
+        &self.values
+    }
+
+    /// The file of the value that the entry value `reference` refers to, and where in it.
+    fn value_file(&self, reference: &[u8]) -> Result<(&Arc<ValueFile>, ValueRef)> {
+        let bad = |what| Error::corruption(what).at(self.path(), 0).block("data");
+        let Some(r) = ValueRef::decode(reference) else {
+            return Err(bad("an entry refers to no value"));
+        };
+        let at = self.values.binary_search_by_key(&r.file, |v| v.facts.id);
+        let handle = at.ok().and_then(|i| self.values.get(i));
+        let Some(handle) = handle else {
+            return Err(bad("an entry refers to a value file that the manifest does not tell of"));
+        };
+        Ok((handle.file()?, r))
+    }
+
+    /// Checks the values that entries of the table refer to, past the cache: that each is there,
+    /// sound, and of its key. `progress` is told how many bytes each step read; `found` of each
+    /// that is wrong.
+    ///
+    /// # Errors
+    /// Those of walking the table.
+    pub fn verify_apart(
+        &self,
+        mut progress: impl FnMut(u64),
+        mut found: impl FnMut(Error),
+    ) -> Result<u64> {
+        let (mut c, mut checked) = (self.table()?.cursor(false), 0);
+        c.first()?;
+        while c.valid() {
+            if c.trailer().kind() == Some(Kind::Apart) {
+                let verified = self.value_file(c.value()).and_then(|(file, r)| {
+                    progress(r.stored.into());
+                    file.verify(&r, c.key())
+                });
+                match verified {
+                    Ok(()) => checked += 1,
+                    Err(e) => found(e.keys(c.key(), c.key())),
+                }
+            }
+            c.next()?;
+        }
+        Ok(checked)
+    }
+
+    /// Bytes of value files that it refers to.
+    pub fn apart_bytes(&self) -> u64 {
+        self.meta.values.iter().map(|u| u.bytes).sum()
+    }
+
+    /// The value that an entry of the kind `Apart` refers to.
+    ///
+    /// # Errors
+    /// `Corruption` with the place, when it cannot be used.
+    pub fn apart(&self, reference: &[u8]) -> Result<TableValue> {
+        let (file, r) = self.value_file(reference)?;
+        file.get(&r, &self.reads)
+    }
+
+    /// The same, into `out`, past the cache.
+    ///
+    /// # Errors
+    /// As [`apart`](Self::apart).
+    pub fn apart_into(&self, reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let (file, r) = self.value_file(reference)?;
+        file.read_into(&r, out)
     }
 
     /// What the readers of its tree did.
@@ -353,7 +481,9 @@ impl TableHandle {
 
     /// Lets the file be removed when the last handle goes: it has left the manifest.
     pub fn make_obsolete(&self) {
-        self.obsolete.store(true, Ordering::Relaxed);
+        if !self.obsolete.swap(true, Ordering::AcqRel) {
+            self.values.iter().for_each(|v| v.disclaim());
+        }
     }
 
     /// Whether it has left the manifest.
@@ -376,14 +506,114 @@ impl Drop for TableHandle {
         if !*self.obsolete.get_mut() {
             return;
         }
-        let (path, table) = (self.path(), self.table.take());
-        if self.opener.attended.load(Ordering::Acquire) {
-            self.opener.dead.lock().push((path, table));
-        } else {
-            drop(table);
-            self.opener.remove(&path);
+        let table = self.table.take().map(|t| t as Arc<dyn Any + Send + Sync>);
+        self.opener.discard(self.path(), table);
+    }
+}
+
+/// A live value file: its facts at once, its content on first use.
+///
+/// The tables that refer to it have claims on it as long as they are live. The file is removed when
+/// the last handle goes and nobody has a claim: when Dbs are closed, tables go that still have
+/// theirs.
+pub struct ValueHandle {
+    /// The facts kept in the manifest.
+    pub facts: Arc<ValueFacts>,
+    opener: Arc<TableOpener>,
+    file: OnceLock<Arc<ValueFile>>,
+    claims: AtomicU64,
+}
+
+debug_by!(ValueHandle, "ValueHandle", facts);
+
+impl ValueHandle {
+    fn claim(&self) {
+        self.claims.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn disclaim(&self) {
+        let before = self.claims.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "who disclaims a value file has claimed it");
+    }
+
+    /// The file, opened if it was not yet.
+    ///
+    /// # Errors
+    /// `Corruption` when it is not there or is another one; whatever else opening it says.
+    #[inline]
+    pub fn file(&self) -> Result<&Arc<ValueFile>> {
+        match self.file.get() {
+            Some(f) => Ok(f),
+            None => self.open(),
         }
     }
+
+    #[cold]
+    fn open(&self) -> Result<&Arc<ValueFile>> {
+        let opened = self.opener.open_values(self.facts.id).map_err(|e| match e.kind() {
+            ErrorKind::NotFound => missing_values(&self.opener.dir, &self.facts),
+            _ => e,
+        });
+        let own = opened.and_then(|f| match stranger_values(&self.facts, &f) {
+            None => Ok(f),
+            Some(what) => {
+                let words = format!("{what}, and not the one that the manifest tells of");
+                Err(Error::corruption(words).at(self.path(), 0).block("footer"))
+            }
+        });
+        let file = own.map_err(|e| if self.opener.is_closed() { closed() } else { e })?;
+        let mut is_first = false;
+        let file = self.file.get_or_init(|| {
+            is_first = true;
+            file
+        });
+        if is_first {
+            self.opener.opened.fetch_add(file.memory() as u64, Ordering::Relaxed);
+        }
+        Ok(file)
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> PathBuf {
+        table_path(&self.opener.dir, self.facts.id)
+    }
+}
+
+impl Drop for ValueHandle {
+    fn drop(&mut self) {
+        self.opener.resized(0, self.facts.size);
+        let file = self.file.take();
+        if let Some(f) = &file {
+            self.opener.opened.fetch_sub(f.memory() as u64, Ordering::Relaxed);
+        }
+        {
+            // Somebody may have made another one since the last claim went.
+            let mut values = self.opener.values.lock();
+            if values.get(&self.facts.id).is_some_and(|v| v.strong_count() == 0) {
+                values.remove(&self.facts.id);
+            }
+        }
+        if *self.claims.get_mut() == 0 {
+            self.opener.discard(self.path(), file.map(|f| f as Arc<dyn Any + Send + Sync>));
+        }
+    }
+}
+
+/// What a value file is that lies where the manifest tells of another one; `None` when it is the
+/// right one.
+pub fn stranger_values(facts: &ValueFacts, file: &ValueFile) -> Option<String> {
+    let found = file.facts();
+    let other = || {
+        (found != *facts)
+            .then(|| "this value file has other counts than the manifest tells of".to_owned())
+    };
+    facts.identity.stranger(&found.identity).or_else(other)
+}
+
+/// That a value file which the manifest names is not in the directory.
+pub fn missing_values(dir: &Path, facts: &ValueFacts) -> Error {
+    let words = "a live value file is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`";
+    Error::corruption(words).at(table_path(dir, facts.id), 0)
 }
 
 /// A table that nobody else has yet, whose readers are counted.
@@ -587,6 +817,12 @@ pub trait SourceStandIn: Cursor + Send + Sync {
 
     /// An owned handle of the value it stands on; `None` when it stands nowhere.
     fn pin_value(&self) -> Option<Value>;
+
+    /// The value that lies apart, of the entry that it stands on.
+    ///
+    /// # Errors
+    /// Those of the source.
+    fn apart(&self) -> Result<Value>;
 }
 
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
@@ -766,6 +1002,17 @@ impl RunCursor {
         self.table.as_ref().and_then(|t| t.plain_up_to())
     }
 
+    /// The value that lies apart, of the entry that it stands on.
+    ///
+    /// # Errors
+    /// `Corruption` with the place, when it cannot be used.
+    pub fn apart(&self) -> Result<Value> {
+        match (&self.table, self.run.tables.get(self.at)) {
+            (Some(t), Some(handle)) => Ok(handle.apart(t.value())?.into()),
+            _ => self.traced.as_ref().map_or_else(|| Ok(vec![].into()), |t| t.apart()),
+        }
+    }
+
     /// An owned handle of the value it stands on; `None` when it stands nowhere.
     pub fn pin_value(&self) -> Option<Value> {
         match &self.table {
@@ -813,6 +1060,13 @@ impl Cursor for RunCursor {
         match &self.table {
             Some(t) => t.head(),
             None => self.traced.as_ref().map_or(0, |t| t.head()),
+        }
+    }
+
+    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+        match (&self.table, self.run.tables.get(self.at)) {
+            (Some(t), Some(handle)) => handle.apart_into(t.value(), out),
+            _ => self.traced.as_ref().map_or(Ok(()), |t| t.fetch_apart(out)),
         }
     }
 

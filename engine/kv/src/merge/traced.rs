@@ -298,6 +298,14 @@ impl SourceStandIn for Traced {
     fn pin_value(&self) -> Option<Value> {
         self.inner.pin_value()
     }
+
+    #[cold]
+    fn apart(&self) -> Result<Value> {
+        let from = self.walk.env.monotonic_nanos();
+        let value = self.inner.apart();
+        self.count.lock().cost.nanos += self.walk.env.monotonic_nanos().saturating_sub(from);
+        value
+    }
 }
 
 impl Cursor for Traced {
@@ -316,6 +324,10 @@ impl Cursor for Traced {
     #[cold]
     fn value(&self) -> &[u8] {
         self.inner.value()
+    }
+    #[cold]
+    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.inner.fetch_apart(out)
     }
     #[cold]
     fn head(&self) -> u64 {

@@ -7,7 +7,7 @@
 //! A physical block is a header of 24 bytes and then `stored_len` bytes:
 //! ```text
 //! 0   4 bytes  "FnB1"
-//! 4   u8       kind: 1 data, 2 index, 3 filter, 4 tombstones, 5 properties
+//! 4   u8       kind: 1 data, 2 index, 3 filter, 4 tombstones, 5 properties, 6 a value (in value files only)
 //! 5   u8       codec: 0 stored as it is, 1 LZ4 block format
 //! 6   u16      0
 //! 8   u32      stored_len
@@ -73,6 +73,8 @@ pub enum BlockKind {
     Tombstones = 4,
     /// Facts about the table.
     Properties = 5,
+    /// A value that lies apart from its entry: in value files only.
+    Value = 6,
 }
 
 impl BlockKind {
@@ -84,6 +86,7 @@ impl BlockKind {
             BlockKind::Filter => "filter",
             BlockKind::Tombstones => "tombstones",
             BlockKind::Properties => "properties",
+            BlockKind::Value => "value",
         }
     }
 
@@ -95,13 +98,17 @@ impl BlockKind {
             BlockKind::Filter,
             BlockKind::Tombstones,
             BlockKind::Properties,
+            BlockKind::Value,
         ]
         .into_iter()
         .find(|&k| k as u8 == b)
     }
 
     fn cap(self) -> usize {
-        if self == BlockKind::Data { MAX_DATA_BLOCK } else { u32::MAX as usize }
+        match self {
+            BlockKind::Data | BlockKind::Value => MAX_DATA_BLOCK,
+            _ => u32::MAX as usize,
+        }
     }
 }
 
@@ -322,6 +329,11 @@ impl Footer {
     /// Where the footer itself begins.
     pub fn offset(&self) -> u64 {
         self.properties_at() + self.properties_len as u64
+    }
+
+    /// Whether it is that of a value file, which has no index.
+    pub fn is_of_values(&self) -> bool {
+        self.index_len == 0
     }
 
     /// The footer's bytes.

@@ -3,7 +3,8 @@
 //! [`TableWriter`] writes a file ([`mod@format`]: blocks with context-bound checksums; `block`:
 //! entries laid out for search; `index`, `filter`, `tombstones`, `properties`), [`Table`] answers
 //! point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a file against itself,
-//! [`walk`] finds the blocks of a file whose index may be lost. `search` is the module's one room
+//! [`walk`] finds the blocks of a file whose index may be lost, [`values`] are files of values that
+//! tables refer to. `search` is the module's one room
 //! for `unsafe`.
 //!
 //! Invariants: a table never changes once it is finished; whatever its bytes have become, reading
@@ -22,6 +23,7 @@ mod search;
 mod stream;
 mod table;
 mod tombstones;
+pub mod values;
 mod verify;
 pub mod walk;
 mod writer;
@@ -35,5 +37,6 @@ pub use index::{BlockInfo, decode as decode_index};
 pub use properties::Properties;
 pub use table::{Maps, Table, TableHit, TableValue, block_entries};
 pub use tombstones::decode as decode_tombstones;
+pub use values::{ValueFile, ValueOptions, ValueWriter};
 pub use verify::VerifyReport;
 pub use writer::{TableWriter, WriterOptions};

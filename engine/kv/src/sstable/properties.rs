@@ -15,9 +15,11 @@
 //! filter.keys       hashes in the filter                   summary                 bytes of the Summary hook
 //! hook.filter_prefix, hook.merge, hook.purge, hook.summary                         names (UTF-8)
 //! tree              tree id                                writer                  name and version of the writing program
+//! values.apart      bytes: for each value file that entries refer to, by number: varints number ‖ values ‖ bytes of their blocks
 //! ```
 //! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
 
+use crate::base::apart::{ValueUse, decode_uses, encode_uses};
 use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::facts::TableFacts;
 use crate::base::identity::TableIdentity;
@@ -91,6 +93,8 @@ pub struct Properties {
     pub tree: u32,
     /// Program that wrote it.
     pub writer: String,
+    /// What entries refer to in value files, by number of the file.
+    pub values: Vec<ValueUse>,
 }
 
 impl Properties {
@@ -110,6 +114,7 @@ impl Properties {
             min_seq: self.min_seq,
             max_seq: self.max_seq,
             oldest_tombstone_micros: self.oldest_tombstone_micros,
+            values: self.values.clone(),
         }
     }
 
@@ -125,6 +130,10 @@ impl Properties {
         for (name, v) in self.strings() {
             put_bytes(&mut out, name.as_bytes());
             put_bytes(&mut out, v);
+        }
+        if !self.values.is_empty() {
+            put_bytes(&mut out, b"values.apart");
+            put_bytes(&mut out, &encode_uses(&self.values));
         }
         sort_pairs(&out)
     }
@@ -225,6 +234,7 @@ impl Properties {
             b"seq.min" => self.min_seq = number()?,
             b"summary" => self.summary_bytes = value.to_vec(),
             b"tree" => self.tree = u32::try_from(number()?).ok()?,
+            b"values.apart" => self.values = decode_uses(value)?,
             b"writer" => self.writer = text()?,
             _ => {}
         }
@@ -254,7 +264,8 @@ impl Properties {
 
     /// Bytes of heap held.
     pub(crate) fn memory(&self) -> usize {
-        self.strings().iter().map(|(_, v)| v.len()).sum()
+        self.strings().iter().map(|(_, v)| v.len()).sum::<usize>()
+            + self.values.len() * size_of::<ValueUse>()
     }
 }
 

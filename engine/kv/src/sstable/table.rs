@@ -85,6 +85,18 @@ impl Maps {
     pub fn serve(&self, yes: bool) {
         self.serve.store(yes, Ordering::Relaxed);
     }
+
+    /// Whether they are.
+    #[inline]
+    pub fn serves(&self) -> bool {
+        self.serve.load(Ordering::Relaxed)
+    }
+
+    /// Whether all other blocks are decoded from them.
+    #[inline]
+    pub fn decodes(&self) -> bool {
+        self.decode
+    }
 }
 
 /// A physical block of a file that is about to be read.
@@ -246,6 +258,10 @@ impl TableValue {
         TableValue(TableOwner::Frame(frame, value))
     }
 
+    pub(super) fn map(map: Arc<dyn FileMap>, value: Range<u64>) -> TableValue {
+        TableValue(TableOwner::Map(map, value))
+    }
+
     pub(super) fn copy(value: &[u8]) -> TableValue {
         TableValue(TableOwner::Copy(value.into()))
     }
@@ -316,6 +332,10 @@ impl Table {
         let mut f = [0; FOOTER];
         file.read_at(offset, &mut f)?;
         let footer = Footer::decode(&f, path, id, offset)?;
+        if footer.is_of_values() {
+            let e = Error::corruption("this is a value file, where a table should be");
+            return Err(e.at(path, offset).block("footer"));
+        }
         let part = |kind, offset, len: u32| BlockPlace {
             file: &*file,
             path,
@@ -573,13 +593,13 @@ impl Table {
     /// Whether block `i` is served from the map.
     #[inline]
     pub(super) fn is_mapped(&self, i: usize) -> bool {
-        self.mapped && self.index.flags(i) & RAW != 0 && self.maps.serve.load(Ordering::Relaxed)
+        self.mapped && self.index.flags(i) & RAW != 0 && self.maps.serves()
     }
 
     /// The map, when blocks are decoded from it.
     #[inline]
     pub(super) fn map_to_decode(&self) -> Option<&[u8]> {
-        if self.maps.decode { self.map_bytes() } else { None }
+        if self.maps.decodes() { self.map_bytes() } else { None }
     }
 
     #[inline]
@@ -677,10 +697,9 @@ impl Table {
     pub(super) fn map_value(&self, i: usize, value: Range<u32>) -> TableValue {
         let start = self.index.place(i).0 + BLOCK_HEADER as u64;
         match &self.map {
-            Some(map) => TableValue(TableOwner::Map(
-                map.clone(),
-                start + value.start as u64..start + value.end as u64,
-            )),
+            Some(map) => {
+                TableValue::map(map.clone(), start + value.start as u64..start + value.end as u64)
+            }
             None => TableValue::copy(&[]),
         }
     }

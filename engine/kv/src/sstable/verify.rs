@@ -6,12 +6,14 @@
 //! the properties tell of and knows every key; that all counts and bounds in the properties are
 //! those of the entries.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::properties::Properties;
 use super::search::Block;
 use super::stream::Stream;
 use super::table::Table;
+use crate::base::apart::{ValueRef, ValueUse};
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
@@ -41,6 +43,8 @@ struct VerifyWalk<'a> {
     key: Vec<u8>,
     last: Vec<u8>,
     last_trailer: Trailer,
+    /// What entries refer to, by number of the value file.
+    apart: BTreeMap<u64, ValueUse>,
 }
 
 impl Table {
@@ -81,6 +85,7 @@ impl Table {
             key: vec![],
             last: vec![],
             last_trailer: Trailer::NEWEST,
+            apart: BTreeMap::new(),
         };
         let mut report = VerifyReport { filter_checked, ..VerifyReport::default() };
         let (mut raw, mut whole) = (vec![], true);
@@ -161,7 +166,17 @@ impl Table {
             }
             deletes += (e.trailer.kind() == Some(Kind::Delete)) as u64;
             puts += (e.trailer.kind() == Some(Kind::Put)) as u64;
-            walk.count(e.trailer, e.value.len());
+            let len = match e.trailer.kind() {
+                Some(Kind::Apart) => {
+                    let Some(r) = ValueRef::decode(e.value) else {
+                        return Err(bad("an entry refers to no value").keys(&walk.key, &walk.key));
+                    };
+                    walk.refers(&r);
+                    r.len as usize
+                }
+                _ => e.value.len(),
+            };
+            walk.count(e.trailer, len);
         }
         let n = block.len() as u64;
         let plain = !repeats && puts == n;
@@ -220,6 +235,10 @@ impl Table {
                     .block("properties"));
             }
         }
+        if !walk.apart.values().eq(&p.values) {
+            let e = Error::corruption("the table refers to other values than its properties tell");
+            return Err(e.at(&self.path, self.index.end()).block("properties"));
+        }
         if !self.filter_forgotten
             && p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind())
         {
@@ -237,6 +256,12 @@ impl Table {
 }
 
 impl VerifyWalk<'_> {
+    /// Takes in that an entry refers to a value.
+    fn refers(&mut self, r: &ValueRef) {
+        let u = self.apart.entry(r.file).or_default();
+        (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
+    }
+
     /// Takes in the entry whose key is in `key`.
     fn count(&mut self, trailer: Trailer, value_len: usize) {
         let s = &mut self.seen;

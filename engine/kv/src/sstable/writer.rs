@@ -12,6 +12,7 @@
 //!   in [`SHORT_EVERY`] is cut before it is half full.
 //! - W5: after an error the writer must be dropped; the file is not a table.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::format::{BlockKind, Footer, Packer};
 use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
 use super::properties::Properties;
 use super::tombstones;
+use crate::base::apart::{ValueRef, ValueUse};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
 use crate::base::hash::key_hash;
@@ -131,6 +133,8 @@ pub struct TableWriter {
     frames: Vec<(u32, FrameRef)>,
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
+    /// What entries refer to, by number of the value file.
+    apart: BTreeMap<u64, ValueUse>,
     props: Properties,
     /// Whether the block in the making begins with the key that the one before ended with.
     continued: bool,
@@ -175,6 +179,7 @@ impl TableWriter {
             frames: vec![],
             tombstones: Fragments::default(),
             summary: options.summary.as_ref().map(|s| s.start()),
+            apart: BTreeMap::new(),
             props,
             continued: false,
             short_at: 0,
@@ -197,6 +202,7 @@ impl TableWriter {
                 value.len()
             )));
         }
+        let apart = if kind == Kind::Apart { Some(self.reference(value)?) } else { None };
         let mut repeats = false;
         if let Some((last, last_trailer)) = self.block.last() {
             match compare(last, last_trailer, key, trailer) {
@@ -219,7 +225,10 @@ impl TableWriter {
             fit = self.block.fit(key, trailer, value.len());
         }
         self.block.add(fit, key, trailer, value);
-        self.count(key, trailer, kind, value);
+        match apart {
+            Some(r) => self.count_apart(key, trailer, &r),
+            None => self.count(key, trailer, kind, value),
+        }
         if !repeats {
             self.filter_key(key);
         }
@@ -301,21 +310,40 @@ impl TableWriter {
 
     #[inline]
     fn count(&mut self, key: &[u8], trailer: Trailer, kind: Kind, value: &[u8]) {
-        let p = &mut self.props;
-        p.entries += 1;
         match kind {
-            Kind::Put => {}
-            Kind::Delete => p.deletes += 1,
-            Kind::Merge => p.merges += 1,
+            Kind::Put | Kind::Apart => {}
+            Kind::Delete => self.props.deletes += 1,
+            Kind::Merge => self.props.merges += 1,
         }
-        p.raw_key_bytes += key.len() as u64;
-        p.raw_value_bytes += value.len() as u64;
-        p.largest_entry = p.largest_entry.max((key.len() + value.len()) as u64);
-        p.min_seq = p.min_seq.min(trailer.seq());
-        p.max_seq = p.max_seq.max(trailer.seq());
+        self.count_entry(key, trailer, value.len());
         if let Some(s) = &mut self.summary {
             s.add(key, kind, value);
         }
+    }
+
+    #[inline]
+    fn count_entry(&mut self, key: &[u8], trailer: Trailer, value_len: usize) {
+        let p = &mut self.props;
+        p.entries += 1;
+        p.raw_key_bytes += key.len() as u64;
+        p.raw_value_bytes += value_len as u64;
+        p.largest_entry = p.largest_entry.max((key.len() + value_len) as u64);
+        p.min_seq = p.min_seq.min(trailer.seq());
+        p.max_seq = p.max_seq.max(trailer.seq());
+    }
+
+    fn reference(&self, value: &[u8]) -> Result<ValueRef> {
+        let sound = ValueRef::decode(value).filter(|_| self.summary.is_none());
+        sound.ok_or_else(|| {
+            Error::invalid("an entry without its value, or in a table with a summary")
+        })
+    }
+
+    /// Counts an entry whose value lies apart.
+    fn count_apart(&mut self, key: &[u8], trailer: Trailer, r: &ValueRef) {
+        self.count_entry(key, trailer, r.len as usize);
+        let u = self.apart.entry(r.file).or_default();
+        (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
     }
 
     /// Finishes the block in the making; `next` is the first key behind it.
@@ -449,6 +477,7 @@ impl TableWriter {
     fn complete_properties(&mut self) -> Result<()> {
         let p = &mut self.props;
         p.data_blocks = self.index.len() as u64;
+        p.values = self.apart.values().copied().collect();
         if let Some(s) = self.summary.take() {
             p.summary_bytes = s.finish();
             if p.summary_bytes.len() > 64 << 10 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::hooks::{FilterPrefix, Merge, Purge, Summary};
+use crate::base::key::MAX_VALUE_LEN;
 use crate::compaction::policy::{Policy, PolicyError};
 
 /// How the blocks of a table are stored.
@@ -65,6 +66,17 @@ pub struct TreeOptions {
     pub table_size: u64,
     /// Memory that a memtable may fill before it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
     pub memtable_size: usize,
+    /// Values of so many bytes or more lie apart from their keys, in value files, which merges do
+    /// not write again; 0 (the default) for none, else at least 16. Not in trees with a
+    /// [`merge`](TreeOptions::merge), [`purge`](TreeOptions::purge) or
+    /// [`summary`](TreeOptions::summary) hook, which look at values.
+    ///
+    /// The idea is WiscKey's (Lu and others, FAST '16): a long value is written once to the log and
+    /// once to a value file. Reading a range of them then reads two files.
+    pub values_apart: usize,
+    /// Percent of a tree's value files that may be of values that no table refers to any more, 1 to
+    /// 90; merges win the rest back. Default 30.
+    pub values_garbage: u8,
     /// When to compact what.
     pub policy: Policy,
     /// Longest time in seconds that a delete may stay without having been merged down; 0 for no
@@ -92,6 +104,8 @@ impl Default for TreeOptions {
             block_size: DEFAULT_BLOCK_SIZE,
             table_size: 64 << 20,
             memtable_size: 64 << 20,
+            values_apart: 0,
+            values_garbage: 30,
             policy: Policy::default(),
             tombstone_age_secs: 0,
             merge: None,
@@ -110,6 +124,8 @@ impl fmt::Debug for TreeOptions {
             .field("block_size", &self.block_size)
             .field("table_size", &self.table_size)
             .field("memtable_size", &self.memtable_size)
+            .field("values_apart", &self.values_apart)
+            .field("values_garbage", &self.values_garbage)
             .field("policy", &self.policy)
             .field("tombstone_age_secs", &self.tombstone_age_secs)
             .field("merge", &self.merge.as_ref().map(|h| h.name().to_owned()))
@@ -135,6 +151,12 @@ impl TreeOptions {
         self.compression.get(level).or(self.compression.last()).copied().unwrap_or_default()
     }
 
+    /// How long a value is, in bytes, that goes to a value file; `usize::MAX` where none does.
+    pub fn apart_from(&self) -> usize {
+        let looked_at = self.merge.is_some() || self.purge.is_some() || self.summary.is_some();
+        if self.values_apart == 0 || looked_at { usize::MAX } else { self.values_apart }
+    }
+
     /// The filter of tables at `level`.
     pub fn filter_at(&self, level: usize) -> FilterKind {
         self.filter.get(level).or(self.filter.last()).copied().unwrap_or_default()
@@ -150,6 +172,10 @@ impl TreeOptions {
         within("block_size", self.block_size, 512, 65_536)?;
         within("table_size", self.table_size, 64 << 10, 1 << 40)?;
         within("memtable_size", self.memtable_size, 64 << 10, 2 << 30)?;
+        if self.values_apart > 0 {
+            within("values_apart", self.values_apart, 16, MAX_VALUE_LEN)?;
+        }
+        within("values_garbage", self.values_garbage, 1, 90)?;
         Ok(self.policy.check()?)
     }
 }

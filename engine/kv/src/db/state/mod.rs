@@ -17,5 +17,6 @@ pub mod snapshots;
 pub mod throttle;
 pub mod tree;
 pub mod trees;
+pub mod values;
 pub mod view;
 pub mod work;

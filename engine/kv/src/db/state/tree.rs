@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::base::apart::ValueFacts;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::horizon::Horizon;
 use crate::base::key::Seq;
@@ -27,6 +28,7 @@ use super::memtable::MemHandle;
 use super::meters::Meters;
 use super::pace::MemtableFill;
 use super::pins::Pins;
+use super::values::LiveValues;
 use super::view::{TreeVersion, TreeView};
 use super::work::{PendingWork, PutOff};
 
@@ -108,12 +110,18 @@ pub struct TreeFiles {
 }
 
 impl TreeFiles {
-    /// Takes up a table that is live from now on, where it is not there yet.
-    pub fn take_up(&mut self, meta: Arc<TableMeta>, opener: &Arc<TableOpener>) {
+    /// Takes up a table that is live from now on, where it is not there yet. `values` are the value
+    /// files of the tree.
+    pub fn take_up(
+        &mut self,
+        meta: Arc<TableMeta>,
+        opener: &Arc<TableOpener>,
+        values: &BTreeMap<u64, Arc<ValueFacts>>,
+    ) {
         let TreeFiles { handles, reads, .. } = self;
         handles
             .entry(meta.id)
-            .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone()));
+            .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone(), values));
     }
 }
 
@@ -350,7 +358,8 @@ pub fn build_version(
         })
     };
     let mut there = before.states.iter().enumerate().peekable();
-    let mut version = TreeVersion::default();
+    let values = LiveValues::of(state, state.options.values_garbage);
+    let mut version = TreeVersion { values, ..TreeVersion::default() };
     for r in &state.runs {
         // Both are in the same order.
         while there.next_if(|(_, s)| s.place() < r.place()).is_some() {}

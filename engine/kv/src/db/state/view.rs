@@ -15,6 +15,7 @@ use crate::merge::visible::VisibleRange;
 
 use super::memtable::MemHandle;
 use super::meters::Meters;
+use super::values::LiveValues;
 
 /// The runs of a tree, newest first; three pictures of each.
 #[derive(Default)]
@@ -25,6 +26,8 @@ pub struct TreeVersion {
     pub shapes: Vec<Arc<RunShape>>,
     /// In the manifest.
     pub states: Vec<Arc<RunState>>,
+    /// What its value files hold.
+    pub values: LiveValues,
 }
 
 /// What a reader sees.
@@ -56,9 +59,9 @@ impl TreeVersion {
         self.runs.iter().flat_map(|r| &r.tables)
     }
 
-    /// How many runs there are, and the bytes of their tables.
+    /// How many runs there are, and the bytes of their tables and of value files.
     pub fn extent(&self) -> (usize, u64) {
-        (self.runs.len(), self.shapes.iter().map(|r| r.size()).sum())
+        (self.runs.len(), self.shapes.iter().map(|r| r.size()).sum::<u64>() + self.values.size)
     }
 }
 

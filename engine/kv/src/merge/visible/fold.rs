@@ -30,3 +30,8 @@ pub fn fold(
         _ => Ok(folded),
     }
 }
+
+/// That operands lie over a value that lies apart: trees with a merge hook have no such values.
+pub(super) fn apart_under_operands(key: &[u8]) -> Error {
+    Error::corruption("a merge operand lies over a value in a value file").keys(key, key)
+}

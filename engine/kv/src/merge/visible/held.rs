@@ -92,6 +92,16 @@ pub(super) enum At {
     Nowhere,
     Entry,
     Held,
+    Apart,
+    HeldApart,
+}
+
+impl At {
+    /// Whether the inner cursor stands on the entry that is shown.
+    #[inline]
+    pub(super) fn is_on_entry(self) -> bool {
+        matches!(self, At::Entry | At::Apart)
+    }
 }
 
 /// A cursor over what a reader sees.
@@ -108,6 +118,8 @@ pub struct Visible {
     pub(super) forward: bool,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
+    /// The value where it lies apart.
+    pub(super) apart: Option<Value>,
     pub(super) operands: Vec<Vec<u8>>,
     /// Counts the keys that are shown, where somebody records.
     pub(super) shown: Option<Arc<AtomicU64>>,
@@ -153,6 +165,7 @@ impl Visible {
             forward: true,
             key: vec![],
             value: vec![],
+            apart: None,
             operands: vec![],
             shown: None,
             gaps: None,
@@ -218,17 +231,24 @@ impl Visible {
     /// The key it stands on. Only while valid.
     #[inline]
     pub fn key(&self) -> &[u8] {
-        if self.at == At::Entry { each!(&self.inner, c => c.key()) } else { &self.key }
+        if self.at.is_on_entry() { each!(&self.inner, c => c.key()) } else { &self.key }
     }
 
     /// The value it stands on. Only while valid.
     #[inline]
     pub fn value(&self) -> &[u8] {
-        if self.at == At::Entry { each!(&self.inner, c => c.value()) } else { &self.value }
+        match self.at {
+            At::Entry => each!(&self.inner, c => c.value()),
+            At::Apart | At::HeldApart => self.apart.as_deref().unwrap_or_default(),
+            At::Held | At::Nowhere => &self.value,
+        }
     }
 
     /// The value as an owned handle, without copying where it lies in a block or a memtable.
     pub fn pin_value(&self) -> Value {
+        if let (At::Apart | At::HeldApart, Some(value)) = (self.at, &self.apart) {
+            return value.clone();
+        }
         if self.at != At::Entry {
             return self.value().into();
         }

@@ -89,8 +89,8 @@ impl Visible {
         let at = std::mem::replace(&mut self.at, At::Nowhere);
         match at {
             At::Nowhere => return Ok(()),
-            At::Entry => self.hold_key(),
-            At::Held => {}
+            At::Entry | At::Apart => self.hold_key(),
+            At::Held | At::HeldApart => {}
         }
         if !self.forward {
             self.forward = true;
@@ -99,7 +99,7 @@ impl Visible {
             self.key = key;
             done?;
         } else {
-            if at == At::Entry {
+            if at.is_on_entry() {
                 each!(&mut self.inner, c => c.next())?;
             }
             self.skip_held()?;
@@ -124,9 +124,9 @@ impl Visible {
         let at = std::mem::replace(&mut self.at, At::Nowhere);
         match at {
             At::Nowhere => return Ok(()),
-            At::Entry => self.hold_key(),
-            At::Held if !self.forward => return self.find_visible_backward(),
-            At::Held => {}
+            At::Entry | At::Apart => self.hold_key(),
+            At::Held | At::HeldApart if !self.forward => return self.find_visible_backward(),
+            At::Held | At::HeldApart => {}
         }
         self.forward = false;
         let key = std::mem::take(&mut self.key);

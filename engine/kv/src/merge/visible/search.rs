@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq, Trailer};
 
-use super::fold::fold;
+use super::fold::{apart_under_operands, fold};
 use super::held::{At, PATIENCE, Visible, VisibleInner};
 use super::walk::VisibleWalk;
 
@@ -53,6 +53,13 @@ impl Visible {
             match t.kind() {
                 Some(Kind::Put) => {
                     self.at = At::Entry;
+                    self.note_shown();
+                    self.end_walk(&walk, true, true);
+                    return Ok(());
+                }
+                Some(Kind::Apart) => {
+                    self.apart = Some(self.inner.current().apart()?);
+                    self.at = At::Apart;
                     self.note_shown();
                     self.end_walk(&walk, true, true);
                     return Ok(());
@@ -106,7 +113,8 @@ impl Visible {
                     base = Some(value.to_vec());
                     break;
                 }
-                _ => break,
+                Some(Kind::Apart) => return Err(apart_under_operands(&self.key)),
+                Some(Kind::Delete) | None => break,
             }
             each!(&mut self.inner, c => c.next())?;
         }
@@ -161,6 +169,7 @@ impl Visible {
             // Versions come oldest first: a newer one replaces what was gathered from older ones.
             let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
+            self.apart = None;
             while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice())
             {
                 versions += 1;
@@ -178,10 +187,17 @@ impl Visible {
                             self.operands.clear();
                             self.value.clear();
                             self.value.extend_from_slice(value);
+                            self.apart = None;
+                            present = true;
+                        }
+                        Some(Kind::Apart) => {
+                            self.operands.clear();
+                            self.apart = Some(self.inner.current().apart()?);
                             present = true;
                         }
                         Some(Kind::Delete) => {
                             self.operands.clear();
+                            self.apart = None;
                             present = false;
                         }
                         Some(Kind::Merge) => self.operands.push(value.to_vec()),
@@ -197,6 +213,9 @@ impl Visible {
             }
             if !self.operands.is_empty() {
                 merged = true;
+                if present && self.apart.is_some() {
+                    return Err(apart_under_operands(&self.key));
+                }
                 let base = present.then(|| std::mem::take(&mut self.value));
                 present = self.fold(base)?;
             }
@@ -204,7 +223,7 @@ impl Visible {
                 self.end_walk(&std::mem::take(&mut walk), false, true);
             }
             if present {
-                self.at = At::Held;
+                self.at = if self.apart.is_some() { At::HeldApart } else { At::Held };
                 self.note_shown();
                 return Ok(());
             }
@@ -226,6 +245,7 @@ impl Visible {
         let at = Trailer::at(self.read);
         each!(&mut self.inner, c => c.seek(&self.key, at))?;
         let mut present = false;
+        self.apart = None;
         if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover)
         {
             let t = each!(&self.inner, c => c.trailer());
@@ -234,6 +254,10 @@ impl Visible {
                     self.value.clear();
                     let value = each!(&self.inner, c => c.value());
                     self.value.extend_from_slice(value);
+                    present = true;
+                }
+                Some(Kind::Apart) => {
+                    self.apart = Some(self.inner.current().apart()?);
                     present = true;
                 }
                 Some(Kind::Delete) => {}

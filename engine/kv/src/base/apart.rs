@@ -1,0 +1,145 @@
+//! Values that lie apart: what an entry says of a value that is in a value file, and what a table
+//! and the manifest know of such files.
+//!
+//! The value of an entry of the kind [`Apart`](super::key::Kind::Apart) is a reference, five
+//! varints: number of the value file ‖ number of the value in it ‖ offset of its block ‖ length of
+//! the block, header included ‖ length of the value.
+//!
+//! What a table refers to in all is written as three varints for each value file: number ‖ values ‖
+//! bytes of their blocks.
+//!
+//! Invariants: a reference that is decoded is written again as the same bytes; no length in it is
+//! larger than what the format allows, so nothing is allocated for one that lies.
+
+use super::coding::{ByteReader, put_varint, varint_len};
+use super::identity::TableIdentity;
+use super::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
+
+/// The most bytes that a block of a value may take.
+const MAX_BLOCK: u64 = (MAX_VALUE_LEN + MAX_KEY_LEN + 4096) as u64;
+
+/// Where a value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueRef {
+    /// Number of the value file.
+    pub file: u64,
+    /// Number of the value in the file, counted from 0.
+    pub number: u32,
+    /// Where its block begins in the file.
+    pub offset: u64,
+    /// Bytes of the block, header included.
+    pub stored: u32,
+    /// Bytes of the value.
+    pub len: u32,
+}
+
+impl ValueRef {
+    /// Appends the reference.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for v in [self.file, self.number.into(), self.offset, self.stored.into(), self.len.into()] {
+            put_varint(out, v);
+        }
+    }
+
+    /// Reads a reference that fills `bytes`; `None` for anything else.
+    pub fn decode(bytes: &[u8]) -> Option<ValueRef> {
+        let mut r = ByteReader::new(bytes);
+        let [file, number, offset, stored, len] =
+            [r.varint()?, r.varint()?, r.varint()?, r.varint()?, r.varint()?];
+        let is_short = varint_len(file)
+            + varint_len(number)
+            + varint_len(offset)
+            + varint_len(stored)
+            + varint_len(len)
+            == bytes.len();
+        let is_bounded = stored <= MAX_BLOCK && len <= MAX_VALUE_LEN as u64;
+        if !r.is_empty() || !is_short || !is_bounded || offset.checked_add(stored).is_none() {
+            return None;
+        }
+        Some(ValueRef {
+            file,
+            number: u32::try_from(number).ok()?,
+            offset,
+            stored: u32::try_from(stored).ok()?,
+            len: u32::try_from(len).ok()?,
+        })
+    }
+}
+
+/// What a table refers to in one value file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValueUse {
+    /// Number of the value file.
+    pub file: u64,
+    /// How many of its values.
+    pub values: u64,
+    /// Bytes that their blocks take in the file.
+    pub bytes: u64,
+}
+
+/// What entries refer to in value files, as it is written.
+pub fn encode_uses(uses: &[ValueUse]) -> Vec<u8> {
+    let mut out = vec![];
+    for v in uses.iter().flat_map(|u| [u.file, u.values, u.bytes]) {
+        put_varint(&mut out, v);
+    }
+    out
+}
+
+/// What [`encode_uses`] gave: files ascending, none without values. `None` for anything else.
+pub fn decode_uses(bytes: &[u8]) -> Option<Vec<ValueUse>> {
+    let (mut r, mut uses) = (ByteReader::new(bytes), Vec::<ValueUse>::new());
+    while !r.is_empty() {
+        let u = ValueUse { file: r.varint()?, values: r.varint()?, bytes: r.varint()? };
+        if u.values == 0 || uses.last().is_some_and(|last| last.file >= u.file) {
+            return None;
+        }
+        uses.push(u);
+    }
+    Some(uses)
+}
+
+/// What is known of a value file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValueFacts {
+    /// Number of the file.
+    pub id: u64,
+    /// What the file says of whose it is, wherever it lies.
+    pub identity: TableIdentity,
+    /// Length of the file in bytes.
+    pub size: u64,
+    /// How many values it has.
+    pub values: u64,
+    /// Bytes that their blocks take in it.
+    pub bytes: u64,
+    /// Bytes of the values as the user gave them.
+    pub raw_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_reference_is_its_bytes(file: u64, number: u32, offset in 0..1u64 << 62, stored in 0..1u32 << 28, len in 0..1u32 << 28) {
+            let r = ValueRef { file, number, offset, stored, len };
+            let mut bytes = vec![];
+            r.encode(&mut bytes);
+            prop_assert_eq!(ValueRef::decode(&bytes), Some(r));
+            prop_assert_eq!(ValueRef::decode(&bytes[..bytes.len() - 1]), None);
+            bytes.push(0);
+            prop_assert_eq!(ValueRef::decode(&bytes), None);
+        }
+
+        #[test]
+        fn any_bytes_are_a_reference_or_none(bytes: Vec<u8>) {
+            if let Some(r) = ValueRef::decode(&bytes) {
+                let mut again = vec![];
+                r.encode(&mut again);
+                prop_assert_eq!(again, bytes);
+            }
+        }
+    }
+}

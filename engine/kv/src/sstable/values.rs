@@ -1,0 +1,441 @@
+//! Value files: values that lie apart from the tables that refer to them.
+//!
+//! A value file is a table file of another content: blocks of the kind `Value`, one for each value,
+//! a properties block and the footer; it has no index, because references have the places
+//! ([`ValueRef`]). It is found by the same walk over blocks as any table. Decoded, a value's block
+//! is:
+//! ```text
+//! 0   u32  length of the key
+//! 4   u64  trailer (seq << 8 | 1), as the value was written first
+//! 12  key, then the value up to the end
+//! ```
+//! Key and trailer serve who must save values whose tables are lost; readers go by the references.
+//!
+//! Invariants:
+//! - V1: a value's block is checked (checksum, then lengths) before any of it is handed out, each
+//!   time it is read and once where it lies in a map.
+//! - V2: a reference that does not fit its file is a corruption that names the place, never a wrong
+//!   value.
+//! - V3: as with tables, what is stored as it is in a mapped file is served from the map, and all
+//!   else is decoded into the cache, to which the slot with the value's number leads.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, Packer};
+use super::properties::Properties;
+use super::table::{BlockPlace, Maps, TableValue};
+use crate::base::apart::{ValueFacts, ValueRef};
+use crate::base::coding::{u32_at, u64_at};
+use crate::base::error::{Error, Result};
+use crate::base::identity::TableIdentity;
+use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer};
+use crate::base::options::{Compression, FilterKind};
+use crate::base::reads::ReadCounters;
+use crate::base::sync::epoch;
+use crate::cache::{Cache, CacheSlots};
+use crate::env::{FileMap, ReadFile, WriteFile};
+
+/// Bytes before the key.
+const HEAD: usize = 12;
+/// Bytes gathered before they are handed to the file.
+const BUFFER: usize = 256 << 10;
+
+/// How a value file is written.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueOptions {
+    /// Whose file it is.
+    pub identity: TableIdentity,
+    /// Tree that its values belong to.
+    pub tree: u32,
+    /// Level of the tables that refer to it first.
+    pub level: u8,
+    /// How values are stored where that pays.
+    pub compression: Compression,
+    /// Wall clock, in microseconds.
+    pub created_micros: u64,
+}
+
+/// Writes one value file.
+pub struct ValueWriter {
+    file: Box<dyn WriteFile>,
+    path: PathBuf,
+    id: u64,
+    identity: TableIdentity,
+    compression: Compression,
+    packer: Packer,
+    raw: Vec<u8>,
+    out: Vec<u8>,
+    /// Bytes handed to the file.
+    written: u64,
+    props: Properties,
+}
+
+debug_by!(ValueWriter, "ValueWriter", id, path, written);
+
+impl ValueWriter {
+    /// Writes value file `id` into the empty `file`; `path` is for errors.
+    pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: ValueOptions) -> Self {
+        let props = Properties {
+            compression: options.compression,
+            created_micros: options.created_micros,
+            filter: FilterKind::None,
+            level: options.level.into(),
+            min_seq: Seq::MAX,
+            tree: options.tree,
+            writer: concat!("firn-kv ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ..Properties::default()
+        };
+        ValueWriter {
+            file,
+            path: path.to_path_buf(),
+            id,
+            identity: options.identity,
+            compression: options.compression,
+            packer: Packer::new(id),
+            raw: vec![],
+            out: Vec::with_capacity(BUFFER + (64 << 10)),
+            written: 0,
+            props,
+        }
+    }
+
+    /// Adds the value that a put of `key` has, which must not come before the key added last.
+    /// Gives where it lies.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a key or a value out of bounds, and when the file has as many values
+    /// as it can; whatever the file says.
+    pub fn add(&mut self, key: &[u8], seq: Seq, value: &[u8]) -> Result<ValueRef> {
+        if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
+            let (key, value) = (key.len(), value.len());
+            let words = format!("an entry with a key of {key} and a value of {value} bytes");
+            return Err(Error::invalid(words));
+        }
+        let Ok(number) = u32::try_from(self.props.entries) else {
+            return Err(Error::invalid("too many values for a file").in_file(&self.path));
+        };
+        self.raw.clear();
+        self.raw.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.raw.extend_from_slice(&Trailer::new(seq, Kind::Put).0.to_le_bytes());
+        self.raw.extend_from_slice(key);
+        self.raw.extend_from_slice(value);
+        let offset = self.offset();
+        let (stored, _) = self.packer.pack(
+            &mut self.out,
+            offset,
+            BlockKind::Value,
+            self.compression,
+            &self.raw,
+        )?;
+        let p = &mut self.props;
+        if p.entries == 0 {
+            p.first_key = key.to_vec();
+        }
+        p.last_key.clear();
+        p.last_key.extend_from_slice(key);
+        p.entries += 1;
+        p.data_blocks += 1;
+        p.raw_key_bytes += key.len() as u64;
+        p.raw_value_bytes += value.len() as u64;
+        p.largest_entry = p.largest_entry.max((key.len() + value.len()) as u64);
+        (p.min_seq, p.max_seq) = (p.min_seq.min(seq), p.max_seq.max(seq));
+        self.flush(BUFFER)?;
+        Ok(ValueRef { file: self.id, number, offset, stored, len: value.len() as u32 })
+    }
+
+    fn offset(&self) -> u64 {
+        self.written + self.out.len() as u64
+    }
+
+    fn flush(&mut self, from: usize) -> Result<()> {
+        if self.out.len() >= from && !self.out.is_empty() {
+            self.file.append(&self.out)?;
+            self.written += self.out.len() as u64;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    /// Bytes of the file so far.
+    pub fn size(&self) -> u64 {
+        self.offset()
+    }
+
+    /// Writes what remains and syncs the file.
+    ///
+    /// # Errors
+    /// Whatever the file says.
+    pub fn finish(mut self) -> Result<ValueFacts> {
+        let data_len = self.offset();
+        if self.props.entries == 0 {
+            self.props.min_seq = 0;
+        }
+        let raw = self.props.encode();
+        let (properties_len, _) = self.packer.pack(
+            &mut self.out,
+            data_len,
+            BlockKind::Properties,
+            self.compression,
+            &raw,
+        )?;
+        let footer = Footer {
+            id: self.id,
+            data_len,
+            filter_len: 0,
+            tombstones_len: 0,
+            index_len: 0,
+            properties_len,
+            identity: self.identity,
+        };
+        self.out.extend_from_slice(&footer.encode());
+        self.flush(0)?;
+        self.file.sync()?;
+        Ok(ValueFacts {
+            id: self.id,
+            identity: self.identity,
+            size: self.written,
+            values: self.props.entries,
+            bytes: data_len,
+            raw_bytes: self.props.raw_value_bytes,
+        })
+    }
+}
+
+/// The parts of a decoded value's block. What is wrong, if it is not sound.
+pub fn value_block(raw: &[u8]) -> Result<(&[u8], Trailer, &[u8]), &'static str> {
+    const CUT: &str = "a value's block that is cut off";
+    let head = raw.get(..HEAD).ok_or(CUT)?;
+    let (key_len, trailer) = (u32_at(head, 0) as usize, Trailer(u64_at(head, 4)));
+    let (key, value) = raw[HEAD..].split_at_checked(key_len).ok_or(CUT)?;
+    if key_len > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN || trailer.kind() != Some(Kind::Put) {
+        return Err("a value's block that does not fit together");
+    }
+    Ok((key, trailer, value))
+}
+
+/// An open value file.
+pub struct ValueFile {
+    file: Arc<dyn ReadFile>,
+    path: PathBuf,
+    id: u64,
+    cache: Arc<Cache>,
+    slots: Arc<CacheSlots>,
+    map: Option<Arc<dyn FileMap>>,
+    maps: Arc<Maps>,
+    /// Per value, whether it was found sound in the map.
+    checked: Box<[AtomicU64]>,
+    /// Bytes of all values' blocks together.
+    data_len: u64,
+    properties: Properties,
+    identity: TableIdentity,
+}
+
+debug_by!(ValueFile, "ValueFile", id, path);
+
+impl ValueFile {
+    /// Opens the value file `id`, which `file` must be; `path` is for errors.
+    ///
+    /// # Errors
+    /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer
+    /// format, whatever the file says.
+    pub fn open(
+        file: Arc<dyn ReadFile>,
+        path: &Path,
+        id: u64,
+        cache: Arc<Cache>,
+        maps: Arc<Maps>,
+    ) -> Result<Arc<ValueFile>> {
+        let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
+            let e = Error::corruption("too short for a value file").at(path, 0);
+            return Err(e.block("footer"));
+        };
+        let mut f = [0; FOOTER];
+        file.read_at(offset, &mut f)?;
+        let footer = Footer::decode(&f, path, id, offset)?;
+        if !footer.is_of_values() {
+            let e = Error::corruption("this is a table, where a value file should be");
+            return Err(e.at(path, offset).block("footer"));
+        }
+        let place = BlockPlace {
+            file: &*file,
+            path,
+            id,
+            kind: BlockKind::Properties,
+            offset: footer.properties_at(),
+            len: footer.properties_len as usize,
+        };
+        let properties =
+            place.raw(|b| Properties::decode(b).ok_or("properties that cannot be read"))?;
+        // The smallest block of a value: so many values there can be, whatever the properties say.
+        let most = footer.data_len / (BLOCK_HEADER + HEAD) as u64;
+        let values = match usize::try_from(properties.entries) {
+            Ok(n) if properties.entries <= most => n,
+            _ => return Err(place.corrupt("more values than the file has room for")),
+        };
+        let map = file.map();
+        let checked = match map {
+            Some(_) => (0..values.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            None => Box::default(),
+        };
+        let (path, identity) = (path.to_path_buf(), footer.identity);
+        let slots = Arc::new(CacheSlots::new(values));
+        Ok(Arc::new(ValueFile {
+            file,
+            path,
+            id,
+            cache,
+            slots,
+            map,
+            maps,
+            checked,
+            data_len: footer.data_len,
+            properties,
+            identity,
+        }))
+    }
+
+    fn place(&self, r: &ValueRef) -> Result<BlockPlace<'_>> {
+        let place = BlockPlace {
+            file: &*self.file,
+            path: &self.path,
+            id: self.id,
+            kind: BlockKind::Value,
+            offset: r.offset,
+            len: r.stored as usize,
+        };
+        let is_inside = r.offset.checked_add(r.stored.into()).is_some_and(|e| e <= self.data_len);
+        if r.file != self.id || !is_inside || u64::from(r.number) >= self.properties.entries {
+            return Err(place.corrupt("a table refers to a value that is not in its file"));
+        }
+        Ok(place)
+    }
+
+    /// Where the value begins in the decoded block, if that has the value of `r`.
+    fn start(raw: &[u8], r: &ValueRef) -> Result<u32, &'static str> {
+        let (_, _, value) = value_block(raw)?;
+        if value.len() != r.len as usize {
+            return Err("a value of another length than its table says");
+        }
+        Ok((raw.len() - value.len()) as u32)
+    }
+
+    /// The value of `r`, held.
+    ///
+    /// # Errors
+    /// `Corruption` with the place, when it cannot be used.
+    pub fn get(&self, r: &ValueRef, reads: &ReadCounters) -> Result<TableValue> {
+        let place = self.place(r)?;
+        if let Some(value) = self.in_map(r, &place)? {
+            return Ok(value);
+        }
+        let number = r.number as usize;
+        let cached = {
+            let guard = epoch::pin();
+            self.slots.get(number, &guard).map(|frame| frame.to_ref())
+        };
+        let frame = match cached {
+            Some(frame) => frame,
+            None => {
+                let frame = place.stored(self.map_bytes_to_decode(), |s| {
+                    let mut frame = self.cache.allocate(s.raw_len);
+                    s.unpack(&mut frame)?;
+                    Self::start(&frame, r)?;
+                    Ok(frame.freeze())
+                })?;
+                reads.block_was_read(r.stored.into());
+                self.cache.insert(&self.slots, number, frame)
+            }
+        };
+        let start = Self::start(&frame, r).map_err(|e| place.corrupt(e))?;
+        Ok(TableValue::frame(frame, start..start + r.len))
+    }
+
+    /// The value where it lies in the map, if it is stored as it is and maps are served from.
+    fn in_map(&self, r: &ValueRef, place: &BlockPlace<'_>) -> Result<Option<TableValue>> {
+        let Some(map) = self.map.as_ref().filter(|_| self.maps.serves()) else { return Ok(None) };
+        let (offset, number) = (r.offset as usize, r.number as usize);
+        let Some(block) = map.bytes().get(offset..offset + r.stored as usize) else {
+            return Ok(None);
+        };
+        let (word, bit) = (&self.checked[number / 64], 1 << (number % 64));
+        if word.load(Ordering::Acquire) & bit == 0 {
+            map.will_need(r.offset, r.stored.into());
+            let header = BlockHeader::read(block).map_err(|e| place.corrupt(e))?;
+            if header.codec != Compression::None {
+                return Ok(None);
+            }
+            place.stored(Some(map.bytes()), |s| Self::start(s.bytes, r))?;
+            word.fetch_or(bit, Ordering::Release);
+        }
+        // Of a block that lies to its length the value ends where the block does.
+        let end = r.offset + u64::from(r.stored);
+        Ok(Some(TableValue::map(map.clone(), end - u64::from(r.len)..end)))
+    }
+
+    fn map_bytes_to_decode(&self) -> Option<&[u8]> {
+        if self.maps.decodes() { self.map.as_ref().map(|m| m.bytes()) } else { None }
+    }
+
+    /// Reads the value of `r` into `out`, past the cache.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn read_into(&self, r: &ValueRef, out: &mut Vec<u8>) -> Result<()> {
+        self.place(r)?.stored(self.map_bytes_to_decode(), |s| {
+            let raw = s.to_vec()?;
+            let start = Self::start(&raw, r)? as usize;
+            out.clear();
+            out.extend_from_slice(&raw[start..]);
+            Ok(())
+        })
+    }
+
+    /// Whether the block of `r` is sound and is that of this key.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn verify(&self, r: &ValueRef, key: &[u8]) -> Result<()> {
+        self.place(r)?.stored(None, |s| {
+            let raw = s.to_vec()?;
+            Self::start(&raw, r)?;
+            let (own, ..) = value_block(&raw)?;
+            if own == key { Ok(()) } else { Err("a value of another key than its table says") }
+        })
+    }
+
+    /// These bytes of the file will be read soon.
+    pub fn will_need(&self, offset: u64, len: u64) {
+        let len = len.min(self.data_len.saturating_sub(offset));
+        match &self.map {
+            Some(map) => map.will_need(offset, len),
+            None => self.file.will_need(offset, len),
+        }
+    }
+
+    /// What the file knows about itself.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// What is known of it, as its writer gave it.
+    pub fn facts(&self) -> ValueFacts {
+        ValueFacts {
+            id: self.id,
+            identity: self.identity,
+            size: self.file.len(),
+            values: self.properties.entries,
+            bytes: self.data_len,
+            raw_bytes: self.properties.raw_value_bytes,
+        }
+    }
+
+    /// Bytes of memory that it takes while it is open, without what is cached of it.
+    pub fn memory(&self) -> usize {
+        size_of::<ValueFile>()
+            + 8 * self.properties.entries as usize
+            + 8 * self.checked.len()
+            + self.properties.memory()
+    }
+}
