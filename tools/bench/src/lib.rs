@@ -130,6 +130,10 @@ pub struct BenchArgs {
     /// Memory of one memtable
     #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
     memtable: u64,
+    /// Values of so many bytes or more lie apart from their keys, in value files [default: as the
+    /// engine has it]
+    #[arg(long, value_name = "BYTES", value_parser = options::size)]
+    values_apart: Option<u64>,
     /// Compression of blocks
     #[arg(long, value_enum, default_value = "lz4")]
     compression: Codec,

@@ -133,11 +133,15 @@ impl BenchPlan {
             ..DbOptions::default()
         };
         db.check()?;
+        let usual = TreeOptions::default();
         let tree = TreeOptions {
+            values_apart: args
+                .values_apart
+                .map_or(usual.values_apart, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             compression: vec![args.compression.into()],
             memtable_size: usize::try_from(args.memtable).unwrap_or(usize::MAX),
             policy: args.policy.clone(),
-            ..TreeOptions::default()
+            ..usual
         };
         tree.check()?;
         Ok(BenchPlan { steps: vec![], notes: vec![], config, db, tree })

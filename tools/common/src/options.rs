@@ -9,6 +9,8 @@
 //! | `filter` | `none`, `fuse8`, `fuse16`; in the same way |
 //! | `block_size`, `table_size`, `memtable_size` | bytes, as `64m` |
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
+//! | `values_apart` | bytes of the shortest value that lies apart, as `4k`; 0 for none |
+//! | `values_garbage` | percent |
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -62,7 +64,7 @@ impl From<Durable> for Durability {
 }
 
 /// The names of the options that can be [`set`].
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 9] = [
     "policy",
     "compression",
     "filter",
@@ -70,6 +72,8 @@ pub const NAMES: [&str; 7] = [
     "table_size",
     "memtable_size",
     "tombstone_age_secs",
+    "values_apart",
+    "values_garbage",
 ];
 
 const CODECS: [(Compression, &str); 2] = [(Compression::None, "none"), (Compression::Lz4, "lz4")];
@@ -94,6 +98,8 @@ pub fn list(options: &TreeOptions) -> Vec<(&'static str, String)> {
         size_text(options.table_size),
         size_text(options.memtable_size as u64),
         options.tombstone_age_secs.to_string(),
+        size_text(options.values_apart as u64),
+        options.values_garbage.to_string(),
     ];
     NAMES.into_iter().zip(values).collect()
 }
@@ -133,6 +139,8 @@ pub fn set(options: &mut TreeOptions, name: &str, text: &str) -> Result<(), Stri
         "tombstone_age_secs" => {
             options.tombstone_age_secs = text.trim().parse().map_err(|e| told(&e))?
         }
+        "values_apart" => options.values_apart = in_memory(text).map_err(|e| told(&e))?,
+        "values_garbage" => options.values_garbage = text.trim().parse().map_err(|e| told(&e))?,
         _ => return Err(format!("no option is called {name:?}; there are {}", NAMES.join(", "))),
     }
     Ok(())
@@ -146,10 +154,19 @@ mod tests {
     fn options_are_set_as_they_are_listed() {
         let mut options = TreeOptions::default();
         assert_eq!(unusual(&options), []);
-        let values =
-            ["lazy-leveled:ratio=8", "none,lz4", "fuse16,fuse8,none", "8k", "32m", "1m", "3600"]
-                .into_iter()
-                .map(str::to_owned);
+        let values = [
+            "lazy-leveled:ratio=8",
+            "none,lz4",
+            "fuse16,fuse8,none",
+            "8k",
+            "32m",
+            "1m",
+            "3600",
+            "4k",
+            "50",
+        ]
+        .into_iter()
+        .map(str::to_owned);
         let all: Vec<_> = NAMES.into_iter().zip(values).collect();
         for (name, value) in &all {
             set(&mut options, name, value).unwrap();

@@ -88,6 +88,7 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
             min_seq,
             max_seq: min_seq + if ingested { 0 } else { rng.below(1 << 20) },
             oldest_tombstone_micros: rng.one_in(2).then_some(1_500_000_000_000_000),
+            values: vec![],
         },
         created_micros: 1_600_000_000_000_000 + id,
         newest_micros: 1_600_000_000_000_000,
@@ -136,14 +137,14 @@ fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
                 let table = Arc::new(table(rng, state.next_file + i, 5000 * i));
                 AddedTable { level, run, table }
             });
-            Edit::Tables { tree, removed, added: added.collect(), flushed: None }
+            Edit::Tables { tree, removed, added: added.collect(), flushed: None, values: vec![] }
         }
         6 if !t.runs.is_empty() => {
             let from = &t.runs[0];
             let moved = from.tables[0].clone();
             let level = t.runs[t.runs.len() - 1].level.saturating_add(1);
             let added = vec![AddedTable { level, run: from.number, table: moved.clone() }];
-            Edit::Tables { tree, removed: vec![moved.id], added, flushed: None }
+            Edit::Tables { tree, removed: vec![moved.id], added, flushed: None, values: vec![] }
         }
         _ => {
             let id = state.next_file;
@@ -153,6 +154,7 @@ fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
                 removed: vec![],
                 added,
                 flushed: Some(t.flushed + 8 * rng.below(1000)),
+                values: vec![],
             }
         }
     }

@@ -73,6 +73,7 @@ impl Outputs for NewTables<'_> {
             level: self.level,
             compression: self.options.compression_at(self.level as usize),
             created_micros: self.core.env.wall_micros(),
+            warm: Some(self.core.cache.clone()),
         };
         Ok(ValueWriter::new(file, &path, id, options))
     }
@@ -83,6 +84,10 @@ impl Outputs for NewTables<'_> {
 
     fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         self.core.opener.make_ready(id, frames);
+    }
+
+    fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        self.core.opener.make_values_ready(id, frames);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The manifest against its promises: what was appended comes back, torn frames vanish, damage is
 //! found.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,6 +72,8 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
             block_size: n[0],
             table_size: n[1],
             memtable_size: n[2],
+            values_apart: n[0] >> 3,
+            values_garbage: (n[1] >> 3) as u8,
             policy,
             tombstone_age_secs: n[3],
             merge: h.0,
@@ -97,6 +100,7 @@ fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
             min_seq: n[6] >> 9,
             max_seq: (n[6] >> 9) + (n[7] >> 9),
             oldest_tombstone_micros: (n[8] & 1 == 1).then_some(n[8]),
+            values: vec![],
         },
         created_micros: n[7],
         newest_micros: n[7],
@@ -543,6 +547,7 @@ fn a_long_manifest_is_not_gone_on_with() {
         options: options.clone(),
         flushed: 0,
         runs: vec![],
+        values: BTreeMap::new(),
     };
     let trees = (0..300).map(|id| (id, tree(id))).collect();
     let (first, size) =

@@ -54,6 +54,10 @@ pub trait Outputs {
     fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         let _ = (id, frames);
     }
+    /// The same of a value file.
+    fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        let _ = (id, frames);
+    }
 }
 
 /// What a job has made.
@@ -270,7 +274,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     /// Adds a put whose value goes to a value file.
     fn add_apart(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         if let Some(full) = self.values.take_if(|w| w.size() >= VALUE_FILE) {
-            self.made.values.push(full.finish()?);
+            self.finish_values(full)?;
         }
         let values = match &mut self.values {
             Some(w) => w,
@@ -285,6 +289,13 @@ impl<'a, O: Outputs> Output<'a, O> {
             .and_then(|w| w.add(key, Trailer::new(trailer.seq(), Kind::Apart), &reference));
         self.reference = reference;
         added
+    }
+
+    fn finish_values(&mut self, w: ValueWriter) -> Result<()> {
+        let (facts, frames) = w.finish()?;
+        self.outputs.finished_values(facts.id, frames);
+        self.made.values.push(facts);
+        Ok(())
     }
 
     /// Copies a block as it is. False when its entries must be added one by one.
@@ -309,11 +320,11 @@ impl<'a, O: Outputs> Output<'a, O> {
         if self.writer.is_none() && !rest.is_empty() {
             self.writer = Some(self.outputs.create()?);
         }
-        if let Some(w) = self.writer {
+        if let Some(w) = self.writer.take() {
             self.made.tables.push(finish(w, &rest, self.oldest_tombstone, self.outputs)?);
         }
-        if let Some(w) = self.values {
-            self.made.values.push(w.finish()?);
+        if let Some(w) = self.values.take() {
+            self.finish_values(w)?;
         }
         self.made.dropped = dropped;
         Ok(self.made)

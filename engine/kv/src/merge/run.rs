@@ -69,6 +69,8 @@ pub struct TableOpener {
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle
     /// yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
+    /// The same of value files.
+    ready_values: Mutex<HashMap<u64, Arc<ValueFile>>>,
     /// Value files that have a handle, by number.
     values: Mutex<HashMap<u64, Weak<ValueHandle>>>,
 }
@@ -109,6 +111,7 @@ impl TableOpener {
             dead: Mutex::default(),
             opened: AtomicU64::new(0),
             ready: Mutex::default(),
+            ready_values: Mutex::default(),
             values: Mutex::default(),
         }
     }
@@ -148,10 +151,20 @@ impl TableOpener {
         }
     }
 
-    /// Table `id` will not be used after all.
+    /// Opens value file `id`, which has just been written, and puts `frames` of it into the cache.
+    pub fn make_values_ready(&self, id: u64, frames: Vec<(u32, FrameRef)>) {
+        if let Ok(file) = self.open_values(id) {
+            file.adopt(frames);
+            self.ready_values.lock().insert(id, file);
+        }
+    }
+
+    /// Table or value file `id` will not be used after all.
     pub fn forget(&self, id: u64) {
         let table = self.ready.lock().remove(&id);
         drop(table);
+        let file = self.ready_values.lock().remove(&id);
+        drop(file);
     }
 
     fn count(&self, table: &Table, comes: bool) {
@@ -198,15 +211,19 @@ impl TableOpener {
 
     /// The handle of a value file: the one that is there, or a new one.
     fn value_handle(self: &Arc<Self>, facts: &Arc<ValueFacts>) -> Arc<ValueHandle> {
+        let ready = self.ready_values.lock().remove(&facts.id);
         let mut values = self.values.lock();
         if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
             return handle;
         }
         self.resized(facts.size, 0);
+        if let Some(file) = &ready {
+            self.opened.fetch_add(file.memory() as u64, Ordering::Relaxed);
+        }
         let handle = Arc::new(ValueHandle {
             facts: facts.clone(),
             opener: self.clone(),
-            file: OnceLock::new(),
+            file: ready.map_or_else(OnceLock::new, OnceLock::from),
             claims: AtomicU64::new(0),
         });
         values.insert(facts.id, Arc::downgrade(&handle));

@@ -34,7 +34,7 @@ use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer};
 use crate::base::options::{Compression, FilterKind};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch;
-use crate::cache::{Cache, CacheSlots};
+use crate::cache::{Cache, CacheSlots, FrameRef};
 use crate::env::{FileMap, ReadFile, WriteFile};
 
 /// Bytes before the key.
@@ -43,7 +43,7 @@ const HEAD: usize = 12;
 const BUFFER: usize = 256 << 10;
 
 /// How a value file is written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ValueOptions {
     /// Whose file it is.
     pub identity: TableIdentity,
@@ -55,6 +55,9 @@ pub struct ValueOptions {
     pub compression: Compression,
     /// Wall clock, in microseconds.
     pub created_micros: u64,
+    /// Where decoded blocks are put, as far as there is room, so that the first who reads finds
+    /// them.
+    pub warm: Option<Arc<Cache>>,
 }
 
 /// Writes one value file.
@@ -64,6 +67,8 @@ pub struct ValueWriter {
     id: u64,
     identity: TableIdentity,
     compression: Compression,
+    warm: Option<Arc<Cache>>,
+    frames: Vec<(u32, FrameRef)>,
     packer: Packer,
     raw: Vec<u8>,
     out: Vec<u8>,
@@ -93,6 +98,8 @@ impl ValueWriter {
             id,
             identity: options.identity,
             compression: options.compression,
+            warm: options.warm,
+            frames: vec![],
             packer: Packer::new(id),
             raw: vec![],
             out: Vec::with_capacity(BUFFER + (64 << 10)),
@@ -122,13 +129,19 @@ impl ValueWriter {
         self.raw.extend_from_slice(key);
         self.raw.extend_from_slice(value);
         let offset = self.offset();
-        let (stored, _) = self.packer.pack(
+        let (stored, is_raw) = self.packer.pack(
             &mut self.out,
             offset,
             BlockKind::Value,
             self.compression,
             &self.raw,
         )?;
+        // What is stored as it is will be served from the map.
+        let warm = self.warm.as_ref().filter(|_| !is_raw);
+        if let Some(mut frame) = warm.and_then(|cache| cache.spare(self.raw.len())) {
+            frame.copy_from_slice(&self.raw);
+            self.frames.push((number, frame.freeze()));
+        }
         let p = &mut self.props;
         if p.entries == 0 {
             p.first_key = key.to_vec();
@@ -163,11 +176,12 @@ impl ValueWriter {
         self.offset()
     }
 
-    /// Writes what remains and syncs the file.
+    /// Writes what remains and syncs the file. Gives the blocks for which the cache had room too,
+    /// by their numbers, for [`ValueFile::adopt`].
     ///
     /// # Errors
     /// Whatever the file says.
-    pub fn finish(mut self) -> Result<ValueFacts> {
+    pub fn finish(mut self) -> Result<(ValueFacts, Vec<(u32, FrameRef)>)> {
         let data_len = self.offset();
         if self.props.entries == 0 {
             self.props.min_seq = 0;
@@ -192,14 +206,15 @@ impl ValueWriter {
         self.out.extend_from_slice(&footer.encode());
         self.flush(0)?;
         self.file.sync()?;
-        Ok(ValueFacts {
+        let facts = ValueFacts {
             id: self.id,
             identity: self.identity,
             size: self.written,
             values: self.props.entries,
             bytes: data_len,
             raw_bytes: self.props.raw_value_bytes,
-        })
+        };
+        Ok((facts, self.frames))
     }
 }
 
@@ -338,6 +353,10 @@ impl ValueFile {
         let frame = match cached {
             Some(frame) => frame,
             None => {
+                // The map reads a page at a fault; this is the whole block in one.
+                if self.maps.decodes() {
+                    self.will_need(r.offset, r.stored.into());
+                }
                 let frame = place.stored(self.map_bytes_to_decode(), |s| {
                     let mut frame = self.cache.allocate(s.raw_len);
                     s.unpack(&mut frame)?;
@@ -348,13 +367,22 @@ impl ValueFile {
                 self.cache.insert(&self.slots, number, frame)
             }
         };
-        let start = Self::start(&frame, r).map_err(|e| place.corrupt(e))?;
-        Ok(TableValue::frame(frame, start..start + r.len))
+        // What lies in a frame has been checked: the value is its end.
+        match frame.len().checked_sub(r.len as usize) {
+            Some(start) if start >= HEAD => {
+                Ok(TableValue::frame(frame, start as u32..start as u32 + r.len))
+            }
+            _ => Err(place.corrupt("a value of another length than its table says")),
+        }
     }
 
     /// The value where it lies in the map, if it is stored as it is and maps are served from.
     fn in_map(&self, r: &ValueRef, place: &BlockPlace<'_>) -> Result<Option<TableValue>> {
-        let Some(map) = self.map.as_ref().filter(|_| self.maps.serves()) else { return Ok(None) };
+        // A block that is shorter than what it holds is compressed, and is not looked at.
+        let may_be_raw = r.stored as usize >= BLOCK_HEADER + HEAD + r.len as usize;
+        let Some(map) = self.map.as_ref().filter(|_| may_be_raw && self.maps.serves()) else {
+            return Ok(None);
+        };
         let (offset, number) = (r.offset as usize, r.number as usize);
         let Some(block) = map.bytes().get(offset..offset + r.stored as usize) else {
             return Ok(None);
@@ -411,6 +439,13 @@ impl ValueFile {
         match &self.map {
             Some(map) => map.will_need(offset, len),
             None => self.file.will_need(offset, len),
+        }
+    }
+
+    /// Takes decoded blocks, by their numbers, from the writer that made this very file.
+    pub fn adopt(&self, frames: Vec<(u32, FrameRef)>) {
+        for (i, frame) in frames {
+            self.cache.insert(&self.slots, i as usize, frame);
         }
     }
 
