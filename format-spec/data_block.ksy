@@ -89,6 +89,7 @@ types:
         doc: The key's bytes after prefix and head.
       - id: value
         size-eos: true
+        doc: Of an entry of the kind apart a reference, see reference in value_block.
     instances:
       code_number:
         value: >-
@@ -110,3 +111,6 @@ enums:
     1: put
     2: delete
     3: merge
+    4:
+      id: apart
+      doc: A put whose value lies in a value file; the value here is a reference to it.

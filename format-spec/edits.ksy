@@ -115,6 +115,7 @@ types:
             6: options
             8: number
             10: run
+            12: value_file
             _: unknown(tag.value)
     instances:
       name:
@@ -178,11 +179,40 @@ types:
             28: number
             30: number
             32: identity
+            34: raw
             _: unknown(tag.value)
     instances:
       name:
         value: tag.value
         enum: table_tag
+  value_file:
+    doc: 'A file of values that tables refer to.'
+    seq:
+      - id: fields
+        type: value_file_field
+        repeat: eos
+  value_file_field:
+    seq:
+      - id: tag
+        type: common::varint
+      - id: len
+        type: common::varint
+      - id: value
+        size: len.value
+        type:
+          switch-on: tag.value
+          cases:
+            2: number
+            4: number
+            6: number
+            8: number
+            10: number
+            12: identity
+            _: unknown(tag.value)
+    instances:
+      name:
+        value: tag.value
+        enum: value_file_tag
   create_tree:
     doc: 'A new, empty tree.'
     seq:
@@ -277,6 +307,7 @@ types:
             4: number
             6: added
             8: number
+            10: value_file
             _: unknown(tag.value)
     instances:
       name:
@@ -383,6 +414,8 @@ types:
             18: text
             20: text
             22: text
+            24: number
+            26: number
             _: unknown(tag.value)
     instances:
       name:
@@ -451,7 +484,7 @@ types:
         encoding: UTF-8
         size-eos: true
   raw:
-    doc: Bytes, a key; of options one byte per level, compression 0 none and 1 LZ4, filter 0 none, 1 and 2 bytes of a fingerprint.
+    doc: Bytes, a key or what a table refers to in value files; of options one byte per level, compression 0 none and 1 LZ4, filter 0 none, 1 and 2 bytes of a fingerprint.
     seq:
       - id: raw
         size-eos: true
@@ -525,6 +558,7 @@ enums:
     6: options
     8: flushed
     10: runs
+    12: values
   run_tag:
     2: level
     4: number
@@ -546,6 +580,14 @@ enums:
     28: oldest_tombstone
     30: ingested_seq
     32: identity
+    34: values_apart
+  value_file_tag:
+    2: id
+    4: size
+    6: values
+    8: bytes
+    10: raw_bytes
+    12: identity
   create_tree_tag:
     2: id
     4: name
@@ -561,6 +603,7 @@ enums:
     4: removed
     6: added
     8: flushed
+    10: values
   added_tag:
     2: level
     4: run
@@ -583,6 +626,8 @@ enums:
     18: purge
     20: summary
     22: filter_prefix
+    24: values_apart
+    26: values_garbage
   policy_tag:
     2: name
     4: parameters

@@ -103,8 +103,10 @@ def parameter(name, b):
 
 CONTENT = {"data": "data_block", "index": "index_block", "filter": "filter_block", "tombstones": "tombstone_block"}
 CONTENT["properties"] = "properties_block"
+CONTENT["value"] = "value_block"
 KINDS = {"data": reader.DATA, "index": reader.INDEX, "filter": reader.FILTER, "tombstones": reader.TOMBSTONES}
 KINDS["properties"] = reader.PROPERTIES
+KINDS["value"] = reader.VALUE
 
 
 def block(file, at, b, part, file_id):
@@ -116,13 +118,16 @@ def kaitai_table(file, number):
     t = parse("table", file)
     reader.footer(file, number)
     out = {}
-    places = t.data._debug["blocks"]["arr"]
-    out["data"] = {"blocks": [block(file, p["start"], b, "data", number) for p, b in zip(places, t.data.blocks)]}
+    places = t.data._debug["blocks"]["arr"] if t.data.blocks else []
+    what = "data" if t.footer.len_index else "value"
+    out["data"] = {"blocks": [block(file, p["start"], b, what, number) for p, b in zip(places, t.data.blocks)]}
     for part in ("filter", "tombstones", "index", "properties"):
         b = getattr(t, part, None)
         if b is not None:
             out[part] = block(file, t._debug[part]["start"], b, part, number)
     out["footer"] = dict(plain(t.footer), at=len(file) - 72)
+    if what == "value":
+        return out
     for row, b in zip(out["index"]["content"]["rows"], out["data"]["blocks"]):
         reader.need(row["len_block"] == 24 + b["len_stored"], "the index and a block tell of two lengths")
     return out

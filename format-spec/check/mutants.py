@@ -107,7 +107,11 @@ def is_sound(path, kind):
     name, file = os.path.basename(path), reader.load(path)
     try:
         if kind == "table":
-            reader.Table(file, reader.number_of(name), hooks=False)
+            number = reader.number_of(name)
+            if reader.is_of_values(file, number):
+                reader.ValueFile(file, number)
+            else:
+                reader.Table(file, number, hooks=False)
         elif kind == "manifest":
             reader.Manifest(file, reader.number_of(name))
         elif kind == "current":

@@ -57,7 +57,7 @@ def physical_block(file, at, size, kind, file_id):
     need(b[4] == kind, "a block of another kind")
     need(b[5] in (0, 1), "a block of unknown compression")
     need(b[6:8] == bytes(2) and b[16:20] == bytes(4), "a block header that is not 0 where it must be")
-    need(kind != DATA or raw <= MAX_VALUE + 2 * MAX_KEY + 4096, "a block that is too large")
+    need(kind not in (DATA, VALUE) or raw <= MAX_VALUE + 2 * MAX_KEY + 4096, "a block that is too large")
     if b[5] == 0:
         need(raw == stored, "a raw block of two lengths")
         return b[24:], 0
@@ -99,7 +99,7 @@ def data_block(b):
     need(offsets[0] == 0 and entries_at + offsets[n] == len(b), "entries that do not fill the block")
     need(wide == (offsets[n] > 65535), "WIDE where it must not be, or not where it must")
     if uniform:
-        need(base & 0xFF in (PUT, DELETE, MERGE), "a trailer of no kind")
+        need(base & 0xFF in (PUT, DELETE, MERGE, APART), "a trailer of no kind")
     else:
         need(base <= MAX_SEQ, "a sequence number out of bounds")
     out, last_head = [], 0
@@ -111,7 +111,7 @@ def data_block(b):
         else:
             code = int.from_bytes(c.take(w), "little")
             seq, kind = base + (code >> 2), (code & 3) + 1
-        need(seq <= MAX_SEQ and kind <= MERGE, "a sequence number or a kind out of bounds")
+        need(seq <= MAX_SEQ and kind <= APART, "a sequence number or a kind out of bounds")
         length = c.varint()
         need(p + length <= MAX_KEY, "a key that is too long")
         head = u64(b, heads + 8 * i)
@@ -214,6 +214,76 @@ def properties_block(b):
     return out
 
 
+def reference(b):
+    """A reference: file, number, offset, length of the block, length of the value."""
+    c = Cursor(b)
+    out = tuple(c.varint() for _ in range(5))
+    need(c.done() and b == b"".join(map(varint, out)), "a reference that is not as short as it can be")
+    need(out[1] < 1 << 32 and out[3] <= MAX_VALUE + MAX_KEY + 4096 and out[4] <= MAX_VALUE and out[2] + out[3] < 1 << 64, "a reference out of bounds")
+    return out
+
+
+def varint(n):
+    out = bytearray()
+    while n >= 128:
+        out.append(n & 127 | 128)
+        n >>= 7
+    return bytes(out + bytes([n]))
+
+
+def uses_of(b):
+    """What the property `values.apart` says: number, values, bytes."""
+    c, out = Cursor(b), []
+    while not c.done():
+        out.append((c.varint(), c.varint(), c.varint()))
+    need(all(u[1] for u in out) and all(a[0] < b[0] for a, b in zip(out, out[1:])), "values.apart is not sound")
+    return out
+
+
+class ValueFile:
+    """A value file, wholly read and checked."""
+
+    def __init__(self, file, file_id=None):
+        self.id, data_len, lengths, self.identity = footer(file, file_id)
+        need(lengths[:3] == [0, 0, 0], "a value file with parts of a table")
+        self.size = len(file)
+        self.properties = properties_block(physical_block(file, data_len, lengths[3], PROPERTIES, self.id)[0])
+        self.places, self.values, at = [], [], 0
+        while at < data_len:
+            need(at + 24 <= data_len, "a block that is cut off")
+            size = 24 + u32(file, at + 8)
+            need(at + size <= data_len, "a block that is cut off")
+            raw = physical_block(file, at, size, VALUE, self.id)[0]
+            need(len(raw) >= 12 and u32(raw, 0) <= min(len(raw) - 12, MAX_KEY), "a value's block that is cut off")
+            end = 12 + u32(raw, 0)
+            need(raw[4] == PUT and len(raw) - end <= MAX_VALUE, "a value's block that does not fit together")
+            self.places.append((at, size))
+            self.values.append((raw[12:end], u64(raw, 4) >> 8, raw[end:]))
+            at += size
+        keys, seqs, p = [v[0] for v in self.values], [v[1] for v in self.values], self.properties
+        need(keys == sorted(keys), "keys of a value file that go down")
+        found = {
+            "data.blocks": len(keys), "entries": len(keys), "deletes": 0, "merges": 0, "range.deletes": 0,
+            "entry.largest": max((len(k) + len(v) for k, _, v in self.values), default=0),
+            "raw.keys": sum(map(len, keys)), "raw.values": sum(len(v[2]) for v in self.values),
+            "seq.min": min(seqs, default=0), "seq.max": max(seqs, default=0),
+            "keys.first": keys[0] if keys else b"", "keys.last": keys[-1] if keys else b"",
+        }  # fmt: skip
+        for name, value in found.items():
+            need(p.get(name, type(value)()) == value, f"{name} is {p.get(name)}, found was {value}")
+
+    def get(self, key, where):
+        """The value that a reference of an entry of this key leads to."""
+        _, number, at, size, length = where
+        need(number < len(self.places) and self.places[number] == (at, size), "a reference to no value")
+        own, _, value = self.values[number]
+        need(own == key and len(value) == length, "a reference to another value")
+        return value
+
+    def content(self):
+        return {"values": [[k.hex(), seq, v.hex()] for k, seq, v in self.values]}
+
+
 class Table:
     """A table, wholly read and checked; filters of prefixes only where the hooks `first N` are taken for known."""
 
@@ -226,6 +296,7 @@ class Table:
         at += filter_len
         self.tombstones = tombstone_block(part(at, tombstones_len, TOMBSTONES)) if tombstones_len else []
         at += tombstones_len
+        need(index_len, "a value file where a table should be")
         self.rows = index_block(part(at, index_len, INDEX), data_len)
         at += index_len
         self.properties = properties_block(part(at, properties_len, PROPERTIES))
@@ -271,6 +342,12 @@ class Table:
 
     def check_properties(self):
         e, t, p = self.entries, self.tombstones, self.properties
+        sums = {}
+        for x in (reference(x[3]) for x in e if x[2] == APART):
+            values, size = sums.get(x[0], (0, 0))
+            sums[x[0]] = values + 1, size + x[3]
+        need([(f, *s) for f, s in sorted(sums.items())] == uses_of(p.get("values.apart", b"")), "values.apart is not what entries refer to")
+        length = lambda x: reference(x[3])[4] if x[2] == APART else len(x[3])
         seqs = [x[1] for x in e] + [s for f in t for s in f[2]]
         firsts = [x[0] for x in e[:1]] + [f[0] for f in t[:1]]
         lasts = [x[0] for x in e[-1:]] + [f[1] for f in t[-1:]]
@@ -280,9 +357,9 @@ class Table:
             "deletes": sum(x[2] == DELETE for x in e),
             "merges": sum(x[2] == MERGE for x in e),
             "range.deletes": sum(len(f[2]) for f in t),
-            "entry.largest": max((len(x[0]) + len(x[3]) for x in e), default=0),
+            "entry.largest": max((len(x[0]) + length(x) for x in e), default=0),
             "raw.keys": sum(len(x[0]) for x in e),
-            "raw.values": sum(len(x[3]) for x in e),
+            "raw.values": sum(length(x) for x in e),
             "seq.min": min(seqs, default=0),
             "seq.max": max(seqs, default=0),
             "keys.first": min(firsts, default=b""),

@@ -75,7 +75,12 @@ def store_content(folder):
     manifest = open_manifest(folder)
     state, trees = manifest.state, {}
     for tree in state["trees"]:
-        entries, ranges = [], []
+        entries, ranges, values = [], [], {}
+        for told in tree["values"]:
+            v = values[told["id"]] = ValueFile(load(os.path.join(folder, f"{told['id']:08}.sst")), told["id"])
+            need(v.identity == (told["identity"]["store"], told["identity"]["unique"]), "another value file than the manifest tells of")
+            sizes = (v.size, len(v.values), sum(size for _, size in v.places), v.properties["raw.values"])
+            need(sizes == (told["size"], told["values"], told["bytes"], told["raw_bytes"]), "a value file differs from what the manifest says")
         for meta in (t for r in tree["runs"] for t in r["tables"]):
             file = load(os.path.join(folder, f"{meta['id']:08}.sst"))
             need(len(file) == meta["size"], "a table of another length than the manifest says")
@@ -88,7 +93,13 @@ def store_content(folder):
             need(table.properties["keys.last"] in ends, "the last key of a table differs between manifest and properties")
             need(meta["raw_bytes"] == table.properties["raw.keys"] + table.properties["raw.values"], "raw bytes")
             need(not lift or all(seq == 0 and kind == PUT for _, seq, kind, _ in table.entries), "an ingested table's entries")
-            entries += [(k, lift or seq, kind, v) for k, seq, kind, v in table.entries]
+            need(meta.get("values_apart", b"") == table.properties.get("values.apart", b""), "values apart differ between manifest and properties")
+            for k, seq, kind, v in table.entries:
+                if kind == APART:
+                    where = reference(v)
+                    need(where[0] in values, "a reference to a value file that the manifest does not tell of")
+                    kind, v = PUT, values[where[0]].get(k, where)
+                entries.append((k, lift or seq, kind, v))
             ranges += [(start, end, seq) for start, end, seqs in table.tombstones for seq in seqs]
         trees[tree["id"]] = (tree, entries, ranges)
     for first, ops, end in read_log(log_folder(folder), state["wal_floor"], state["writers"]):
@@ -98,10 +109,16 @@ def store_content(folder):
     return {t["name"]: [[k.hex(), v.hex()] for k, v in visible(e, r)] for t, e, r in trees.values()}
 
 
+def is_of_values(file, number):
+    """Whether a file named as a table is a value file, which has no index."""
+    return footer(file, number)[2][2] == 0
+
+
 def content(path, kind, start=0):
     """What there is at a path, as `expected.jsonl` tells it."""
     if kind == "table":
-        return Table(load(path), number_of(os.path.basename(path))).content()
+        file, number = load(path), number_of(os.path.basename(path))
+        return (ValueFile if is_of_values(file, number) else Table)(file, number).content()
     if kind == "log":
         return log_content(path, start)
     return open_manifest(path).content() if kind == "manifest" else store_content(path)
