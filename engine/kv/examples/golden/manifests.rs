@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
+use firn_kv::internals::base::apart::{ValueFacts, ValueUse};
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
@@ -93,6 +94,18 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
         created_micros: 1_600_000_000_000_000 + id,
         newest_micros: 1_600_000_000_000_000,
         ingested_seq: if ingested { min_seq } else { 0 },
+    }
+}
+
+fn value_file(rng: &mut Rng, id: u64) -> ValueFacts {
+    let (values, bytes) = (1 + rng.below(1000), rng.below(1 << 40));
+    ValueFacts {
+        id,
+        identity: TableIdentity { store: 1 << 63 | id, unique: rng.next_u64() },
+        size: bytes + 300,
+        values,
+        bytes,
+        raw_bytes: 2 * bytes,
     }
 }
 
@@ -275,6 +288,52 @@ pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
     case.put(made, &name, case.bytes()?, None)
 }
 
+/// A manifest with value files: some that come with their tables, one that a second table refers to
+/// too, and one that goes with the last of its tables.
+pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
+    let mut case = Case::new(2 * seed, 0)?;
+    let options = TreeOptions { values_apart: 4096, values_garbage: 50, ..TreeOptions::default() };
+    let tree = case.state.next_tree;
+    let mut edits = vec![Edit::CreateTree {
+        id: tree,
+        name: "long values".to_owned(),
+        options: PersistedOptions::of(&options),
+        flushed: 0,
+    }];
+    let (first, rng) = (case.state.next_file, &mut case.rng);
+    let share = |v: &ValueFacts, n: u64| ValueUse {
+        file: v.id,
+        values: v.values.div_ceil(n),
+        bytes: v.bytes / n,
+    };
+    let files: Vec<ValueFacts> = (0..3).map(|i| value_file(rng, first + 10 + i)).collect();
+    let mut tables = |i: u64, values: Vec<ValueUse>| {
+        let mut t = table(rng, first + i, 2000 * i);
+        t.values = values;
+        AddedTable { level: 0, run: first + i, table: Arc::new(t) }
+    };
+    let own = files.iter().map(|v| share(v, 1)).collect::<Vec<_>>();
+    let change = |removed: Vec<u64>, added: Vec<AddedTable>, values: &[ValueFacts]| Edit::Tables {
+        tree,
+        removed,
+        added,
+        flushed: None,
+        values: values.iter().cloned().map(Arc::new).collect(),
+    };
+    edits.push(change(vec![], vec![tables(0, own[..1].to_vec())], &files[..1]));
+    edits.push(change(vec![], vec![tables(1, own[1..].to_vec())], &files[1..]));
+    // Half of what the first file has is garbage from now on, and the third file goes.
+    let merged = vec![share(&files[0], 2), share(&files[1], 3)];
+    edits.push(change(vec![first, first + 1], vec![tables(2, merged)], &[]));
+    for edit in edits {
+        case.state.apply(&edit)?;
+        case.manifest.append(&[edit])?;
+    }
+    let name = format!("manifests/{seed:03}-value-files");
+    made.sound(&name, "manifest", "value files", told(&case.state));
+    case.put(made, &name, case.bytes()?, None)
+}
+
 /// Manifests and `CURRENT`s that a reader must refuse.
 pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let case = Case::new(seed, 4)?;
@@ -347,10 +406,17 @@ pub fn told(state: &ManifestState) -> Value {
             "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
             "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
             "identity": {"store": t.identity.store, "unique": t.identity.unique},
+            "values_apart": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
+        })
+    };
+    let values = |v: &ValueFacts| {
+        json!({
+            "id": v.id, "size": v.size, "values": v.values, "bytes": v.bytes, "raw_bytes": v.raw_bytes,
+            "identity": {"store": v.identity.store, "unique": v.identity.unique},
         })
     };
     let run = |r: &Arc<firn_kv::internals::manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
-    let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>()});
+    let tree = |t: &TreeState| json!({"id": t.id, "name": t.name, "flushed": t.flushed, "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "values": t.values.values().map(|v| values(v)).collect::<Vec<_>>()});
     let writers =
         state.writers.iter().map(|w| json!({"first_segment": w.from, "base": w.base, "id": w.id}));
     let mut told = json!({

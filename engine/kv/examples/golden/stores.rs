@@ -1,5 +1,5 @@
 //! Whole stores: trees with tables on several levels, range deletions, merge operands, ingested
-//! tables, and writes only in the log.
+//! tables, values that lie apart, and writes only in the log.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,6 +61,12 @@ pub fn tree_options(name: &str) -> TreeOptions {
             filter: vec![FilterKind::None],
             ..small
         },
+        "apart" => TreeOptions {
+            compression: vec![Compression::None, Compression::Lz4],
+            values_apart: 64,
+            values_garbage: 20,
+            ..small
+        },
         "levels" => TreeOptions {
             compression: vec![Compression::None, Compression::Lz4],
             filter: vec![FilterKind::Fuse8, FilterKind::Fuse16],
@@ -86,7 +92,11 @@ fn key(rng: &mut Rng) -> Vec<u8> {
 
 /// One random change, to the tree and to the map.
 fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
-    let (k, v) = (key(rng), format!("value {}", rng.next_u64()).into_bytes());
+    let (k, mut v) = (key(rng), format!("value {}", rng.next_u64()).into_bytes());
+    if tree.name() == "apart" && rng.one_in(2) {
+        let len = v.len();
+        v = v.into_iter().cycle().take(len * (1 + rng.below(12) as usize)).collect();
+    }
     match rng.below(20) {
         0..10 => {
             tree.put(&k, &v)?;
@@ -130,12 +140,21 @@ fn ingest(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
 /// A store after `steps` changes of each tree, the last ones only in the log, and an exported
 /// table. It was closed and opened again in between.
 pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
+    make_of(&["raw", "levels", "merge"], seed, steps, made)
+}
+
+/// The same with values that lie apart.
+pub fn apart(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
+    make_of(&["apart"], seed, steps, made)
+}
+
+fn make_of(names: &[&'static str], seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     let (env, dir) = (MemEnv::new(seed), Path::new("/db"));
     let mut rng = Rng::new(seed);
     let mut maps: BTreeMap<&str, Map> = BTreeMap::new();
     let open = || Db::open_in(Arc::new(env.clone()), dir, db_options());
     let mut db = open()?;
-    for name in ["raw", "levels", "merge"] {
+    for &name in names {
         if name == "merge" {
             db.close()?;
             db = open()?;
@@ -163,7 +182,7 @@ pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
         let entries: Vec<_> = map.iter().map(|(k, v)| json!([hex(k), 0, 1, hex(v)])).collect();
         made.sound(name, "table", "exported", json!({"entries": entries, "tombstones": []}));
     }
-    let name = format!("stores/{seed:03}");
+    let name = format!("stores/{seed:03}{}", if names == ["apart"] { "-apart" } else { "" });
     // As a crash leaves it: the log is not sealed, the memtables are not flushed.
     for path in env.files().iter().filter(|p| p.starts_with(dir)) {
         let file = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();

@@ -33,9 +33,12 @@ impl Range {
         Range { walk, done: false, refused, overlay: None, _snapshot: snapshot }
     }
 
-    /// Only the keys of it: values are not touched, so those of blocks and memtables are not pinned
-    /// and nothing is copied.
-    pub fn keys(self) -> Keys {
+    /// Only the keys of it: values are not touched, so those of blocks and memtables are not pinned,
+    /// nothing is copied, and values that lie apart are not read.
+    pub fn keys(mut self) -> Keys {
+        self.walk.keys_only = true;
+        let ends = [&mut self.walk.front, &mut self.walk.back];
+        ends.into_iter().flatten().for_each(|v| v.show_keys_only());
         Keys(self)
     }
 

@@ -59,7 +59,7 @@ impl Tree {
         snapshot: Option<Snapshot>,
     ) -> Range {
         let refused = self.core.check_live().err();
-        let walk = TreeWalk { view, range, read, front: None, back: None };
+        let walk = TreeWalk { view, range, read, keys_only: false, front: None, back: None };
         Range::new(walk, refused, snapshot)
     }
 

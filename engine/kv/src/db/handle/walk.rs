@@ -24,6 +24,8 @@ pub struct TreeWalk {
     pub range: VisibleRange,
     /// As who reads at this number sees them.
     pub read: Seq,
+    /// Whether their values are not asked for.
+    pub keys_only: bool,
     /// The cursors of both ends, once they have begun.
     pub front: Option<Visible>,
     pub back: Option<Visible>,
@@ -81,6 +83,9 @@ impl TreeWalk {
         let slot = if forward { &mut self.front } else { &mut self.back };
         let turn = self.view.meters.begin();
         let v = slot.insert(visible(&self.view, self.range.clone(), self.read)?);
+        if self.keys_only {
+            v.show_keys_only();
+        }
         let done = if forward { v.first() } else { v.last() };
         self.view.meters.end(TimedCall::Seek, turn);
         done.map(|()| v)

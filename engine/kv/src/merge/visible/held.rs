@@ -118,8 +118,11 @@ pub struct Visible {
     pub(super) forward: bool,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// The value where it lies apart.
+    /// The value where it lies apart, but for who wants keys only.
     pub(super) apart: Option<Value>,
+    pub(super) keys_only: bool,
+    /// Whether the newest version of the held key has a value that lies apart.
+    pub(super) lies_apart: bool,
     pub(super) operands: Vec<Vec<u8>>,
     /// Counts the keys that are shown, where somebody records.
     pub(super) shown: Option<Arc<AtomicU64>>,
@@ -166,6 +169,8 @@ impl Visible {
             key: vec![],
             value: vec![],
             apart: None,
+            keys_only: false,
+            lies_apart: false,
             operands: vec![],
             shown: None,
             gaps: None,
@@ -188,6 +193,20 @@ impl Visible {
     /// From now on it pays for its sources.
     pub fn pay(&mut self, toll: CursorToll) {
         self.toll = toll;
+    }
+
+    /// From now on its values are not asked for: those that lie apart are not read.
+    pub fn show_keys_only(&mut self) {
+        self.keys_only = true;
+    }
+
+    /// Reads the value of the entry that the inner cursor stands on, which lies apart.
+    pub(super) fn fetch_apart(&mut self) -> Result<()> {
+        self.apart = match self.keys_only {
+            true => None,
+            false => Some(self.inner.current().apart()?),
+        };
+        Ok(())
     }
 
     #[inline]

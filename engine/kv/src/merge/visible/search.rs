@@ -58,7 +58,7 @@ impl Visible {
                     return Ok(());
                 }
                 Some(Kind::Apart) => {
-                    self.apart = Some(self.inner.current().apart()?);
+                    self.fetch_apart()?;
                     self.at = At::Apart;
                     self.note_shown();
                     self.end_walk(&walk, true, true);
@@ -169,7 +169,7 @@ impl Visible {
             // Versions come oldest first: a newer one replaces what was gathered from older ones.
             let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
-            self.apart = None;
+            self.lies_apart = false;
             while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice())
             {
                 versions += 1;
@@ -187,17 +187,17 @@ impl Visible {
                             self.operands.clear();
                             self.value.clear();
                             self.value.extend_from_slice(value);
-                            self.apart = None;
+                            self.lies_apart = false;
                             present = true;
                         }
                         Some(Kind::Apart) => {
                             self.operands.clear();
-                            self.apart = Some(self.inner.current().apart()?);
+                            self.fetch_apart()?;
+                            self.lies_apart = true;
                             present = true;
                         }
                         Some(Kind::Delete) => {
                             self.operands.clear();
-                            self.apart = None;
                             present = false;
                         }
                         Some(Kind::Merge) => self.operands.push(value.to_vec()),
@@ -213,7 +213,7 @@ impl Visible {
             }
             if !self.operands.is_empty() {
                 merged = true;
-                if present && self.apart.is_some() {
+                if present && self.lies_apart {
                     return Err(apart_under_operands(&self.key));
                 }
                 let base = present.then(|| std::mem::take(&mut self.value));
@@ -223,7 +223,7 @@ impl Visible {
                 self.end_walk(&std::mem::take(&mut walk), false, true);
             }
             if present {
-                self.at = if self.apart.is_some() { At::HeldApart } else { At::Held };
+                self.at = if self.lies_apart { At::HeldApart } else { At::Held };
                 self.note_shown();
                 return Ok(());
             }
@@ -245,7 +245,7 @@ impl Visible {
         let at = Trailer::at(self.read);
         each!(&mut self.inner, c => c.seek(&self.key, at))?;
         let mut present = false;
-        self.apart = None;
+        self.lies_apart = false;
         if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover)
         {
             let t = each!(&self.inner, c => c.trailer());
@@ -257,7 +257,8 @@ impl Visible {
                     present = true;
                 }
                 Some(Kind::Apart) => {
-                    self.apart = Some(self.inner.current().apart()?);
+                    self.fetch_apart()?;
+                    self.lies_apart = true;
                     present = true;
                 }
                 Some(Kind::Delete) => {}
