@@ -25,6 +25,9 @@ pub fn stats_json(s: &Stats) -> Value {
             "space": space(&t.space), "declared_bytes": t.bound_bytes(), "one_copy_bytes": t.one_copy,
             "name": t.name, "memtable_bytes": t.memtable_bytes, "sealed_memtables": t.sealed, "debt_bytes": t.debt,
             "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "reads": reads(&t.reads),
+            "values": {
+                "files": t.values.files, "bytes": t.values.bytes, "live_bytes": t.values.live_bytes, "given_up": t.values.given_up,
+            },
         })
     };
     let snapshot = |s: &firn_kv::SnapshotInfo| json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros});

@@ -252,9 +252,9 @@ fn print_text(
             now.options.policy(&tree.name).unwrap_or_default(),
             count(tree.runs.len() as u64),
             count(m.tables),
-            bytes(m.bytes),
+            bytes(m.bytes + tree.values.bytes),
             tree.bound_bytes().map_or_else(|| "no bound".into(), bytes),
-            share(m.bytes, m.raw),
+            share(m.bytes + tree.values.live_bytes, m.raw),
             count(m.entries),
             count(m.deletes),
             bytes(tree.memtable_bytes),
@@ -281,6 +281,20 @@ fn print_text(
         let words =
             if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) };
         write!(out, "\nruns of {:?}{words}, newest first\n{}", tree.name, print_table(&t, style))?;
+        let v = &tree.values;
+        if v.files > 0 {
+            writeln!(
+                out,
+                "values apart: {} in {}, of which tables refer to {}",
+                bytes(v.bytes),
+                if v.files == 1 {
+                    "1 file".to_owned()
+                } else {
+                    format!("{} files", count(v.files))
+                },
+                bytes(v.live_bytes)
+            )?;
+        }
     }
     writeln!(
         out,

@@ -318,6 +318,13 @@ impl Stats {
         each("firn_tree_deletes", "Deletes among them.", |t| {
             t.runs.iter().map(|r| r.deletes).sum()
         });
+        each("firn_tree_value_files", "Files of values that lie apart.", |t| t.values.files);
+        each("firn_tree_value_bytes", "Bytes of value files.", |t| t.values.bytes);
+        each(
+            "firn_tree_value_live_bytes",
+            "Bytes of value files that tables refer to; the rest is garbage.",
+            |t| t.values.live_bytes,
+        );
         each("firn_tree_memtable_bytes", "Bytes in memtables.", |t| t.memtable_bytes);
         each("firn_tree_sealed_memtables", "Memtables that wait for their flush.", |t| {
             t.sealed as u64
