@@ -9,7 +9,8 @@ use std::sync::Arc;
 use firn_kv::internals::manifest::{Manifest, TreeState};
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Compression, Db, DbOptions, MemEnv, Policy, ReadMode, Readable, Snapshot, Tree, TreeOptions,
+    Compression, Cut, Db, DbOptions, ErrorKind, MemEnv, Policy, ReadMode, Readable, Snapshot, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -245,5 +246,203 @@ fn readers_see_what_they_would_see_otherwise() {
         let (_, tree) = life.db.as_ref().unwrap();
         compare(tree, &life.map, &mut life.rng);
         life.close();
+    }
+}
+
+/// A few puts, flushes and merges of a store without threads; after each step where the journal
+/// ends, and what was written until then.
+fn history(env: &MemEnv, seed: u64) -> Vec<(usize, Map)> {
+    let mut rng = Rng::new(seed);
+    let (mut map, mut steps) = (Map::new(), vec![(0, Map::new())]);
+    env.start_journal();
+    let db = Db::open_in(Arc::new(env.clone()), "/db", db_options(&mut rng, 0)).unwrap();
+    let options = TreeOptions { values_apart: 100, values_garbage: 10, ..tree_options(&mut rng) };
+    let tree = db.tree("t", options).unwrap();
+    steps.push((env.journal_len(), map.clone()));
+    for i in 0..120 {
+        match rng.below(12) {
+            0 => tree.flush().unwrap(),
+            1 if i % 3 == 0 => tree.compact().unwrap(),
+            2 => {
+                let k = key(rng.below(20));
+                tree.delete(&k).unwrap();
+                map.remove(&k);
+            }
+            _ => {
+                let (k, v) = (key(rng.below(20)), value(&mut rng));
+                tree.put(&k, &v).unwrap();
+                map.insert(k, v);
+            }
+        }
+        steps.push((env.journal_len(), map.clone()));
+    }
+    drop(tree);
+    db.close().unwrap();
+    steps
+}
+
+#[test]
+fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
+    for seed in 0..3 {
+        let env = MemEnv::new(seed);
+        let steps = history(&env, seed);
+        for at in (0..=env.journal_len()).step_by(3) {
+            let image = env.crash_image(at, &Cut::Process);
+            let options = DbOptions { background_threads: 0, ..DbOptions::default() };
+            let Ok(db) = Db::open_in(Arc::new(image.clone()), "/db", options) else {
+                assert!(at <= steps[1].0, "{at}: the store was made");
+                continue;
+            };
+            let Ok(tree) = db.existing_tree("t") else {
+                assert!(at <= steps[1].0, "{at}: the tree was made");
+                continue;
+            };
+            let shown: Map = pairs(tree.iter()).into_iter().collect();
+            let done = steps.partition_point(|s| s.0 <= at).saturating_sub(1);
+            let may = &steps[done..steps.len().min(done + 2)];
+            assert!(may.iter().any(|s| s.1 == shown), "seed {seed}, after operation {at}");
+            let verified = db.verify(|_, _| ()).unwrap();
+            assert!(verified.errors.is_empty(), "{at}: {:?}", verified.errors);
+            // What a crash left goes with the first write.
+            tree.put(b"last", b"").unwrap();
+            drop(tree);
+            db.close().unwrap();
+            drop(db);
+            check_files(&image, "/db");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_value_is_an_error_of_its_key_alone() {
+    let env = MemEnv::new(1);
+    let open = |mode| {
+        let options = DbOptions { background_threads: 0, read_mode: mode, ..DbOptions::default() };
+        Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
+    };
+    for (compression, mode) in [
+        (Compression::None, ReadMode::Mmap),
+        (Compression::None, ReadMode::Pread),
+        (Compression::Lz4, ReadMode::Mmap),
+        (Compression::Lz4, ReadMode::Pread),
+    ] {
+        let db = open(mode);
+        let options = TreeOptions {
+            compression: vec![compression],
+            values_apart: 100,
+            ..TreeOptions::default()
+        };
+        let name = format!("{compression:?} {mode:?}");
+        let tree = db.tree(&name, options).unwrap();
+        let values: Vec<Vec<u8>> =
+            (0..20u8).map(|i| [vec![i; 400], vec![7; 400]].concat()).collect();
+        for (i, v) in values.iter().enumerate() {
+            tree.put([i as u8], v).unwrap();
+        }
+        tree.flush().unwrap();
+        assert_eq!(db.verify(|_, _| ()).unwrap().values % 20, 0);
+        drop(tree);
+        db.close().unwrap();
+        drop(db);
+        let (state, _) = Manifest::load(&env, Path::new("/db")).unwrap().unwrap();
+        let state = state.tree_named(&name).unwrap();
+        let file = state.values.keys().next().copied().unwrap();
+        let path = PathBuf::from(format!("/db/{file:08}.sst"));
+        let sound = env.read_file(&path).unwrap();
+        let block = state.values[&file].bytes as usize / 20;
+        let mut bad = sound.clone();
+        bad[block * 7 + block / 2] ^= 1;
+        env.write_file(&path, &bad).unwrap();
+        let db = open(mode);
+        let tree = db.existing_tree(&name).unwrap();
+        let mut wrong = vec![];
+        for (i, v) in values.iter().enumerate() {
+            match tree.get([i as u8]) {
+                Ok(found) => assert_eq!(found.as_deref(), Some(&v[..])),
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Corruption);
+                    assert!(e.to_string().contains(&format!("{file:08}.sst")), "{e}");
+                    wrong.push(i as u8);
+                }
+            }
+        }
+        assert_eq!(wrong.len(), 1);
+        assert!(pairs_or_error(tree.iter()).is_err() && pairs_or_error(tree.iter().rev()).is_err());
+        assert_eq!(tree.keys().map(|k| k.unwrap()[0]).collect::<Vec<_>>(), Vec::from_iter(0..20));
+        let errors = db.verify(|_, _| ()).unwrap().errors;
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].key_range().map(|(a, _)| a.to_vec()), Some(wrong));
+        drop(tree);
+        db.close().unwrap();
+        drop(db);
+        env.write_file(&path, &sound).unwrap();
+        // A file of another name is no more believed than another table.
+        let other = PathBuf::from("/db/00000001.sst");
+        let first = env.read_file(&other).unwrap();
+        if other != path {
+            let mut long = first.clone();
+            long.resize(sound.len(), 0);
+            env.write_file(&path, &long).unwrap();
+            let db = open(mode);
+            let e = db.existing_tree(&name).unwrap().get([3]).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+            drop(db);
+            env.write_file(&path, &sound).unwrap();
+        }
+    }
+}
+
+fn pairs_or_error(
+    all: impl Iterator<Item = firn_kv::Result<(firn_kv::Value, firn_kv::Value)>>,
+) -> firn_kv::Result<Vec<(firn_kv::Value, firn_kv::Value)>> {
+    all.collect()
+}
+
+/// What the files of values hold beside what is needed stays within the bound, and merges of tables
+/// write no value again that is not in a file that is given up.
+#[test]
+fn garbage_stays_within_its_bound_and_merges_write_few_values() {
+    let db = Db::open_in(
+        Arc::new(MemEnv::new(3)),
+        "/db",
+        DbOptions { background_threads: 0, memory_budget: 4 << 20, ..DbOptions::default() },
+    )
+    .unwrap();
+    for garbage in [5u8, 30, 80] {
+        let options = TreeOptions {
+            policy: Policy::Tiered(Tiered { min_runs: 2, ..Tiered::default() }),
+            memtable_size: 256 << 10,
+            values_apart: 1000,
+            values_garbage: garbage,
+            ..TreeOptions::default()
+        };
+        let tree = db.tree(&format!("t{garbage}"), options).unwrap();
+        let mut rng = Rng::new(garbage.into());
+        let mut put = |i: u64| {
+            let mut v = vec![0; 4000];
+            rng.fill(&mut v);
+            tree.put(key(i), v).unwrap();
+        };
+        let before = db.stats();
+        (0..1000).for_each(&mut put);
+        tree.flush().unwrap();
+        let filled = db.stats();
+        let written = filled.flush_bytes + filled.compaction_written
+            - before.flush_bytes
+            - before.compaction_written;
+        assert!(written < 4_000_000 * 11 / 10, "{written} bytes were written for 4,000,000");
+        let mut order = Rng::new(9);
+        for _ in 0..4000 {
+            put(order.below(1000));
+        }
+        tree.flush().unwrap();
+        tree.compact().unwrap();
+        let stats = db.stats();
+        let v = stats.trees.iter().find(|t| t.name == tree.name()).unwrap().values;
+        let blocks = v.bytes - v.files * 1000;
+        assert!(v.live_bytes >= 4_000_000, "{v:?}");
+        let most = v.live_bytes * 100 / u64::from(100 - garbage);
+        assert!(blocks <= most && v.given_up == 0, "{garbage} %: {v:?}");
+        assert!(db.verify(|_, _| ()).unwrap().errors.is_empty());
     }
 }

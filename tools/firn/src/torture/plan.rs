@@ -133,6 +133,8 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
         policy: policy(rng),
         tombstone_age_secs: if rng.below(4) == 0 { 1 + rng.below(20) } else { 0 },
         merge: merge_of(tree),
+        values_apart: [0, 16, 64, 1024][rng.below(4) as usize],
+        values_garbage: [1, 30, 90][rng.below(3) as usize],
         ..TreeOptions::default()
     }
 }
