@@ -288,8 +288,8 @@ fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
         let steps = history(&env, seed);
         for at in (0..=env.journal_len()).step_by(3) {
             let image = env.crash_image(at, &Cut::Process);
-            let options = DbOptions { background_threads: 0, ..DbOptions::default() };
-            let Ok(db) = Db::open_in(Arc::new(image.clone()), "/db", options) else {
+            let options = || DbOptions { background_threads: 0, ..DbOptions::default() };
+            let Ok(db) = Db::open_in(Arc::new(image.clone()), "/db", options()) else {
                 assert!(at <= steps[1].0, "{at}: the store was made");
                 continue;
             };
@@ -303,11 +303,12 @@ fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
             assert!(may.iter().any(|s| s.1 == shown), "seed {seed}, after operation {at}");
             let verified = db.verify(|_, _| ()).unwrap();
             assert!(verified.errors.is_empty(), "{at}: {:?}", verified.errors);
-            // What a crash left goes with the first write.
-            tree.put(b"last", b"").unwrap();
             drop(tree);
             db.close().unwrap();
             drop(db);
+            // What was left by the crash, and by what was still held at the close, goes with an
+            // opening.
+            drop(Db::open_in(Arc::new(image.clone()), "/db", options()).unwrap());
             check_files(&image, "/db");
         }
     }
@@ -437,10 +438,15 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
         }
         tree.flush().unwrap();
         tree.compact().unwrap();
+        // Without threads, what is wanted is done by who writes.
+        for i in 0..20 {
+            tree.put(key(i), b"short").unwrap();
+            tree.flush().unwrap();
+        }
         let stats = db.stats();
         let v = stats.trees.iter().find(|t| t.name == tree.name()).unwrap().values;
         let blocks = v.bytes - v.files * 1000;
-        assert!(v.live_bytes >= 4_000_000, "{v:?}");
+        assert!(v.live_bytes >= 3_900_000, "{v:?}");
         let most = v.live_bytes * 100 / u64::from(100 - garbage);
         assert!(blocks <= most && v.given_up == 0, "{garbage} %: {v:?}");
         assert!(db.verify(|_, _| ()).unwrap().errors.is_empty());
