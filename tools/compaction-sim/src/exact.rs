@@ -334,7 +334,7 @@ impl Exact {
                 ..TableFacts::default()
             };
             let meta = TableMeta { facts, ..TableMeta::default() };
-            TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default())
+            TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default(), &BTreeMap::new())
         };
         let rest = |r: &Arc<RunShape>| {
             let tables: Vec<_> =
@@ -450,6 +450,7 @@ impl SimStore for Exact {
 
 fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, zero_seqs: bool) -> Rules {
     Rules {
+        given_up: Arc::default(),
         snapshots: vec![],
         tombstones: Arc::new(Fragments::default()),
         beneath,

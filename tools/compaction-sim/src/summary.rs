@@ -516,6 +516,8 @@ impl RunSummary {
                 // The cast saturates.
                 ExactTtl(self.workload.ttl_micros).gone_at(at(|p| p.put_at.1, false) as u64)
             }),
+            apart: 0,
+            stale: false,
             busy: false,
         };
         self.tables.insert(id, parts);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use clap::Args;
 use firn_kv::OsEnv;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::manifest::{Manifest, TableMeta};
 use firn_kv::internals::merge::run::{TableHandle, TableOpener};
 use firn_kv::internals::wal::TornTail;
 use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
@@ -26,7 +26,7 @@ use firn_tools::io::{self, Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
-Reads every live table past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
+Reads every live table, and every value that one refers to, past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
 counts; opening the store has checked the manifest and the log before. Nothing is written. Exit code 1 if anything is wrong:
 all of it is listed, each damaged block with its tree (and the table or family in it), file, offset and key range, and what to do.
 A log that ends as a crash leaves it is sound; what was given up with a torn end is told in a note.
@@ -46,6 +46,7 @@ struct VerifySummary {
     tables: u64,
     blocks: u64,
     entries: u64,
+    values: u64,
     bytes: u64,
     errors: Vec<Error>,
     /// Trees of tables and families whose definitions were lost.
@@ -97,6 +98,7 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
                 tables: v.tables,
                 blocks: v.blocks,
                 entries: v.entries,
+                values: v.values,
                 bytes: v.bytes,
                 ..VerifySummary::default()
             };
@@ -137,20 +139,17 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
         &DbOptions { read_mode: ReadMode::Pread, ..DbOptions::default() },
     );
     let opener = Arc::new(opener);
-    let live: Vec<_> = state
-        .trees
-        .values()
-        .flat_map(|t| t.runs.iter().flat_map(|r| &r.tables).map(move |m| (&t.name, m)))
-        .collect();
-    let progress = Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size).sum()));
+    let live: Vec<_> = state.trees.values().flat_map(|t| t.tables().map(move |m| (t, m))).collect();
+    let progress =
+        Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size + apart(m)).sum()));
     let mut done = 0;
     for (tree, meta) in live {
-        let handle = TableHandle::new(meta.clone(), opener.clone(), Arc::default());
+        let handle = TableHandle::new(meta.clone(), opener.clone(), Arc::default(), &tree.values);
         let errors = &mut report.errors;
         let mut note = |e: Error| {
             let e =
                 if e.key_range().is_none() { e.keys(&meta.first_key, &meta.last_key) } else { e };
-            errors.push(e.of_tree(tree));
+            errors.push(e.of_tree(&tree.name));
             ControlFlow::Continue(())
         };
         match handle.table() {
@@ -164,11 +163,22 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
                 report.tables += 1;
                 report.blocks += r.blocks;
                 report.entries += r.entries;
+                if apart(meta) > 0 {
+                    let step = |bytes| {
+                        read += bytes;
+                        progress.at(read);
+                    };
+                    match handle.verify_apart(step, |e| drop(note(e))) {
+                        Ok(values) => report.values += values,
+                        // The walk over the table's blocks has told of it.
+                        Err(_) => {}
+                    }
+                }
             }
             Err(e) => drop(note(e)),
         }
-        report.bytes += meta.size;
-        done += meta.size;
+        report.bytes += meta.size + apart(meta);
+        done += meta.size + apart(meta);
         progress.at(done);
     }
     // What kept the store from being opened has been found again, unless it lies outside the
@@ -177,6 +187,11 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
         report.errors.insert(0, why);
     }
     report
+}
+
+/// Bytes of value files that a table refers to.
+fn apart(meta: &TableMeta) -> u64 {
+    meta.values.iter().map(|u| u.bytes).sum()
 }
 
 /// What to do about a finding.
@@ -209,7 +224,7 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
     let mut out = stdout();
     if global.store.json {
         let v = json!({
-            "sound": r.is_sound(), "undefined": r.undefined, "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "bytes": r.bytes,
+            "sound": r.is_sound(), "undefined": r.undefined, "tables": r.tables, "blocks": r.blocks, "entries": r.entries, "values": r.values, "bytes": r.bytes,
             "seconds": seconds, "notes": r.notes,
             "errors": r.errors.iter().map(|e| {
                 let mut error = firn_tools::json::error(e, remedy(e));
@@ -240,8 +255,12 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
     for note in &r.notes {
         writeln!(out, "note: {note}")?;
     }
+    let apart = match r.values {
+        0 => String::new(),
+        n => format!(", {}", things(n, "value apart", "values apart")),
+    };
     let what = format!(
-        "{}, {}, {}, {}",
+        "{}, {}, {}{apart}, {}",
         things(r.tables, "table", "tables"),
         things(r.blocks, "block", "blocks"),
         things(r.entries, "entry", "entries"),

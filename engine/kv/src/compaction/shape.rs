@@ -78,6 +78,8 @@ pub struct TableShape {
     pub id: u64,
     /// Size of the file in bytes.
     pub size: u64,
+    /// Bytes of value files that it refers to.
+    pub apart: u64,
     /// Number of entries, deletes included.
     pub entries: u64,
     /// Number of point deletes.
@@ -115,6 +117,7 @@ impl Default for TableShape {
         TableShape {
             id: 0,
             size: 0,
+            apart: 0,
             entries: 0,
             deletes: 0,
             range_deletes: 0,
@@ -784,6 +787,7 @@ fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> V
             TableShape {
                 id: *next_id - 1,
                 size: share(bytes, i),
+                apart: 0,
                 entries: share(entries, i),
                 deletes: share(deletes, i),
                 range_deletes: share(ranges, i),

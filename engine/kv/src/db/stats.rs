@@ -181,9 +181,10 @@ pub struct RunStats {
 }
 
 impl Stats {
-    /// Bytes of all table files.
+    /// Bytes of all table files and value files.
     pub fn table_bytes(&self) -> u64 {
-        self.trees.iter().flat_map(|t| &t.runs).map(|r| r.bytes).sum()
+        let tables: u64 = self.trees.iter().flat_map(|t| &t.runs).map(|r| r.bytes).sum();
+        tables + self.trees.iter().map(|t| t.values.bytes).sum::<u64>()
     }
 
     /// Bytes written to tables for each byte that the user wrote.

@@ -17,7 +17,7 @@ use super::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombs
 use crate::base::apart::ValueFacts;
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
 use crate::base::key::{Kind, Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
@@ -39,7 +39,9 @@ pub trait Outputs {
         usize::MAX
     }
     /// A writer for the next value file. Asked only for values that long.
-    fn create_values(&mut self) -> Result<ValueWriter>;
+    fn create_values(&mut self) -> Result<ValueWriter> {
+        Err(Error::invalid("this job writes no value files"))
+    }
     /// Called now and then, with the entries of the input passed since, whether they came out or
     /// not; an error stops the job.
     fn progress(&mut self, entries: u64) -> Result<()>;

@@ -59,7 +59,8 @@ impl Strategy for Fifo {
 }
 
 fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<CompactionJob> {
-    let total = view.size_of(0..view.len());
+    let tables = view.shape.runs.iter().flat_map(|r| &r.tables);
+    let total = tables.map(|t| t.size + t.apart).sum::<u64>();
     let horizon = view.shape.now_micros.saturating_sub(max_age_secs.saturating_mul(1_000_000));
     let mut jobs = Vec::new();
     if max_age_secs > 0 {
@@ -72,7 +73,7 @@ fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<Compac
             if left <= max_bytes {
                 return Break(());
             }
-            left -= table.size;
+            left -= table.size + table.apart;
             Continue(true)
         });
         jobs.extend(drop_job(view, &gone, Reason::TooLarge, total as f64 / max_bytes as f64));

@@ -109,7 +109,8 @@ impl Db {
 }
 
 impl Tree {
-    /// About how many bytes of table files hold the keys of a range. Memtables are not counted.
+    /// About how many bytes of table files hold the keys of a range, and of value files their values.
+    /// Memtables are not counted.
     ///
     /// # Errors
     /// Corruption and I/O errors of opening tables at the ends of the range.
@@ -133,7 +134,9 @@ impl Tree {
                 Some(end) if ends_by(last) => t.table()?.offset_of(end),
                 _ => t.meta.size,
             };
-            sum += to.saturating_sub(from);
+            let part = to.saturating_sub(from);
+            let apart = u128::from(t.apart_bytes()) * u128::from(part);
+            sum += part + (apart / u128::from(t.meta.size.max(1))) as u64;
         }
         Ok(sum)
     }
