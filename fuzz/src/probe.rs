@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::Result;
+use firn_kv::{ReadFile, Result};
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::{MAX_SEQ, Trailer};
@@ -16,7 +16,13 @@ pub type Entry = (Vec<u8>, Trailer, Vec<u8>);
 
 /// Opens `content` as table `id`.
 pub fn open(content: Vec<u8>, id: u64, mapped: bool) -> Result<Arc<Table>> {
-    Table::open(Arc::new(Bytes { content, mapped }), nowhere(), id, Cache::new(256 << 10))
+    let (file, cache) = file(content, mapped);
+    Table::open(file, nowhere(), id, cache)
+}
+
+/// A file with this content, and a small cache.
+pub fn file(content: Vec<u8>, mapped: bool) -> (Arc<dyn ReadFile>, Arc<Cache>) {
+    (Arc::new(Bytes { content, mapped }), Cache::new(256 << 10))
 }
 
 fn walk(c: &mut TableCursor, forward: bool) -> Result<Vec<Entry>> {
