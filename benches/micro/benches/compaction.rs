@@ -150,7 +150,12 @@ fn jobs(c: &mut Criterion) {
                 Arc::new(TableRun::new(
                     0,
                     r,
-                    vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())],
+                    vec![TableHandle::new(
+                        Arc::new(meta(&facts)),
+                        opener.clone(),
+                        Arc::default(),
+                        &Default::default(),
+                    )],
                 ))
             };
             (0..3).rev().map(one).collect::<Vec<_>>()
@@ -161,6 +166,7 @@ fn jobs(c: &mut Criterion) {
                 .map(|r| MergeSource::Run(RunCursor::new(r.clone(), false)))
                 .collect::<Vec<_>>();
             let rules = Rules {
+                given_up: Arc::default(),
                 snapshots: vec![],
                 tombstones: Arc::default(),
                 beneath: Beneath::new(vec![]),
