@@ -18,9 +18,9 @@ pub mod cache {
 pub mod compaction {
     pub use crate::compaction::*;
 }
-/// Floor 4: what a store counts, as a scraper reads it.
+/// Floor 4: what a store counts, as a scraper reads it; what a new store has.
 pub mod db {
-    pub use crate::db::PrometheusText;
+    pub use crate::db::{PrometheusText, create_dir, new_id};
 }
 /// Floor 1: the environments.
 pub mod env {

@@ -9,7 +9,7 @@ use firn_testkit::modules::files_below;
 use firn_testkit::names::{Calls, Names};
 
 /// Crates of which others use what is public.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 11] = [
     "benches/workload",
     "engine/cql",
     "engine/interleave",
@@ -18,6 +18,7 @@ const LIBRARIES: [&str; 10] = [
     "engine/testkit",
     "engine/wide",
     "engine/wide-text",
+    "tools/backup",
     "tools/bench",
     "tools/common",
 ];

@@ -1,0 +1,73 @@
+//! Incremental backups of a store: to a folder, or to S3-compatible storage (feature `s3`).
+//!
+//! A *repository* is a folder or a prefix of a bucket that holds any number of backups, of one store
+//! or of several. Tables never change, so each is copied once and shared by all backups that need
+//! it; its name says which table it is and what its bytes hash to. A backup is a checkpoint: it holds
+//! exactly the writes before one moment, in all trees.
+//!
+//! ```
+//! # let dir = std::env::temp_dir().join(format!("firn-doc-backup-{}", std::process::id()));
+//! use firn_backup::{BackupRepository, KeepRule, Pacing, open_place};
+//! use firn_kv::{Db, OsEnv, TreeOptions};
+//! let (env, store) = (OsEnv::new(), dir.join("store"));
+//! let db = Db::open(&store)?;
+//! db.tree("t", TreeOptions::default())?.put("k", "v")?;
+//! let place = open_place(&env, &dir.join("backups").display().to_string())?;
+//! let backups = BackupRepository::new(env, place);
+//! let made = backups.create(&db, &store, &mut Pacing::default())?;
+//! assert!(backups.verify(None, &mut Pacing::default())?.is_sound());
+//! backups.restore(&made.id, &dir.join("again"), &mut Pacing::default())?;
+//! let again = Db::open(dir.join("again"))?;
+//! assert_eq!(again.existing_tree("t")?.get("k")?.unwrap(), "v");
+//! backups.prune(KeepRule { newest: Some(7), days: None }, false)?;
+//! # drop((db, again)); std::fs::remove_dir_all(dir).ok();
+//! # Ok::<(), firn_kv::Error>(())
+//! ```
+//!
+//! What a repository holds is specified in `format-spec/README.md`, "Backups":
+//!
+//! | name | what |
+//! |---|---|
+//! | `FIRN-BACKUPS` | says that this is a repository, and of which version |
+//! | `backups/ID` | a backup's record: what it needs; written last, removed first |
+//! | `manifests/ID-HASH` | the manifest of its store |
+//! | `tables/STORE-UNIQUE-NUMBER-HASH` | a table |
+//! | `running/…` | what a run announces while it writes or removes |
+//! | `unfinished/…` | in a folder: a file that is being written |
+//!
+//! Invariants:
+//! - A record is written when all that it names is durable. What no record names is a leftover.
+//! - Who writes or removes has announced it (`leases`), so a prune and a backup never meet.
+//! - A prune makes the removal of records durable before it removes what they named.
+//! - Nothing that is read is trusted: records have a checksum, manifests and tables a hash.
+
+#![warn(missing_debug_implementations)]
+
+mod address;
+mod create;
+mod folder;
+mod leases;
+mod names;
+#[cfg(feature = "s3")]
+mod object;
+mod pacing;
+mod place;
+mod prune;
+mod record;
+mod repository;
+mod restore;
+mod staging;
+mod verify;
+
+pub use address::open_place;
+pub use create::{BackupMade, BackupPlan};
+pub use folder::FolderPlace;
+#[cfg(feature = "s3")]
+pub use object::ObjectPlace;
+pub use pacing::Pacing;
+pub use place::{BackupPlace, PlacedFile, StoredFile};
+pub use prune::{KeepRule, PruneReport};
+pub use record::{BackupHead, BackupRecord, TableCopy};
+pub use repository::{BackupRepository, ListedBackup};
+pub use restore::RestoreReport;
+pub use verify::{BackupFinding, BackupVerdict};

@@ -1,0 +1,134 @@
+//! The names of a repository's files.
+//!
+//! A table is named by its identity, which its store drew and its footer repeats, by its number,
+//! which its checksums know, and by the hash of its bytes: so whoever needs it finds it without
+//! reading it, and whoever reads it knows whether it is whole.
+
+use firn_kv::Env;
+use firn_kv::internals::base::identity::TableIdentity;
+use firn_kv::internals::manifest::TableMeta;
+use time::{Date, Month, OffsetDateTime};
+
+/// The file that says what the folder is.
+pub const MARKER: &str = "FIRN-BACKUPS";
+/// What it says.
+pub const MARKER_TEXT: &str = "firn backups 1\n";
+/// How it begins in any version.
+pub const MARKER_START: &str = "firn backups ";
+/// The folder of records.
+pub const BACKUPS: &str = "backups";
+/// The folder of manifests.
+pub const MANIFESTS: &str = "manifests";
+/// The folder of tables.
+pub const TABLES: &str = "tables";
+/// The folder of announcements.
+pub const RUNNING: &str = "running";
+/// The folder of files that are being written.
+pub const UNFINISHED: &str = "unfinished";
+
+/// A file of a folder.
+pub fn within(folder: &str, name: &str) -> String {
+    format!("{folder}/{name}")
+}
+
+/// How the name of a table begins; `None` where only the content tells which one it is.
+pub fn table_start(meta: &TableMeta) -> Option<String> {
+    let known = meta.identity != TableIdentity::default();
+    known.then(|| start_of(meta))
+}
+
+fn start_of(meta: &TableMeta) -> String {
+    let TableIdentity { store, unique } = meta.identity;
+    format!("{store:016x}-{unique:016x}-{:08}-", meta.id)
+}
+
+/// The name of a table whose bytes have this hash.
+pub fn table_name(meta: &TableMeta, hash: u128) -> String {
+    format!("{}{hash:032x}", start_of(meta))
+}
+
+/// Whether this can be the name of that table.
+pub fn is_of(name: &str, meta: &TableMeta) -> bool {
+    name.starts_with(&start_of(meta)) && hash_of(name).is_some()
+}
+
+/// The name of a manifest.
+pub fn manifest_name(id: &str, hash: u128) -> String {
+    format!("{id}-{hash:032x}")
+}
+
+/// The hash at the end of a name.
+pub fn hash_of(name: &str) -> Option<u128> {
+    let (_, hash) = name.rsplit_once('-')?;
+    let is_hash = hash.len() == 32 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    is_hash.then(|| u128::from_str_radix(hash, 16).ok()).flatten()
+}
+
+/// The name of a backup that is made at this moment, in microseconds since 1970; it ends in a number
+/// that was drawn. Names are in order of their moments.
+pub fn new_id(env: &dyn Env, made_micros: u64) -> String {
+    let ([year, month, day], [hour, minute, second]) = parts(made_micros);
+    let (micros, drawn) = (made_micros % 1_000_000, env.random() as u32);
+    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}-{micros:06}-{drawn:08x}")
+}
+
+/// The moment of a name that [`new_id`] gives; only such files are records.
+pub fn made_micros(id: &str) -> Option<u64> {
+    let shape = |b: u8| match b {
+        b'0'..=b'9' => b'0',
+        other => other,
+    };
+    let (time, drawn) = id.split_at_checked(23)?;
+    let has_shape = time.bytes().map(shape).eq(*b"00000000T000000-000000-")
+        && drawn.len() == 8
+        && drawn.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let number = |at: std::ops::Range<usize>| id.get(at).and_then(|digits| digits.parse().ok());
+    let byte = |from: usize| number(from..from + 2).and_then(|n: u32| u8::try_from(n).ok());
+    let year = i32::try_from(number(0..4).filter(|_| has_shape)?).ok()?;
+    let month = Month::try_from(byte(4)?).ok()?;
+    let date = Date::from_calendar_date(year, month, byte(6)?).ok()?;
+    let time = date.with_hms_micro(byte(9)?, byte(11)?, byte(13)?, number(16..22)?).ok()?;
+    u64::try_from(time.assume_utc().unix_timestamp_nanos() / 1000).ok()
+}
+
+/// A moment as `2026-11-26 04:45:01 UTC`, in microseconds since 1970.
+pub fn shown_time(micros: u64) -> String {
+    let ([year, month, day], [hour, minute, second]) = parts(micros);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Date and time of day of a moment.
+fn parts(micros: u64) -> ([i32; 3], [u8; 3]) {
+    let seconds = i64::try_from(micros / 1_000_000).unwrap_or(i64::MAX);
+    // Beyond the year 9999 there are no moments of a sound clock.
+    let t = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    ([t.year(), u8::from(t.month()).into(), t.day().into()], [t.hour(), t.minute(), t.second()])
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_kv::MemEnv;
+
+    use super::*;
+
+    #[test]
+    fn names_tell_their_parts() {
+        let micros = 1_795_668_301_000_007;
+        let id = new_id(&MemEnv::new(1), micros);
+        assert!(id.starts_with("20261126T044501-000007-"), "{id}");
+        assert_eq!(made_micros(&id), Some(micros));
+        assert_eq!(shown_time(micros), "2026-11-26 04:45:01 UTC");
+        assert_eq!(shown_time(u64::MAX), "1970-01-01 00:00:00 UTC");
+        let meta = TableMeta::default();
+        let name = table_name(&meta, 0xab);
+        assert_eq!((hash_of(&name), is_of(&name, &meta)), (Some(0xab), true));
+        assert_eq!(table_start(&meta), None, "an identity that says nothing finds nothing");
+        assert_eq!(hash_of("backup-00"), None);
+        assert_eq!(hash_of("é"), None);
+        for other in
+            ["", "20261126T044501-000007-00ff00a", "20261326T044501-000007-00ff00aa", "ééééééééé"]
+        {
+            assert_eq!(made_micros(other), None, "{other}");
+        }
+    }
+}

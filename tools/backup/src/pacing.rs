@@ -1,0 +1,88 @@
+//! How fast bytes are copied, and who is told of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use firn_kv::Env;
+
+/// Who is told how far a run is: bytes done, bytes in all.
+type Told<'a> = Box<dyn FnMut(u64, u64) + 'a>;
+
+/// A rate limit, and somebody who is told how far a run is. The default is neither.
+#[derive(Default)]
+pub struct Pacing<'a> {
+    rate: Option<u64>,
+    told: Option<Told<'a>>,
+    began_nanos: u64,
+    done: u64,
+    all: u64,
+}
+
+impl fmt::Debug for Pacing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pacing { rate, done, all, .. } = self;
+        write!(f, "Pacing {{ rate: {rate:?}, done: {done}, all: {all} }}")
+    }
+}
+
+impl<'a> Pacing<'a> {
+    /// Copies at most so many bytes a second, at least 1; without a limit where it is `None`.
+    #[must_use]
+    pub fn at_most(mut self, bytes_per_second: Option<u64>) -> Pacing<'a> {
+        self.rate = bytes_per_second.map(|rate| rate.max(1));
+        self
+    }
+
+    /// Tells `told` the bytes done so far, and those in all.
+    #[must_use]
+    pub fn telling(mut self, told: impl FnMut(u64, u64) + 'a) -> Pacing<'a> {
+        self.told = Some(Box::new(told));
+        self
+    }
+
+    /// A run begins that copies so many bytes.
+    pub(crate) fn begin(&mut self, env: &dyn Env, all: u64) {
+        (self.began_nanos, self.done, self.all) = (env.monotonic_nanos(), 0, all);
+        self.tell();
+    }
+
+    /// So many bytes were copied; waits where that was too fast.
+    pub(crate) fn step(&mut self, env: &dyn Env, bytes: u64) {
+        self.done += bytes;
+        self.tell();
+        let Some(rate) = self.rate else { return };
+        let due = u128::from(self.done) * 1_000_000_000 / u128::from(rate);
+        let passed = env.monotonic_nanos().saturating_sub(self.began_nanos);
+        let early = u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(passed);
+        if early > 0 {
+            env.sleep(Duration::from_nanos(early));
+        }
+    }
+
+    fn tell(&mut self) {
+        if let Some(told) = &mut self.told {
+            told(self.done, self.all.max(self.done));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_kv::MemEnv;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_held_by_a_clock_of_its_own() {
+        let env = MemEnv::new(1);
+        let mut seen = vec![];
+        let mut pacing =
+            Pacing::default().at_most(Some(1000)).telling(|done, all| seen.push((done, all)));
+        let before = env.monotonic_nanos();
+        pacing.begin(&env, 2500);
+        [500, 1500, 500].iter().for_each(|n| pacing.step(&env, *n));
+        assert_eq!(env.monotonic_nanos() - before, 2_500_000_000);
+        drop(pacing);
+        assert_eq!(seen, [(0, 2500), (500, 2500), (2000, 2500), (2500, 2500)]);
+    }
+}

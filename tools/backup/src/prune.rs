@@ -1,0 +1,152 @@
+//! Pruning: old backups go, and what nobody needs any more, what crashes left included.
+//!
+//! Order: first records, durably; then what no record names. So a crash leaves no record without
+//! what it needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use firn_kv::Result;
+
+use crate::leases::{Lease, RunKind};
+use crate::names::{BACKUPS, MANIFESTS, RUNNING, TABLES, UNFINISHED, hash_of, within};
+use crate::place::StoredFile;
+use crate::record::BackupRecord;
+use crate::repository::BackupRepository;
+
+/// Files that are removed at once, between two looks at the clock.
+const AT_ONCE: usize = 1000;
+const DAY_MICROS: u64 = 24 * 3600 * 1_000_000;
+
+/// Which backups stay: those that either part says, counted for each store by itself. With neither,
+/// all stay, and only leftovers go. Of each store the newest stays, unless `newest` is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeepRule {
+    /// So many of the newest.
+    pub newest: Option<u64>,
+    /// Those that are younger than so many days.
+    pub days: Option<u64>,
+}
+
+impl KeepRule {
+    /// Whether a backup stays that is the `nth` newest of its store, counted from 0.
+    fn keeps(&self, nth: u64, made_micros: u64, now_micros: u64) -> bool {
+        let age = now_micros.saturating_sub(made_micros);
+        let young = |days: u64| age < days.saturating_mul(DAY_MICROS);
+        let all = self.newest.is_none() && self.days.is_none();
+        all || nth < self.newest.unwrap_or(1) || self.days.is_some_and(young)
+    }
+}
+
+/// What a prune removed, or would.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// Backups that went, the oldest first.
+    pub removed: Vec<String>,
+    /// Backups that are left, the oldest first.
+    pub kept: Vec<String>,
+    /// Tables, manifests and unfinished files that went.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl BackupRepository {
+    /// Removes the backups that `rule` does not keep, and all files that no backup needs. With
+    /// `alone` the caller vouches that nobody else works there, so what others announced is a
+    /// leftover too.
+    ///
+    /// # Errors
+    /// `Locked` while a backup is made or another prune runs; `Corruption` when a record is damaged,
+    /// because nobody knows what that backup needs: nothing is removed then; and what the place
+    /// says.
+    pub fn prune(&self, rule: KeepRule, alone: bool) -> Result<PruneReport> {
+        if !self.is_there()? {
+            return Ok(PruneReport::default());
+        }
+        let mut lease = Lease::announce(&self.env, &self.place, RunKind::Prune, alone)?;
+        // Others that were announced and are not refused are over. Theirs goes first: a run that
+        // was held up and goes on all the same finds that out before its backup counts.
+        let over: Vec<String> = self
+            .place
+            .list(RUNNING)?
+            .into_iter()
+            .map(|f| within(RUNNING, &f.name))
+            .filter(|name| name != lease.file())
+            .collect();
+        self.place.remove(&over)?;
+        let (report, records, files) = self.sort_out(rule)?;
+        for batch in records.chunks(AT_ONCE).chain(files.chunks(AT_ONCE)) {
+            lease.check()?;
+            self.place.remove(batch)?;
+        }
+        Ok(report)
+    }
+
+    /// What [`prune`](BackupRepository::prune) would remove.
+    ///
+    /// # Errors
+    /// As for that, but for `Locked`: what is being written is counted as a leftover.
+    pub fn plan_prune(&self, rule: KeepRule) -> Result<PruneReport> {
+        if !self.is_there()? {
+            return Ok(PruneReport::default());
+        }
+        Ok(self.sort_out(rule)?.0)
+    }
+
+    /// What goes: records, then other files.
+    fn sort_out(&self, rule: KeepRule) -> Result<(PruneReport, Vec<String>, Vec<String>)> {
+        let mut report = PruneReport::default();
+        let records: Vec<BackupRecord> =
+            self.list()?.into_iter().map(|b| b.record).collect::<Result<_>>()?;
+        let now = self.env.wall_micros();
+        let mut newer: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut needed = BTreeSet::new();
+        for record in records.iter().rev() {
+            let head = &record.head;
+            let nth = newer.entry(&head.store).or_default();
+            if rule.keeps(*nth, head.made_micros, now) {
+                needed.insert((MANIFESTS, head.manifest.as_str()));
+                needed.extend(record.tables.iter().map(|t| (TABLES, t.name.as_str())));
+                report.kept.push(head.id.clone());
+            } else {
+                report.removed.push(head.id.clone());
+            }
+            *nth += 1;
+        }
+        report.kept.reverse();
+        report.removed.reverse();
+        let gone = report.removed.iter().map(|id| within(BACKUPS, id)).collect();
+        let mut files = vec![];
+        for folder in [MANIFESTS, TABLES, UNFINISHED] {
+            for StoredFile { name, size } in self.place.list(folder)? {
+                // Names that are none of ours are somebody else's.
+                let ours = folder == UNFINISHED || hash_of(&name).is_some();
+                if ours && !needed.contains(&(folder, name.as_str())) {
+                    report.files += 1;
+                    report.bytes = report.bytes.saturating_add(size);
+                    files.push(within(folder, &name));
+                }
+            }
+        }
+        Ok((report, gone, files))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn either_part_of_a_rule_keeps() {
+        let keeps = |newest, days, nth, age_days: u64| {
+            KeepRule { newest, days }.keeps(nth, 0, age_days * DAY_MICROS)
+        };
+        assert!(keeps(None, None, 9, 900));
+        assert!(keeps(Some(2), None, 1, 900) && !keeps(Some(2), None, 2, 0));
+        assert!(keeps(None, Some(7), 9, 6) && !keeps(None, Some(7), 1, 7));
+        assert!(keeps(None, Some(7), 0, 900), "the newest stays");
+        assert!(!keeps(Some(0), Some(7), 0, 900) && !keeps(Some(0), None, 0, 0));
+        assert!(keeps(Some(1), Some(7), 0, 900) && keeps(Some(1), Some(7), 5, 1));
+        assert!(keeps(None, Some(u64::MAX), 9, 900_000));
+    }
+}

@@ -1,0 +1,375 @@
+//! What goes wrong: operations that fail, crashes and power cuts at any step, damage, runs beside
+//! each other.
+#![allow(clippy::disallowed_methods, reason = "threads of tests")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{BACKUPS, STORE, content, create, folder, memory, restored, small};
+use firn_backup::{BackupRepository, KeepRule, Pacing};
+use firn_kv::internals::env::fault::{Fault, FaultEnv};
+use firn_kv::{Cut, Db, Env, ErrorKind, MemEnv, TreeOptions};
+
+const ONE: KeepRule = KeepRule { newest: Some(1), days: None };
+
+/// A store with a backup of an earlier state, and something to copy.
+fn prepared(env: &Arc<dyn Env>) -> (Db, String) {
+    let db = Db::open_in(env.clone(), STORE, small()).unwrap();
+    let tree = db.tree("t", TreeOptions::default()).unwrap();
+    tree.put("old", "1").unwrap();
+    let first = create(&folder(env), &db).unwrap().id;
+    tree.put("new", "2").unwrap();
+    tree.delete("old").unwrap();
+    tree.compact().unwrap();
+    db.tree("u", TreeOptions::default()).unwrap().put("k", "v").unwrap();
+    (db, first)
+}
+
+/// That all backups that are listed are whole, and what is left over can be removed.
+fn check(env: &Arc<dyn Env>, what: &str) -> Vec<String> {
+    let backups = folder(env);
+    let verdict = backups.verify(None, &mut Pacing::default()).unwrap();
+    assert!(verdict.is_sound(), "{what}: {:?}", verdict.findings);
+    let listed = backups.list().unwrap();
+    let ids: Vec<String> = listed.into_iter().map(|b| b.id).collect();
+    for id in &ids {
+        restored(env, &backups, id);
+    }
+    backups.prune(KeepRule::default(), true).unwrap();
+    let left = backups.plan_prune(KeepRule::default()).unwrap();
+    assert_eq!((left.files, left.kept), (0, ids.clone()), "{what}");
+    ids
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_backup_leaves_whole_backups() {
+    let (mem, env) = memory(1);
+    let (db, first) = prepared(&env);
+    let held = content(&db);
+    mem.start_journal();
+    let second = create(&folder(&env), &db).unwrap().id;
+    let (mut before, mut after) = (0, 0);
+    for at in 0..=mem.journal_len() {
+        for cut in [Cut::Process, Cut::PowerNone, Cut::PowerRandom(at as u64)] {
+            let image: Arc<dyn Env> = Arc::new(mem.crash_image(at, &cut));
+            let what = format!("after {at} operations, {cut:?}");
+            let ids = check(&image, &what);
+            assert_eq!(ids.first(), Some(&first), "{what}");
+            if ids.len() == 2 {
+                assert!(restored(&image, &folder(&image), &second) == held, "{what}");
+                after += 1;
+            } else {
+                before += 1;
+            }
+            // The store goes on, and the next backup tidies up after the one that was interrupted.
+            let db = Db::open_in(image.clone(), STORE, small()).unwrap();
+            create(&folder(&image), &db).unwrap();
+            let names = image.list(Path::new(STORE)).unwrap();
+            assert!(!names.iter().any(|n| n.starts_with("backup-")), "{what}: {names:?}");
+        }
+    }
+    let whole = Arc::new(mem.crash_image(mem.journal_len(), &Cut::PowerNone)) as Arc<dyn Env>;
+    assert_eq!(check(&whole, "in the end"), [first, second], "what was acknowledged is durable");
+    assert!(before > 20 && after >= 3, "{before} before, {after} after");
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_prune_loses_nothing_that_is_kept() {
+    let (mem, env) = memory(2);
+    let (db, first) = prepared(&env);
+    let second = create(&folder(&env), &db).unwrap().id;
+    let held = content(&db);
+    mem.start_journal();
+    assert_eq!(folder(&env).prune(ONE, false).unwrap().removed, [first]);
+    let mut lengths = [0, 0];
+    for at in 0..=mem.journal_len() {
+        for cut in [Cut::Process, Cut::PowerNone, Cut::PowerRandom(at as u64)] {
+            let image: Arc<dyn Env> = Arc::new(mem.crash_image(at, &cut));
+            let what = format!("after {at} operations, {cut:?}");
+            let ids = check(&image, &what);
+            assert_eq!(ids.last(), Some(&second), "{what}");
+            assert!(restored(&image, &folder(&image), &second) == held, "{what}");
+            lengths[ids.len() - 1] += 1;
+        }
+    }
+    assert!(lengths.iter().all(|n| *n > 2), "{lengths:?}");
+}
+
+#[test]
+fn an_operation_that_fails_leaves_whole_backups_and_another_try_succeeds() {
+    for fault in [Fault::Eio, Fault::Enospc, Fault::ShortWrite, Fault::SyncFails] {
+        let mut failed = 0;
+        for nth in 0.. {
+            let mem = MemEnv::new(nth);
+            let env: Arc<dyn Env> = Arc::new(mem.clone());
+            let (db, first) = prepared(&env);
+            db.close().unwrap();
+            let faulty = FaultEnv::new(env.clone());
+            let through: Arc<dyn Env> = Arc::new(faulty.clone());
+            let db = Db::open_in(through.clone(), STORE, small()).unwrap();
+            let began = faulty.count();
+            faulty.fail_nth(began + nth, fault);
+            let outcome = create(&folder(&through), &db).map(|made| made.id);
+            let pruned = outcome.as_ref().map(|_| folder(&through).prune(ONE, false));
+            if faulty.count() <= began + nth {
+                break;
+            }
+            faulty.heal();
+            let what = format!("{fault:?} of operation {nth}: {outcome:?}");
+            failed += u32::from(outcome.is_err() || pruned.is_ok_and(|p| p.is_err()));
+            let ids = check(&env, &what);
+            match &outcome {
+                Ok(id) => assert_eq!(ids.last(), Some(id), "{what}"),
+                Err(_) => assert_eq!(ids.first(), Some(&first), "{what}"),
+            }
+            // A failed sync of the log latches the store, as it should; opened again it goes on.
+            drop(db);
+            let db = Db::open_in(env.clone(), STORE, small()).unwrap();
+            let id = create(&folder(&env), &db).unwrap().id;
+            assert!(restored(&env, &folder(&env), &id) == content(&db), "{what}");
+        }
+        assert!(failed > 10, "{fault:?}: {failed}");
+    }
+}
+
+#[test]
+fn a_restore_that_fails_or_is_cut_off_is_no_store() {
+    let (mem, env) = memory(4);
+    let (db, first) = prepared(&env);
+    let id = create(&folder(&env), &db).unwrap().id;
+    let (held, into) = (content(&db), Path::new("/into/new"));
+    mem.start_journal();
+    let report = folder(&env).restore(&id, into, &mut Pacing::default()).unwrap();
+    assert_eq!((report.head.id.as_str(), report.entries > 0), (id.as_str(), true));
+    for at in 0..=mem.journal_len() {
+        let image: Arc<dyn Env> = Arc::new(mem.crash_image(at, &Cut::PowerRandom(at as u64)));
+        let read_only = firn_kv::DbOptions { create: false, read_only: true, ..small() };
+        if let Ok(db) = Db::open_in(image, into, read_only) {
+            assert!(content(&db) == held, "after {at} operations");
+        }
+    }
+    for nth in 0.. {
+        let faulty = FaultEnv::new(env.clone());
+        let through: Arc<dyn Env> = Arc::new(faulty.clone());
+        faulty.fail_nth(nth, Fault::Eio);
+        let into = PathBuf::from(format!("/into/{nth}"));
+        let outcome = folder(&through).restore(&first, &into, &mut Pacing::default());
+        if faulty.count() <= nth {
+            break;
+        }
+        assert!(outcome.is_err() || faulty.injected() == 0 || nth > 5, "operation {nth}");
+    }
+}
+
+/// The only file of a folder of the repository that ends so.
+fn file(env: &Arc<dyn Env>, folder: &str, nth: usize) -> PathBuf {
+    let dir = Path::new(BACKUPS).join(folder);
+    dir.join(&env.list(&dir).unwrap()[nth])
+}
+
+#[test]
+fn damage_is_named_with_what_it_costs_and_what_to_do() {
+    let (mem, env) = memory(5);
+    let (db, first) = prepared(&env);
+    let second = create(&folder(&env), &db).unwrap().id;
+    let verify = || folder(&env).verify(None, &mut Pacing::default()).unwrap();
+    assert_eq!(verify().backups, 2);
+    let mut repaired = 0;
+    for nth in 0..env.list(&Path::new(BACKUPS).join("tables")).unwrap().len() {
+        let table = file(&env, "tables", nth);
+        let good = mem.read_file(&table).unwrap();
+        for damage in ["flipped", "cut", "gone"] {
+            match damage {
+                "flipped" => {
+                    let mut bad = good.clone();
+                    bad[good.len() / 2] ^= 1;
+                    mem.write_file(&table, &bad).unwrap();
+                }
+                "cut" => mem.write_file(&table, &good[..good.len() - 1]).unwrap(),
+                _ => env.remove(&table).unwrap(),
+            }
+            let verdict = verify();
+            let [finding] = &verdict.findings[..] else { panic!("{:?}", verdict.findings) };
+            let name = table.file_name().unwrap().to_str().unwrap();
+            assert!(finding.error.to_string().contains(name), "{damage}: {}", finding.error);
+            assert!(finding.next.contains("firn backup create"));
+            for id in &finding.backups {
+                let into = PathBuf::from(format!("/no/{}", env.random()));
+                let restore = folder(&env).restore(id, &into, &mut Pacing::default());
+                assert_eq!(restore.unwrap_err().kind(), ErrorKind::Corruption);
+                assert!(env.list(&into).is_err(), "nothing stays of it");
+            }
+            let (broken, whole): (Vec<_>, Vec<_>) = folder(&env)
+                .list()
+                .unwrap()
+                .into_iter()
+                .partition(|b| finding.backups.contains(&b.id));
+            assert_eq!(broken.len(), finding.backups.len());
+            whole.iter().for_each(|b| drop(restored(&env, &folder(&env), &b.id)));
+            repaired += u32::from(damage != "flipped" && finding.backups.contains(&second));
+            if damage != "flipped" && finding.backups.contains(&second) {
+                // What it advises: the store still has this table.
+                create(&folder(&env), &db).unwrap();
+                assert!(verify().is_sound(), "{damage}");
+            }
+            mem.write_file(&table, &good).unwrap();
+        }
+    }
+    assert!(repaired >= 4, "{repaired}");
+    for folder_name in ["manifests", "backups"] {
+        let path = file(&env, folder_name, 0);
+        let good = mem.read_file(&path).unwrap();
+        let mut bad = good.clone();
+        bad[good.len() / 2] ^= 1;
+        mem.write_file(&path, &bad).unwrap();
+        let verdict = verify();
+        let [finding] = &verdict.findings[..] else { panic!("{:?}", verdict.findings) };
+        assert_eq!(finding.backups, std::slice::from_ref(&first));
+        if folder_name == "backups" {
+            assert!(folder(&env).list().unwrap()[0].record.is_err());
+            let e = folder(&env).prune(ONE, false).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Corruption, "nobody knows what it needs: {e}");
+        }
+        env.remove(&path).unwrap();
+        assert_eq!(verify().is_sound(), folder_name == "backups", "a backup that was given up");
+        mem.write_file(&path, &good).unwrap();
+    }
+    assert!(verify().is_sound());
+    mem.write_file(&Path::new(BACKUPS).join("FIRN-BACKUPS"), b"firn backups 7\n").unwrap();
+    assert_eq!(folder(&env).list().unwrap_err().kind(), ErrorKind::Incompatible);
+}
+
+#[test]
+fn rot_of_the_store_is_told_and_not_kept() {
+    let (mem, env) = memory(6);
+    let (db, first) = prepared(&env);
+    db.existing_tree("u").unwrap().flush().unwrap();
+    let dir = env.list(Path::new(STORE)).unwrap();
+    let newest = dir.iter().filter(|n| n.ends_with(".sst")).max().unwrap();
+    let path = Path::new(STORE).join(newest);
+    let mut bytes = mem.read_file(&path).unwrap();
+    bytes[3] ^= 1;
+    mem.write_file(&path, &bytes).unwrap();
+    let e = create(&folder(&env), &db).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    assert!(e.to_string().contains(newest.as_str()), "{e}");
+    assert_eq!(check(&env, "after rot"), [first]);
+}
+
+#[test]
+fn a_folder_of_something_else_is_left_alone() {
+    let (mem, env) = memory(7);
+    env.create_dir_all(Path::new(BACKUPS)).unwrap();
+    mem.write_file(&Path::new(BACKUPS).join("letters"), b"dear").unwrap();
+    let db = Db::open_in(env.clone(), STORE, small()).unwrap();
+    let backups = folder(&env);
+    for e in [
+        create(&backups, &db).unwrap_err(),
+        backups.list().unwrap_err(),
+        backups.prune(ONE, true).unwrap_err(),
+    ] {
+        assert!(e.to_string().contains("no repository of backups"), "{e}");
+    }
+    assert_eq!(env.list(Path::new(BACKUPS)).unwrap(), ["letters"]);
+}
+
+/// Stops in the middle of a backup, and does something.
+fn in_the_middle(
+    env: &Arc<dyn Env>,
+    db: &Db,
+    mut meanwhile: impl FnMut(&BackupRepository),
+) -> firn_kv::Result<String> {
+    let backups = folder(env);
+    let mut once = false;
+    let mut pacing = Pacing::default().telling(|done, _| {
+        if done > 0 && !once {
+            once = true;
+            meanwhile(&folder(env));
+        }
+    });
+    Ok(backups.create(db, Path::new(STORE), &mut pacing)?.id)
+}
+
+#[test]
+fn a_prune_waits_for_a_backup_and_two_backups_do_not() {
+    let (_, env) = memory(8);
+    let (db, first) = prepared(&env);
+    let mut beside = String::new();
+    let id = in_the_middle(&env, &db, |backups| {
+        let e = backups.prune(ONE, false).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Locked);
+        assert!(e.to_string().contains("--alone"), "{e}");
+        beside = create(backups, &db).unwrap().id;
+    })
+    .unwrap();
+    let mut ids = check(&env, "two at once");
+    ids.sort();
+    let mut all = [first, id, beside];
+    all.sort();
+    assert_eq!(ids, all);
+}
+
+#[test]
+fn a_backup_that_stood_still_while_a_prune_went_by_does_not_count() {
+    for gone_by in ["held up", "taken for one that is over"] {
+        let (mem, env) = memory(9);
+        let (db, first) = prepared(&env);
+        let e = in_the_middle(&env, &db, |backups| {
+            if gone_by == "held up" {
+                mem.advance(Duration::from_secs(2 * 3600));
+            }
+            // What was copied is a leftover to it.
+            backups.prune(KeepRule::default(), gone_by != "held up").unwrap();
+        })
+        .unwrap_err();
+        assert!(matches!(e.kind(), ErrorKind::Conflict | ErrorKind::NotFound), "{gone_by}: {e}");
+        assert_eq!(check(&env, gone_by), [first]);
+        create(&folder(&env), &db).unwrap();
+        check(&env, gone_by);
+    }
+}
+
+#[test]
+fn threads_make_backups_while_others_write() {
+    let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+    let options = firn_kv::DbOptions { background_threads: 2, ..small() };
+    let db = Db::open_in(env.clone(), STORE, options).unwrap();
+    let tree = db.tree("t", TreeOptions::default()).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let writer = s.spawn(|| {
+            for n in 0u32.. {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Both or none.
+                let mut batch = firn_kv::Batch::new();
+                batch.put(&tree, format!("a{}", n % 1000), n.to_be_bytes()).unwrap();
+                batch.put(&tree, format!("b{}", n % 1000), n.to_be_bytes()).unwrap();
+                db.write(batch).unwrap();
+            }
+        });
+        let makers: Vec<_> = (0..2)
+            .map(|_| {
+                s.spawn(|| {
+                    (0..5).map(|_| create(&folder(&env), &db).unwrap().id).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let ids: Vec<String> = makers.into_iter().flat_map(|m| m.join().unwrap()).collect();
+        stop.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+        for id in &ids {
+            let held = restored(&env, &folder(&env), id).remove("t").unwrap();
+            for (key, value) in held.iter().filter(|(k, _)| k.starts_with(b"a")) {
+                let twin = [b"b", &key[1..]].concat();
+                assert_eq!(held.get(&twin), Some(value), "a batch is whole");
+            }
+        }
+        assert_eq!(check(&env, "threads").len(), 10);
+    });
+}
