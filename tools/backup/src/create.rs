@@ -205,7 +205,7 @@ impl BackupRepository {
         self.each_part_of_table(dir, meta, |part| {
             copied.update(part);
             file.append(part)?;
-            pacing.step(&*self.env, part.len() as u64);
+            pacing.step(&*self.env, part.len() as u64)?;
             lease.keep()
         })?;
         if copied.digest128() != hash {

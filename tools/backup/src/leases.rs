@@ -5,7 +5,8 @@
 //! at least one sees the other. It writes the file anew every [`RENEWAL`]; one that was not renewed
 //! for [`LEASE`] is what a crash left. A backup that was held up for longer than that fails before
 //! it counts, because a prune may have gone by. Times are those of the machines that write: their
-//! clocks must agree to within [`SKEW`].
+//! clocks must agree to within [`SKEW`]. The place must show to all what was written before, as folders
+//! and S3 do.
 
 use std::sync::Arc;
 

@@ -62,6 +62,7 @@ mod verify;
 pub use address::open_place;
 pub use create::{BackupMade, BackupPlan};
 pub use folder::FolderPlace;
+pub use names::shown_time;
 #[cfg(feature = "s3")]
 pub use object::ObjectPlace;
 pub use pacing::Pacing;

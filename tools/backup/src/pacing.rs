@@ -1,18 +1,24 @@
-//! How fast bytes are copied, and who is told of it.
+//! How fast bytes are copied, who is told of it, and who may stop it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_kv::Env;
+use firn_kv::{Env, Error, ErrorKind, Result};
+
+/// How long a run sleeps at most before it looks whether it is to stop.
+const NAP_NANOS: u64 = 100_000_000;
 
 /// Who is told how far a run is: bytes done, bytes in all.
 type Told<'a> = Box<dyn FnMut(u64, u64) + 'a>;
 
-/// A rate limit, and somebody who is told how far a run is. The default is neither.
+/// A rate limit, somebody who is told how far a run is, and a flag that stops it. The default is none
+/// of them.
 #[derive(Default)]
 pub struct Pacing<'a> {
     rate: Option<u64>,
     told: Option<Told<'a>>,
+    stop: Option<&'a AtomicBool>,
     began_nanos: u64,
     done: u64,
     all: u64,
@@ -40,6 +46,13 @@ impl<'a> Pacing<'a> {
         self
     }
 
+    /// Ends the run with an error of kind `Closed` soon after the flag is set.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: &'a AtomicBool) -> Pacing<'a> {
+        self.stop = Some(stop);
+        self
+    }
+
     /// A run begins that copies so many bytes.
     pub(crate) fn begin(&mut self, env: &dyn Env, all: u64) {
         (self.began_nanos, self.done, self.all) = (env.monotonic_nanos(), 0, all);
@@ -47,15 +60,22 @@ impl<'a> Pacing<'a> {
     }
 
     /// So many bytes were copied; waits where that was too fast.
-    pub(crate) fn step(&mut self, env: &dyn Env, bytes: u64) {
+    pub(crate) fn step(&mut self, env: &dyn Env, bytes: u64) -> Result<()> {
         self.done += bytes;
         self.tell();
-        let Some(rate) = self.rate else { return };
-        let due = u128::from(self.done) * 1_000_000_000 / u128::from(rate);
-        let passed = env.monotonic_nanos().saturating_sub(self.began_nanos);
-        let early = u64::try_from(due).unwrap_or(u64::MAX).saturating_sub(passed);
-        if early > 0 {
-            env.sleep(Duration::from_nanos(early));
+        let due = self.rate.map_or(0, |rate| {
+            let nanos = u128::from(self.done) * 1_000_000_000 / u128::from(rate);
+            u64::try_from(nanos).unwrap_or(u64::MAX)
+        });
+        loop {
+            if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return Err(Error::new(ErrorKind::Closed, "the run was stopped"));
+            }
+            let early = due.saturating_sub(env.monotonic_nanos().saturating_sub(self.began_nanos));
+            if early == 0 {
+                return Ok(());
+            }
+            env.sleep(Duration::from_nanos(early.min(NAP_NANOS)));
         }
     }
 
@@ -80,9 +100,21 @@ mod tests {
             Pacing::default().at_most(Some(1000)).telling(|done, all| seen.push((done, all)));
         let before = env.monotonic_nanos();
         pacing.begin(&env, 2500);
-        [500, 1500, 500].iter().for_each(|n| pacing.step(&env, *n));
+        [500, 1500, 500].iter().for_each(|n| pacing.step(&env, *n).unwrap());
         assert_eq!(env.monotonic_nanos() - before, 2_500_000_000);
         drop(pacing);
         assert_eq!(seen, [(0, 2500), (500, 2500), (2000, 2500), (2500, 2500)]);
+    }
+
+    #[test]
+    fn a_flag_stops_a_run_also_while_it_sleeps() {
+        let (env, stop) = (MemEnv::new(1), AtomicBool::new(false));
+        let mut pacing = Pacing::default().at_most(Some(1)).stopped_by(&stop);
+        pacing.begin(&env, 1 << 40);
+        pacing.step(&env, 1).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        let before = env.monotonic_nanos();
+        assert_eq!(pacing.step(&env, 1 << 40).unwrap_err().kind(), ErrorKind::Closed);
+        assert!(env.monotonic_nanos() - before <= NAP_NANOS);
     }
 }

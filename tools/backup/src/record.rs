@@ -8,8 +8,6 @@
 use firn_kv::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::names::{BACKUPS, within};
-
 const FIRST_LINE: &str = "firn backup 1";
 const VERSION: u32 = 1;
 /// The longest record that is read: of more than two million tables.
@@ -25,7 +23,7 @@ pub struct BackupHead {
     /// The id of the store that it is of ([`Db::identity`](firn_kv::Db::identity)), as 16
     /// hexadecimal digits.
     pub store: String,
-    /// It holds the writes with sequence numbers up to this one.
+    /// No write that it holds has a sequence number above this one.
     pub seq: u64,
     /// How many trees it has.
     pub trees: u64,
@@ -85,7 +83,40 @@ impl BackupRecord {
     /// # Errors
     /// `Corruption` where it is not what was written, `Incompatible` for a newer version.
     pub fn decode(id: &str, bytes: &[u8]) -> Result<BackupRecord> {
-        read(id, bytes).map_err(|e| e.in_file(within(BACKUPS, id)))
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
+        let version = text.lines().next().and_then(|l| l.strip_prefix("firn backup "));
+        if let Some(newer) = version.and_then(|v| v.parse::<u32>().ok()).filter(|v| *v > VERSION) {
+            return Err(Error::newer("the record of a backup", newer, VERSION));
+        }
+        let end =
+            text.len().checked_sub("crc 00000000\n".len()).ok_or_else(|| damaged("too short"))?;
+        let (lines, crc) = text.split_at_checked(end).ok_or_else(|| damaged("no checksum"))?;
+        if crc != format!("crc {:08x}\n", crc32fast::hash(lines.as_bytes())) {
+            return Err(damaged("its checksum is another one"));
+        }
+        let mut lines = lines.lines();
+        if lines.next() != Some(FIRST_LINE) {
+            return Err(damaged("it begins otherwise"));
+        }
+        let unfit = |e: serde_json::Error| damaged(&e.to_string());
+        let head: BackupHead = serde_json::from_str(lines.next().unwrap_or("")).map_err(unfit)?;
+        let tables: Vec<TableCopy> =
+            lines.map(|l| serde_json::from_str(l).map_err(unfit)).collect::<Result<_>>()?;
+        let bytes = tables.iter().try_fold(0u64, |sum, t| sum.checked_add(t.size));
+        if head.id != id {
+            return Err(damaged(&format!("it is of the backup {}", head.id)));
+        }
+        if (head.tables, Some(head.bytes)) != (tables.len() as u64, bytes) {
+            return Err(damaged("its counts are others"));
+        }
+        if tables.windows(2).any(|w| w[0].number >= w[1].number) {
+            return Err(damaged("its tables are not in order"));
+        }
+        let plain = |name: &String| !name.is_empty() && !name.contains(['/', '\\', '.']);
+        if !tables.iter().map(|t| &t.name).chain([&head.manifest]).all(plain) {
+            return Err(damaged("a name leads elsewhere"));
+        }
+        Ok(BackupRecord { head, tables })
     }
 }
 
@@ -94,42 +125,6 @@ fn damaged(what: &str) -> Error {
         "the record of a backup is damaged ({what}): this backup can't be restored; copy the record from another copy of the repository, \
          or remove it to give the backup up"
     ))
-}
-
-fn read(id: &str, bytes: &[u8]) -> Result<BackupRecord> {
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is no text"))?;
-    let version = text.lines().next().and_then(|l| l.strip_prefix("firn backup "));
-    if let Some(newer) = version.and_then(|v| v.parse::<u32>().ok()).filter(|v| *v > VERSION) {
-        return Err(Error::newer("the record of a backup", newer, VERSION));
-    }
-    let end = text.len().checked_sub("crc 00000000\n".len()).ok_or_else(|| damaged("too short"))?;
-    let (lines, crc) = text.split_at_checked(end).ok_or_else(|| damaged("no checksum"))?;
-    if crc != format!("crc {:08x}\n", crc32fast::hash(lines.as_bytes())) {
-        return Err(damaged("its checksum is another one"));
-    }
-    let mut lines = lines.lines();
-    if lines.next() != Some(FIRST_LINE) {
-        return Err(damaged("it begins otherwise"));
-    }
-    let unfit = |e: serde_json::Error| damaged(&e.to_string());
-    let head: BackupHead = serde_json::from_str(lines.next().unwrap_or("")).map_err(unfit)?;
-    let tables: Vec<TableCopy> =
-        lines.map(|l| serde_json::from_str(l).map_err(unfit)).collect::<Result<_>>()?;
-    let bytes = tables.iter().try_fold(0u64, |sum, t| sum.checked_add(t.size));
-    if head.id != id {
-        return Err(damaged(&format!("it is of the backup {}", head.id)));
-    }
-    if (head.tables, Some(head.bytes)) != (tables.len() as u64, bytes) {
-        return Err(damaged("its counts are others"));
-    }
-    if tables.windows(2).any(|w| w[0].number >= w[1].number) {
-        return Err(damaged("its tables are not in order"));
-    }
-    let plain = |name: &String| !name.is_empty() && !name.contains(['/', '\\', '.']);
-    if !tables.iter().map(|t| &t.name).chain([&head.manifest]).all(plain) {
-        return Err(damaged("a name leads elsewhere"));
-    }
-    Ok(BackupRecord { head, tables })
 }
 
 #[cfg(test)]

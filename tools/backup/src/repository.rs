@@ -99,7 +99,11 @@ impl BackupRepository {
     }
 
     /// The record of a backup.
-    pub(crate) fn record(&self, id: &str) -> Result<BackupRecord> {
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such backup, `Corruption` when its record is damaged, and what
+    /// the place says.
+    pub fn record(&self, id: &str) -> Result<BackupRecord> {
         if made_micros(id).is_none() {
             return Err(self.no_backup(id));
         }
@@ -108,7 +112,7 @@ impl BackupRepository {
             ErrorKind::NotFound => self.no_backup(id),
             _ => e,
         })?;
-        BackupRecord::decode(id, &bytes)
+        BackupRecord::decode(id, &bytes).map_err(|e| e.in_file(self.shown(&name)))
     }
 
     fn no_backup(&self, id: &str) -> Error {
@@ -128,7 +132,7 @@ impl BackupRepository {
                 "the manifest of the backup {} {what}: this backup can't be restored; copy the file from another copy of the repository",
                 head.id
             ))
-            .in_file(&name)
+            .in_file(self.shown(&name))
         };
         let bytes = self.whole(&name, MAX_MANIFEST).map_err(|e| match e.kind() {
             ErrorKind::NotFound => unfit("is not there"),
@@ -141,11 +145,12 @@ impl BackupRepository {
         // The engine reads it as it would from a store.
         let (mem, dir) = (MemEnv::plain(), Path::new("/"));
         mem.write_file(&dir.join(manifest::manifest_name(head.manifest_number)), &bytes)?;
-        let log = manifest::read(&mem, dir, head.manifest_number).map_err(|e| e.in_file(&name))?;
+        let log = manifest::read(&mem, dir, head.manifest_number)
+            .map_err(|e| e.in_file(self.shown(&name)))?;
         if log.end != log.len {
             return Err(unfit("does not end where it should"));
         }
-        let state = log.replay().map_err(|e| e.in_file(&name))?;
+        let state = log.replay().map_err(|e| e.in_file(self.shown(&name)))?;
         let mut live: Vec<(u64, u64)> =
             state.trees.values().flat_map(|t| t.tables()).map(|t| (t.id, t.size)).collect();
         live.sort_unstable();
@@ -176,7 +181,7 @@ impl BackupRepository {
         let version = std::str::from_utf8(&text).ok().and_then(|t| t.strip_prefix(MARKER_START));
         match version.and_then(|v| v.trim_end().parse().ok()) {
             Some(newer) if newer > 1 => {
-                Err(Error::newer("the repository of backups", newer, 1).in_file(MARKER))
+                Err(Error::newer("the repository of backups", newer, 1).in_file(self.shown(MARKER)))
             }
             _ => Err(Error::corruption(format!(
                 "the file {MARKER} is damaged: it should be the line `{}`",
@@ -202,12 +207,17 @@ impl BackupRepository {
         put(&*self.place, MARKER, MARKER_TEXT.as_bytes())
     }
 
+    /// A file of the repository, as people find it.
+    pub(crate) fn shown(&self, name: &str) -> String {
+        format!("{}/{name}", self.place.address().trim_end_matches('/'))
+    }
+
     /// A whole file of at most `cap` bytes.
     fn whole(&self, name: &str, cap: u64) -> Result<Vec<u8>> {
         let size = self.place.size(name)?;
         if size > cap {
             return Err(Error::corruption(format!("it has {size} bytes, and never over {cap}"))
-                .in_file(name));
+                .in_file(self.shown(name)));
         }
         let mut bytes = Vec::with_capacity(size as usize);
         self.each_part(name, size, |part| {

@@ -83,11 +83,12 @@ impl BackupRepository {
         self.each_part(&name, table.size, |part| {
             hash.update(part);
             file.append(part)?;
-            pacing.step(&*self.env, part.len() as u64);
-            Ok(())
+            pacing.step(&*self.env, part.len() as u64)
         })?;
         if Some(hash.digest128()) != hash_of(&table.name) {
-            return Err(Error::corruption("its bytes are not what was written").in_file(name));
+            return Err(
+                Error::corruption("its bytes are not what was written").in_file(self.shown(&name))
+            );
         }
         file.sync()
     }

@@ -92,7 +92,7 @@ impl BackupRepository {
             match self.check_table(&table, there.get(&name).copied(), pacing) {
                 Ok(()) => verdict.bytes += table.size,
                 Err(e) if is_damage(&e) => verdict.findings.push(BackupFinding {
-                    error: e.in_file(within(TABLES, &name)),
+                    error: e.in_file(self.shown(&within(TABLES, &name))),
                     backups,
                     next: OF_A_TABLE,
                 }),
@@ -120,8 +120,7 @@ impl BackupRepository {
         let mut hash = hasher();
         self.each_part(&within(TABLES, &table.name), table.size, |part| {
             hash.update(part);
-            pacing.step(&*self.env, part.len() as u64);
-            Ok(())
+            pacing.step(&*self.env, part.len() as u64)
         })?;
         if Some(hash.digest128()) == hash_of(&table.name) {
             return Ok(());

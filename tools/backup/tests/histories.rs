@@ -61,7 +61,9 @@ fn play(seed: u64, place: impl FnOnce(&Arc<dyn firn_kv::Env>) -> Arc<dyn BackupP
 
 #[test]
 fn what_is_restored_is_what_was_there() {
-    for seed in 0..40 {
+    // `FIRN_BACKUP_SEEDS=n` plays more.
+    let seeds = std::env::var("FIRN_BACKUP_SEEDS").ok().and_then(|n| n.parse().ok());
+    for seed in 0..seeds.unwrap_or(40) {
         play(seed, |env| Arc::new(FolderPlace::new(env.clone(), BACKUPS)));
     }
 }
@@ -159,6 +161,30 @@ fn a_restored_store_goes_on_with_the_tables_that_are_there() {
     kept.sort();
     assert_eq!(kept, both);
     assert!(backups.newest().unwrap_err().to_string().contains("several stores"));
+}
+
+#[test]
+fn a_prune_keeps_by_count_and_by_age() {
+    let (mem, env) = memory(5);
+    let backups = folder(&env);
+    let db = Db::open_in(env.clone(), STORE, small()).unwrap();
+    let tree = db.tree("t", TreeOptions::default()).unwrap();
+    let mut ids = vec![];
+    for day in 0..6 {
+        tree.put("k", format!("{day}")).unwrap();
+        ids.push(create(&backups, &db).unwrap().id);
+        mem.advance(Duration::from_secs(24 * 3600));
+    }
+    let kept = |newest, days| backups.plan_prune(KeepRule { newest, days }).unwrap().kept;
+    assert_eq!(kept(None, None), ids);
+    assert_eq!(kept(Some(2), None), ids[4..]);
+    assert_eq!(kept(None, Some(4)), ids[3..]);
+    assert_eq!(kept(Some(2), Some(4)), ids[3..]);
+    assert_eq!(kept(None, Some(1)), ids[5..], "the newest stays");
+    let rule = KeepRule { newest: Some(4), days: Some(2) };
+    assert_eq!(backups.prune(rule, false).unwrap().removed, ids[..2]);
+    assert_eq!(restored(&env, &backups, &ids[2])["t"][&b"k"[..]], b"2");
+    assert_eq!(kept(None, None), ids[2..]);
 }
 
 #[test]

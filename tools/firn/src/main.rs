@@ -4,6 +4,7 @@
 //! programs; exit code 0 when all is well, 1 when something was found, 2 when it could not run;
 //! nothing is written unless the command's name says so.
 
+mod backup;
 mod bench;
 mod cassandra;
 mod cli;
@@ -27,6 +28,7 @@ mod purge;
 mod read;
 mod record;
 mod serve;
+mod serve_backups;
 mod statements;
 mod store;
 mod torture;
@@ -115,6 +117,9 @@ enum FirnCommand {
     /// Make a second store of the same content, at once
     #[command(after_help = whole::CHECKPOINT_EXAMPLES)]
     Checkpoint(whole::CheckpointArgs),
+    /// Make, list, verify, restore and prune incremental backups
+    #[command(after_help = backup::EXAMPLES)]
+    Backup(backup::BackupArgs),
     /// Merge the tables of trees down to one run
     #[command(after_help = whole::COMPACT_EXAMPLES)]
     Compact(whole::CompactArgs),
@@ -171,6 +176,7 @@ fn main() -> ExitCode {
         FirnCommand::SetOptions(args) => trees::set_options(global, args),
         FirnCommand::Verify(args) => verify::run(global, args),
         FirnCommand::Checkpoint(args) => whole::checkpoint(global, args),
+        FirnCommand::Backup(args) => backup::run(global, args),
         FirnCommand::Compact(args) => whole::compact(global, args),
         FirnCommand::Cli(args) => cli::run(global, args),
         FirnCommand::Cql(args) => cql::run(global, args),

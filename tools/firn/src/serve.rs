@@ -1,7 +1,7 @@
 //! `firn serve`: a store as a server for Cassandra's clients.
 //!
 //! Invariant: SIGTERM and Ctrl-C end it in order: what runs is finished, clients are told, the store
-//! is closed. SIGHUP never ends it.
+//! is closed. SIGHUP and SIGUSR1 never end it.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -20,12 +20,14 @@ use firn_workload::spec::parse_count;
 use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::serve_backups::{ServeBackupArgs, ServedBackups};
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
 Clients of Cassandra connect as they would to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4
 and 5). The store is the one of --db, and is made when it is missing; with --ephemeral it is in memory and goes with the server.
-SIGTERM or Ctrl-C stops the server: what runs is finished, and the store is closed. SIGHUP lets it read its certificates again.
+SIGTERM or Ctrl-C stops the server: what runs is finished, and the store is closed. SIGHUP lets it read its certificates again. SIGUSR1
+lets it make a backup (see `firn backup --help`).
 
 Examples:
   firn --db shop serve                            at 127.0.0.1:9042, where clients look first
@@ -33,6 +35,7 @@ Examples:
   firn --db shop serve --listen 127.0.0.1:9142 --durability power
   firn --db shop serve --tls-certificate server.pem --tls-key key.pem
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
+  firn --db shop serve --backup /mnt/backups --backup-every 60 --backup-keep 48
   firn --db shop serve --check                    what a server with these options would do";
 
 /// How often signals are looked for.
@@ -98,6 +101,8 @@ pub struct ServeArgs {
     /// Close connections without a request for so many seconds [default: never]
     #[arg(long, value_name = "SECONDS")]
     idle_timeout: Option<u64>,
+    #[command(flatten)]
+    backups: ServeBackupArgs,
     /// Threads for requests that may take their time [default: four for each processor, at least 16]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -245,6 +250,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "durability": durability,
             "login": options.login,
             "insecure": options.insecure,
+            "backups": args.backups.json(),
             "log": level,
         });
         writeln!(out, "{all}")?;
@@ -293,6 +299,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     };
     let far = if options.insecure { "; from other machines, too" } else { "" };
     writeln!(out, "allowed          {who}{far}")?;
+    writeln!(out, "backups          {}", args.backups.words())?;
     writeln!(out, "log              {level}")?;
     Ok(out.flush()?)
 }
@@ -316,7 +323,12 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     let reload = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
     signal_hook::flag::register(signal_hook::consts::SIGHUP, reload.clone())?;
+    let asked = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())?;
     let server = Server::start(options).map_err(failure)?;
+    let db = server.session().engine().store().db().clone();
+    let mut backups = ServedBackups::begin(&args.backups, db, &global.store.db)?;
     let address = server.address();
     if args.ephemeral || global.store.json {
         let mut out = stdout();
@@ -340,7 +352,16 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
                 Err(e) => tracing::error!("the certificates stay what they were: {e}"),
             }
         }
+        let asked = asked.swap(false, Ordering::Relaxed);
+        match &mut backups {
+            Some(backups) => backups.tick(asked),
+            None if asked => tracing::warn!("no backup was made: --backup says where"),
+            None => {}
+        }
         env.sleep(TICK);
+    }
+    if let Some(backups) = backups {
+        backups.stop();
     }
     server.stop().map_err(failure)
 }

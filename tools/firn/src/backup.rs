@@ -1,0 +1,461 @@
+//! `firn backup`: incremental backups of a store.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use firn_backup::{
+    BackupHead, BackupMade, BackupRepository, KeepRule, Pacing, PruneReport, open_place,
+};
+use firn_kv::{Env, Error, ErrorKind, OsEnv};
+use serde_json::{Value, json};
+
+use crate::store::Global;
+use firn_tools::io::{Stopwatch, stdout};
+use firn_tools::options::size as parse_size;
+use firn_tools::output::{self, Done, Failure, Progress, things};
+
+pub const EXAMPLES: &str = "\
+A backup holds all that was written before one moment. Tables never change, so each is copied once, whatever number of backups needs it;
+what is copied is checked first. PLACE is a folder, of any file system, or s3://bucket/prefix where firn was built with `--features s3`: keys,
+region and the service's address are taken from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT and AWS_ALLOW_HTTP.
+A store that a server has open is backed up by the server: `firn serve --backup PLACE`.
+
+Examples:
+  firn --db shop backup create /mnt/backups
+  firn --db shop backup create /mnt/backups --rate 50m     at most 50 MiB a second
+  firn backup list /mnt/backups
+  firn backup verify /mnt/backups                          reads all of it
+  firn backup restore /mnt/backups --into shop-again       the newest one
+  firn backup prune /mnt/backups --keep 7 --keep-days 30   those that neither keeps go
+  firn --db shop backup create s3://attic/shop";
+
+pub const CREATE_EXAMPLES: &str = "\
+Writes what is in memory to tables, makes a checkpoint by hard links in the store's directory, copies the tables that PLACE has not, and
+removes the checkpoint. One that is interrupted is no backup; what it copied is not copied again.
+
+Examples:
+  firn --db shop backup create /mnt/backups
+  firn --db shop backup create /mnt/backups --dry-run      what would be copied; beside a server, too";
+
+pub const LIST_EXAMPLES: &str = "\
+Exit code 1 if a record is damaged.
+
+Examples:
+  firn backup list /mnt/backups
+  firn backup list /mnt/backups --json | jq -r '.backups[-1].id'";
+
+pub const VERIFY_EXAMPLES: &str = "\
+Reads every table that backups need, once, and compares it with its hash; the engine reads each backup's manifest. Nothing is written.
+Exit code 1 if anything is wrong: all of it is listed, with the backups that it costs and what to do.
+
+Examples:
+  firn backup verify /mnt/backups
+  firn backup verify /mnt/backups 20261126T044501-000007-3fa9c1d2";
+
+pub const RESTORE_EXAMPLES: &str = "\
+Makes a store of its own. Each table is compared with its hash on the way, and the engine verifies the store in the end.
+
+Examples:
+  firn backup restore /mnt/backups --into shop-again
+  firn backup restore /mnt/backups 20261126T044501-000007-3fa9c1d2 --into shop-then";
+
+pub const PRUNE_EXAMPLES: &str = "\
+Backups stay that either rule keeps, counted for each store by itself, and always the newest of each store (but with --keep 0). Then all
+goes that no backup needs, also what interrupted runs left; with no rule, only that.
+
+Examples:
+  firn backup prune /mnt/backups --keep 7 --keep-days 30
+  firn backup prune /mnt/backups --keep 7 --dry-run
+  firn backup prune /mnt/backups                           leftovers only";
+
+/// What `firn backup` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BackupArgs {
+    #[command(subcommand)]
+    command: BackupCommand,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum BackupCommand {
+    /// Make a backup of the store
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(BackupCreateArgs),
+    /// List backups
+    #[command(after_help = LIST_EXAMPLES)]
+    List(BackupListArgs),
+    /// Read backups and check everything
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(BackupVerifyArgs),
+    /// Make a store of a backup
+    #[command(after_help = RESTORE_EXAMPLES)]
+    Restore(BackupRestoreArgs),
+    /// Remove old backups, and what no backup needs
+    #[command(after_help = PRUNE_EXAMPLES)]
+    Prune(BackupPruneArgs),
+}
+
+/// Bytes a second, at least one.
+fn parse_rate(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        0 => Err("nothing would ever be copied: leave --rate out for no limit".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+/// Where backups lie.
+#[derive(Args, Clone, Debug)]
+pub struct PlaceArgs {
+    /// A folder, or s3://bucket/prefix
+    #[arg(value_name = "PLACE")]
+    place: String,
+}
+
+/// What `firn backup create` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BackupCreateArgs {
+    #[command(flatten)]
+    at: PlaceArgs,
+    /// Copy at most so much a second, as 50m
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    rate: Option<u64>,
+    /// Say what would be copied, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What `firn backup list` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BackupListArgs {
+    #[command(flatten)]
+    at: PlaceArgs,
+}
+
+/// What `firn backup verify` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BackupVerifyArgs {
+    #[command(flatten)]
+    at: PlaceArgs,
+    /// The backup [default: all]
+    #[arg(value_name = "BACKUP")]
+    id: Option<String>,
+    /// Read at most so much a second, as 50m
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    rate: Option<u64>,
+}
+
+/// What `firn backup restore` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BackupRestoreArgs {
+    #[command(flatten)]
+    at: PlaceArgs,
+    /// The backup [default: the newest]
+    #[arg(value_name = "BACKUP")]
+    id: Option<String>,
+    /// The directory of the new store: new or empty
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    /// Copy at most so much a second, as 50m
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    rate: Option<u64>,
+    /// Say what would be restored, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What `firn backup prune` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BackupPruneArgs {
+    #[command(flatten)]
+    at: PlaceArgs,
+    /// Keep so many of the newest of each store
+    #[arg(long, value_name = "N")]
+    keep: Option<u64>,
+    /// Keep those that are younger than so many days
+    #[arg(long, value_name = "DAYS")]
+    keep_days: Option<u64>,
+    /// Say what would go, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Nothing else works there: what interrupted runs announced is a leftover at once
+    #[arg(long)]
+    alone: bool,
+}
+
+/// Runs `firn backup`.
+pub fn run(global: &Global, args: &BackupArgs) -> Done {
+    match &args.command {
+        BackupCommand::Create(args) => create(global, args),
+        BackupCommand::List(args) => list(global, args),
+        BackupCommand::Verify(args) => verify(global, args),
+        BackupCommand::Restore(args) => restore(global, args),
+        BackupCommand::Prune(args) => prune(global, args),
+    }
+}
+
+/// The backups at a place.
+pub fn repository(place: &str) -> Done<BackupRepository> {
+    let env: Arc<dyn Env> = OsEnv::new();
+    let at = open_place(&env, place).map_err(failure)?;
+    Ok(BackupRepository::new(env, at))
+}
+
+/// What a user is told of an error about backups: it says itself what to do.
+fn failure(e: Error) -> Failure {
+    Failure::new(e.to_string())
+}
+
+/// The same with the store open: it is locked, or what the data model says of it.
+fn locked(failure: Failure) -> Failure {
+    match failure {
+        Failure::Engine(e) if e.kind() == ErrorKind::Locked => Failure::with_next(
+            e.to_string(),
+            "whoever has the store open makes its backups: a server with `firn serve --backup PLACE`, a program with `firn_backup`; or end it first",
+        ),
+        other => other,
+    }
+}
+
+/// A bar that follows a run.
+fn paced(progress: &Progress, rate: Option<u64>) -> Pacing<'_> {
+    Pacing::default().at_most(rate).telling(|done, _| progress.at(done))
+}
+
+fn head_json(head: &BackupHead) -> Value {
+    json!({
+        "id": head.id, "made_micros": head.made_micros, "store": head.store, "seq": head.seq, "trees": head.trees,
+        "tables": head.tables, "bytes": head.bytes,
+    })
+}
+
+/// What was made, as one object.
+fn made_json(made: &BackupMade) -> Value {
+    let mut all = head_json(&made.head);
+    all["copied_tables"] = made.copied_tables.into();
+    all["copied_bytes"] = made.copied_bytes.into();
+    all
+}
+
+/// What was made, in words.
+pub fn made_words(made: &BackupMade) -> String {
+    format!(
+        "{} of {} in {}; {} copied",
+        output::bytes(made.head.bytes),
+        things(made.head.trees, "tree", "trees"),
+        things(made.head.tables, "table", "tables"),
+        match made.copied_tables {
+            0 => "none was".to_owned(),
+            1 => format!("1 ({}) was", output::bytes(made.copied_bytes)),
+            n => format!("{} ({}) were", output::count(n), output::bytes(made.copied_bytes)),
+        }
+    )
+}
+
+fn create(global: &Global, args: &BackupCreateArgs) -> Done {
+    let backups = repository(&args.at.place)?;
+    let (dir, mut out) = (&global.store.db, stdout());
+    if args.dry_run {
+        let plan = backups.plan(dir)?;
+        if global.store.json {
+            let all = json!({
+                "dry_run": true, "tables": plan.tables, "bytes": plan.bytes, "new_tables": plan.new_tables, "new_bytes": plan.new_bytes,
+            });
+            writeln!(out, "{all}")?;
+        } else {
+            writeln!(
+                out,
+                "would copy {} ({}) of {} ({}), and what is not in a table yet",
+                output::count(plan.new_tables),
+                output::bytes(plan.new_bytes),
+                things(plan.tables, "table", "tables"),
+                output::bytes(plan.bytes)
+            )?;
+        }
+        return Ok(out.flush()?);
+    }
+    let plan = backups.plan(dir)?;
+    let db = global.open_to_write(false, 0).map_err(locked)?;
+    let watch = Stopwatch::start();
+    let progress = Progress::bytes("backup", Some(plan.new_bytes));
+    let made = backups.create(&db, dir, &mut paced(&progress, args.rate)).map_err(failure)?;
+    drop(progress);
+    if global.store.json {
+        let mut all = made_json(&made);
+        all["seconds"] = watch.seconds().into();
+        writeln!(out, "{all}")?;
+    } else {
+        writeln!(out, "{}", made.id)?;
+    }
+    out.flush()?;
+    eprintln!("backed up {}, in {:.2} s", made_words(&made), watch.seconds());
+    Ok(())
+}
+
+fn list(global: &Global, args: &BackupListArgs) -> Done {
+    let listed = repository(&args.at.place)?.list().map_err(failure)?;
+    let mut out = stdout();
+    let damaged = listed.iter().any(|b| b.record.is_err());
+    if global.store.json {
+        let all: Vec<Value> = listed
+            .iter()
+            .map(|b| match &b.record {
+                Ok(record) => head_json(&record.head),
+                Err(e) => json!({"id": b.id, "error": e.to_string()}),
+            })
+            .collect();
+        writeln!(out, "{}", json!({"backups": all}))?;
+    } else if listed.is_empty() {
+        eprintln!("there is no backup at {}; `firn backup create` makes one", args.at.place);
+    } else {
+        let mut table =
+            output::listing(&["backup", "made", "store", "trees", "tables", "size"], "lllrrr");
+        for b in &listed {
+            let cells = match &b.record {
+                Ok(r) => [
+                    b.id.clone(),
+                    firn_backup::shown_time(r.head.made_micros),
+                    r.head.store.clone(),
+                    output::count(r.head.trees),
+                    output::count(r.head.tables),
+                    output::bytes(r.head.bytes),
+                ],
+                Err(_) => [&b.id, "damaged", "", "", "", ""].map(str::to_owned),
+            };
+            table.add_row(cells);
+        }
+        write!(out, "{}", output::print_table(&table, global.style()))?;
+    }
+    out.flush()?;
+    for e in listed.iter().filter_map(|b| b.record.as_ref().err()) {
+        eprintln!("{} {e}", global.style().error("damaged:"));
+    }
+    if damaged { Err(Failure::Found) } else { Ok(()) }
+}
+
+fn verify(global: &Global, args: &BackupVerifyArgs) -> Done {
+    let backups = repository(&args.at.place)?;
+    let watch = Stopwatch::start();
+    let progress = Progress::bytes("verify", None);
+    let verdict =
+        backups.verify(args.id.as_deref(), &mut paced(&progress, args.rate)).map_err(failure)?;
+    drop(progress);
+    let mut out = stdout();
+    if global.store.json {
+        let findings: Vec<Value> = verdict
+            .findings
+            .iter()
+            .map(|f| {
+                let mut all = firn_tools::json::error(&f.error, f.next);
+                all["backups"] = f.backups.clone().into();
+                all
+            })
+            .collect();
+        let all = json!({
+            "sound": verdict.is_sound(), "backups": verdict.backups, "tables": verdict.tables, "bytes": verdict.bytes,
+            "seconds": watch.seconds(), "errors": findings,
+        });
+        writeln!(out, "{all:#}")?;
+    } else {
+        for f in &verdict.findings {
+            writeln!(out, "{} {}", global.style().bad("damaged:"), f.error)?;
+            writeln!(out, "         of {}", f.backups.join(", "))?;
+            writeln!(out, "         {}", f.next)?;
+        }
+        let word = match verdict.findings.len() as u64 {
+            0 => global.style().good("sound"),
+            n => global.style().bad(things(n, "error", "errors")),
+        };
+        writeln!(
+            out,
+            "{}: {word} ({}, {}, {} read in {:.2} s)",
+            args.at.place,
+            things(verdict.backups, "backup", "backups"),
+            things(verdict.tables, "table", "tables"),
+            output::bytes(verdict.bytes),
+            watch.seconds()
+        )?;
+    }
+    out.flush()?;
+    if verdict.is_sound() { Ok(()) } else { Err(Failure::Found) }
+}
+
+fn restore(global: &Global, args: &BackupRestoreArgs) -> Done {
+    let backups = repository(&args.at.place)?;
+    let head = match &args.id {
+        Some(id) => backups.record(id),
+        None => backups.newest(),
+    }
+    .map_err(failure)?
+    .head;
+    let (into, mut out) = (args.into.display(), stdout());
+    if args.dry_run {
+        if global.store.json {
+            let mut all = head_json(&head);
+            all["dry_run"] = true.into();
+            writeln!(out, "{all}")?;
+        } else {
+            let (bytes, tables) =
+                (output::bytes(head.bytes), things(head.tables, "table", "tables"));
+            writeln!(out, "would restore {} into {into}: {bytes} in {tables}", head.id)?;
+        }
+        return Ok(out.flush()?);
+    }
+    let watch = Stopwatch::start();
+    let progress = Progress::bytes("restore", Some(head.bytes));
+    let mut pacing = paced(&progress, args.rate);
+    let report = backups.restore(&head.id, &args.into, &mut pacing).map_err(failure)?;
+    drop(pacing);
+    drop(progress);
+    if global.store.json {
+        let mut all = head_json(&report.head);
+        all["into"] = into.to_string().into();
+        all["entries"] = report.entries.into();
+        all["seconds"] = watch.seconds().into();
+        writeln!(out, "{all}")?;
+    }
+    out.flush()?;
+    eprintln!(
+        "restored {} into {into}: {} in {}, {}, verified, in {:.2} s",
+        head.id,
+        output::bytes(head.bytes),
+        things(head.tables, "table", "tables"),
+        things(report.entries, "entry", "entries"),
+        watch.seconds()
+    );
+    Ok(())
+}
+
+/// What a prune did, or would do, in words.
+pub fn pruned_words(report: &PruneReport) -> String {
+    format!(
+        "{} and {} ({}) that none needs; {} kept",
+        things(report.removed.len() as u64, "backup", "backups"),
+        things(report.files, "file", "files"),
+        output::bytes(report.bytes),
+        output::count(report.kept.len() as u64)
+    )
+}
+
+fn prune(global: &Global, args: &BackupPruneArgs) -> Done {
+    let backups = repository(&args.at.place)?;
+    let rule = KeepRule { newest: args.keep, days: args.keep_days };
+    let report =
+        if args.dry_run { backups.plan_prune(rule) } else { backups.prune(rule, args.alone) }
+            .map_err(failure)?;
+    let mut out = stdout();
+    if global.store.json {
+        let all = json!({
+            "dry_run": args.dry_run, "removed": report.removed, "kept": report.kept, "files": report.files, "bytes": report.bytes,
+        });
+        writeln!(out, "{all}")?;
+    } else {
+        for id in &report.removed {
+            writeln!(out, "{id}")?;
+        }
+    }
+    out.flush()?;
+    let did = if args.dry_run { "would remove" } else { "removed" };
+    eprintln!("{did} {}", pruned_words(&report));
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The backups that a server makes of its own store: when it is asked to, and from time to time.
+//!
+//! One at a time, on a thread of its own; what comes of it is told in the log. One that failed is
+//! tried again when the next is due.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use firn_backup::{BackupRepository, KeepRule, Pacing};
+use firn_kv::{Db, Env, Error, OsEnv, Thread};
+use firn_tools::output::Done;
+use serde_json::{Value, json};
+
+use crate::backup::{made_words, pruned_words, repository};
+
+const MINUTE_MICROS: u64 = 60_000_000;
+
+/// What `firn serve` takes for backups.
+#[derive(Args, Clone, Debug)]
+pub struct ServeBackupArgs {
+    /// Make backups there, a folder or s3://bucket/prefix: at SIGUSR1, and as --backup-every says
+    #[arg(long, value_name = "PLACE", conflicts_with = "ephemeral")]
+    backup: Option<String>,
+    /// Make one when the last is so old [default: only at SIGUSR1]
+    #[arg(long, value_name = "MINUTES", requires = "backup", value_parser = clap::value_parser!(u64).range(1..))]
+    backup_every: Option<u64>,
+    /// Keep so many of the newest, and remove the others
+    #[arg(long, value_name = "N", requires = "backup", value_parser = clap::value_parser!(u64).range(1..))]
+    backup_keep: Option<u64>,
+}
+
+impl ServeBackupArgs {
+    /// What a server does of it, as JSON.
+    pub fn json(&self) -> Value {
+        json!({"place": self.backup, "every_minutes": self.backup_every, "keep": self.backup_keep})
+    }
+
+    /// The same in words.
+    pub fn words(&self) -> String {
+        let Some(place) = &self.backup else { return "none".to_owned() };
+        let every = self.backup_every.map_or(String::new(), |n| format!(", and every {n} min"));
+        let keep = self.backup_keep.map_or("all are kept".to_owned(), |n| format!("{n} are kept"));
+        format!("to {place}, at SIGUSR1{every}; {keep}")
+    }
+}
+
+/// The backups of a server.
+pub struct ServedBackups {
+    env: Arc<dyn Env>,
+    work: Arc<BackupWork>,
+    every_micros: Option<u64>,
+    /// When the next one is due, in microseconds since 1970.
+    due: Option<u64>,
+    thread: Option<Box<dyn Thread>>,
+}
+
+/// What the thread of a backup has.
+struct BackupWork {
+    backups: BackupRepository,
+    db: Db,
+    dir: PathBuf,
+    keep: Option<u64>,
+    running: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl ServedBackups {
+    /// Those that were asked for, of this store; `None` for none.
+    pub fn begin(args: &ServeBackupArgs, db: Db, dir: &Path) -> Done<Option<ServedBackups>> {
+        let Some(place) = &args.backup else { return Ok(None) };
+        let backups = repository(place)?;
+        let env = OsEnv::new();
+        let every_micros = args.backup_every.map(|n| n.saturating_mul(MINUTE_MICROS));
+        let due = every_micros.map(|every| match last(&backups, &db) {
+            Ok(made) => made.map_or(0, |made| made.saturating_add(every)),
+            Err(e) => {
+                tracing::error!("the backups at {place} can't be listed: {e}");
+                0
+            }
+        });
+        let work = BackupWork {
+            backups,
+            db,
+            dir: dir.to_path_buf(),
+            keep: args.backup_keep,
+            running: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        };
+        Ok(Some(ServedBackups { env, work: Arc::new(work), every_micros, due, thread: None }))
+    }
+
+    /// Begins a backup where one is due or `asked` for, and none runs.
+    pub fn tick(&mut self, asked: bool) {
+        let now = self.env.wall_micros();
+        let due = self.due.is_some_and(|due| now >= due);
+        if !asked && !due {
+            return;
+        }
+        self.due = self.every_micros.map(|every| now.saturating_add(every));
+        if self.work.running.swap(true, Ordering::Relaxed) {
+            tracing::warn!("no backup was begun: the last one still runs");
+            return;
+        }
+        self.wait();
+        let work = self.work.clone();
+        let run = move || {
+            work.run();
+            work.running.store(false, Ordering::Relaxed);
+        };
+        match self.env.spawn("firn-backup", Box::new(run)) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(e) => {
+                self.work.running.store(false, Ordering::Relaxed);
+                tracing::error!("no backup was begun: {e}");
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.join();
+        }
+    }
+
+    /// Stops the one that runs, and waits for its end.
+    pub fn stop(mut self) {
+        self.work.stop.store(true, Ordering::Relaxed);
+        self.wait();
+    }
+}
+
+impl BackupWork {
+    fn run(&self) {
+        let mut pacing = Pacing::default().stopped_by(&self.stop);
+        match self.backups.create(&self.db, &self.dir, &mut pacing) {
+            Ok(made) => tracing::info!("backup {}: {}", made.id, made_words(&made)),
+            Err(e) => {
+                tracing::error!("no backup was made: {e}");
+                return;
+            }
+        }
+        let Some(keep) = self.keep else { return };
+        match self.backups.prune(KeepRule { newest: Some(keep), days: None }, false) {
+            Ok(report) => tracing::info!("removed {}", pruned_words(&report)),
+            Err(e) => tracing::warn!("no backup was removed: {e}"),
+        }
+    }
+}
+
+/// When the last backup of this store was made.
+fn last(backups: &BackupRepository, db: &Db) -> Result<Option<u64>, Error> {
+    let store = format!("{:016x}", db.identity());
+    let heads = backups.list()?.into_iter().filter_map(|b| b.record.ok()).map(|r| r.head);
+    Ok(heads.filter(|h| h.store == store).map(|h| h.made_micros).max())
+}
