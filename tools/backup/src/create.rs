@@ -12,7 +12,7 @@ use firn_kv::internals::merge::run::{TableHandle, TableOpener, table_path};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, ReadMode, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::leases::{Lease, RunKind};
+use crate::leases::{RunKind, RunLease};
 use crate::names::{self, BACKUPS, MANIFESTS, TABLES, within};
 use crate::pacing::Pacing;
 use crate::place::put;
@@ -83,7 +83,7 @@ impl BackupRepository {
     /// the next one finds it, and a prune removes it.
     pub fn create(&self, db: &Db, dir: &Path, pacing: &mut Pacing<'_>) -> Result<BackupMade> {
         self.begin()?;
-        let mut lease = Lease::announce(&self.env, &self.place, RunKind::Backup, false)?;
+        let mut lease = RunLease::announce(&self.env, &self.place, RunKind::Backup, false)?;
         let staging = Staging::begin(&self.env, dir)?;
         db.checkpoint(&staging.dir)?;
         let copy = staging.dir.as_path();
@@ -142,7 +142,7 @@ impl BackupRepository {
         number: u64,
         copy: &Path,
         tables: Vec<TableCopy>,
-        lease: &mut Lease,
+        lease: &mut RunLease,
     ) -> Result<BackupHead> {
         let manifest = self.env.read_all(&copy.join(manifest_name(number)), 1 << 30)?;
         let ((id, made_micros), hash) = (self.new_id()?, xxh3_128(&manifest));
@@ -179,7 +179,7 @@ impl BackupRepository {
         opener: &Arc<TableOpener>,
         dir: &Path,
         meta: &Arc<TableMeta>,
-        lease: &mut Lease,
+        lease: &mut RunLease,
     ) -> Result<u128> {
         TableHandle::new(meta.clone(), opener.clone(), Arc::default())
             .table()?
@@ -197,7 +197,7 @@ impl BackupRepository {
         dir: &Path,
         meta: &TableMeta,
         hash: u128,
-        lease: &mut Lease,
+        lease: &mut RunLease,
         pacing: &mut Pacing<'_>,
     ) -> Result<()> {
         let mut file = self.place.create(&within(TABLES, &names::table_name(meta, hash)))?;

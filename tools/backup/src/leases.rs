@@ -44,14 +44,14 @@ struct Announced {
 }
 
 /// A run that has been announced; it is over when this is dropped.
-pub struct Lease {
+pub struct RunLease {
     env: Arc<dyn Env>,
     place: Arc<dyn BackupPlace>,
     file: String,
     said: Announced,
 }
 
-impl Lease {
+impl RunLease {
     /// Announces a run, and refuses it beside one that it can't be beside. With `alone`, the caller
     /// vouches that nobody else works there.
     pub fn announce(
@@ -59,9 +59,9 @@ impl Lease {
         place: &Arc<dyn BackupPlace>,
         run: RunKind,
         alone: bool,
-    ) -> Result<Lease> {
+    ) -> Result<RunLease> {
         let now = env.wall_micros();
-        let mut lease = Lease {
+        let mut lease = RunLease {
             env: env.clone(),
             place: place.clone(),
             file: within(RUNNING, &format!("{:016x}", env.random())),
@@ -163,7 +163,7 @@ fn refused(said: &Announced) -> Error {
     )
 }
 
-impl Drop for Lease {
+impl Drop for RunLease {
     fn drop(&mut self) {
         // What stays is over when its time has passed, and is removed by a prune.
         let _ = self.place.remove(std::slice::from_ref(&self.file));

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use firn_kv::Result;
 
-use crate::leases::{Lease, RunKind};
+use crate::leases::{RunKind, RunLease};
 use crate::names::{BACKUPS, MANIFESTS, RUNNING, TABLES, UNFINISHED, hash_of, within};
 use crate::place::StoredFile;
 use crate::record::BackupRecord;
@@ -63,7 +63,7 @@ impl BackupRepository {
         if !self.is_there()? {
             return Ok(PruneReport::default());
         }
-        let mut lease = Lease::announce(&self.env, &self.place, RunKind::Prune, alone)?;
+        let mut lease = RunLease::announce(&self.env, &self.place, RunKind::Prune, alone)?;
         // Others that were announced and are not refused are over. Theirs goes first: a run that
         // was held up and goes on all the same finds that out before its backup counts.
         let over: Vec<String> = self
