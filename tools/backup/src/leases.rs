@@ -117,6 +117,8 @@ impl RunLease {
             ));
         }
         if silent >= RENEWAL {
+            // One that was removed is not to come back.
+            self.check_own()?;
             self.say()?;
         }
         Ok(())
@@ -129,6 +131,10 @@ impl RunLease {
     /// Whether nobody has taken the run for one that is over.
     pub fn check(&mut self) -> Result<()> {
         self.keep()?;
+        self.check_own()
+    }
+
+    fn check_own(&self) -> Result<()> {
         match self.place.size(&self.file) {
             Ok(_) => Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => Err(Error::new(
@@ -167,5 +173,44 @@ impl Drop for RunLease {
     fn drop(&mut self) {
         // What stays is over when its time has passed, and is removed by a prune.
         let _ = self.place.remove(std::slice::from_ref(&self.file));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use firn_kv::MemEnv;
+
+    use super::*;
+    use crate::folder::FolderPlace;
+
+    #[test]
+    fn a_run_is_renewed_and_one_that_was_removed_does_not_come_back() {
+        let mem = MemEnv::new(1);
+        let env: Arc<dyn Env> = Arc::new(mem.clone());
+        let place: Arc<dyn BackupPlace> = Arc::new(FolderPlace::new(env.clone(), "/backups"));
+        let announce = |run, alone| RunLease::announce(&env, &place, run, alone);
+        let mut backup = announce(RunKind::Backup, false).unwrap();
+        for _ in 0..20 {
+            mem.advance(Duration::from_secs(400));
+            backup.keep().unwrap();
+            assert_eq!(announce(RunKind::Prune, false).err().unwrap().kind(), ErrorKind::Locked);
+        }
+        place.remove(&[backup.file().to_owned()]).unwrap();
+        mem.advance(Duration::from_secs(400));
+        assert_eq!(backup.keep().unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(place.list(RUNNING).unwrap().is_empty());
+        // One that is killed is over in the end.
+        let killed = announce(RunKind::Backup, false).unwrap();
+        std::mem::forget(killed);
+        mem.advance(Duration::from_secs(3600));
+        assert!(announce(RunKind::Prune, false).is_err());
+        assert!(announce(RunKind::Prune, true).is_ok());
+        mem.advance(Duration::from_secs(600));
+        let prune = announce(RunKind::Prune, false).unwrap();
+        assert_eq!(announce(RunKind::Backup, false).err().unwrap().kind(), ErrorKind::Locked);
+        drop(prune);
+        assert!(announce(RunKind::Backup, false).is_ok());
     }
 }
