@@ -13,6 +13,7 @@ fn every_public_method_is_in_a_run_of_each_kind() {
     let mut model: Vec<_> = below(&["model.rs", "ttl.rs"]);
     let parts = [
         "bulk",
+        "changes",
         "compare",
         "one_step",
         "hooks",

@@ -45,6 +45,9 @@ pub enum ErrorKind {
     NotFound,
     /// The store or the tree has been closed or dropped.
     Closed,
+    /// A feed of changes asks for what the log does not have any more: begin again with what a reader
+    /// sees now.
+    Lagged,
 }
 
 impl ErrorKind {
@@ -62,6 +65,7 @@ impl ErrorKind {
             ErrorKind::Incompatible => "incompatible",
             ErrorKind::NotFound => "not found",
             ErrorKind::Closed => "closed",
+            ErrorKind::Lagged => "lagged",
         }
     }
 }

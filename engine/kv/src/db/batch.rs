@@ -76,8 +76,14 @@ impl<'a> Iterator for BatchOps<'a> {
 
     fn next(&mut self) -> Option<BatchOp<'a>> {
         let (tree, op) = self.ops.next()??;
-        let tree = &*self.batch.tree(tree)?.name;
-        Some(match op {
+        Some(BatchOp::of(&self.batch.tree(tree)?.name, op))
+    }
+}
+
+impl<'a> BatchOp<'a> {
+    /// An encoded operation on the tree of this name.
+    pub(in crate::db) fn of(tree: &'a str, op: Op<'a>) -> BatchOp<'a> {
+        match op {
             Op::Point { kind: Kind::Put, key, value } => BatchOp::Put { tree, key, value },
             Op::Point { kind: Kind::Delete, key, .. } => BatchOp::Delete { tree, key },
             // A batch has values themselves: the reader of operations takes no other.
@@ -88,7 +94,7 @@ impl<'a> Iterator for BatchOps<'a> {
             Op::DeleteRange { start, end } => {
                 BatchOp::DeleteRange { tree, start, end: Some(end).filter(|e| !e.is_empty()) }
             }
-        })
+        }
     }
 }
 

@@ -53,6 +53,7 @@ mod write;
 pub use batch::{Batch, BatchOp, BatchOps};
 pub use bounds::KeyBounds;
 pub use fresh::{create_dir, new_id};
+pub use handle::changes::{Change, ChangeFeed, ChangeOps};
 pub use handle::check::Verified;
 pub use handle::cursor::Cursor;
 pub use handle::handles::{Db, Tree};

@@ -38,6 +38,7 @@
 
 use std::path::{Path, PathBuf};
 
+pub mod follow;
 pub mod format;
 pub mod reader;
 pub mod recovery;

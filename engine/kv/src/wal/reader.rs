@@ -200,6 +200,11 @@ impl SegmentReader {
         self.offset
     }
 
+    /// Forgets what was read ahead: the file may have grown into it.
+    pub(super) fn forget(&mut self) {
+        self.buffer.clear();
+    }
+
     /// `len` bytes at `offset`; `None` when the file ends before.
     pub(super) fn bytes(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
         let Some(end) = offset.checked_add(len).filter(|&e| e <= self.file.len()) else {

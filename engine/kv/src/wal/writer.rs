@@ -7,8 +7,9 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use super::follow::{LogHold, SegmentPlace};
 use super::format::{
     DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size,
 };
@@ -78,6 +79,8 @@ pub struct Wal {
     syncer: Arc<Syncer>,
     /// Is told when a segment is full and no next one was ready.
     grows: Option<Box<dyn Fn() + Send>>,
+    /// Those who follow the log.
+    holds: Vec<Weak<LogHold>>,
     buffer: Box<[u8]>,
 }
 
@@ -295,6 +298,7 @@ impl Wal {
             slot: Arc::default(),
             syncer,
             grows: None,
+            holds: vec![],
             buffer: vec![0; CONTEXT - 4 + HEADER + SMALL + 8].into(),
         })
     }
@@ -548,10 +552,51 @@ impl Wal {
         live_bytes(self.old.iter().map(|s| &s.info)) + (self.end - self.current.base)
     }
 
-    /// Says that nothing below `lsn` will be asked for again: of the segments that lie wholly below
-    /// some become spares, to be renamed and used again: young ones (`YOUNG`), and those that have
-    /// been synced. The others are given back to be removed. The caller has made that durable before (W4).
+    /// Holds all of the log that there is for one who follows it; with what holds it, its segments.
+    pub fn hold(&mut self) -> (Arc<LogHold>, Vec<SegmentPlace>) {
+        let places = self.places();
+        let hold = Arc::new(LogHold::new(places.first().map_or(self.end, |s| s.base)));
+        self.holds.push(Arc::downgrade(&hold));
+        (hold, places)
+    }
+
+    /// The segments of the log that there are without a gap before its end, in order (W2).
+    pub fn places(&self) -> Vec<SegmentPlace> {
+        let mut places =
+            vec![SegmentPlace { number: self.current.number, base: self.current.base }];
+        let mut begins = self.current.base;
+        for OldSegment { info, .. } in self.old.iter().rev() {
+            match info.base {
+                Some(base) if base < begins && info.end >= begins => {
+                    places.push(SegmentPlace { number: info.number, base });
+                    begins = base;
+                }
+                Some(base) if base < begins => break,
+                // Nothing of it counts, or it was never used.
+                _ => {}
+            }
+        }
+        places.reverse();
+        places
+    }
+
+    /// The position below which nobody who follows holds anything either.
+    fn given_up_below(&mut self, lsn: Lsn) -> Lsn {
+        let (end, mut floor) = (self.end, lsn);
+        self.holds.retain(|hold| {
+            let kept = hold.upgrade().and_then(|hold| hold.keeps(end, lsn));
+            floor = floor.min(kept.unwrap_or(lsn));
+            kept.is_some()
+        });
+        floor
+    }
+
+    /// Says that nothing below `lsn` will be asked for again but by those who hold it: of the
+    /// segments that lie wholly below some become spares, to be renamed and used again: young ones
+    /// (`YOUNG`), and those that have been synced. The others are given back to be removed. The
+    /// caller has made that durable before (W4).
     pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
+        let lsn = self.given_up_below(lsn);
         let mut i = 0;
         while i < self.old.len() {
             let s = &self.old[i].info;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_kv::Env;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
@@ -464,6 +465,9 @@ impl Store {
             Step::Snapshot => {
                 let snapshot = self.db().snapshot_named("of the history");
                 assert!(self.snapshots.last().is_none_or(|s| s.seq() <= snapshot.seq()));
+                if let Some(last) = self.snapshots.last() {
+                    self.follow(last.seq(), snapshot.seq())?;
+                }
                 self.snapshots.push(snapshot);
                 if self.snapshots.len() > SNAPSHOTS {
                     self.snapshots.remove(0);
@@ -471,6 +475,23 @@ impl Store {
                 Ok(())
             }
         }
+    }
+
+    /// The changes between two moments: each number once, unless the log has not all of them.
+    fn follow(&self, from: u64, to: u64) -> Result<()> {
+        let mut feed = match self.db().changes_since(from, 1 << 30) {
+            Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
+            feed => feed?,
+        };
+        let mut seq = from;
+        while let Some(change) = feed.next(Duration::ZERO)? {
+            let first = *change.seqs().start();
+            // A batch may have begun before.
+            assert!(first == seq + 1 || (seq == from && first <= seq), "{first} behind {seq}");
+            seq = *change.seqs().end();
+        }
+        assert!(seq >= to, "changes up to {seq}, not to {to}");
+        Ok(())
     }
 
     fn copy(&self, from: &str, to: &str, file: &str) -> Result<()> {

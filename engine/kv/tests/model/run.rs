@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firn_kv::internals::env::mem::Cut;
 use firn_kv::{
-    Batch, BatchOp, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot, Transaction,
-    Tree, TreeOptions,
+    Batch, BatchOp, ChangeFeed, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot,
+    Transaction, Tree, TreeOptions,
 };
 use firn_testkit::history::{HistoryKey, HistoryOp, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
@@ -18,6 +18,8 @@ use crate::setup::{HOOKED, Setup};
 
 #[path = "bulk.rs"]
 mod bulk;
+#[path = "changes.rs"]
+mod changes;
 #[path = "one_step.rs"]
 mod one_step;
 #[path = "reads.rs"]
@@ -61,6 +63,7 @@ struct Open {
     snapshots: [Option<Frozen>; SLOTS],
     transactions: [Option<(Transaction, oracle::OracleTransaction)>; SLOTS],
     trees: [Option<Tree>; TREES],
+    feed: Option<ChangeFeed>,
     db: Option<Db>,
 }
 
@@ -76,6 +79,7 @@ pub struct Runner<'a> {
     /// has a name of its own.
     copies: usize,
     exports: [Option<bulk::Exported>; SLOTS],
+    followed: changes::Followed,
     place: Place,
 }
 
@@ -99,6 +103,7 @@ impl<'a> Runner<'a> {
             taken: vec![],
             copies: 0,
             exports,
+            followed: Default::default(),
             place,
         }
     }
@@ -232,7 +237,10 @@ impl<'a> Runner<'a> {
             }
             HistoryOp::Checkpoint => self.checkpoint(),
             HistoryOp::ReadOnly => self.read_only(),
-            HistoryOp::Stats => self.stats(),
+            HistoryOp::Stats => {
+                self.follow()?;
+                self.stats()
+            }
             HistoryOp::Verify => self.verify(),
             HistoryOp::Advance { seconds } => {
                 self.place.mem.iter().for_each(|m| m.advance(Duration::from_secs(*seconds)));

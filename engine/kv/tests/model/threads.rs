@@ -6,9 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use firn_kv::internals::env::mem::Cut;
-use firn_kv::{Batch, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree, TreeOptions};
+use firn_kv::{
+    Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree, TreeOptions,
+};
 use firn_testkit::history::TREES;
 use firn_testkit::rng::Rng;
 
@@ -321,6 +324,37 @@ fn rearrange(
     }
 }
 
+/// Follows the changes beside the writers until they are done: none is missing, and each batch is
+/// whole.
+fn follow(db: &Db, done: &AtomicBool) {
+    let mut feed = db.changes_since(db.stats().seq, 1 << 30).unwrap();
+    let mut seq = feed.seq();
+    loop {
+        let is_over = done.load(Ordering::Acquire);
+        while let Some(change) = feed.next(Duration::ZERO).unwrap() {
+            assert_eq!(*change.seqs().start(), seq + 1);
+            seq = *change.seqs().end();
+            assert_eq!(feed.seq(), seq);
+            for thread in 0..WRITERS {
+                let whole = key(thread, KEYS);
+                let puts = |of: usize| {
+                    let is = |op: &BatchOp<'_>| match op {
+                        BatchOp::Put { tree, key, .. } => *tree == name(of) && *key == whole,
+                        _ => false,
+                    };
+                    change.ops().filter(is).count()
+                };
+                assert_eq!(puts(0), puts(1), "half a batch in {change:?}");
+            }
+        }
+        if is_over {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert!(feed.trees().len() >= TREES && seq <= db.stats().seq);
+}
+
 /// A reader opens beside the writers, and sees batches whole.
 fn read_only(setup: &Setup, place: &Place) {
     let options = DbOptions { read_only: true, ..setup.db.clone() };
@@ -382,6 +416,7 @@ fn play(seed: u64, steps: u64) {
         std::thread::scope(|s| {
             let (db, trees, setup, place) = (&db, &trees[..], &setup, &place);
             let mut beside = vec![s.spawn(|| read(db, trees, &done))];
+            beside.push(s.spawn(|| follow(db, &done)));
             let other = rng.fork();
             beside.push(s.spawn(|| rearrange(setup, place, db, trees, &done, other)));
             let writers: Vec<_> = owns
@@ -393,7 +428,7 @@ fn play(seed: u64, steps: u64) {
                 })
                 .collect();
             let mut fine: Vec<bool> = writers.into_iter().map(|w| w.join().is_ok()).collect();
-            done.store(true, Ordering::Relaxed);
+            done.store(true, Ordering::Release);
             fine.extend(beside.into_iter().map(|b| b.join().is_ok()));
             assert!(fine.iter().all(|f| *f), "seed {seed}, round {round}: {setup:?}");
         });

@@ -69,6 +69,7 @@ pub enum TortureLook {
     CompactRange,
     Options,
     Checkpoint,
+    Changes,
     ReadOnly,
     ScratchWrite,
     ScratchIngest,
@@ -180,7 +181,7 @@ const WRITES: [(StepMode, u64); 16] = [
     (StepMode::Role, 30),
 ];
 
-const LOOKS: [(TortureLook, u64); 31] = [
+const LOOKS: [(TortureLook, u64); 32] = [
     (TortureLook::Get, 2000),
     (TortureLook::MultiGet, 200),
     (TortureLook::Range, 120),
@@ -201,6 +202,7 @@ const LOOKS: [(TortureLook, u64); 31] = [
     (TortureLook::CompactRange, 3),
     (TortureLook::Options, 3),
     (TortureLook::Checkpoint, 2),
+    (TortureLook::Changes, 10),
     (TortureLook::ReadOnly, 2),
     (TortureLook::ScratchWrite, 200),
     (TortureLook::ScratchIngest, 16),

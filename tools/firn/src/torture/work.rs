@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use firn_cql::Session;
 use firn_kv::Env;
@@ -465,6 +466,7 @@ impl TortureWorker {
                 }
             }
             TortureLook::Checkpoint => self.checkpoint(&mut rng)?,
+            TortureLook::Changes => follow(&s.db, &mut rng)?,
             TortureLook::ReadOnly => {
                 let options = DbOptions { create: false, read_only: true, ..DbOptions::default() };
                 let other = Db::open_in(firn_kv::OsEnv::new(), s.dir.join(super::STORE), options)?;
@@ -747,6 +749,30 @@ fn scratch(
                 got.as_deref(),
             )?;
         }
+    }
+    Ok(())
+}
+
+/// Follows the last changes: each number once, in order, unless the log has not all of them.
+fn follow(db: &Db, rng: &mut Rng) -> Checked<()> {
+    let from = db.stats().seq.saturating_sub(rng.below(1000));
+    let mut feed = match db.changes_since(from, 16 << 20) {
+        Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
+        feed => feed?,
+    };
+    let mut seq = from;
+    for _ in 0..500 {
+        let change = match feed.next(Duration::from_millis(1)) {
+            Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
+            change => change?,
+        };
+        let Some(change) = change else { break };
+        let (first, last) = (*change.seqs().start(), *change.seqs().end());
+        // A batch may have begun before.
+        if first != seq + 1 && (seq != from || first > seq) {
+            return wrong(format!("the feed tells of {first} behind {seq}"));
+        }
+        seq = last;
     }
     Ok(())
 }

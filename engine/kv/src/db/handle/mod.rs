@@ -1,6 +1,7 @@
 //! What applications hold: the store, its trees, and what is got from them.
 
 mod batch;
+pub mod changes;
 pub mod check;
 pub mod cursor;
 mod db;

@@ -1,0 +1,114 @@
+//! The feed of changes: a replica of the trees without hooks follows the store over the whole
+//! history, and holds what it holds.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use firn_kv::{BatchOp, Change, Db, ErrorKind};
+
+use super::{Runner, tree_name};
+use crate::compare::{Outcome, ensure};
+use crate::setup::HOOKED;
+
+/// Bytes of log that a feed holds.
+const HOLD: u64 = 1 << 30;
+
+type Held = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// What has been followed.
+#[derive(Default)]
+pub struct Followed {
+    seq: u64,
+    /// The numbers of the trees.
+    numbers: BTreeMap<String, u32>,
+    held: Held,
+}
+
+fn content(db: &Db) -> Outcome<Held> {
+    let mut all = Held::new();
+    for name in (0..HOOKED.len()).filter(|t| !HOOKED[*t]).map(tree_name) {
+        match db.existing_tree(&name) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            tree => {
+                let pairs = tree?.iter().map(|p| p.map(|(k, v)| (k.to_vec(), v.to_vec())));
+                all.insert(name, pairs.collect::<firn_kv::Result<_>>()?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+impl Followed {
+    fn apply(&mut self, change: &Change) -> Outcome {
+        let (first, last) = (*change.seqs().start(), *change.seqs().end());
+        ensure(first == self.seq + 1 && last >= first, || {
+            format!("a change of {first} to {last} behind {}", self.seq)
+        })?;
+        self.seq = last;
+        for (name, number) in change.trees() {
+            if self.numbers.insert(name.to_owned(), number).is_some_and(|old| old != number) {
+                self.held.remove(name);
+            }
+        }
+        for op in change.ops() {
+            match op {
+                BatchOp::Put { tree, key, value } => {
+                    let held = self.held.entry(tree.to_owned()).or_default();
+                    held.insert(key.to_vec(), value.to_vec());
+                }
+                BatchOp::Delete { tree, key } => {
+                    self.held.entry(tree.to_owned()).or_default().remove(key);
+                }
+                BatchOp::DeleteRange { tree, start, end } => {
+                    let held = self.held.entry(tree.to_owned()).or_default();
+                    held.retain(|k, _| &**k < start || end.is_some_and(|end| &**k >= end));
+                }
+                // Of trees that are not compared.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Runner<'_> {
+    /// The replica catches up, and is compared.
+    pub(super) fn follow(&mut self) -> Outcome {
+        let db = self.db()?.clone();
+        let mut feed = match self.open.feed.take() {
+            Some(feed) => feed,
+            None => match db.changes_since(self.followed.seq, HOLD) {
+                Err(e) if e.kind() == ErrorKind::Lagged => {
+                    let feed = db.changes_since(self.oracle.now(), HOLD)?;
+                    let numbers = feed.trees().into_iter().collect();
+                    let (seq, held) = (feed.seq(), content(&db)?);
+                    self.followed = Followed { seq, numbers, held };
+                    feed
+                }
+                feed => feed?,
+            },
+        };
+        let mut is_loaded = false;
+        while let Some(change) = feed.next(Duration::ZERO)? {
+            is_loaded |= change.is_loaded();
+            self.followed.apply(&change)?;
+        }
+        let (seq, now) = (self.followed.seq, self.oracle.now());
+        ensure(seq == now && feed.seq() == seq, || format!("followed to {seq}, not to {now}"))?;
+        let numbers: BTreeMap<String, u32> = feed.trees().into_iter().collect();
+        let followed = &mut self.followed;
+        followed.held.retain(|name, _| followed.numbers.get(name) == numbers.get(name));
+        followed.numbers = numbers;
+        self.open.feed = Some(feed);
+        let there = content(&db)?;
+        if is_loaded {
+            self.followed.held = there;
+            return Ok(());
+        }
+        for (name, held) in there {
+            let own = self.followed.held.entry(name.clone()).or_default();
+            ensure(*own == held, || format!("the replica of {name} differs"))?;
+        }
+        Ok(())
+    }
+}
