@@ -1,19 +1,20 @@
 //! Making a backup: a checkpoint, the tables that the repository has not, the manifest, the record.
 //!
-//! A table is checked block by block before it is copied: rot of the store is told and not kept.
+//! Value files go as tables do. A table is checked block by block before it is copied: rot of the store is told and not kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta, manifest_name};
-use firn_kv::internals::merge::run::{TableHandle, TableOpener, table_path};
+use firn_kv::internals::merge::run::{TableOpener, table_path};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, ReadMode, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::leases::{RunKind, RunLease};
-use crate::names::{self, BACKUPS, MANIFESTS, TABLES, within};
+use crate::names::{self, BACKUPS, KeptFile, MANIFESTS, TABLES, within};
 use crate::pacing::Pacing;
 use crate::place::put;
 use crate::record::{BackupHead, BackupRecord, TableCopy};
@@ -46,22 +47,40 @@ pub struct BackupPlan {
     pub new_bytes: u64,
 }
 
-/// The tables that the repository has: their sizes by their names.
+/// The tables (and value files) that the repository has: their sizes by their names.
 type Present = BTreeMap<String, u64>;
 
 /// The copy of a table in the repository, when it is known without reading the table.
-fn known(present: &Present, meta: &TableMeta) -> Option<String> {
-    let start = names::table_start(meta)?;
+fn known(present: &Present, file: &KeptFile) -> Option<String> {
+    let start = names::table_start(file)?;
     let mut from = present.range(start..);
     from.by_ref()
-        .take_while(|(name, _)| names::is_of(name, meta))
-        .find(|(_, size)| **size == meta.size)
+        .take_while(|(name, _)| names::is_of(name, file))
+        .find(|(_, size)| **size == file.size)
         .map(|(name, _)| name.clone())
 }
 
-fn tables_of(state: &ManifestState) -> Vec<Arc<TableMeta>> {
-    let mut all: Vec<_> = state.trees.values().flat_map(|t| t.tables()).cloned().collect();
-    all.sort_by_key(|t| t.id);
+/// What a file that is kept holds.
+enum FileContent {
+    Table(Arc<TableMeta>),
+    Values(Arc<ValueFacts>),
+}
+
+impl FileContent {
+    fn file(&self) -> KeptFile {
+        match self {
+            FileContent::Table(t) => KeptFile { number: t.id, identity: t.identity, size: t.size },
+            FileContent::Values(v) => KeptFile { number: v.id, identity: v.identity, size: v.size },
+        }
+    }
+}
+
+/// The tables and value files of a store, by number.
+fn files_of(state: &ManifestState) -> Vec<FileContent> {
+    let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(FileContent::Table);
+    let values = state.trees.values().flat_map(|t| t.values.values()).cloned();
+    let mut all: Vec<_> = tables.chain(values.map(FileContent::Values)).collect();
+    all.sort_by_key(|f| f.file().number);
     all
 }
 
@@ -89,27 +108,28 @@ impl BackupRepository {
         let copy = staging.dir.as_path();
         let (state, number) = load(&*self.env, copy)?;
         let present = self.present()?;
-        let tables = tables_of(&state);
-        let named: Vec<Option<String>> = tables.iter().map(|t| known(&present, t)).collect();
-        let new = || tables.iter().zip(&named).filter(|(_, name)| name.is_none());
-        pacing.begin(&*self.env, new().map(|(t, _)| t.size).sum());
+        let files = files_of(&state);
+        let named: Vec<Option<String>> = files.iter().map(|f| known(&present, &f.file())).collect();
+        let new = || files.iter().zip(&named).filter(|(_, name)| name.is_none());
+        pacing.begin(&*self.env, new().map(|(f, _)| f.file().size).sum());
         let opener = opener(&self.env, copy);
         let (mut copies, mut copied_tables, mut copied_bytes) = (vec![], 0, 0);
-        for (meta, name) in tables.iter().zip(named) {
+        for (content, name) in files.iter().zip(named) {
+            let file = content.file();
             let name = match name {
                 Some(name) => name,
                 None => {
-                    let hash = self.check(&opener, copy, meta, &mut lease)?;
-                    let name = names::table_name(meta, hash);
-                    if present.get(&name) != Some(&meta.size) {
-                        self.copy(copy, meta, hash, &mut lease, pacing)?;
+                    let hash = self.check(&opener, copy, content, &mut lease)?;
+                    let name = names::table_name(&file, hash);
+                    if present.get(&name) != Some(&file.size) {
+                        self.copy(copy, &file, hash, &mut lease, pacing)?;
                         (copied_tables, copied_bytes) =
-                            (copied_tables + 1, copied_bytes + meta.size);
+                            (copied_tables + 1, copied_bytes + file.size);
                     }
                     name
                 }
             };
-            copies.push(TableCopy { number: meta.id, name, size: meta.size });
+            copies.push(TableCopy { number: file.number, name, size: file.size });
         }
         let head = self.record_it(&state, number, copy, copies, &mut lease)?;
         Ok(BackupMade { id: head.id.clone(), head, copied_tables, copied_bytes })
@@ -125,11 +145,11 @@ impl BackupRepository {
         let present = if self.is_there()? { self.present()? } else { Present::new() };
         let (state, _) = load(&*self.env, dir)?;
         let mut plan = BackupPlan::default();
-        for meta in tables_of(&state) {
-            (plan.tables, plan.bytes) = (plan.tables + 1, plan.bytes + meta.size);
-            if known(&present, &meta).is_none() {
+        for file in files_of(&state).iter().map(FileContent::file) {
+            (plan.tables, plan.bytes) = (plan.tables + 1, plan.bytes + file.size);
+            if known(&present, &file).is_none() {
                 (plan.new_tables, plan.new_bytes) =
-                    (plan.new_tables + 1, plan.new_bytes + meta.size);
+                    (plan.new_tables + 1, plan.new_bytes + file.size);
             }
         }
         Ok(plan)
@@ -173,19 +193,25 @@ impl BackupRepository {
         Ok(record.head)
     }
 
-    /// Checks each block of a table, and gives the hash of its bytes.
+    /// Checks each block of a table or of a value file, and gives the hash of its bytes.
     fn check(
         &self,
         opener: &Arc<TableOpener>,
         dir: &Path,
-        meta: &Arc<TableMeta>,
+        content: &FileContent,
         lease: &mut RunLease,
     ) -> Result<u128> {
-        TableHandle::new(meta.clone(), opener.clone(), Arc::default())
-            .table()?
-            .verify(None, |_| ())?;
+        match content {
+            FileContent::Table(meta) => {
+                let table = opener.table_alone(meta)?;
+                table.verify(None, |_| ())?;
+            }
+            FileContent::Values(facts) => {
+                opener.value_handle(facts).file()?.verify_all()?;
+            }
+        }
         let mut hash = hasher();
-        self.each_part_of_table(dir, meta, |part| {
+        self.each_part_of_file(dir, &content.file(), |part| {
             hash.update(part);
             lease.keep()
         })?;
@@ -195,14 +221,14 @@ impl BackupRepository {
     fn copy(
         &self,
         dir: &Path,
-        meta: &TableMeta,
+        kept: &KeptFile,
         hash: u128,
         lease: &mut RunLease,
         pacing: &mut Pacing<'_>,
     ) -> Result<()> {
-        let mut file = self.place.create(&within(TABLES, &names::table_name(meta, hash)))?;
+        let mut file = self.place.create(&within(TABLES, &names::table_name(kept, hash)))?;
         let mut copied = hasher();
-        self.each_part_of_table(dir, meta, |part| {
+        self.each_part_of_file(dir, kept, |part| {
             copied.update(part);
             file.append(part)?;
             pacing.step(&*self.env, part.len() as u64)?;
@@ -210,22 +236,22 @@ impl BackupRepository {
         })?;
         if copied.digest128() != hash {
             let words = "the table was read twice, and not the same twice: look at the device, then run it again";
-            return Err(Error::corruption(words).in_file(table_path(dir, meta.id)));
+            return Err(Error::corruption(words).in_file(table_path(dir, kept.number)));
         }
         file.finish()
     }
 
-    fn each_part_of_table(
+    fn each_part_of_file(
         &self,
         dir: &Path,
-        meta: &TableMeta,
+        kept: &KeptFile,
         mut f: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        let file = self.env.open_read(&table_path(dir, meta.id), false)?;
-        let mut part = vec![0; PART.min(usize::try_from(meta.size).unwrap_or(PART))];
+        let file = self.env.open_read(&table_path(dir, kept.number), false)?;
+        let mut part = vec![0; PART.min(usize::try_from(kept.size).unwrap_or(PART))];
         let mut at = 0;
-        while at < meta.size {
-            let len = (meta.size - at).min(part.len() as u64) as usize;
+        while at < kept.size {
+            let len = (kept.size - at).min(part.len() as u64) as usize;
             file.read_at(at, &mut part[..len])?;
             f(&part[..len])?;
             at += len as u64;

@@ -1,12 +1,11 @@
 //! The names of a repository's files.
 //!
-//! A table is named by its identity, which its store drew and its footer repeats, by its number,
+//! A table, and a value file just so, is named by its identity, which its store drew and its footer repeats, by its number,
 //! which its checksums know, and by the hash of its bytes: so whoever needs it finds it without
 //! reading it, and whoever reads it knows whether it is whole.
 
 use firn_kv::Env;
 use firn_kv::internals::base::identity::TableIdentity;
-use firn_kv::internals::manifest::TableMeta;
 use time::{Date, Month, OffsetDateTime};
 
 /// The file that says what the folder is.
@@ -31,25 +30,36 @@ pub fn within(folder: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// How the name of a table begins; `None` where only the content tells which one it is.
-pub fn table_start(meta: &TableMeta) -> Option<String> {
-    let known = meta.identity != TableIdentity::default();
-    known.then(|| start_of(meta))
+/// A file of a store that is kept: a table or a value file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeptFile {
+    /// Its number.
+    pub number: u64,
+    /// Which one it is, wherever it lies.
+    pub identity: TableIdentity,
+    /// Its length in bytes.
+    pub size: u64,
 }
 
-fn start_of(meta: &TableMeta) -> String {
-    let TableIdentity { store, unique } = meta.identity;
-    format!("{store:016x}-{unique:016x}-{:08}-", meta.id)
+/// How the name of a table begins; `None` where only the content tells which one it is.
+pub fn table_start(file: &KeptFile) -> Option<String> {
+    let known = file.identity != TableIdentity::default();
+    known.then(|| start_of(file))
+}
+
+fn start_of(file: &KeptFile) -> String {
+    let TableIdentity { store, unique } = file.identity;
+    format!("{store:016x}-{unique:016x}-{:08}-", file.number)
 }
 
 /// The name of a table whose bytes have this hash.
-pub fn table_name(meta: &TableMeta, hash: u128) -> String {
-    format!("{}{hash:032x}", start_of(meta))
+pub fn table_name(file: &KeptFile, hash: u128) -> String {
+    format!("{}{hash:032x}", start_of(file))
 }
 
 /// Whether this can be the name of that table.
-pub fn is_of(name: &str, meta: &TableMeta) -> bool {
-    name.starts_with(&start_of(meta)) && hash_of(name).is_some()
+pub fn is_of(name: &str, file: &KeptFile) -> bool {
+    name.starts_with(&start_of(file)) && hash_of(name).is_some()
 }
 
 /// The name of a manifest.
@@ -119,10 +129,10 @@ mod tests {
         assert_eq!(made_micros(&id), Some(micros));
         assert_eq!(shown_time(micros), "2026-11-26 04:45:01 UTC");
         assert_eq!(shown_time(u64::MAX), "1970-01-01 00:00:00 UTC");
-        let meta = TableMeta::default();
-        let name = table_name(&meta, 0xab);
-        assert_eq!((hash_of(&name), is_of(&name, &meta)), (Some(0xab), true));
-        assert_eq!(table_start(&meta), None, "an identity that says nothing finds nothing");
+        let file = KeptFile::default();
+        let name = table_name(&file, 0xab);
+        assert_eq!((hash_of(&name), is_of(&name, &file)), (Some(0xab), true));
+        assert_eq!(table_start(&file), None, "an identity that says nothing finds nothing");
         assert_eq!(hash_of("backup-00"), None);
         assert_eq!(hash_of("é"), None);
         for other in

@@ -153,6 +153,7 @@ impl BackupRepository {
         let state = log.replay().map_err(|e| e.in_file(self.shown(&name)))?;
         let mut live: Vec<(u64, u64)> =
             state.trees.values().flat_map(|t| t.tables()).map(|t| (t.id, t.size)).collect();
+        live.extend(state.trees.values().flat_map(|t| t.values.values()).map(|v| (v.id, v.size)));
         live.sort_unstable();
         if !live.iter().copied().eq(record.tables.iter().map(|t| (t.number, t.size))) {
             return Err(unfit("names other tables than its record"));

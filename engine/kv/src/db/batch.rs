@@ -84,10 +84,11 @@ impl<'a> BatchOp<'a> {
     /// An encoded operation on the tree of this name.
     pub(in crate::db) fn of(tree: &'a str, op: Op<'a>) -> BatchOp<'a> {
         match op {
-            Op::Point { kind: Kind::Put, key, value } => BatchOp::Put { tree, key, value },
+            // A batch has values themselves: the reader of operations takes no others.
+            Op::Point { kind: Kind::Put | Kind::Apart, key, value } => {
+                BatchOp::Put { tree, key, value }
+            }
             Op::Point { kind: Kind::Delete, key, .. } => BatchOp::Delete { tree, key },
-            // A batch has values themselves: the reader of operations takes no other.
-            Op::Point { kind: Kind::Apart, .. } => return None,
             Op::Point { kind: Kind::Merge, key, value } => {
                 BatchOp::Merge { tree, key, operand: value }
             }

@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::base::apart::{ValueFacts, ValueRef};
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::facts::TableFacts;
 use crate::base::key::{Kind, Seq, Trailer, head, successor};
 use crate::base::open_files::{FileStats, OpenFileList, OpenFiles};
 use crate::base::options::{DbOptions, ReadMode};
@@ -209,8 +210,22 @@ impl TableOpener {
         ValueFile::open(file, &path, id, self.cache.clone(), self.maps.clone())
     }
 
+    /// The table with these facts, opened for itself: for who looks at tables and not at what they
+    /// refer to.
+    ///
+    /// # Errors
+    /// As [`TableHandle::table`].
+    pub fn table_alone(self: &Arc<Self>, meta: &Arc<TableMeta>) -> Result<Arc<Table>> {
+        let meta = Arc::new(TableMeta {
+            facts: TableFacts { values: vec![], ..meta.facts.clone() },
+            ..(**meta).clone()
+        });
+        let handle = TableHandle::new(meta, self.clone(), Arc::default(), &BTreeMap::new());
+        handle.table().cloned()
+    }
+
     /// The handle of a value file: the one that is there, or a new one.
-    fn value_handle(self: &Arc<Self>, facts: &Arc<ValueFacts>) -> Arc<ValueHandle> {
+    pub fn value_handle(self: &Arc<Self>, facts: &Arc<ValueFacts>) -> Arc<ValueHandle> {
         let ready = self.ready_values.lock().remove(&facts.id);
         let mut values = self.values.lock();
         if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
@@ -225,6 +240,7 @@ impl TableOpener {
             opener: self.clone(),
             file: ready.map_or_else(OnceLock::new, OnceLock::from),
             claims: AtomicU64::new(0),
+            orphan: AtomicBool::new(false),
         });
         values.insert(facts.id, Arc::downgrade(&handle));
         handle
@@ -530,15 +546,16 @@ impl Drop for TableHandle {
 
 /// A live value file: its facts at once, its content on first use.
 ///
-/// The tables that refer to it have claims on it as long as they are live. The file is removed when
-/// the last handle goes and nobody has a claim: when Dbs are closed, tables go that still have
-/// theirs.
+/// The tables that refer to it have claims on it as long as they are live. When the last claim is
+/// given up the file is an orphan, which is removed when the last handle goes. When Dbs are closed,
+/// tables go that still have their claims.
 pub struct ValueHandle {
     /// The facts kept in the manifest.
     pub facts: Arc<ValueFacts>,
     opener: Arc<TableOpener>,
     file: OnceLock<Arc<ValueFile>>,
     claims: AtomicU64,
+    orphan: AtomicBool,
 }
 
 debug_by!(ValueHandle, "ValueHandle", facts);
@@ -546,11 +563,15 @@ debug_by!(ValueHandle, "ValueHandle", facts);
 impl ValueHandle {
     fn claim(&self) {
         self.claims.fetch_add(1, Ordering::AcqRel);
+        self.orphan.store(false, Ordering::Release);
     }
 
     fn disclaim(&self) {
         let before = self.claims.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before > 0, "who disclaims a value file has claimed it");
+        if before == 1 {
+            self.orphan.store(true, Ordering::Release);
+        }
     }
 
     /// The file, opened if it was not yet.
@@ -610,7 +631,7 @@ impl Drop for ValueHandle {
                 values.remove(&self.facts.id);
             }
         }
-        if *self.claims.get_mut() == 0 {
+        if *self.orphan.get_mut() {
             self.opener.discard(self.path(), file.map(|f| f as Arc<dyn Any + Send + Sync>));
         }
     }

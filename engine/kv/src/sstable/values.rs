@@ -433,6 +433,44 @@ impl ValueFile {
         })
     }
 
+    /// Checks all values' blocks, those too that nobody refers to.
+    ///
+    /// # Errors
+    /// `Corruption` with the place of the first that is wrong; whatever the file says.
+    pub fn verify_all(&self) -> Result<()> {
+        let (mut at, mut values) = (0, 0);
+        while at < self.data_len {
+            let mut h = [0; BLOCK_HEADER];
+            let mut place = BlockPlace {
+                file: &*self.file,
+                path: &self.path,
+                id: self.id,
+                kind: BlockKind::Value,
+                offset: at,
+                len: BLOCK_HEADER,
+            };
+            if self.data_len - at < BLOCK_HEADER as u64 {
+                return Err(place.corrupt("a block header that is cut off"));
+            }
+            self.file.read_at(at, &mut h)?;
+            let header = BlockHeader::read(&h).map_err(|e| place.corrupt(e))?;
+            place.len += header.stored_len;
+            if self.data_len - at < place.len as u64 {
+                return Err(place.corrupt("a block beyond the end of the values"));
+            }
+            place.stored(None, |s| value_block(&s.to_vec()?).map(|_| ()))?;
+            (at, values) = (at + place.len as u64, values + 1);
+        }
+        if values == self.properties.entries {
+            return Ok(());
+        }
+        let told = self.properties.entries;
+        let e = Error::corruption(format!(
+            "the properties tell of {told} values, the file has {values}"
+        ));
+        Err(e.at(&self.path, self.data_len).block("properties"))
+    }
+
     /// These bytes of the file will be read soon.
     pub fn will_need(&self, offset: u64, len: u64) {
         let len = len.min(self.data_len.saturating_sub(offset));

@@ -85,7 +85,11 @@ impl Modelled {
             self.model.remove(&name);
             return;
         }
-        let tree = self.db.tree(&name, TreeOptions::default()).unwrap();
+        // Of each other tree the longer values lie apart.
+        let apart = name.ends_with(['1', '3']);
+        let values_apart = if apart { 40 } else { 0 };
+        let options = TreeOptions { values_apart, ..TreeOptions::default() };
+        let tree = self.db.tree(&name, options).unwrap();
         let held = self.model.entry(name).or_default();
         match rng.below(12) {
             0 => tree.flush().unwrap(),
