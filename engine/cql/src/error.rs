@@ -13,6 +13,9 @@ use crate::syntax::SyntaxError;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What kind of error it is.
+///
+/// Those of [`ALL`](Class::ALL) are the native protocol's. A database in this process gives the
+/// first ten; a cluster has more ways to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
@@ -36,16 +39,85 @@ pub enum Class {
     AlreadyExists,
     /// The prepared statement isn't known.
     Unprepared,
+    /// A message breaks the rules of the protocol. From servers only, as all below.
+    Protocol,
+    /// Too few replicas are up for the consistency: nothing was done.
+    Unavailable,
+    /// The server has too much to do: nothing was done.
+    Overloaded,
+    /// The server is still starting: nothing was done.
+    IsBootstrapping,
+    /// `TRUNCATE` failed on a replica.
+    Truncate,
+    /// Too few replicas have answered a write in time. It may have been done.
+    WriteTimeout,
+    /// Too few replicas have answered a read in time.
+    ReadTimeout,
+    /// A write failed on a replica. It may have been done on others.
+    WriteFailure,
+    /// The log of changes for others has no room.
+    CdcWriteFailure,
+    /// Whether a condition was met, and its change made, is not known.
+    CasWriteUnknown,
+    /// No answer came: nobody was reached, the connection broke, or the time was up. Whether the
+    /// statement was carried out is not known. No server sends it; its code is that of
+    /// [`Server`](Class::Server).
+    Unanswered,
 }
 
 impl Class {
+    /// The classes that servers send.
+    pub const ALL: [Class; 20] = [
+        Class::Server,
+        Class::Protocol,
+        Class::BadCredentials,
+        Class::Unavailable,
+        Class::Overloaded,
+        Class::IsBootstrapping,
+        Class::Truncate,
+        Class::WriteTimeout,
+        Class::ReadTimeout,
+        Class::ReadFailure,
+        Class::FunctionFailure,
+        Class::WriteFailure,
+        Class::CdcWriteFailure,
+        Class::CasWriteUnknown,
+        Class::Syntax,
+        Class::Unauthorized,
+        Class::Invalid,
+        Class::Configuration,
+        Class::AlreadyExists,
+        Class::Unprepared,
+    ];
+
+    /// The class with this code of the native protocol.
+    ///
+    /// ```
+    /// use firn_cql::Class;
+    /// assert_eq!(Class::of_code(0x2200), Some(Class::Invalid));
+    /// assert!(Class::ALL.iter().all(|c| Class::of_code(c.code().into()) == Some(*c)));
+    /// ```
+    pub fn of_code(code: i32) -> Option<Class> {
+        Class::ALL.into_iter().find(|class| i32::from(class.code()) == code)
+    }
+
     /// The code of the native protocol.
     pub const fn code(self) -> u16 {
         match self {
-            Class::Server => 0x0000,
+            Class::Server | Class::Unanswered => 0x0000,
+            Class::Protocol => 0x000a,
+            Class::BadCredentials => 0x0100,
+            Class::Unavailable => 0x1000,
+            Class::Overloaded => 0x1001,
+            Class::IsBootstrapping => 0x1002,
+            Class::Truncate => 0x1003,
+            Class::WriteTimeout => 0x1100,
+            Class::ReadTimeout => 0x1200,
             Class::ReadFailure => 0x1300,
             Class::FunctionFailure => 0x1400,
-            Class::BadCredentials => 0x0100,
+            Class::WriteFailure => 0x1500,
+            Class::CdcWriteFailure => 0x1600,
+            Class::CasWriteUnknown => 0x1700,
             Class::Syntax => 0x2000,
             Class::Unauthorized => 0x2100,
             Class::Invalid => 0x2200,
@@ -59,15 +131,26 @@ impl Class {
     pub const fn name(self) -> &'static str {
         match self {
             Class::Server => "ServerError",
+            Class::Protocol => "ProtocolException",
+            Class::BadCredentials => "BadCredentials",
+            Class::Unavailable => "Unavailable",
+            Class::Overloaded => "Overloaded",
+            Class::IsBootstrapping => "IsBootstrapping",
+            Class::Truncate => "TruncateError",
+            Class::WriteTimeout => "WriteTimeout",
+            Class::ReadTimeout => "ReadTimeout",
             Class::ReadFailure => "ReadFailure",
             Class::FunctionFailure => "FunctionFailure",
-            Class::BadCredentials => "BadCredentials",
+            Class::WriteFailure => "WriteFailure",
+            Class::CdcWriteFailure => "CDCWriteFailure",
+            Class::CasWriteUnknown => "CASWriteUnknown",
             Class::Syntax => "SyntaxException",
             Class::Unauthorized => "Unauthorized",
             Class::Invalid => "InvalidRequest",
             Class::Configuration => "ConfigurationException",
             Class::AlreadyExists => "AlreadyExists",
             Class::Unprepared => "Unprepared",
+            Class::Unanswered => "Unanswered",
         }
     }
 }

@@ -10,8 +10,11 @@ use super::prepared::Prepared;
 use super::run::Run;
 use super::{Begun, Session, Values};
 use crate::error::Result;
-use crate::exec::{FromRow, Row, Rows};
-use crate::values::{Bound, FromValue};
+use crate::exec::{FromRow, PagingState, Row, Rows};
+use crate::values::FromValue;
+
+/// What fetches the page that begins there.
+type PageSource = Box<dyn FnMut(PagingState) -> Result<Rows> + Send + Sync>;
 
 /// A walk through the rows of a statement, which fetches the next page when it has come to the end
 /// of one.
@@ -48,14 +51,18 @@ use crate::values::{Bound, FromValue};
 /// # std::fs::remove_dir_all(dir).ok();
 /// # Ok::<(), firn_cql::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Walk {
-    session: Session,
-    /// What fetches pages; `None` when there is no other one.
-    source: Option<(Prepared, Vec<Bound>, Run)>,
+    source: PageSource,
     page: Arc<Rows>,
     /// The row of the page that comes next.
     next: usize,
+}
+
+impl std::fmt::Debug for Walk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Walk { source: _, page, next } = self;
+        f.debug_struct("Walk").field("page", page).field("next", next).finish_non_exhaustive()
+    }
 }
 
 impl Session {
@@ -74,7 +81,7 @@ impl Session {
     /// As [`query`](Session::query).
     pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
         match self.begin(cql, &values, how)? {
-            Begun::Done(rows) => Ok(Walk::whole(self.clone(), *rows)),
+            Begun::Done(rows) => Ok(Walk::over_pages(*rows, |_| Ok(Rows::void()))),
             Begun::Compiled(prepared) => self.walk(&prepared, values, how),
         }
     }
@@ -86,7 +93,14 @@ impl Session {
     pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
         let prepared = self.present(prepared)?.into_owned();
         let bound = values.bind(prepared.markers())?;
-        Walk::over(self.clone(), prepared, bound, how.clone())
+        let mut how = how.clone();
+        how.page_size = how.page_size.or(Some(Walk::PAGE));
+        let first = self.run(&prepared, &bound, &how)?;
+        let session = self.clone();
+        Ok(Walk::over_pages(first, move |from| {
+            how.paging = Some(from);
+            session.run(&prepared, &bound, &how)
+        }))
     }
 }
 
@@ -94,21 +108,13 @@ impl Walk {
     /// Rows that a page has where no other number is asked for.
     pub const PAGE: usize = 1000;
 
-    /// Through a result that is whole.
-    pub(super) fn whole(session: Session, rows: Rows) -> Walk {
-        Walk { session, source: None, page: Arc::new(rows), next: 0 }
-    }
-
-    /// Through the result of a statement.
-    pub(super) fn over(
-        session: Session,
-        prepared: Prepared,
-        bound: Vec<Bound>,
-        mut how: Run,
-    ) -> Result<Walk> {
-        how.page_size = how.page_size.or(Some(Walk::PAGE));
-        let page = session.run(&prepared, &bound, &how)?;
-        Ok(Walk { session, source: Some((prepared, bound, how)), page: Arc::new(page), next: 0 })
+    /// Through this page and those behind it: `next` fetches the page that begins at a place, which
+    /// the page before it has told. For sessions with databases elsewhere.
+    pub fn over_pages(
+        first: Rows,
+        next: impl FnMut(PagingState) -> Result<Rows> + Send + Sync + 'static,
+    ) -> Walk {
+        Walk { source: Box::new(next), page: Arc::new(first), next: 0 }
     }
 
     /// The page that the walk is in: its columns, its warnings, where the next one begins.
@@ -128,10 +134,7 @@ impl Walk {
             match self.turn() {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(e) => {
-                    self.source = None;
-                    return Some(Err(e));
-                }
+                Err(e) => return Some(Err(e)),
             }
         }
         self.next += 1;
@@ -140,15 +143,11 @@ impl Walk {
 
     /// Fetches the next page, if there is one.
     fn turn(&mut self) -> Result<bool> {
-        let Some((prepared, bound, how)) = &mut self.source else { return Ok(false) };
-        how.paging = self.page.paging().cloned();
-        if how.paging.is_none() {
-            return Ok(false);
-        }
-        // The old page goes first, so that there are never two.
+        let Some(from) = self.page.paging().cloned() else { return Ok(false) };
+        // The old page goes first, so that there are never two, and an error is the end.
         self.page = Arc::new(Rows::void());
         self.next = 0;
-        self.page = Arc::new(self.session.run(prepared, &*bound, how)?);
+        self.page = Arc::new((self.source)(from)?);
         Ok(true)
     }
 }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use firn_cql::Class;
 
-use crate::wire::ErrorCode;
-
 /// Why a client got no answer, or another one than it wished.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -36,43 +34,14 @@ pub enum ClientError {
     Stopped,
 }
 
-const fn named(class: Class) -> (i32, &'static str) {
-    (class.code() as i32, class.name())
-}
-
-/// The names that drivers show for the protocol's codes.
-const CLASSES: [(i32, &str); 20] = [
-    named(Class::Server),
-    (ErrorCode::Protocol as i32, "ProtocolException"),
-    named(Class::BadCredentials),
-    (0x1000, "Unavailable"),
-    (ErrorCode::Overloaded as i32, "Overloaded"),
-    (0x1002, "IsBootstrapping"),
-    (0x1003, "TruncateError"),
-    (0x1100, "WriteTimeout"),
-    (0x1200, "ReadTimeout"),
-    named(Class::ReadFailure),
-    named(Class::FunctionFailure),
-    (0x1500, "WriteFailure"),
-    (0x1600, "CDCWriteFailure"),
-    (0x1700, "CASWriteUnknown"),
-    named(Class::Syntax),
-    named(Class::Unauthorized),
-    named(Class::Invalid),
-    named(Class::Configuration),
-    named(Class::AlreadyExists),
-    named(Class::Unprepared),
-];
-
 impl ClientError {
     /// The name of the server's code, as drivers show it; of all else, what has happened to the
     /// connection.
     pub fn class(&self) -> &'static str {
         match self {
-            ClientError::Refused { code, .. } => CLASSES
-                .iter()
-                .find(|(c, _)| c == code)
-                .map_or(Class::Server.name(), |(_, name)| name),
+            ClientError::Refused { code, .. } => {
+                Class::of_code(*code).unwrap_or(Class::Server).name()
+            }
             ClientError::NotFound => "NotFound",
             ClientError::LoginWanted => Class::BadCredentials.name(),
             ClientError::Unreachable(..) => "Unreachable",
