@@ -20,6 +20,7 @@ const LIBRARIES: [&str; 11] = [
     "engine/wide-text",
     "tools/backup",
     "tools/bench",
+    "tools/cluster",
     "tools/common",
 ];
 

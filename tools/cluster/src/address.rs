@@ -1,0 +1,320 @@
+//! URLs of clusters: who is asked, as whom, and how.
+//!
+//! Invariants: an option that nobody knows is refused by its name; `Debug` does not show passwords.
+
+use std::fmt;
+use std::time::Duration;
+
+use firn_cql::{Class, Error, Result};
+use percent_encoding::percent_decode_str;
+use scylla::frame::Compression;
+use scylla::statement::{Consistency, SerialConsistency};
+
+/// What a URL of a cluster begins with.
+const SCHEME: &str = "cassandra://";
+/// The port where servers listen.
+const PORT: u16 = 9042;
+/// A URL is no longer than this, in bytes.
+const MAX_URL: usize = 16 << 10;
+/// The longest time that an option may name, in seconds: a day.
+const MAX_SECONDS: f64 = 86_400.0;
+
+/// The levels of consistency, as CQL's shells call them.
+const LEVELS: [(&str, Consistency); 11] = [
+    ("ANY", Consistency::Any),
+    ("ONE", Consistency::One),
+    ("TWO", Consistency::Two),
+    ("THREE", Consistency::Three),
+    ("QUORUM", Consistency::Quorum),
+    ("ALL", Consistency::All),
+    ("LOCAL_QUORUM", Consistency::LocalQuorum),
+    ("EACH_QUORUM", Consistency::EachQuorum),
+    ("SERIAL", Consistency::Serial),
+    ("LOCAL_SERIAL", Consistency::LocalSerial),
+    ("LOCAL_ONE", Consistency::LocalOne),
+];
+
+/// What a client wants to be sure of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Levels {
+    pub consistency: Consistency,
+    pub serial: SerialConsistency,
+}
+
+/// The address of a cluster, with how to speak to it:
+/// `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/KEYSPACE][?OPTION=VALUE&…]`.
+///
+/// A name, a password or a keyspace with other characters than letters, digits and `-._~` is
+/// written with `%` and hexadecimal digits. Without a port it is 9042. Hosts are where the
+/// conversation begins; the cluster itself tells of its other nodes.
+///
+/// | option | value | without it |
+/// |---|---|---|
+/// | `consistency` | a level of reads and writes, as `QUORUM` | `LOCAL_QUORUM` |
+/// | `serial_consistency` | that of conditions: `SERIAL` or `LOCAL_SERIAL` | `LOCAL_SERIAL` |
+/// | `request_timeout` | how long to wait for an answer, in seconds, as `2.5`; up to a day | 30 |
+/// | `connect_timeout` | how long to wait for a connection, in seconds | 5 |
+/// | `compression` | of what is sent: `none`, `lz4` or `snappy` | `none` |
+/// | `page_size` | how many rows are fetched at a time where [`Run::page_size`](firn_cql::Run::page_size) names no number: the result is whole all the same | all at once |
+/// | `datacenter` | the data centre whose nodes are asked first | any |
+///
+/// ```
+/// use firn_cluster::ClusterUrl;
+/// let url = ClusterUrl::parse("cassandra://ann@10.0.0.1,10.0.0.2:9142/shop?consistency=QUORUM&request_timeout=2.5")?;
+/// assert_eq!(url.user(), Some("ann"));
+/// assert!(!url.has_password());
+/// let wrong = ClusterUrl::parse("cassandra://10.0.0.1/shop?consistancy=ONE").unwrap_err();
+/// assert!(wrong.to_string().contains("consistancy"));
+/// # Ok::<(), firn_cql::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ClusterUrl {
+    pub(crate) hosts: Vec<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) keyspace: Option<String>,
+    pub(crate) levels: Levels,
+    pub(crate) request_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) compression: Option<Compression>,
+    pub(crate) page_size: Option<usize>,
+    pub(crate) datacenter: Option<String>,
+}
+
+impl fmt::Debug for ClusterUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterUrl")
+            .field("hosts", &self.hosts)
+            .field("user", &self.user)
+            .field("keyspace", &self.keyspace)
+            .finish_non_exhaustive()
+    }
+}
+
+fn wrong(text: String, help: impl Into<String>) -> Error {
+    Error::Refused { class: Class::Configuration, text, help: Some(help.into()) }
+}
+
+fn decoded(what: &str, text: &str) -> Result<String> {
+    let bytes = percent_decode_str(text).decode_utf8();
+    let bytes =
+        bytes.map_err(|_| wrong(format!("the {what} in the URL is no UTF-8"), "see %XX"))?;
+    if bytes.is_empty() {
+        return Err(wrong(format!("the {what} in the URL is empty"), "leave out its mark, too"));
+    }
+    Ok(bytes.into_owned())
+}
+
+/// `HOST:PORT` of what a URL has: `db.example`, `db.example:9142`, `[::1]:9142`, `[::1]`.
+fn host(text: &str) -> Result<String> {
+    let refused = || {
+        let help = format!("write HOST or HOST:PORT, as 10.0.0.1:{PORT} or [::1]:{PORT}");
+        wrong(format!("{text:?} is no address of a node"), help)
+    };
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port)),
+        _ => (text, None),
+    };
+    let is_six = name.starts_with('[') && name.ends_with(']');
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    if bare.is_empty() || bare.contains(['/', '@', '[', ']']) || (bare.contains(':') && !is_six) {
+        return Err(refused());
+    }
+    let port = port.map_or(Some(PORT), |p| p.parse().ok().filter(|p| *p > 0));
+    Ok(format!("{name}:{}", port.ok_or_else(refused)?))
+}
+
+fn level(option: &str, value: &str) -> Result<Consistency> {
+    let found = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
+    let names = || LEVELS.map(|(name, _)| name).join(", ");
+    let missing = || wrong(format!("{option}: there is no level {value}"), names());
+    found.map(|(_, level)| *level).ok_or_else(missing)
+}
+
+fn serial(option: &str, value: &str) -> Result<SerialConsistency> {
+    let refused = || {
+        let text = format!("{option}: {value} is no level of conditions");
+        wrong(text, "these are SERIAL and LOCAL_SERIAL")
+    };
+    SerialConsistency::try_from(level(option, value)?).map_err(|_| refused())
+}
+
+fn seconds(option: &str, value: &str) -> Result<Duration> {
+    let given = value.parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= MAX_SECONDS);
+    let refused = || {
+        let text = format!("{option}: {value:?} is no number of seconds");
+        wrong(text, format!("write a number above 0 and up to {MAX_SECONDS}, as 2.5"))
+    };
+    given.map(Duration::from_secs_f64).ok_or_else(refused)
+}
+
+impl Levels {
+    /// With another consistency of reads and writes.
+    pub fn with_consistency(self, name: &str) -> Result<Levels> {
+        Ok(Levels { consistency: level("consistency", name)?, ..self })
+    }
+
+    /// With another consistency of conditions.
+    pub fn with_serial(self, name: &str) -> Result<Levels> {
+        Ok(Levels { serial: serial("serial_consistency", name)?, ..self })
+    }
+
+    /// The names of both.
+    pub fn names(self) -> (&'static str, &'static str) {
+        let name = |of| LEVELS.iter().find(|(_, level)| *level == of).map_or("?", |(name, _)| name);
+        let serial = match self.serial {
+            SerialConsistency::Serial => Consistency::Serial,
+            SerialConsistency::LocalSerial => Consistency::LocalSerial,
+        };
+        (name(self.consistency), name(serial))
+    }
+}
+
+impl ClusterUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// `Configuration` for a text that is no such URL, and for an option that is unknown or has no
+    /// such value: it is named, with what would do.
+    pub fn parse(text: &str) -> Result<ClusterUrl> {
+        let form = "write cassandra://[USER@]HOST[:PORT][,HOST…][/KEYSPACE][?OPTION=VALUE&…]";
+        let rest = text.strip_prefix(SCHEME).filter(|_| text.len() <= MAX_URL);
+        let rest = rest.ok_or_else(|| wrong("it is no URL of a cluster".to_owned(), form))?;
+        let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let (rest, keyspace) = match rest.split_once('/') {
+            Some((rest, keyspace)) => (rest, Some(keyspace).filter(|k| !k.is_empty())),
+            None => (rest, None),
+        };
+        let (login, hosts) = match rest.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, rest),
+        };
+        let (user, password) = match login.map(|l| l.split_once(':').ok_or(l)) {
+            Some(Ok((user, password))) => (Some(user), Some(password)),
+            Some(Err(user)) => (Some(user), None),
+            None => (None, None),
+        };
+        let mut url = ClusterUrl {
+            hosts: hosts.split(',').map(host).collect::<Result<_>>()?,
+            user: user.map(|u| decoded("user", u)).transpose()?,
+            password: password.map(|p| decoded("password", p)).transpose()?,
+            keyspace: keyspace.map(|k| decoded("keyspace", k)).transpose()?,
+            levels: Levels {
+                consistency: Consistency::LocalQuorum,
+                serial: SerialConsistency::LocalSerial,
+            },
+            request_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(5),
+            compression: None,
+            page_size: None,
+            datacenter: None,
+        };
+        options.split('&').filter(|o| !o.is_empty()).try_for_each(|option| url.set(option))?;
+        Ok(url)
+    }
+
+    fn set(&mut self, option: &str) -> Result<()> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let value = &*decoded(name, value)?;
+        match name {
+            "consistency" => self.levels = self.levels.with_consistency(value)?,
+            "serial_consistency" => self.levels = self.levels.with_serial(value)?,
+            "request_timeout" => self.request_timeout = seconds(name, value)?,
+            "connect_timeout" => self.connect_timeout = seconds(name, value)?,
+            "compression" => {
+                self.compression = match value {
+                    "none" => None,
+                    "lz4" => Some(Compression::Lz4),
+                    "snappy" => Some(Compression::Snappy),
+                    _ => {
+                        let text = format!("{name}: there is no {value}");
+                        return Err(wrong(text, "it is none, lz4 or snappy"));
+                    }
+                }
+            }
+            "page_size" => {
+                let rows = value.parse().ok().filter(|n| (1..=i32::MAX as usize).contains(n));
+                let refused =
+                    || wrong(format!("{name}: {value:?} is no number of rows"), "write 1 or more");
+                self.page_size = Some(rows.ok_or_else(refused)?);
+            }
+            "datacenter" => self.datacenter = Some(value.to_owned()),
+            _ => {
+                let known = "consistency, serial_consistency, request_timeout, connect_timeout, \
+                             compression, page_size and datacenter";
+                let text = format!("the URL has an option {name:?}, which there is not");
+                return Err(wrong(text, format!("there are {known}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who logs in.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// Whether a password stands in it.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// The keyspace that is chosen at first.
+    pub fn keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
+    }
+
+    /// The same with this login, for passwords that stand in no URL.
+    pub fn with_login(self, user: impl Into<String>, password: impl Into<String>) -> ClusterUrl {
+        ClusterUrl { user: Some(user.into()), password: Some(password.into()), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_parts_are_read() {
+        let url = "cassandra://a%40b:p%3a%2F@h1,h2:9142,[::1]:7/ks?consistency=one&serial_consistency=SERIAL\
+                   &request_timeout=0.5&connect_timeout=7&compression=lz4&page_size=7&datacenter=d%201";
+        let url = ClusterUrl::parse(url).unwrap();
+        assert_eq!(url.hosts, ["h1:9042", "h2:9142", "[::1]:7"]);
+        assert_eq!((url.user(), url.password.as_deref()), (Some("a@b"), Some("p:/")));
+        assert_eq!(url.keyspace(), Some("ks"));
+        assert_eq!(url.levels.names(), ("ONE", "SERIAL"));
+        assert_eq!(url.request_timeout, Duration::from_millis(500));
+        assert_eq!((url.connect_timeout.as_secs(), url.page_size), (7, Some(7)));
+        assert_eq!(url.compression, Some(Compression::Lz4));
+        assert_eq!(url.datacenter.as_deref(), Some("d 1"));
+        assert!(!format!("{url:?}").contains("p:/"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (url, named) in [
+            ("http://h", "cassandra://"),
+            ("cassandra://", "\"\""),
+            ("cassandra://h:0", "\"h:0\""),
+            ("cassandra://h:x", "\"h:x\""),
+            ("cassandra://h,", "\"\""),
+            ("cassandra://::1", "\"::1\""),
+            ("cassandra://@h", "user"),
+            ("cassandra://u:@h", "password"),
+            ("cassandra://h/%ff", "keyspace"),
+            ("cassandra://h?ssl=true", "\"ssl\""),
+            ("cassandra://h?consistency=MOST", "MOST"),
+            ("cassandra://h?serial_consistency=ONE", "ONE"),
+            ("cassandra://h?request_timeout=0", "request_timeout"),
+            ("cassandra://h?request_timeout=1e9", "request_timeout"),
+            ("cassandra://h?connect_timeout=nan", "connect_timeout"),
+            ("cassandra://h?compression=zip", "zip"),
+            ("cassandra://h?page_size=0", "page_size"),
+            ("cassandra://h?page_size", "page_size"),
+        ] {
+            let refused = ClusterUrl::parse(url).unwrap_err();
+            assert_eq!(refused.class(), Class::Configuration, "{url}");
+            assert!(refused.to_string().contains(named), "{url}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A cluster that is spoken to: the driver's runtime, its connections, and how a thread
+//! waits for answers.
+//!
+//! Invariants: connections are those of one keyspace each, which is never changed, so sessions with
+//! other keyspaces stand side by side; no call blocks a thread that drives somebody's tasks.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use firn_cql::{Class, Error, Result};
+use parking_lot::Mutex;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session_builder::SessionBuilder;
+use tokio::runtime::{Handle, Runtime};
+
+use crate::address::ClusterUrl;
+use crate::convert::columns;
+use crate::failure::{of_connect, of_prepare};
+use crate::prepared::ClusterStatement;
+
+/// Threads that read and write connections.
+const THREADS: usize = 2;
+/// Statements that are kept prepared for each keyspace.
+const CACHED: usize = 1024;
+/// How often a flag that stops a statement is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The connections of one keyspace.
+#[derive(Debug)]
+pub(crate) struct DriverPool {
+    pub driver: scylla::client::session::Session,
+    prepared: Mutex<BTreeMap<String, Arc<ClusterStatement>>>,
+}
+
+/// By their keyspaces; `None`: closed.
+type Pools = Option<BTreeMap<Option<Arc<str>>, Arc<DriverPool>>>;
+
+/// What sessions and their clones share.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub url: ClusterUrl,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+    pools: Mutex<Pools>,
+}
+
+fn closed() -> Error {
+    Error::refused(Class::Server, "the session with the cluster is closed")
+}
+
+/// What `future` gives, unless somebody stops it.
+async fn until_stopped<T>(future: impl Future<Output = T>, stop: &AtomicBool) -> Result<T> {
+    let mut future = pin!(future);
+    while !stop.load(Ordering::Relaxed) {
+        if let Ok(given) = tokio::time::timeout(LOOK, &mut future).await {
+            return Ok(given);
+        }
+    }
+    Err(Error::Stopped)
+}
+
+impl Cluster {
+    pub fn new(url: ClusterUrl) -> Result<Cluster> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("firn-cluster")
+            .enable_all()
+            .build()
+            .map_err(|e| Error::refused(Class::Server, format!("cannot start threads: {e}")))?;
+        Ok(Cluster { url, runtime: Some(runtime), pools: Mutex::new(Some(BTreeMap::new())) })
+    }
+
+    /// Waits for what `future` gives. `stop`: until it is true.
+    pub fn wait<T>(
+        &self,
+        stop: Option<&Arc<AtomicBool>>,
+        future: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        if Handle::try_current().is_ok() {
+            return Err(Error::Refused {
+                class: Class::Invalid,
+                text: "a task must not wait for a statement".to_owned(),
+                help: Some("call the session by tokio::task::spawn_blocking".to_owned()),
+            });
+        }
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
+        match stop {
+            None => runtime.block_on(future),
+            Some(stop) => runtime.block_on(until_stopped(future, stop))?,
+        }
+    }
+
+    /// The connections of this keyspace.
+    pub fn pool(&self, keyspace: Option<&Arc<str>>) -> Result<Arc<DriverPool>> {
+        let mut pools = self.pools.lock();
+        let pools = pools.as_mut().ok_or_else(closed)?;
+        let keyspace = keyspace.cloned();
+        if let Some(pool) = pools.get(&keyspace) {
+            return Ok(pool.clone());
+        }
+        let driver = self.wait(None, self.connect(keyspace.as_deref()))?;
+        let pool = Arc::new(DriverPool { driver, prepared: Mutex::default() });
+        pools.insert(keyspace, pool.clone());
+        Ok(pool)
+    }
+
+    async fn connect(&self, keyspace: Option<&str>) -> Result<scylla::client::session::Session> {
+        let url = &self.url;
+        let profile = ExecutionProfile::builder()
+            .request_timeout(Some(url.request_timeout))
+            .build()
+            .into_handle();
+        // What routing needs is enough: of all columns the driver would refuse a cluster for one
+        // whose type it does not know.
+        let mut builder = SessionBuilder::new()
+            .known_nodes(&url.hosts)
+            .fetch_full_schema_metadata(false)
+            .compression(url.compression)
+            .connection_timeout(url.connect_timeout)
+            .hostname_resolution_timeout(Some(url.connect_timeout))
+            .default_execution_profile_handle(profile);
+        if let Some(user) = &url.user {
+            builder = builder.user(user, url.password.as_deref().unwrap_or_default());
+        }
+        if let Some(keyspace) = keyspace {
+            builder = builder.use_keyspace(keyspace, true);
+        }
+        if let Some(datacenter) = &url.datacenter {
+            builder = builder.prefer_datacenter(datacenter.clone());
+        }
+        // Where something else listens, no answer comes at all.
+        let most = url.connect_timeout + url.request_timeout;
+        let connected = tokio::time::timeout(most, builder.build()).await;
+        let late = |_| Error::Refused {
+            class: Class::Unanswered,
+            text: format!("{} has not answered within {most:?}", url.hosts.join(", ")),
+            help: Some("see whether it is a node's port of the native protocol".to_owned()),
+        };
+        connected.map_err(late)?.map_err(of_connect)
+    }
+
+    /// A statement that is prepared for this keyspace.
+    pub fn prepare(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Arc<ClusterStatement>> {
+        let pool = self.pool(keyspace)?;
+        if let Some(known) = pool.prepared.lock().get(cql) {
+            return Ok(known.clone());
+        }
+        let prepare = async { pool.driver.prepare(cql).await.map_err(of_prepare) };
+        let statement = self.wait(None, prepare)?;
+        let made = Arc::new(ClusterStatement {
+            keyspace: keyspace.cloned(),
+            markers: columns(statement.get_variable_col_specs())?,
+            columns: columns(statement.get_current_result_set_col_specs().get())?,
+            statement,
+        });
+        let mut prepared = pool.prepared.lock();
+        if prepared.len() >= CACHED {
+            prepared.clear();
+        }
+        prepared.insert(cql.to_owned(), made.clone());
+        Ok(made)
+    }
+
+    /// Forgets what is prepared: definitions have changed, and types of markers with them.
+    pub fn forget_prepared(&self) {
+        let pools = self.pools.lock();
+        pools.iter().flat_map(BTreeMap::values).for_each(|pool| pool.prepared.lock().clear());
+    }
+
+    pub fn close(&self) {
+        *self.pools.lock() = None;
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.close();
+        // Where the last session goes within a task, its threads can't be waited for.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

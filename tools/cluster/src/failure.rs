@@ -1,0 +1,205 @@
+//! The driver's errors as those of `firn-cql`, by the classes that servers send.
+
+use std::time::Duration;
+
+use firn_cql::{Class, Error};
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
+    MetadataError, NewSessionError, PrepareError, RequestAttemptError, SchemaAgreementError,
+    UseKeyspaceError,
+};
+use scylla::frame::protocol_features::ProtocolFeatures;
+
+fn helped(class: Class, text: impl ToString, help: &str) -> Error {
+    Error::Refused { class, text: text.to_string(), help: Some(help.to_owned()) }
+}
+
+/// What came can't be understood.
+pub(crate) fn unreadable(why: impl ToString) -> Error {
+    Error::refused(Class::Server, why.to_string())
+}
+
+fn not_reached(why: impl ToString) -> Error {
+    helped(
+        Class::Unanswered,
+        why,
+        "see whether a node listens at one of the URL's addresses, at the port of the native \
+         protocol",
+    )
+}
+
+fn too_late(after: Duration) -> Error {
+    helped(
+        Class::Unanswered,
+        format!("no answer has come within {after:?}"),
+        "whether it was carried out is not known; request_timeout=SECONDS in the URL waits longer",
+    )
+}
+
+/// What a server has said.
+fn said(error: DbError, text: String) -> Error {
+    let code = error.code(&ProtocolFeatures::default());
+    match error {
+        DbError::AlreadyExists { keyspace, table } => {
+            Error::AlreadyExists { keyspace, table: Some(table).filter(|t| !t.is_empty()) }
+        }
+        DbError::FunctionFailure { keyspace, function, arg_types } => Error::FunctionFailed {
+            keyspace,
+            name: function,
+            arguments: arg_types,
+            // The server's text begins as this error's own does.
+            why: text.split_once("failed: ").map_or(text.clone(), |(_, why)| why.to_owned()),
+        },
+        DbError::RateLimitReached { .. } => Error::refused(Class::Overloaded, text),
+        _ => Error::refused(Class::of_code(code).unwrap_or(Class::Server), text),
+    }
+}
+
+fn attempt(e: RequestAttemptError) -> Error {
+    match e {
+        RequestAttemptError::DbError(error, text) => said(error, text),
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_) => {
+            Error::refused(Class::Invalid, e.to_string())
+        }
+        RequestAttemptError::BrokenConnectionError(_)
+        | RequestAttemptError::UnableToAllocStreamId => {
+            helped(Class::Unanswered, e, "whether it was carried out is not known")
+        }
+        other => unreadable(other),
+    }
+}
+
+fn connection(e: ConnectionError) -> Error {
+    match e {
+        ConnectionError::ConnectionSetupRequestError(e) => match e.error {
+            ConnectionSetupRequestErrorKind::DbError(error, text) => said(error, text),
+            ConnectionSetupRequestErrorKind::MissingAuthentication => helped(
+                Class::BadCredentials,
+                "the server wants a login",
+                "write the URL with USER:PASSWORD@ before the host",
+            ),
+            other => not_reached(other),
+        },
+        ConnectionError::UseKeyspaceError(e) => keyspace(e),
+        other => not_reached(other),
+    }
+}
+
+fn pool(e: ConnectionPoolError) -> Error {
+    match e {
+        ConnectionPoolError::Broken { last_connection_error } => connection(last_connection_error),
+        other => not_reached(other),
+    }
+}
+
+fn keyspace(e: UseKeyspaceError) -> Error {
+    match e {
+        UseKeyspaceError::RequestError(e) => attempt(e),
+        UseKeyspaceError::RequestTimeout(after) => too_late(after),
+        other => Error::refused(Class::Invalid, other.to_string()),
+    }
+}
+
+fn metadata(e: MetadataError) -> Error {
+    match e {
+        MetadataError::ConnectionPoolError(e) => pool(e),
+        other => unreadable(other),
+    }
+}
+
+/// Why a conversation did not begin.
+pub(crate) fn of_connect(e: NewSessionError) -> Error {
+    match e {
+        NewSessionError::MetadataError(e) => metadata(e),
+        NewSessionError::UseKeyspaceError(e) => keyspace(e),
+        NewSessionError::IllegalConfig(why) => Error::refused(Class::Configuration, why),
+        other => not_reached(other),
+    }
+}
+
+/// Why a statement was not prepared.
+pub(crate) fn of_prepare(e: PrepareError) -> Error {
+    match e {
+        PrepareError::AllAttemptsFailed { first_attempt } => attempt(first_attempt),
+        PrepareError::ConnectionPoolError(e) => pool(e),
+        other => unreadable(other),
+    }
+}
+
+/// Why a statement gave nothing.
+pub(crate) fn of_execution(e: ExecutionError) -> Error {
+    match e {
+        ExecutionError::LastAttemptError(e) => attempt(e),
+        ExecutionError::PrepareError(e) => of_prepare(e),
+        ExecutionError::UseKeyspaceError(e) => keyspace(e),
+        ExecutionError::ConnectionPoolError(e) => pool(e),
+        ExecutionError::RequestTimeout(after) => too_late(after),
+        ExecutionError::BadQuery(e) => Error::refused(Class::Invalid, e.to_string()),
+        ExecutionError::MetadataError(e) => metadata(e),
+        ExecutionError::SchemaAgreementError(SchemaAgreementError::Timeout(_)) => helped(
+            Class::Unanswered,
+            e,
+            "the definition was made; the nodes have not agreed on it yet",
+        ),
+        other => not_reached(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::WriteType;
+    use scylla::frame::types::Consistency;
+
+    use super::*;
+
+    fn told(error: DbError) -> Error {
+        let text = "execution of 'k.f[int]' failed: it is odd".to_owned();
+        of_execution(RequestAttemptError::DbError(error, text).into())
+    }
+
+    #[test]
+    fn what_servers_say_keeps_its_class() {
+        let (consistency, required, received) = (Consistency::Quorum, 2, 1);
+        let write_type = WriteType::Simple;
+        for (error, class) in [
+            (DbError::Unavailable { consistency, required, alive: 1 }, Class::Unavailable),
+            (
+                DbError::WriteTimeout { consistency, received, required, write_type },
+                Class::WriteTimeout,
+            ),
+            (
+                DbError::ReadTimeout { consistency, received, required, data_present: true },
+                Class::ReadTimeout,
+            ),
+            (DbError::Overloaded, Class::Overloaded),
+            (DbError::IsBootstrapping, Class::IsBootstrapping),
+            (DbError::TruncateError, Class::Truncate),
+            (DbError::ProtocolError, Class::Protocol),
+            (DbError::Unauthorized, Class::Unauthorized),
+            (DbError::Other(0x1600), Class::CdcWriteFailure),
+            (DbError::Other(0x1700), Class::CasWriteUnknown),
+            (DbError::Other(0x7777), Class::Server),
+        ] {
+            let name = format!("{error:?}");
+            assert_eq!(told(error).class(), class, "{name}");
+        }
+        let failed = DbError::FunctionFailure {
+            keyspace: "k".to_owned(),
+            function: "f".to_owned(),
+            arg_types: vec!["int".to_owned()],
+        };
+        let failed = told(failed);
+        assert_eq!(failed.class(), Class::FunctionFailure);
+        assert_eq!(failed.to_string(), "execution of 'k.f[int]' failed: it is odd");
+        let there = DbError::AlreadyExists { keyspace: "k".to_owned(), table: String::new() };
+        assert!(matches!(told(there), Error::AlreadyExists { table: None, .. }));
+    }
+
+    #[test]
+    fn time_that_is_up_leaves_it_open_what_was_done() {
+        let late = of_execution(ExecutionError::RequestTimeout(Duration::from_millis(500)));
+        assert_eq!(late.class(), Class::Unanswered);
+        assert!(late.to_string().contains("500ms") && late.help().unwrap().contains("not known"));
+    }
+}

@@ -1,0 +1,294 @@
+//! What an application uses: a [`Session`] with the database that a URL names.
+
+use std::sync::Arc;
+
+use firn_cql::{
+    BatchKind, Bound, Class, Error, Kind, Result, Rows, Run, Values, Walk, quote_if_needed,
+};
+use parking_lot::RwLock;
+
+use crate::address::ClusterUrl;
+use crate::cluster::Cluster;
+use crate::cluster_session::ClusterSession;
+use crate::prepared::{Prepared, PreparedPlace};
+
+/// What a URL of a folder begins with.
+const FOLDER: &str = "firn:";
+/// What stands between a folder and its keyspace.
+const KEYSPACE: &str = "?keyspace=";
+
+#[derive(Clone, Debug)]
+enum SessionPlace {
+    Folder(firn_cql::Session),
+    Cluster(ClusterSession),
+}
+
+/// A conversation with a database: the calls of [`firn_cql::Session`]. Cheap to clone; clones share
+/// the database or the connections, each has its own keyspace.
+///
+/// Calls wait for the answer. Several threads may call one session at once. In a task of an
+/// asynchronous program a call is an error (`Invalid`): `spawn_blocking` is for that.
+#[derive(Clone, Debug)]
+pub struct Session {
+    place: SessionPlace,
+}
+
+fn strange() -> Error {
+    Error::Refused {
+        class: Class::Invalid,
+        text: "the statement was prepared for a database elsewhere".to_owned(),
+        help: Some("prepare it in this session".to_owned()),
+    }
+}
+
+impl Session {
+    /// Connects to a cluster (`cassandra://…`, see [`ClusterUrl`]), or opens the folder of a
+    /// database (`firn:DIR[?keyspace=NAME]`, made when it is missing).
+    ///
+    /// ```
+    /// use firn_cluster::Session;
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-cluster-{}", std::process::id()));
+    /// # let url = format!("firn:{}", dir.display());
+    /// // let url = "firn:shop", or "cassandra://10.0.0.1,10.0.0.2/shop"
+    /// let session = Session::connect(&url)?;
+    /// session.execute("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", ())?;
+    /// session.execute("CREATE TABLE shop.items (id int PRIMARY KEY, name text)", ())?;
+    /// session.execute("INSERT INTO shop.items (id, name) VALUES (?, ?)", (1, "snow"))?;
+    /// let names: Vec<(String,)> = session.execute("SELECT name FROM shop.items", ())?.typed()?;
+    /// assert_eq!(names, [("snow".to_owned(),)]);
+    /// # drop(session); std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_cql::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Configuration` for a text that is no such URL. Of a cluster `Unanswered` when nobody is
+    /// reached, `BadCredentials` for a login that is wrong or missing, `Invalid` for a keyspace that
+    /// is not there; of a folder those of [`firn_cql::Session::open`].
+    pub fn connect(url: &str) -> Result<Session> {
+        let Some(folder) = url.strip_prefix(FOLDER) else {
+            return Session::connect_to(ClusterUrl::parse(url)?);
+        };
+        let (folder, keyspace) = match folder.rsplit_once(KEYSPACE) {
+            Some((folder, keyspace)) => (folder, Some(keyspace)),
+            None => (folder, None),
+        };
+        let session = firn_cql::Session::open(folder)?;
+        if let Some(keyspace) = keyspace {
+            session.execute(&format!("USE {}", quote_if_needed(keyspace)), ())?;
+        }
+        Ok(Session { place: SessionPlace::Folder(session) })
+    }
+
+    /// Connects to the cluster at this address.
+    ///
+    /// # Errors
+    /// As [`connect`](Session::connect).
+    pub fn connect_to(url: ClusterUrl) -> Result<Session> {
+        let (keyspace, levels) = (url.keyspace.as_deref().map(Arc::from), url.levels);
+        let cluster = Arc::new(Cluster::new(url)?);
+        cluster.pool(keyspace.as_ref())?;
+        let keyspace = RwLock::new(keyspace);
+        let place = SessionPlace::Cluster(ClusterSession { cluster, keyspace, levels });
+        Ok(Session { place })
+    }
+
+    /// The same session with another consistency of its reads and writes, by its name. A folder
+    /// has one replica, and every level is the same there.
+    ///
+    /// # Errors
+    /// `Configuration` where no level has that name, at a cluster.
+    pub fn with_consistency(&self, name: &str) -> Result<Session> {
+        let mut session = self.clone();
+        if let SessionPlace::Cluster(cluster) = &mut session.place {
+            cluster.levels = cluster.levels.with_consistency(name)?;
+        }
+        Ok(session)
+    }
+
+    /// The same session with another consistency of its conditions: `SERIAL` or `LOCAL_SERIAL`.
+    ///
+    /// # Errors
+    /// As [`with_consistency`](Session::with_consistency).
+    pub fn with_serial_consistency(&self, name: &str) -> Result<Session> {
+        let mut session = self.clone();
+        if let SessionPlace::Cluster(cluster) = &mut session.place {
+            cluster.levels = cluster.levels.with_serial(name)?;
+        }
+        Ok(session)
+    }
+
+    /// The names of the two levels; `None` in a folder.
+    pub fn consistencies(&self) -> Option<(&'static str, &'static str)> {
+        match &self.place {
+            SessionPlace::Folder(_) => None,
+            SessionPlace::Cluster(cluster) => Some(cluster.levels.names()),
+        }
+    }
+
+    /// Ends the conversation for all clones: connections end, a folder is closed
+    /// ([`firn_cql::Session::close`]). Statements that come later are errors of the class `Server`.
+    ///
+    /// # Errors
+    /// Of a folder those of [`firn_cql::Session::close`].
+    pub fn close(&self) -> Result<()> {
+        match &self.place {
+            SessionPlace::Folder(session) => session.close(),
+            SessionPlace::Cluster(cluster) => {
+                cluster.cluster.close();
+                Ok(())
+            }
+        }
+    }
+
+    /// The keyspace that is chosen.
+    pub fn keyspace(&self) -> Option<Arc<str>> {
+        match &self.place {
+            SessionPlace::Folder(session) => session.keyspace(),
+            SessionPlace::Cluster(cluster) => cluster.keyspace.read().clone(),
+        }
+    }
+
+    /// The role that has logged in: that of the URL.
+    pub fn role(&self) -> Option<&str> {
+        match &self.place {
+            SessionPlace::Folder(session) => session.role(),
+            SessionPlace::Cluster(cluster) => cluster.cluster.url.user(),
+        }
+    }
+
+    /// Runs a statement. One with values is prepared once and kept.
+    ///
+    /// # Errors
+    /// What is wrong with it, by the classes of [`Class`]. It did nothing then, except where the
+    /// class says that this is not known.
+    pub fn execute(&self, cql: &str, values: impl Values) -> Result<Rows> {
+        self.execute_as(cql, values, &Run::default())
+    }
+
+    /// Runs a statement in this way.
+    ///
+    /// # Errors
+    /// As [`execute`](Session::execute).
+    pub fn execute_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Rows> {
+        match &self.place {
+            SessionPlace::Folder(session) => session.execute_as(cql, values, how),
+            SessionPlace::Cluster(cluster) => cluster.execute_as(cql, values, how),
+        }
+    }
+
+    /// Prepares a statement, or finds it prepared.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn prepare(&self, cql: &str) -> Result<Prepared> {
+        self.prepare_in(None, cql)
+    }
+
+    /// As [`prepare`](Session::prepare), with this as the keyspace that is chosen. `None`: that of
+    /// the session.
+    ///
+    /// # Errors
+    /// As [`prepare`](Session::prepare).
+    pub fn prepare_in(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
+        Ok(Prepared(match &self.place {
+            SessionPlace::Folder(session) => {
+                PreparedPlace::Folder(session.prepare_in(keyspace, cql)?)
+            }
+            SessionPlace::Cluster(cluster) => {
+                PreparedPlace::Cluster(cluster.prepare_in(keyspace, cql)?)
+            }
+        }))
+    }
+
+    /// Runs a prepared statement.
+    ///
+    /// # Errors
+    /// As [`execute`](Session::execute).
+    pub fn run(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Rows> {
+        match (&self.place, &prepared.0) {
+            (SessionPlace::Folder(session), PreparedPlace::Folder(p)) => {
+                session.run(p, values, how)
+            }
+            (SessionPlace::Cluster(cluster), PreparedPlace::Cluster(p)) => {
+                cluster.run(p, values, how)
+            }
+            _ => Err(strange()),
+        }
+    }
+
+    /// Runs prepared changes as one batch, as [`firn_cql::Session::batch`]. At a cluster a logged
+    /// batch is whole in the end; one that is unlogged is whole only within a partition.
+    ///
+    /// # Errors
+    /// As [`firn_cql::Session::batch`].
+    pub fn batch<'m>(
+        &self,
+        kind: BatchKind,
+        members: &'m [(&'m Prepared, Vec<Bound>)],
+        how: &Run,
+    ) -> Result<Rows> {
+        match &self.place {
+            SessionPlace::Folder(session) => {
+                let member = |(prepared, bound): &(&'m Prepared, Vec<Bound>)| match &prepared.0 {
+                    PreparedPlace::Folder(p) => Ok((p, bound.clone())),
+                    PreparedPlace::Cluster(_) => Err(strange()),
+                };
+                session.batch(kind, &members.iter().map(member).collect::<Result<Vec<_>>>()?, how)
+            }
+            SessionPlace::Cluster(cluster) => {
+                let member = |(prepared, bound): &'m (&Prepared, Vec<Bound>)| match &prepared.0 {
+                    PreparedPlace::Cluster(p) => Ok((&**p, &**bound)),
+                    PreparedPlace::Folder(_) => Err(strange()),
+                };
+                cluster.batch(kind, &members.iter().map(member).collect::<Result<Vec<_>>>()?, how)
+            }
+        }
+    }
+
+    /// Runs a statement and walks through its rows, a page at a time.
+    ///
+    /// # Errors
+    /// Those of the first page. Those of others are items of the walk.
+    pub fn query(&self, cql: &str, values: impl Values) -> Result<Walk> {
+        self.query_as(cql, values, &Run::default())
+    }
+
+    /// As [`query`](Session::query), in this way. Without a page size, pages have
+    /// [`Walk::PAGE`] rows.
+    ///
+    /// # Errors
+    /// As [`query`](Session::query).
+    pub fn query_as(&self, cql: &str, values: impl Values, how: &Run) -> Result<Walk> {
+        if let SessionPlace::Folder(session) = &self.place {
+            return session.query_as(cql, values, how);
+        }
+        let how = &Run { page_size: how.page_size.or(Some(Walk::PAGE)), ..how.clone() };
+        if values.bind(&[]).is_ok_and(|none| none.is_empty()) {
+            let first = self.execute_as(cql, (), how)?;
+            if *first.kind() != Kind::Rows || first.paging().is_none() {
+                return Ok(Walk::over_pages(first, |_| Ok(Rows::void())));
+            }
+            let (session, cql, mut how) = (self.clone(), cql.to_owned(), how.clone());
+            return Ok(Walk::over_pages(first, move |from| {
+                how.paging = Some(from);
+                session.execute_as(&cql, (), &how)
+            }));
+        }
+        self.walk(&self.prepare_in(how.keyspace.as_ref(), cql)?, values, how)
+    }
+
+    /// Runs a prepared statement and walks through its rows, a page at a time.
+    ///
+    /// # Errors
+    /// As [`query`](Session::query).
+    pub fn walk(&self, prepared: &Prepared, values: impl Values, how: &Run) -> Result<Walk> {
+        let bound = values.bind(prepared.markers())?;
+        let mut how = Run { page_size: how.page_size.or(Some(Walk::PAGE)), ..how.clone() };
+        let first = self.run(prepared, &bound, &how)?;
+        let (session, prepared) = (self.clone(), prepared.clone());
+        Ok(Walk::over_pages(first, move |from| {
+            how.paging = Some(from);
+            session.run(&prepared, &bound, &how)
+        }))
+    }
+}

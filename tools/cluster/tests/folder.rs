@@ -1,0 +1,20 @@
+//! The programs over a session of `firn-cql` with a folder.
+
+#![allow(clippy::disallowed_methods, reason = "a test has no environment")]
+
+mod programs;
+
+use firn_cql::Session;
+use programs::{PROGRAMS, play};
+
+#[test]
+fn the_programs_run_over_a_folder() {
+    let dir = std::env::temp_dir().join(format!("firn-cluster-folder-{}", std::process::id()));
+    let session = Session::open(&dir).unwrap();
+    for (name, program) in PROGRAMS {
+        println!("{name}");
+        play(&session, name, program);
+    }
+    session.close().unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
+}

@@ -1,0 +1,67 @@
+//! Statements that are refused: the class says what is wrong, in both places the same one.
+
+use firn_cql::{Class, Error, Run, Value};
+
+use super::done;
+use crate::Session;
+
+pub fn classes_of_errors(session: &Session) {
+    done(session, "CREATE TABLE t (id int PRIMARY KEY, v text)");
+    let class = |cql: &str| session.execute(cql, ()).expect_err(cql).class();
+    for (cql, of) in [
+        ("SELEC * FROM t", Class::Syntax),
+        ("SELECT * FROM t WHERE", Class::Syntax),
+        ("", Class::Syntax),
+        ("SELECT * FROM missing", Class::Invalid),
+        ("SELECT nothing FROM t", Class::Invalid),
+        ("SELECT * FROM missing_keyspace.t", Class::Invalid),
+        ("SELECT * FROM t WHERE v = 'x'", Class::Invalid),
+        ("INSERT INTO t (v) VALUES ('x')", Class::Invalid),
+        ("INSERT INTO t (id, v) VALUES ('x', 'y')", Class::Invalid),
+        ("INSERT INTO t (id, v) VALUES (1, 'y') USING TTL -1", Class::Invalid),
+        ("INSERT INTO t (id) VALUES (?)", Class::Invalid),
+        ("ALTER TABLE t DROP id", Class::Invalid),
+        ("CREATE TABLE u (id int)", Class::Invalid),
+        (
+            "CREATE TABLE u (id int PRIMARY KEY) WITH compaction = {'class': 'NoStrategy'}",
+            Class::Configuration,
+        ),
+        ("CREATE KEYSPACE ks WITH replication = {'class': 'NoStrategy'}", Class::Configuration),
+        ("DROP TABLE missing", Class::Invalid),
+    ] {
+        assert_eq!(class(cql), of, "{cql}");
+    }
+    match session.execute("CREATE TABLE t (id int PRIMARY KEY)", ()) {
+        Err(Error::AlreadyExists { keyspace, table }) => {
+            assert_eq!((&*keyspace, table.as_deref()), ("classes_of_errors", Some("t")));
+        }
+        other => panic!("{other:?}"),
+    }
+    let again = "CREATE KEYSPACE classes_of_errors WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    match session.execute(again, ()) {
+        Err(Error::AlreadyExists { keyspace, table: None }) => {
+            assert_eq!(keyspace, "classes_of_errors")
+        }
+        other => panic!("{other:?}"),
+    }
+    // Values, before anything is sent: their number, their types.
+    let insert = session.prepare("INSERT INTO t (id, v) VALUES (?, ?)").unwrap();
+    let how = Run::default();
+    for refused in [
+        session.run(&insert, (1,), &how),
+        session.run(&insert, (1, "x", 2), &how),
+        session.run(&insert, ("one", "x"), &how),
+        session.run(&insert, (1, vec![1]), &how),
+        session.run(&insert, (1, Value::Int(7)), &how),
+        session.execute("SELECT * FROM t", (1,)),
+        session.run(&insert, (None::<i32>, "x"), &how),
+    ] {
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.class(), Class::Invalid, "{refused}");
+    }
+    for (cql, of) in [("SELEC", Class::Syntax), ("SELECT * FROM missing", Class::Invalid)] {
+        assert_eq!(session.prepare(cql).unwrap_err().class(), of, "{cql}");
+        assert_eq!(session.query(cql, ()).unwrap_err().class(), of, "{cql}");
+    }
+    assert!(done(session, "SELECT * FROM t").is_empty());
+}

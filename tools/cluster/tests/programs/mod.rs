@@ -1,0 +1,50 @@
+//! What an application does, written once: `crate::Session` is that of each test that runs it, and
+//! nothing else of it differs. The databases may be Firn's in a folder, Firn's server, or a cluster.
+
+mod errors;
+mod pages;
+mod rows;
+mod values;
+mod writes;
+
+use crate::Session;
+
+/// A program over a session in whose keyspace it makes its own tables.
+pub type Program = fn(&Session);
+
+/// All of them, each with its name, which is that of its keyspace.
+pub const PROGRAMS: [(&str, Program); 15] = [
+    ("typed_rows", rows::typed_rows),
+    ("structs", rows::structs),
+    ("selections", rows::selections),
+    ("keyspaces", rows::keyspaces),
+    ("definitions", rows::definitions),
+    ("every_type", values::every_type),
+    ("absence", values::absence),
+    ("collections", values::collections),
+    ("pages_of_rows", pages::pages_of_rows),
+    ("walks", pages::walks),
+    ("conditions", writes::conditions),
+    ("batches", writes::batches),
+    ("counters_and_times", writes::counters_and_times),
+    ("many_threads", writes::many_threads),
+    ("classes_of_errors", errors::classes_of_errors),
+];
+
+/// Makes the keyspace of a program anew, chooses it, runs the program, and drops the keyspace.
+pub fn play(session: &Session, name: &str, program: Program) {
+    let run = |cql: &str| session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"));
+    run(&format!("DROP KEYSPACE IF EXISTS {name}"));
+    run(&format!(
+        "CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+    ));
+    run(&format!("USE {name}"));
+    assert_eq!(session.keyspace().as_deref(), Some(name));
+    program(session);
+    run(&format!("DROP KEYSPACE {name}"));
+}
+
+/// Runs a statement that must be right.
+fn done(session: &Session, cql: &str) -> firn_cql::Rows {
+    session.execute(cql, ()).unwrap_or_else(|e| panic!("{cql}: {e}"))
+}

@@ -1,0 +1,71 @@
+//! Results in pages, and walks over them.
+
+use firn_cql::{Kind, Run, Walk};
+
+use super::done;
+use crate::Session;
+
+fn filled(session: &Session, rows: i32) {
+    done(session, "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c))");
+    let insert = session.prepare("INSERT INTO t (p, c, v) VALUES (?, ?, ?)").unwrap();
+    for c in 0..rows {
+        session.run(&insert, (1, c, format!("row {c}")), &Run::default()).unwrap();
+    }
+}
+
+pub fn pages_of_rows(session: &Session) {
+    filled(session, 250);
+    let select = session.prepare("SELECT c FROM t WHERE p = ?").unwrap();
+    let mut how = Run { page_size: Some(100), ..Run::default() };
+    let (mut found, mut sizes): (Vec<i32>, Vec<usize>) = (vec![], vec![]);
+    loop {
+        let page = session.run(&select, (1,), &how).unwrap();
+        sizes.push(page.len());
+        found.extend(page.typed::<(i32,)>().unwrap().into_iter().map(|(c,)| c));
+        how.paging = page.paging().cloned();
+        if how.paging.is_none() {
+            break;
+        }
+    }
+    assert_eq!(sizes, [100, 100, 50]);
+    assert_eq!(found, (0..250).collect::<Vec<_>>());
+    // A page may be asked for again, and a text has pages as well.
+    let text = "SELECT c FROM t WHERE p = 1";
+    let first =
+        session.execute_as(text, (), &Run { page_size: Some(7), ..Run::default() }).unwrap();
+    assert_eq!(first.len(), 7);
+    let behind = Run { page_size: Some(7), paging: first.paging().cloned(), ..Run::default() };
+    for _ in 0..2 {
+        let second = session.execute_as(text, (), &behind).unwrap();
+        assert_eq!(second.row(0).unwrap().at::<i32>(0).unwrap(), 7);
+    }
+    let rest = Run { paging: first.paging().cloned(), ..Run::default() };
+    let rest = session.execute_as(text, (), &rest).unwrap();
+    assert_eq!((rest.len(), rest.paging()), (243, None));
+    // Without a size a result is whole.
+    let whole = session.execute_as(text, (), &Run::default()).unwrap();
+    assert_eq!((whole.len(), whole.paging()), (250, None));
+    assert_eq!(session.run(&select, (1,), &Run::default()).unwrap().len(), 250);
+}
+
+pub fn walks(session: &Session) {
+    filled(session, 250);
+    let how = Run { page_size: Some(40), ..Run::default() };
+    let walk = session.query_as("SELECT c, v FROM t WHERE p = ?", (1,), &how).unwrap();
+    assert_eq!(walk.page().len(), 40);
+    let rows: Vec<(i32, String)> = walk.typed().collect::<firn_cql::Result<_>>().unwrap();
+    assert_eq!(rows.len(), 250);
+    assert!(rows.iter().enumerate().all(|(n, (c, v))| *c == n as i32 && *v == format!("row {n}")));
+    let mut count = 0;
+    for row in session.query("SELECT c FROM t", ()).unwrap() {
+        assert_eq!(row.unwrap().get::<i32>("c").unwrap(), count);
+        count += 1;
+    }
+    assert_eq!(count, 250);
+    let prepared = session.prepare("SELECT v FROM t WHERE p = ? AND c >= ?").unwrap();
+    let walk: Walk = session.walk(&prepared, (1, 200), &how).unwrap();
+    assert_eq!(walk.count(), 50);
+    let nothing = session.query("INSERT INTO t (p, c) VALUES (2, 2)", ()).unwrap();
+    assert_eq!(*nothing.page().kind(), Kind::Void);
+    assert_eq!(nothing.count(), 0);
+}
