@@ -249,6 +249,11 @@ impl ClusterUrl {
         Ok(())
     }
 
+    /// Where the conversation begins, each as `HOST:PORT`.
+    pub fn nodes(&self) -> &[String] {
+        &self.hosts
+    }
+
     /// Who logs in.
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()

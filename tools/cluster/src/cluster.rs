@@ -137,10 +137,10 @@ impl Cluster {
         let connected = tokio::time::timeout(most, builder.build()).await;
         let late = |_| Error::Refused {
             class: Class::Unanswered,
-            text: format!("{} has not answered within {most:?}", url.hosts.join(", ")),
+            text: format!("cannot connect to {} within {most:?}", url.hosts.join(", ")),
             help: Some("see whether it is a node's port of the native protocol".to_owned()),
         };
-        connected.map_err(late)?.map_err(of_connect)
+        connected.map_err(late)?.map_err(|e| of_connect(e, &url.hosts))
     }
 
     /// A statement that is prepared for this keyspace.

@@ -108,13 +108,20 @@ fn metadata(e: MetadataError) -> Error {
     }
 }
 
-/// Why a conversation did not begin.
-pub(crate) fn of_connect(e: NewSessionError) -> Error {
-    match e {
+/// Why a conversation with one of these did not begin.
+pub(crate) fn of_connect(e: NewSessionError, hosts: &[String]) -> Error {
+    let error = match e {
         NewSessionError::MetadataError(e) => metadata(e),
         NewSessionError::UseKeyspaceError(e) => keyspace(e),
         NewSessionError::IllegalConfig(why) => Error::refused(Class::Configuration, why),
         other => not_reached(other),
+    };
+    match error {
+        Error::Refused { class: class @ Class::Unanswered, text, help } => {
+            let text = format!("cannot connect to {}: {text}", hosts.join(", "));
+            Error::Refused { class, text, help }
+        }
+        other => other,
     }
 }
 

@@ -57,3 +57,8 @@ mod session;
 pub use address::ClusterUrl;
 pub use prepared::Prepared;
 pub use session::Session;
+
+/// The examples of the page, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cluster.md")]
+struct ClusterPage;

@@ -33,6 +33,13 @@ pub struct Session {
     place: SessionPlace,
 }
 
+/// With a database that is open.
+impl From<firn_cql::Session> for Session {
+    fn from(session: firn_cql::Session) -> Session {
+        Session { place: SessionPlace::Folder(session) }
+    }
+}
+
 fn strange() -> Error {
     Error::Refused {
         class: Class::Invalid,
@@ -76,7 +83,7 @@ impl Session {
         if let Some(keyspace) = keyspace {
             session.execute(&format!("USE {}", quote_if_needed(keyspace)), ())?;
         }
-        Ok(Session { place: SessionPlace::Folder(session) })
+        Ok(session.into())
     }
 
     /// Connects to the cluster at this address.

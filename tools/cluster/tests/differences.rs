@@ -280,6 +280,7 @@ fn who_is_not_reached_is_said() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = Session::connect(&format!("cassandra://{closed}")).unwrap_err();
     assert_eq!(refused.class(), Class::Unanswered, "{refused}");
+    assert!(refused.to_string().contains(&format!("cannot connect to {closed}: ")), "{refused}");
     // Somebody listens and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(

@@ -1,4 +1,5 @@
-//! `--connect`: the options of shells that speak to a server, and what they make of them.
+//! `--connect`: the options of shells and benches that speak to a server or a cluster, and what they
+//! make of them.
 //!
 //! Invariant: a password is never on the command line: it is asked for, or read from a file or the
 //! environment.
@@ -7,6 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+#[cfg(feature = "cluster")]
+use firn_cluster::ClusterUrl;
+#[cfg(feature = "cluster")]
+use firn_cql::{Class, Error};
 use firn_server::TlsTrust;
 use firn_server::client::ClientOptions;
 use firn_tools::io::{self, Input, secret};
@@ -23,14 +28,16 @@ pub const NOT_ENCRYPTED: &str = "give --tls-ca the certificate that has signed t
                                  without --tls-ca the connection is plain";
 /// A file that is longer is no password.
 const MAX_PASSWORD: u64 = 64 << 10;
+/// What the URL of a cluster begins with.
+const URL: &str = "cassandra://";
 /// The heading of these options in help texts.
 const HEADING: &str = "A server instead of a store";
 
 /// What shells take to speak to a server.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
-    /// Speak to a server, Firn's or Cassandra's, instead of opening a store
-    #[arg(long, value_name = "HOST[:PORT]", help_heading = HEADING)]
+    /// Speak to a server, Firn's or Cassandra's, instead of opening a store; with CQL also to a cluster, by its URL
+    #[arg(long, value_name = "HOST[:PORT]|cassandra://…", help_heading = HEADING)]
     connect: Option<String>,
     /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
     #[arg(short, long, value_name = "NAME", requires = "connect", help_heading = HEADING)]
@@ -47,22 +54,47 @@ pub struct ConnectArgs {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = HEADING)]
     tls_key: Option<PathBuf>,
-    /// Give up when nothing of an answer has come for so long
+    /// Give up when nothing of an answer has come for so long; a URL has an option of its own for that
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     request_timeout: u64,
+}
+
+/// What is named by `--connect`.
+pub enum ConnectTarget {
+    /// A server, at an address.
+    Server(ClientOptions),
+    /// A cluster, by a URL.
+    #[cfg(feature = "cluster")]
+    Cluster(ClusterUrl),
+}
+
+/// What a command says when a cluster could not be had.
+#[cfg(feature = "cluster")]
+pub fn not_connected(e: &Error) -> Failure {
+    let text = e.text().into_owned();
+    match e.class() {
+        Class::BadCredentials => Failure::with_next(text, LOG_IN),
+        _ => Failure::Failed { what: text, next: e.help().map(str::to_owned) },
+    }
 }
 
 impl ConnectArgs {
     /// The server that is named; `None` where none is. Without a port it is this one.
     ///
     /// # Errors
-    /// A store that is named, too; a password that can't be had.
+    /// A store that is named, too; a URL; a password that can't be had.
     pub fn options(&self, global: &Global, port: u16) -> Done<Option<ClientOptions>> {
         let Some(connect) = &self.connect else { return Ok(None) };
         if global.names_store {
             return Err(Failure::with_next(
                 "statements can't go to a store (--db) and to a server (--connect)",
                 "leave one of them out",
+            ));
+        }
+        if connect.starts_with(URL) {
+            return Err(Failure::with_next(
+                "a URL of a cluster is for CQL",
+                "`firn cql --connect` takes one; here write HOST or HOST:PORT",
             ));
         }
         let mut options = ClientOptions::new(with_port(connect, port)?);
@@ -75,6 +107,59 @@ impl ConnectArgs {
             certificate: self.tls_certificate.clone().zip(self.tls_key.clone()),
         });
         Ok(Some(options))
+    }
+
+    /// The server or the cluster that is named; `None` where none is.
+    ///
+    /// # Errors
+    /// As [`options`](ConnectArgs::options), and those of a URL.
+    pub fn target(&self, global: &Global, port: u16) -> Done<Option<ConnectTarget>> {
+        #[cfg(feature = "cluster")]
+        if !global.names_store && self.connect.as_ref().is_some_and(|c| c.starts_with(URL)) {
+            return Ok(self.cluster()?.map(ConnectTarget::Cluster));
+        }
+        #[cfg(not(feature = "cluster"))]
+        if self.connect.as_ref().is_some_and(|c| c.starts_with(URL)) {
+            return Err(without_driver());
+        }
+        Ok(self.options(global, port)?.map(ConnectTarget::Server))
+    }
+
+    /// The cluster that is named, by its URL or the address of a node; `None` where none is.
+    ///
+    /// # Errors
+    /// A URL that is none or has a password in it; TLS; a password that can't be had.
+    #[cfg(feature = "cluster")]
+    pub fn cluster(&self) -> Done<Option<ClusterUrl>> {
+        let Some(connect) = &self.connect else { return Ok(None) };
+        let text = match connect.starts_with(URL) {
+            true => connect.clone(),
+            false => format!("{URL}{connect}"),
+        };
+        let url = ClusterUrl::parse(&text).map_err(|e| not_connected(&e))?;
+        if url.has_password() {
+            return Err(Failure::with_next(
+                "a password on the command line is seen by other users of this machine",
+                format!("leave it out of the URL, and {LOG_IN}"),
+            ));
+        }
+        if self.tls_ca.is_some() {
+            return Err(Failure::with_next(
+                "conversations with clusters are not encrypted yet",
+                "`firn cql --connect HOST:PORT --tls-ca FILE` speaks to one node, encrypted",
+            ));
+        }
+        let Some(user) = self.user.clone().or_else(|| url.user().map(str::to_owned)) else {
+            return Ok(Some(url));
+        };
+        let password = self.password(&user)?;
+        Ok(Some(url.with_login(user, password)))
+    }
+
+    /// Refuses a cluster.
+    #[cfg(not(feature = "cluster"))]
+    pub fn cluster(&self) -> Done {
+        self.connect.as_ref().map_or(Ok(()), |_| Err(without_driver()))
     }
 
     fn password(&self, user: &str) -> Done<String> {
@@ -94,6 +179,14 @@ impl ConnectArgs {
             |e: std::io::Error| Failure::new(format!("cannot read from the terminal: {e}"));
         secret(&format!("Password of {user}: ")).map_err(failed)
     }
+}
+
+#[cfg(not(feature = "cluster"))]
+fn without_driver() -> Failure {
+    Failure::with_next(
+        "this firn was built without the driver for clusters",
+        "build it with the feature `cluster`; `firn cql --connect HOST:PORT` speaks to one node without it",
+    )
 }
 
 fn first_line(file: &Path) -> Done<String> {

@@ -143,7 +143,7 @@ enum FirnCommand {
     Demo(demo::DemoArgs),
     /// Measure a fresh store under db_bench's, YCSB's and mixgraph's workloads
     #[command(after_help = bench::examples())]
-    Bench(bench::ModelBenchArgs),
+    Bench(Box<bench::ModelBenchArgs>),
     /// Work a store hard, kill it again and again, and check that nothing is lost or wrong
     #[command(after_help = torture::EXAMPLES)]
     Torture(torture::TortureArgs),

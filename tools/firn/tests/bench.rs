@@ -271,3 +271,39 @@ fn what_a_bench_would_not_look_at_is_refused() {
     fs::write(t.path("file"), "").unwrap();
     Ran::of(t.run("file", &["bench"], b"")).said(2, &["file is no directory", "--db DIR"]);
 }
+
+#[cfg(feature = "cluster")]
+#[test]
+fn statements_are_measured_at_a_cluster_and_beside_it() {
+    use firn_server::{Options, Server};
+    let t = Temp::new("bench", "cluster");
+    let server = Server::start(Options::ephemeral()).unwrap();
+    let url = format!("cassandra://{}?consistency=ONE", server.address());
+    let bench = ["bench", "--model", "cql", "--rows", "1000", "--connect", &url];
+    let told = t.json(&[&bench[..], &["--replication", "3", "--json"]].concat());
+    assert_eq!(told["options"]["nodes"], server.address().to_string());
+    assert_eq!(
+        (&told["options"]["consistency"], &told["options"]["replication"]),
+        (&"ONE".into(), &3.into())
+    );
+    let lines = told["lines"].as_array().unwrap();
+    assert_eq!(lines.len(), 5);
+    assert!(
+        lines
+            .iter()
+            .all(|l| l["ns"].as_f64().unwrap() > 0.0 && l["beside_ns"].as_f64().unwrap() > 0.0)
+    );
+    // Nothing is left there, and what somebody else has there is left alone.
+    let rows = |cql: &str| server.session().execute(cql, ());
+    assert!(rows("DESCRIBE KEYSPACE bench").is_err());
+    rows("CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").unwrap();
+    t.firn(&bench).said(2, &["has a keyspace bench", "DROP KEYSPACE bench"]);
+    assert!(rows("DESCRIBE KEYSPACE bench").is_ok());
+    server.stop().unwrap();
+    let other = |args: &[&str], said: &str| {
+        t.firn(&[&["bench"], args].concat()).said(2, &[said]);
+    };
+    other(&["--connect", &url], "does not take --connect");
+    other(&["--model", "cql", "--connect", &url, "--tls-ca", "x"], "does not take --tls-ca");
+    other(&["--model", "cql", "--connect", &url], "cannot connect to");
+}

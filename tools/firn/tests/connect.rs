@@ -443,3 +443,77 @@ fn cassandra_cli_finds_its_server_again_and_connects_to_others() {
     drop(server);
     cli(&good, "show keyspaces;").said(2, &["cannot connect to", "--thrift"]);
 }
+
+#[cfg(feature = "cluster")]
+#[test]
+fn a_url_names_a_cluster() {
+    let t = Temp::new("connect", "url");
+    let (server, address) = server();
+    // The first node is not there: the other one is asked.
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let url = format!("cassandra://{free},{address}");
+    let made = "CREATE TABLE shop.t (id int PRIMARY KEY, v set<text>, d duration);
+        INSERT INTO shop.t (id, v, d) VALUES (1, {'a', 'b'}, 1h2m);
+        USE shop; SELECT * FROM t;";
+    let shown = t.at(&url, &["-e", &format!("{KEYSPACE} {made}")]).good();
+    assert!(shown.contains("  1 | 1h2m | {'a', 'b'}"), "{shown}");
+    let shop = format!("{url}/shop?consistency=ONE&compression=lz4");
+    fs::write(t.path("rows.csv"), "id,d\n7,2d\n8,\n").unwrap();
+    let copied = "COPY t (id, d) FROM 'rows.csv' WITH HEADER = true; SELECT id, d FROM t;";
+    let rows = t.at(&shop, &["--json", "-e", copied]).good();
+    for row in ["{\"id\": 7, \"d\": \"2d\"}", "{\"id\": 8, \"d\": null}"] {
+        assert!(rows.contains(row), "{rows}");
+    }
+    let set = "CONSISTENCY; CONSISTENCY QUORUM; SERIAL CONSISTENCY SERIAL; CONSISTENCY MOST;";
+    t.at(&shop, &["-e", set, "--continue-on-error"]).said(
+        1,
+        &[
+            "the consistency is ONE",
+            "the consistency is QUORUM",
+            "the serial consistency is SERIAL",
+            "there is no level MOST",
+        ],
+    );
+    t.at(&shop, &["-e", "TRACING ON;"]).said(1, &["`firn cql --connect HOST` asks one node"]);
+    t.at(&shop, &["-e", "SELECT * FORM t"]).said(1, &["SyntaxException", "FORM"]);
+    assert!(t.at(&shop, &["-e", "SHOW VERSION"]).good().contains("native protocol v4"));
+    // Words of what is wrong.
+    let with = |url: &str, args: &[&str], said: &[&str]| {
+        t.at(url, &[&["-e", "USE x"], args].concat()).said(2, said);
+    };
+    with("cassandra://ann:p@h", &[], &["a password on the command line", "--user NAME"]);
+    with("cassandra://h?ssl=true", &[], &["\"ssl\"", "there are consistency"]);
+    with(&format!("cassandra://{free}"), &[], &["cannot connect to", &free]);
+    with(&format!("{url}/missing"), &[], &["'missing' does not exist"]);
+    with(&url, &["--tls-ca", "ca.pem"], &["not encrypted yet", "--connect HOST:PORT --tls-ca"]);
+    let cli = ["cli", "--connect", &url, "-e", "x"];
+    Ran::of(t.firn_with(&cli, b"")).said(2, &["a URL of a cluster is for CQL"]);
+    let both = ["--db", "x", "cql", "--connect", &url];
+    Ran::of(t.firn_with(&both, b"")).said(2, &["can't go to a store (--db) and to a server"]);
+    server.stop().unwrap();
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn a_cluster_wants_a_login_too() {
+    let t = Temp::new("connect", "cluster-login");
+    let server = Server::over(with_ann("secret one"), Options::ephemeral()).unwrap();
+    let url = format!("cassandra://ann@{}", server.address());
+    let anybody = format!("cassandra://{}", server.address());
+    let ask = "SELECT role FROM system_auth.roles";
+    t.at(&anybody, &["-e", ask]).said(2, &["wants a login", "--user NAME"]);
+    t.at(&url, &["-e", ask]).said(2, &["the password of ann can only be asked for at a terminal"]);
+    fs::write(t.path("wrong"), "a guess").unwrap();
+    fs::write(t.path("right"), "secret one\n").unwrap();
+    let user = ["-e", ask, "-u", "ann", "--password-file"];
+    t.at(&anybody, &[&user[..], &["wrong"]].concat())
+        .said(2, &["password are incorrect", "--user NAME"]);
+    assert!(t.at(&anybody, &[&user[..], &["right"]].concat()).good().contains(" ann\n"));
+    let done = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["cql", "--connect", &url, "-e", ask])
+        .env("FIRN_PASSWORD", "secret one")
+        .output()
+        .unwrap();
+    assert!(Ran::of(done).good().contains(" ann\n"));
+    server.stop().unwrap();
+}

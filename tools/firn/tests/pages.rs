@@ -170,6 +170,12 @@ fn serve() {
     run("docs/serve.md");
 }
 
+#[cfg(feature = "cluster")]
+#[test]
+fn cluster() {
+    run("docs/cluster.md");
+}
+
 #[test]
 fn inspect() {
     run("docs/inspect.md");

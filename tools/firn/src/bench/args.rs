@@ -9,6 +9,8 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::{Options, StoreOptions, Wide};
 use firn_workload::spec::parse_count;
 
+use crate::connect::ConnectArgs;
+
 /// What `firn bench` takes.
 #[derive(Args, Clone, Debug)]
 pub struct ModelBenchArgs {
@@ -23,6 +25,11 @@ pub struct ModelBenchArgs {
     /// Columns of the widest row, of --model wide
     #[arg(long, value_name = "COLUMNS", default_value = "1m", value_parser = parse_count)]
     pub columns: u64,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
+    /// Nodes of each data centre that have each row, of --model cql with --connect
+    #[arg(long, value_name = "NODES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100), requires = "connect")]
+    pub replication: u32,
 }
 
 impl ModelBenchArgs {

@@ -24,7 +24,8 @@ pub use firn_bench::{given, is_of_a_bench};
 const MODEL_EXAMPLES: &str = "
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
-  firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them";
+  firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them
+  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, beside the same ones on a fresh store";
 
 /// The examples of the help text.
 pub fn examples() -> String {
@@ -52,7 +53,15 @@ impl BenchModel {
             }),
             BenchModel::Cql => Some(ModelBench {
                 name: "--model cql",
-                takes: &["rows", "budget", "durability"],
+                takes: &[
+                    "rows",
+                    "budget",
+                    "durability",
+                    "connect",
+                    "user",
+                    "password-file",
+                    "replication",
+                ],
                 run: cql::run,
             }),
         }

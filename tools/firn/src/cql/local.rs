@@ -1,7 +1,7 @@
 //! The shell on a store that this process opens.
 
 use firn_cql::internals::catalog::CQL_VERSION;
-use firn_cql::{Bound, ColumnSpec, Error, Prepared, Rows, Run, Session};
+use firn_cql::{Bound, Class, ColumnSpec, Error, Prepared, Rows, Run, Session};
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 
@@ -27,6 +27,7 @@ impl From<Error> for ShellRefusal {
         match e {
             Error::Stopped => ShellRefusal::Stopped,
             Error::Syntax(error) => ShellRefusal::Syntax(error),
+            Error::Refused { class: Class::Unanswered, .. } => ShellRefusal::Lost(e.to_string()),
             other => ShellRefusal::Refused {
                 class,
                 text: other.text().into_owned(),
@@ -46,6 +47,16 @@ impl PreparedStatement for Prepared {
     }
 }
 
+/// How a session runs what the shell asks for.
+pub fn shell_run(page: &PageWish) -> Run {
+    Run {
+        page_size: page.rows,
+        paging: page.from.clone(),
+        stop: Some(interrupt::flag()),
+        ..Run::default()
+    }
+}
+
 impl LocalBackend {
     /// Opens the store with these options; where there is none yet, when a statement makes
     /// something.
@@ -59,15 +70,6 @@ impl LocalBackend {
             return Ok(LocalBackend { session, global, awaited: Some(db) });
         }
         Ok(LocalBackend { session: global.model(db)?, global, awaited: None })
-    }
-
-    fn how(page: &PageWish) -> Run {
-        Run {
-            page_size: page.rows,
-            paging: page.from.clone(),
-            stop: Some(interrupt::flag()),
-            ..Run::default()
-        }
     }
 }
 
@@ -86,7 +88,7 @@ impl ShellBackend for LocalBackend {
         if let Some(db) = self.awaited.take_if(|_| command::makes_first(statement)) {
             self.session = self.global.model(db).map_err(ShellRefusal::Fatal)?;
         }
-        let done = self.session.execute_as(statement, (), &Self::how(page));
+        let done = self.session.execute_as(statement, (), &shell_run(page));
         if done.is_err() && self.awaited.is_some() && !self.global.store.json {
             self.global.tell_empty();
         }
@@ -98,7 +100,7 @@ impl ShellBackend for LocalBackend {
     }
 
     fn run(&mut self, prepared: &mut Prepared, values: &[Bound], page: &PageWish) -> ShellResult {
-        Ok(self.session.run(prepared, values, &Self::how(page))?)
+        Ok(self.session.run(prepared, values, &shell_run(page))?)
     }
 
     fn set(&mut self, setting: &ShellSetting) -> Result<String, String> {

@@ -1,10 +1,12 @@
-//! `firn cql`: CQL against a store of this machine or a server, as a shell or as a script.
+//! `firn cql`: CQL against a store of this machine, a server or a cluster, as a shell or as a script.
 //!
 //! Invariants: a script stops at the first statement that fails unless told otherwise; rows go to
 //! standard output page by page, why a statement failed to standard error, with its place.
 
 mod backend;
 mod cell;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod command;
 mod complete;
 mod copy;
@@ -22,7 +24,7 @@ use firn_cql::quote_if_needed;
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 
-use crate::connect::ConnectArgs;
+use crate::connect::{ConnectArgs, ConnectTarget};
 use crate::statements::{StatementOrigin, Statements};
 use crate::store::Global;
 use backend::{PageWish, ShellBackend, ShellRefusal};
@@ -37,7 +39,9 @@ COPY, EXPAND, PAGING, SHOW VERSION, CLEAR, CONSISTENCY, TRACING, EXIT.
 
 With --connect the statements go to a server, Firn's or Cassandra's (3.0 and newer), and all else is the same. The password of
 --user is asked for, or read from --password-file or from $FIRN_PASSWORD. A connection that is lost is made again by the next
-statement.
+statement. A URL names a cluster: cassandra://[USER@]HOST[:PORT][,HOST…][/KEYSPACE][?OPTION=VALUE&…], with the options consistency,
+serial_consistency, request_timeout, connect_timeout, compression, page_size and datacenter. Statements go to whichever of its nodes
+is up, and no password stands in it.
 
 On a terminal, results are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Rows that are
 wider are cut, or shown as lists of their columns; EXPAND ON shows all of them. Ctrl-C stops a statement in the shell, and ends a
@@ -51,7 +55,8 @@ Examples:
   firn --db shop cql -k shop --json -e \"SELECT * FROM items;\" | jq .id
   firn --db shop cql -e \"COPY shop.items FROM 'items.csv' WITH HEADER = true\"
   firn cql --connect localhost                    a shell on a server at port 9042
-  firn cql --connect db.example:9142 --user ann --password-file secret.txt -f report.cql --json";
+  firn cql --connect db.example:9142 --user ann --password-file secret.txt -f report.cql --json
+  firn cql --connect 'cassandra://ann@10.0.0.1,10.0.0.2/shop?consistency=QUORUM'";
 
 /// What `firn cql` takes.
 #[derive(Args, Clone, Debug)]
@@ -84,12 +89,19 @@ fn wal_segment(args: &CqlArgs) -> u64 {
 
 /// Runs `firn cql`.
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
-    match args.connect.options(global, remote::PORT)? {
+    match args.connect.target(global, remote::PORT)? {
         None => {
             let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
             with(global, args, LocalBackend::open(global, db)?, None)
         }
-        Some(options) => {
+        #[cfg(feature = "cluster")]
+        Some(ConnectTarget::Cluster(url)) => {
+            let mut backend = cluster::ClusterBackend::connect(url)?;
+            let version = backend.version().map_err(refused)?;
+            let greeting = format!("{version} at {}", backend.address());
+            with(global, args, backend, Some(greeting))
+        }
+        Some(ConnectTarget::Server(options)) => {
             let mut backend = RemoteBackend::connect(options, global.style())?;
             let version = backend.version().map_err(refused)?;
             let greeting = format!("{version} at {}", backend.address());

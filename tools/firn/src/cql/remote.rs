@@ -60,16 +60,21 @@ fn says(error: &SyntaxError, text: &str) -> bool {
     })
 }
 
+/// What the shell says of a text that a server calls no CQL. The same parser says where it is, and
+/// what would help.
+pub fn syntax_refusal(statement: &str, text: String) -> ShellRefusal {
+    match parse(statement) {
+        Err(error) if says(&error, &text) => ShellRefusal::Syntax(error),
+        _ => ShellRefusal::Refused { class: Class::Syntax.name().to_owned(), text, help: None },
+    }
+}
+
 /// What the shell says of an error.
 fn refusal(e: ClientError, statement: &str) -> ShellRefusal {
     let class = e.class().to_owned();
     match e {
         ClientError::Stopped => ShellRefusal::Stopped,
-        // The same parser says where it is, and what would help.
-        ClientError::Refused { code: SYNTAX, text } => match parse(statement) {
-            Err(error) if says(&error, &text) => ShellRefusal::Syntax(error),
-            _ => ShellRefusal::Refused { class, text, help: None },
-        },
+        ClientError::Refused { code: SYNTAX, text } => syntax_refusal(statement, text),
         ClientError::Refused { text, .. } => ShellRefusal::Refused { class, text, help: None },
         ClientError::Lost(_) | ClientError::Nonsense(_) | ClientError::NotEncrypted(_) => {
             ShellRefusal::Lost(e.to_string())
@@ -174,6 +179,20 @@ fn level(name: &str) -> Result<Consistency, String> {
     })
 }
 
+/// Which versions a server and this shell have, and that of the protocol between them.
+///
+/// # Errors
+/// Why that can't be told.
+pub fn server_version<B: ShellBackend>(backend: &mut B, protocol: u8) -> ShellResult<String> {
+    let asked = "SELECT release_version, cql_version FROM system.local";
+    let told: Vec<(String, String)> = backend.execute(asked, &PageWish::default())?.typed()?;
+    let (release, cql) = told.into_iter().next().unwrap_or_default();
+    Ok(format!(
+        "[firn {} | Cassandra {release} | CQL spec {cql} | native protocol v{protocol}]",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
 impl ShellBackend for RemoteBackend {
     type Prepared = ClientStatement;
 
@@ -257,14 +276,7 @@ impl ShellBackend for RemoteBackend {
     }
 
     fn version(&mut self) -> ShellResult<String> {
-        let asked = "SELECT release_version, cql_version FROM system.local";
-        let rows = self.execute(asked, &PageWish::default())?;
         let version = self.with("", |client| Ok(client.version()))?;
-        let told: Vec<(String, String)> = rows.typed()?;
-        let (release, cql) = told.into_iter().next().unwrap_or_default();
-        Ok(format!(
-            "[firn {} | Cassandra {release} | CQL spec {cql} | native protocol v{version}]",
-            env!("CARGO_PKG_VERSION")
-        ))
+        server_version(self, version)
     }
 }

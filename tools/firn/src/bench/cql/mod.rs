@@ -1,11 +1,14 @@
 //! `firn bench --model cql`: what statements cost on a fresh store, beside the operations on
-//! columns that do the same.
+//! columns that do the same; with `--connect` at a cluster, beside such a store.
 //!
-//! [`rows`] has one table beside a family, [`derived`] what is kept beside a table, and groups.
+//! [`rows`] has one table beside a family, [`derived`] what is kept beside a table, and groups;
+//! `cluster` one table in both places.
 //!
 //! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer
 //! ends the bench with a failure.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod derived;
 mod rows;
 mod store;
@@ -28,6 +31,12 @@ pub fn run(setting: &Setting<'_>, args: &ModelBenchArgs) -> Done {
     if args.rows < LEAST_ROWS {
         return Err(Failure::new(format!("--rows must be {LEAST_ROWS} at least")));
     }
+    #[cfg(feature = "cluster")]
+    if let Some(url) = args.connect.cluster()? {
+        return cluster::run(setting, args, url);
+    }
+    #[cfg(not(feature = "cluster"))]
+    args.connect.cluster()?;
     setting.make_room(&setting.store.db)?;
     let mut report = DuelReport::default();
     let bench = CqlBench::open(&setting.store.db, args)?;

@@ -16,12 +16,12 @@ use firn_bench::duel::{DuelMeter, DuelReport, EACH, NOISE, ROUNDS};
 /// Elements of the large set and the large list.
 const ELEMENTS: u64 = 10_000;
 
-const INSERT: &str = "INSERT INTO bench.rows (id, a, b, n) VALUES (?, ?, ?, ?)";
-const SELECT: &str = "SELECT * FROM bench.rows WHERE id = ?";
-const TEXT: &str = "Firn is last year's snow, on its way to ice";
+pub const INSERT: &str = "INSERT INTO bench.rows (id, a, b, n) VALUES (?, ?, ?, ?)";
+pub const SELECT: &str = "SELECT * FROM bench.rows WHERE id = ?";
+pub const TEXT: &str = "Firn is last year's snow, on its way to ice";
 
 /// The key of the `n`th row; neighbours in time are none in order.
-fn id(n: u64) -> i64 {
+pub fn id(n: u64) -> i64 {
     (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1) as i64
 }
 
