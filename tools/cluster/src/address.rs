@@ -45,8 +45,9 @@ pub(crate) struct Levels {
 /// `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/KEYSPACE][?OPTION=VALUE&…]`.
 ///
 /// A name, a password or a keyspace with other characters than letters, digits and `-._~` is
-/// written with `%` and hexadecimal digits. Without a port it is 9042. Hosts are where the
-/// conversation begins; the cluster itself tells of its other nodes.
+/// written with `%` and hexadecimal digits; the keyspace is named exactly, in upper and lower case.
+/// Without a port it is 9042. Hosts are where the conversation begins; the cluster itself tells of
+/// its other nodes.
 ///
 /// | option | value | without it |
 /// |---|---|---|

@@ -2,7 +2,7 @@
 //! waits for answers.
 //!
 //! Invariants: connections are those of one keyspace each, which is never changed, so sessions with
-//! other keyspaces stand side by side; no call blocks a thread that drives somebody's tasks.
+//! other keyspaces stand side by side; who waits only sleeps, so a task of somebody's runtime may, too.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use firn_cql::{Class, Error, Result};
 use parking_lot::Mutex;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session_builder::SessionBuilder;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
 use crate::address::ClusterUrl;
 use crate::convert::columns;
@@ -80,32 +80,25 @@ impl Cluster {
         stop: Option<&Arc<AtomicBool>>,
         future: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        if Handle::try_current().is_ok() {
-            return Err(Error::Refused {
-                class: Class::Invalid,
-                text: "a task must not wait for a statement".to_owned(),
-                help: Some("call the session by tokio::task::spawn_blocking".to_owned()),
-            });
-        }
-        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
+        // The driver's timers and sockets are the runtime's; its threads, not this one, drive them.
+        let _context = self.runtime.as_ref().ok_or_else(closed)?.enter();
         match stop {
-            None => runtime.block_on(future),
-            Some(stop) => runtime.block_on(until_stopped(future, stop))?,
+            None => pollster::block_on(future),
+            Some(stop) => pollster::block_on(until_stopped(future, stop))?,
         }
     }
 
     /// The connections of this keyspace.
     pub fn pool(&self, keyspace: Option<&Arc<str>>) -> Result<Arc<DriverPool>> {
-        let mut pools = self.pools.lock();
-        let pools = pools.as_mut().ok_or_else(closed)?;
         let keyspace = keyspace.cloned();
-        if let Some(pool) = pools.get(&keyspace) {
+        if let Some(pool) = self.pools.lock().as_ref().ok_or_else(closed)?.get(&keyspace) {
             return Ok(pool.clone());
         }
+        // Without the lock: sessions with other keyspaces go on meanwhile.
         let driver = self.wait(None, self.connect(keyspace.as_deref()))?;
-        let pool = Arc::new(DriverPool { driver, prepared: Mutex::default() });
-        pools.insert(keyspace, pool.clone());
-        Ok(pool)
+        let made = Arc::new(DriverPool { driver, prepared: Mutex::default() });
+        let mut pools = self.pools.lock();
+        Ok(pools.as_mut().ok_or_else(closed)?.entry(keyspace).or_insert(made).clone())
     }
 
     async fn connect(&self, keyspace: Option<&str>) -> Result<scylla::client::session::Session> {

@@ -33,7 +33,6 @@
 //! | `a flag that stops` | stops a `SELECT`; writes go through | no answer is waited for; what was sent may be carried out |
 //! | `definitions of others` | a prepared statement follows them | its markers keep their types until it is prepared again; columns follow |
 //! | `logging in` | is [`firn_cql::Session::log_in`]; no URL does it | is the URL's user and password |
-//! | `within a task` | a call waits | a call is refused: the driver's runtime can't be waited for there |
 //! | `consistency` | there is one replica: any level is taken, and means nothing | is the URL's, or [`Session::with_consistency`]'s |
 //! | `types of other classes` | are bytes | the driver can't read such a column |
 //!

@@ -26,8 +26,8 @@ enum SessionPlace {
 /// A conversation with a database: the calls of [`firn_cql::Session`]. Cheap to clone; clones share
 /// the database or the connections, each has its own keyspace.
 ///
-/// Calls wait for the answer. Several threads may call one session at once. In a task of an
-/// asynchronous program a call is an error (`Invalid`): `spawn_blocking` is for that.
+/// Calls wait for the answer, and block their thread meanwhile: a task of an asynchronous program
+/// makes them by `spawn_blocking`. Several threads may call one session at once.
 #[derive(Clone, Debug)]
 pub struct Session {
     place: SessionPlace,

@@ -20,7 +20,7 @@ struct Sides<'a> {
 /// A row by its first column, with its test.
 type Difference = (&'static str, fn(&Sides<'_>));
 
-const DIFFERENCES: [Difference; 14] = [
+const DIFFERENCES: [Difference; 13] = [
     ("kind of a definition", kind_of_a_definition),
     ("frozen types", frozen_types),
     ("place of a syntax error", place_of_a_syntax_error),
@@ -32,7 +32,6 @@ const DIFFERENCES: [Difference; 14] = [
     ("a flag that stops", a_flag_that_stops),
     ("definitions of others", definitions_of_others),
     ("logging in", logging_in),
-    ("within a task", within_a_task),
     ("consistency", consistency),
     ("types of other classes", types_of_other_classes),
 ];
@@ -179,16 +178,6 @@ fn logging_in(sides: &Sides<'_>) {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-fn within_a_task(sides: &Sides<'_>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let read = |s: &Session| {
-        let rows = runtime.block_on(async { s.execute("SELECT key FROM system.local", ()) });
-        rows.map(|rows| rows.len())
-    };
-    let (folder, cluster) = both(sides, read);
-    assert_eq!((folder.unwrap(), class(cluster)), (1, Class::Invalid));
-}
-
 fn consistency(sides: &Sides<'_>) {
     let (folder, cluster) = both(sides, Session::consistencies);
     assert_eq!((folder, cluster), (None, Some(("LOCAL_QUORUM", "LOCAL_SERIAL"))));
@@ -273,6 +262,24 @@ fn a_statement_belongs_to_the_place_where_it_was_prepared() {
     drop(again);
     server.stop().unwrap();
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_task_may_wait_and_drop_the_session() {
+    let server = Server::start(Options::ephemeral()).unwrap();
+    let url = format!("cassandra://{}", server.address());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let read = move || {
+        let how = Run { stop: Some(Arc::default()), ..Run::default() };
+        let session = Session::connect(&url)?;
+        session.execute_as("SELECT key FROM system.local", (), &how).map(|rows| rows.len())
+    };
+    let found = runtime.block_on(async {
+        let (here, beside) = (read(), tokio::task::spawn_blocking(read).await.unwrap());
+        (here.unwrap(), beside.unwrap())
+    });
+    assert_eq!(found, (1, 1));
+    server.stop().unwrap();
 }
 
 #[test]
