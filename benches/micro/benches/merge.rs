@@ -51,7 +51,12 @@ fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<TableRun>> {
         Arc::new(TableRun::new(
             0,
             (count - r) as u64,
-            vec![TableHandle::new(Arc::new(meta(&facts)), opener.clone(), Arc::default())],
+            vec![TableHandle::new(
+                Arc::new(meta(&facts)),
+                opener.clone(),
+                Arc::default(),
+                &Default::default(),
+            )],
         ))
     };
     contents.into_iter().enumerate().map(run).collect()
@@ -170,6 +175,7 @@ fn retain(c: &mut Criterion) {
     for (name, runs, snapshots, deletions) in cases {
         let runs = LazyCell::new(runs);
         let rules = || Rules {
+            given_up: Arc::default(),
             snapshots: snapshots.clone(),
             tombstones: deletions(),
             beneath: Beneath::new(vec![]),
