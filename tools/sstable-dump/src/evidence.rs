@@ -399,7 +399,7 @@ impl Evidence {
             Edit::SetOptions { id, options } => {
                 self.trees.entry(*id).or_default().options = Some(options.clone())
             }
-            Edit::Tables { tree, removed, added, flushed } => {
+            Edit::Tables { tree, removed, added, flushed, values: _ } => {
                 self.dead.extend(removed);
                 for a in added {
                     self.dead.remove(&a.table.id);

@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind as EntryKind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader};
 use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta, TreeState};
-use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::wal::{recover_known, segment_name};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
@@ -20,13 +20,16 @@ use firn_wide::internals::store::TreeName;
 use firn_wide_text::files::{DescribedFile, TypedText};
 use serde_json::{Map, Value};
 
+use crate::apart::{ApartFiles, place_json};
+use crate::names::TreeNames;
 use crate::target::{TargetKind, env, kind, known, open_file};
 use crate::typed::{self, Families};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Looks into the log and every live table, in all trees or in one. Range deletions that cover the key are versions too. An arrow marks
+Looks into the log and every live table, in all trees or in one. Range deletions that cover the key are versions too. A value that lies
+apart is read from its value file, and it says where that is. An arrow marks
 what a read of the newest state starts from. Exit code 1 when a read finds nothing.
 
 Examples:
@@ -90,6 +93,8 @@ struct FoundVersionOf {
     what: FindQuestion,
     value: Vec<u8>,
     place: String,
+    /// Where the value lies apart, and why it cannot be read, if so.
+    apart: Option<(ValueRef, Option<Error>)>,
     /// In the log, but in tables already: replay passes it over.
     flushed: bool,
     verdict: String,
@@ -103,6 +108,7 @@ impl FoundVersionOf {
             what,
             value: value.to_vec(),
             place,
+            apart: None,
             flushed: false,
             verdict: String::new(),
             returned: false,
@@ -110,20 +116,47 @@ impl FoundVersionOf {
     }
 }
 
+/// A put whose value lies apart: with the value, where that can be read.
+fn apart_version(
+    seq: u64,
+    place: &str,
+    key: &[u8],
+    reference: &[u8],
+    files: &ApartFiles<'_>,
+) -> firn_kv::Result<FoundVersionOf> {
+    let r = ValueRef::decode(reference)
+        .ok_or_else(|| Error::corruption("an entry refers to no value").keys(key, key))?;
+    let place = format!(
+        "{place}, the value in {} at {}",
+        crate::newstore::name(&files.path(r.file)),
+        r.offset
+    );
+    let found = files.find(key, reference);
+    let value = found.as_ref().map_or(&[][..], |v| &v.bytes);
+    let mut v = FoundVersionOf::new(seq, FindQuestion::Put, value, place);
+    v.apart = Some((r, found.err()));
+    Ok(v)
+}
+
 fn in_table(
-    dir: &Path,
+    files: &ApartFiles<'_>,
     place: &str,
     m: &TableMeta,
     key: &[u8],
     out: &mut Vec<FoundVersionOf>,
 ) -> firn_kv::Result<()> {
-    let path = table_path(dir, m.id);
+    let path = files.path(m.id);
     let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
     let place = format!("{} {place}", crate::newstore::name(&path));
     let mut c = t.cursor(false);
     c.seek(key, Trailer::NEWEST)?;
     while c.valid() && c.key() == key {
         let what = match c.trailer().kind() {
+            Some(EntryKind::Apart) => {
+                out.push(apart_version(c.trailer().seq(), &place, key, c.value(), files)?);
+                c.next()?;
+                continue;
+            }
             Some(EntryKind::Put) => FindQuestion::Put,
             Some(EntryKind::Merge) => FindQuestion::Merge,
             _ => FindQuestion::Delete,
@@ -194,7 +227,8 @@ fn in_log(
 fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(FindQuestion, &'a [u8])> {
     match *op {
         Op::Point { kind, key: k, value } if k == key => Some(match kind {
-            EntryKind::Put => (FindQuestion::Put, value),
+            // No log has values apart: the reader of operations refuses them.
+            EntryKind::Put | EntryKind::Apart => (FindQuestion::Put, value),
             EntryKind::Merge => (FindQuestion::Merge, value),
             EntryKind::Delete => (FindQuestion::Delete, value),
         }),
@@ -264,6 +298,13 @@ fn version_json(
     if matches!(v.what, FindQuestion::Put | FindQuestion::Merge) {
         put_field(&mut o, "value", &v.value, hex);
     }
+    if let Some((r, error)) = &v.apart {
+        o.insert("apart".into(), place_json(r));
+        if let Some(e) = error {
+            o.remove("value");
+            o.insert("error".into(), e.to_string().into());
+        }
+    }
     if let Some((f, typed)) = family.zip(typed_value(family, key, v)) {
         o.insert("cell".into(), typed::cell_json(f, &typed));
     }
@@ -281,6 +322,8 @@ fn versions(
     key: &[u8],
 ) -> firn_kv::Result<Vec<FoundVersionOf>> {
     let mut all = vec![];
+    let names = TreeNames::of(dir)?;
+    let files = ApartFiles::of(&names, dir);
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
         let place = format!("L{}#{}", run.level, run.number);
@@ -288,10 +331,15 @@ fn versions(
             m.first_key.as_slice() <= key && key <= m.last_key.as_slice()
         };
         for m in run.tables.iter().filter(holds) {
-            in_table(dir, &place, m, key, &mut all)?;
+            in_table(&files, &place, m, key, &mut all)?;
         }
     }
     judge(&mut all, tree.options.merge.as_deref());
+    for v in all.iter_mut().filter(|v| v.returned) {
+        if let Some((_, Some(e))) = &v.apart {
+            v.verdict = format!("fails: {}", e.message());
+        }
+    }
     Ok(all)
 }
 
@@ -410,6 +458,7 @@ fn show(
         for v in versions {
             let typed = typed_value(family, key, v);
             let value = match v.what {
+                _ if matches!(v.apart, Some((_, Some(_)))) => "(cannot be read)".into(),
                 FindQuestion::Put | FindQuestion::Merge if args.hex => {
                     firn_tools::escape::hex(&v.value)
                 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
 use firn_kv::internals::base::tombstone::{Fragment, Fragments, RangeTombstone};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
@@ -87,6 +88,25 @@ fn need(o: &Map<String, Value>, name: &str) -> Result<Vec<u8>, String> {
 fn number(o: &Map<String, Value>, name: &str) -> Result<u64, String> {
     let n = o.get(name).and_then(Value::as_u64);
     n.ok_or_else(|| format!("the field {name:?} is no whole number"))
+}
+
+/// What an entry has whose value lies apart.
+fn reference(o: &Map<String, Value>) -> Result<Vec<u8>, String> {
+    let place = o.get("apart").and_then(Value::as_object);
+    let place = place.ok_or("there is no object \"apart\" that says where the value lies")?;
+    let small = |name: &str| {
+        u32::try_from(number(place, name)?).map_err(|_| format!("the field {name:?} is too large"))
+    };
+    let r = ValueRef {
+        file: number(place, "file")?,
+        number: small("number")?,
+        offset: number(place, "offset")?,
+        stored: small("stored")?,
+        len: small("len")?,
+    };
+    let mut bytes = vec![];
+    r.encode(&mut bytes);
+    Ok(bytes)
 }
 
 /// The options of a table's first line.
@@ -188,13 +208,18 @@ impl Maker {
             Some("put") | None => Kind::Put,
             Some("delete") => Kind::Delete,
             Some("merge") => Kind::Merge,
+            Some("apart") => Kind::Apart,
             Some(other) => return Err(format!("the unknown kind {other:?}")),
         };
         let (key, seq) = (need(&o, "key")?, number(&o, "seq")?);
         if seq > MAX_SEQ {
             return Err("the sequence number is too large".into());
         }
-        let value = if kind == Kind::Delete { vec![] } else { need(&o, "value")? };
+        let value = match kind {
+            Kind::Delete => vec![],
+            Kind::Apart => reference(&o)?,
+            Kind::Put | Kind::Merge => need(&o, "value")?,
+        };
         let writer = self.writer().map_err(|e| e.to_string())?;
         writer.add(&key, Trailer::new(seq, kind), &value).map_err(|e| e.to_string())
     }

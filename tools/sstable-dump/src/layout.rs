@@ -18,7 +18,7 @@ use crate::typed::{self, Families};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Draws tables, log segments and manifests. Each letter of the map stands for the same number of bytes; damage wins over everything
+Draws tables, value files, log segments and manifests. Each letter of the map stands for the same number of bytes; damage wins over everything
 else that falls on the same letter. With --blocks every block, record or frame gets a line.
 
 Examples:
@@ -30,7 +30,7 @@ Examples:
 /// What `layout` takes.
 #[derive(Args, Clone, Debug)]
 pub struct LayoutArgs {
-    /// A table, a log segment or a manifest
+    /// A table, a value file, a log segment or a manifest
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// A line for every block, record or frame
@@ -84,6 +84,7 @@ fn table_parts(path: &Path) -> Done<(Vec<LayoutPart>, Option<DescribedFile>)> {
         let letter = match r.what.name() {
             _ if r.damage.is_some() => '!',
             "data" => 'd',
+            "value" => 'v',
             "index" => 'I',
             "filter" => 'f',
             "tombstones" => 'T',

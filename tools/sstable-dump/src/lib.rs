@@ -8,6 +8,7 @@
 //! a small multiple of the file's own metadata.
 
 pub mod ages;
+pub mod apart;
 pub mod cassandra;
 pub mod check;
 pub mod current;

@@ -14,7 +14,7 @@ use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, thin
 use serde_json::{Value, json};
 
 use crate::target::{TargetKind, dir_of, env, kind};
-use crate::{Screen, text};
+use crate::{Screen, apart, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -56,6 +56,7 @@ pub fn meta_json(t: &TableMeta) -> Value {
         "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": escape::words(&t.first_key),
         "last_key": escape::words(&t.last_key), "min_seq": t.min_seq, "max_seq": t.max_seq, "created_micros": t.created_micros,
         "newest_micros": t.newest_micros, "ingested_seq": t.ingested_seq, "oldest_tombstone_micros": t.oldest_tombstone_micros,
+        "values_apart": apart::uses_json(&t.values),
     })
 }
 
@@ -66,6 +67,7 @@ fn options_json(o: &PersistedOptions) -> Value {
         "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,
         "memtable_size": o.memtable_size, "policy": o.policy.to_string(), "tombstone_age_secs": o.tombstone_age_secs,
         "merge": o.merge, "purge": o.purge, "summary": o.summary, "filter_prefix": o.filter_prefix,
+        "values_apart": o.values_apart, "values_garbage": o.values_garbage,
     })
 }
 
@@ -83,6 +85,7 @@ fn state_json(s: &ManifestState) -> Value {
         json!({
             "id": t.id, "name": t.name, "flushed": t.flushed, "options": options_json(&t.options),
             "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
+            "value_files": t.values.values().map(|v| apart::facts_json(v)).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -102,12 +105,13 @@ fn edit_json(e: &Edit) -> Value {
         Edit::SetOptions { id, options } => {
             json!({"edit": "set options", "id": id, "options": options_json(options)})
         }
-        Edit::Tables { tree, removed, added, flushed } => {
+        Edit::Tables { tree, removed, added, flushed, values } => {
             let added: Vec<_> = added
                 .iter()
                 .map(|a| json!({"level": a.level, "run": a.run, "table": meta_json(&a.table)}))
                 .collect();
-            json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed})
+            let values: Vec<_> = values.iter().map(|v| apart::facts_json(v)).collect();
+            json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed, "value_files": values})
         }
         Edit::Counters { next_file, last_seq, wal_floor } => {
             json!({"edit": "counters", "next_file": next_file, "last_seq": last_seq, "wal_floor": wal_floor})
@@ -122,12 +126,14 @@ fn edit_text(e: &Edit) -> String {
     match e {
         Edit::Snapshot(s) => {
             let tables: usize = s.trees.values().map(|t| t.tables().count()).sum();
-            format!("snapshot of {} trees, {tables} tables", s.trees.len())
+            let values: usize = s.trees.values().map(|t| t.values.len()).sum();
+            let values = if values > 0 { format!(", {values} value files") } else { String::new() };
+            format!("snapshot of {} trees, {tables} tables{values}", s.trees.len())
         }
         Edit::CreateTree { id, name, .. } => format!("create tree {id} {name:?}"),
         Edit::DropTree { id } => format!("drop tree {id}"),
         Edit::SetOptions { id, options } => format!("options of tree {id}: {}", options.policy),
-        Edit::Tables { tree, removed, added, flushed } => {
+        Edit::Tables { tree, removed, added, flushed, values } => {
             let mut parts = vec![];
             if !removed.is_empty() {
                 parts.push(format!(
@@ -143,6 +149,9 @@ fn edit_text(e: &Edit) -> String {
                     a.run,
                     bytes(a.table.size)
                 ));
+            }
+            for v in values {
+                parts.push(format!("+ value file {} ({})", v.id, bytes(v.size)));
             }
             if let Some(f) = flushed {
                 parts.push(format!("flushed to {f}"));
@@ -194,6 +203,14 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
             bytes(o.block_size),
             bytes(o.table_size)
         )?;
+        if o.values_apart > 0 {
+            writeln!(
+                screen.out,
+                "  values from {} on lie apart, at most {} % of their files garbage",
+                bytes(o.values_apart),
+                o.values_garbage
+            )?;
+        }
         let hooks = [
             ("merge", &o.merge),
             ("purge", &o.purge),
@@ -225,8 +242,29 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
             out.add_row(cells);
         }
         write!(screen.out, "{}", print_table(&out, style))?;
+        print_values(screen, t)?;
     }
     Ok(())
+}
+
+/// The value files of a tree, with what its tables refer to in each.
+fn print_values(screen: &mut Screen<'_>, t: &manifest::TreeState) -> Done {
+    if t.values.is_empty() {
+        return Ok(());
+    }
+    let uses = t.uses();
+    let mut out = listing(&["  value file", "size", "values", "in use", "of it"], "lrrrr");
+    for v in t.values.values() {
+        let used = uses.get(&v.id).copied().unwrap_or_default();
+        out.add_row([
+            format!("  {}", v.id),
+            bytes(v.size),
+            count(v.values),
+            count(used.values),
+            text::share(used.bytes, v.bytes),
+        ]);
+    }
+    Ok(write!(screen.out, "{}", print_table(&out, screen.style))?)
 }
 
 /// Runs `manifest`.

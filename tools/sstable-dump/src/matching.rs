@@ -64,6 +64,8 @@ impl TableContent<'_> {
     fn each(&self, see: &mut See<'_>) -> Done {
         let mut show = |tree, key: &[u8], kind: Option<Kind>, value: &[u8]| match kind {
             Some(Kind::Put) => see(tree, key, Some(value), false),
+            // Trees of families have a summary, and so no values apart.
+            Some(Kind::Apart) => {}
             Some(Kind::Merge) => see(tree, key, Some(value), true),
             Some(Kind::Delete) | None => see(tree, key, None, false),
         };

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::identity::writer_of;
 use firn_kv::internals::manifest::{
-    self, ManifestState, TableMeta, manifest_name, manifest_number,
+    self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
 };
-use firn_kv::internals::merge::run::{stranger, table_path};
+use firn_kv::internals::merge::run::{stranger, stranger_values, table_path};
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
@@ -24,7 +25,7 @@ use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 
 use crate::logcopy;
-use crate::target::{dir_of, env, known, open_file, table_number};
+use crate::target::{dir_of, env, is_of_values, known, open_file, open_values, table_number};
 
 /// Something about a file's name.
 #[derive(Clone, Debug)]
@@ -60,9 +61,12 @@ pub struct TreeNames {
     moved: BTreeMap<String, String>,
     /// Names that hold something else, or something of another store.
     hidden: BTreeSet<String>,
-    foreign: BTreeSet<String>,
-    /// The tables that the manifest knows; `None` without one.
+    /// Files of another store or time, and what is said of them.
+    foreign: BTreeMap<String, &'static str>,
+    /// The tables and value files that the manifest knows; `None` without one.
     live: Option<BTreeSet<u64>>,
+    /// True names of value files.
+    of_values: BTreeSet<String>,
 }
 
 /// The name that a file ought to have, by its content alone.
@@ -70,10 +74,11 @@ pub struct TreeNames {
 /// # Errors
 /// What the system says.
 pub fn own_name(path: &Path) -> Result<Option<String>> {
-    own_name_in(&*env(), path)
+    Ok(own_name_in(&*env(), path)?.map(|own| own.0))
 }
 
-fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<String>> {
+/// The same, and whether it is that of a value file.
+fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
     if !io::is_file(path) {
         return Ok(None);
     }
@@ -82,7 +87,7 @@ fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<String>> {
         let mut f = [0; FOOTER];
         file.read_at(at, &mut f)?;
         if let Some(id) = Footer::own_id(&f, at) {
-            return Ok(Some(format!("{id:08}.sst")));
+            return Ok(Some((format!("{id:08}.sst"), is_of_values(&*file)?)));
         }
     }
     let mut head = [0; SEGMENT_HEADER as usize];
@@ -90,7 +95,8 @@ fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<String>> {
     file.read_at(0, &mut head[..n])?;
     let segment =
         (n == head.len()).then(|| SegmentHeader::own_number(&head)).flatten().map(segment_name);
-    Ok(segment.or_else(|| manifest::own_number(&head[..n]).map(manifest_name)))
+    let own = segment.or_else(|| manifest::own_number(&head[..n]).map(manifest_name));
+    Ok(own.map(|own| (own, false)))
 }
 
 /// What a file of this name holds, in words.
@@ -103,12 +109,21 @@ pub fn holds(name: &str) -> String {
     }
 }
 
+/// The true name of table or value file `id`.
+fn own_of(id: u64) -> String {
+    table_path(Path::new(""), id).display().to_string()
+}
+
 /// Whether files of a store have such names.
 fn is_ours(name: &str) -> bool {
     table_number(name).is_some()
         || segment_number(name).is_some()
         || manifest_number(name).is_some()
 }
+
+const FOREIGN_SEGMENT: &str = "this log segment was written by another store, or by a clone of this one: a copy that went on for itself";
+const FOREIGN_TABLE: &str = "this is not the table of this number that the manifest tells of, but one of another store or time";
+const FOREIGN_VALUES: &str = "this is not the value file of this number that the manifest tells of, but one of another store or time";
 
 /// What a file is called while it gets its name back.
 pub const BETWEEN: &str = "found";
@@ -155,14 +170,8 @@ impl TreeNames {
     fn among(env: Arc<dyn Env>, dir: &Path, folders: &[PathBuf]) -> Result<TreeNames> {
         let mut n = TreeNames { env, dir: dir.to_path_buf(), ..TreeNames::empty() };
         for name in n.env.list(dir)? {
-            match own_name_in(&*n.env, &dir.join(&name)) {
-                Ok(Some(own)) if own == name => {
-                    n.right.insert(name);
-                }
-                Ok(Some(own)) => {
-                    n.wrong.insert(name, own);
-                }
-                _ => {}
+            if let Ok(Some((own, of_values))) = own_name_in(&*n.env, &dir.join(&name)) {
+                n.note(name, own, of_values);
             }
         }
         for folder in folders {
@@ -171,8 +180,10 @@ impl TreeNames {
             for name in n.env.list(folder).unwrap_or_default() {
                 let path = folder.join(&name);
                 let shown = path.strip_prefix(dir).unwrap_or(&path).to_str().map(str::to_owned);
-                if let (Some(shown), Ok(Some(own))) = (shown, own_name_in(&*n.env, &path)) {
-                    n.wrong.insert(shown, own);
+                if let (Some(shown), Ok(Some((own, of_values)))) =
+                    (shown, own_name_in(&*n.env, &path))
+                {
+                    n.note(shown, own, of_values);
                 }
             }
         }
@@ -184,7 +195,33 @@ impl TreeNames {
         Ok(n)
     }
 
-    fn empty() -> TreeNames {
+    /// Takes note of a file, whose true name is `own`.
+    fn note(&mut self, name: String, own: String, of_values: bool) {
+        if of_values {
+            self.of_values.insert(own.clone());
+        }
+        if own == name {
+            self.right.insert(name);
+        } else {
+            self.wrong.insert(name, own);
+        }
+    }
+
+    /// What the file with this true name holds, in words.
+    fn held(&self, own: &str) -> String {
+        match table_number(own).filter(|_| self.of_values.contains(own)) {
+            Some(id) => format!("value file {id}"),
+            None => holds(own),
+        }
+    }
+
+    /// The value files that are here, under whatever names, as far as their footers tell.
+    pub fn value_files(&self) -> BTreeSet<u64> {
+        self.finished().into_iter().filter(|id| self.of_values.contains(&own_of(*id))).collect()
+    }
+
+    /// No file of no directory.
+    pub fn empty() -> TreeNames {
         TreeNames {
             env: env(),
             dir: PathBuf::new(),
@@ -192,8 +229,9 @@ impl TreeNames {
             right: BTreeSet::new(),
             moved: BTreeMap::new(),
             hidden: BTreeSet::new(),
-            foreign: BTreeSet::new(),
+            foreign: BTreeMap::new(),
             live: None,
+            of_values: BTreeSet::new(),
         }
     }
 
@@ -249,10 +287,13 @@ impl TreeNames {
         if let Some(state) = state {
             self.leave_out_strangers(state)?;
         }
-        let tables = || state.iter().flat_map(|s| s.trees.values()).flat_map(|t| t.tables());
-        self.live = state.map(|_| tables().map(|m| m.id).collect());
-        for m in tables() {
-            self.fit_table(m)?;
+        let trees = || state.iter().flat_map(|s| s.trees.values());
+        self.live = state.map(|_| trees().flat_map(TreeState::files).collect());
+        for m in trees().flat_map(|t| t.tables()) {
+            self.fit_file(m.id, FOREIGN_TABLE, &|names, name| names.is_own(name, m));
+        }
+        for v in trees().flat_map(|t| t.values.values()) {
+            self.fit_file(v.id, FOREIGN_VALUES, &|names, name| names.is_own_values(name, v));
         }
         Ok(())
     }
@@ -268,7 +309,7 @@ impl TreeNames {
             while let Some(item) = reader.next()? {
                 if let (LogItem::Record(_), false) = (item, is_own) {
                     self.hidden.insert(name.clone());
-                    self.foreign.insert(name);
+                    self.foreign.insert(name, FOREIGN_SEGMENT);
                     break;
                 }
             }
@@ -311,7 +352,7 @@ impl TreeNames {
         Ok(None)
     }
 
-    /// The tables whose files are finished, under whatever names.
+    /// The tables and value files that are finished, under whatever names.
     pub fn finished(&self) -> BTreeSet<u64> {
         self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
     }
@@ -319,7 +360,7 @@ impl TreeNames {
     /// How many tables of `state` are here, as the files tell of themselves.
     pub fn own_tables(&self, state: &ManifestState) -> usize {
         let is_here = |m: &&Arc<TableMeta>| {
-            let own = table_path(Path::new(""), m.id).display().to_string();
+            let own = own_of(m.id);
             let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
             self.right
                 .get(&own)
@@ -377,19 +418,37 @@ impl TreeNames {
     /// damaged to say.
     fn is_own(&self, name: &str, m: &TableMeta) -> Option<bool> {
         let path = self.dir.join(name);
-        let opened = self
-            .env
-            .open_read(&path, false)
-            .and_then(|f| open_file(f, &path, m.id, m.ingested_seq));
+        let file = self.env.open_read(&path, false).ok()?;
+        if is_of_values(&*file).ok()? {
+            return Some(false);
+        }
+        let opened = open_file(file, &path, m.id, m.ingested_seq);
         opened.ok().map(|t| stranger(m, &t).is_none())
     }
 
-    fn fit_table(&mut self, m: &TableMeta) -> Result<()> {
-        let own = table_path(Path::new(""), m.id).display().to_string();
+    /// The same of a value file.
+    fn is_own_values(&self, name: &str, v: &ValueFacts) -> Option<bool> {
+        let path = self.dir.join(name);
+        let file = self.env.open_read(&path, false).ok()?;
+        if !is_of_values(&*file).ok()? {
+            return open_file(file, &path, v.id, 0).ok().map(|_| false);
+        }
+        open_values(file, &path, v.id).ok().map(|f| stranger_values(v, &f).is_none())
+    }
+
+    /// Finds file `id`, of which `is_own` tells whether a file of some name is the right one.
+    /// `words` say what one is that is not.
+    fn fit_file(
+        &mut self,
+        id: u64,
+        words: &'static str,
+        is_own_file: &dyn Fn(&TreeNames, &str) -> Option<bool>,
+    ) {
+        let own = own_of(id);
         let now = self.moved.get(&own).or(self.right.get(&own)).cloned();
-        let is_own = now.as_ref().and_then(|n| self.is_own(n, m));
+        let is_own = now.as_ref().and_then(|n| is_own_file(self, n));
         if is_own == Some(true) {
-            return Ok(());
+            return;
         }
         let others = self
             .wrong
@@ -397,15 +456,14 @@ impl TreeNames {
             .filter(|(n, o)| **o == own && Some(*n) != now.as_ref())
             .map(|(n, _)| n.clone());
         if let Some(other) =
-            others.collect::<Vec<_>>().into_iter().find(|n| self.is_own(n, m) == Some(true))
+            others.collect::<Vec<_>>().into_iter().find(|n| is_own_file(self, n) == Some(true))
         {
             self.moved.insert(own, other);
         } else if let (Some(false), Some(now)) = (is_own, now) {
             self.moved.remove(&own);
             self.hidden.insert(own);
-            self.foreign.insert(now);
+            self.foreign.insert(now, words);
         }
-        Ok(())
     }
 
     /// Where the file of this name is; `None` when what has the name is something else.
@@ -449,16 +507,8 @@ impl TreeNames {
             .filter(|(own, _)| self.is_needed(own))
             .map(|(own, name)| self.told_of(own, name))
             .collect();
-        for name in &self.foreign {
-            let words = match segment_number(name) {
-                Some(_) => {
-                    "this log segment was written by another store, or by a clone of this one: a copy that went on for itself"
-                }
-                None => {
-                    "this is not the table of this number that the manifest tells of, but one of another store or time"
-                }
-            };
-            let error = Error::corruption(words).in_file(self.dir.join(name));
+        for (name, words) in &self.foreign {
+            let error = Error::corruption(*words).in_file(self.dir.join(name));
             all.push(ToldNames { error, foreign: true, read: None });
         }
         all
@@ -474,11 +524,12 @@ impl TreeNames {
             .map(|(_, name)| name)
             .collect();
         let stray = |(name, own): (&String, &String)| {
-            if used.contains(name) || self.foreign.contains(name) || !self.hidden.contains(name) {
+            if used.contains(name) || self.foreign.contains_key(name) || !self.hidden.contains(name)
+            {
                 return None;
             }
             let path = self.dir.join(name).display().to_string();
-            let held = holds(own);
+            let held = self.held(own);
             Some(
                 match self.right.contains(own)
                     || self.moved.contains_key(own) && self.is_needed(own)
@@ -497,7 +548,7 @@ impl TreeNames {
 
     /// What the file of this name holds, when that is something else.
     pub fn holds(&self, name: &str) -> Option<String> {
-        self.wrong.get(name).map(|own| holds(own))
+        self.wrong.get(name).map(|own| self.held(own))
     }
 
     /// The files that have to get their names back, so that the engine finds them.
@@ -513,8 +564,10 @@ impl TreeNames {
     fn told_of(&self, own: &str, name: &str) -> ToldNames {
         let from = self.dir.join(name).display().to_string();
         let (file, words) = match io::exists(&self.dir.join(own)) && !is_ours(name) {
-            true => (own, format!("this file is not {}, or damaged; {from} holds it", holds(own))),
-            false => (name, format!("this file holds {}", holds(own))),
+            true => {
+                (own, format!("this file is not {}, or damaged; {from} holds it", self.held(own)))
+            }
+            false => (name, format!("this file holds {}", self.held(own))),
         };
         let error = Error::corruption(words).in_file(self.dir.join(file));
         ToldNames { error, foreign: false, read: Some(self.dir.join(own)) }

@@ -300,6 +300,7 @@ pub fn write(
     report: &mut NewStoreReport,
 ) -> Done {
     names.fit(Some(&state))?;
+    refuse_values(names, dir)?;
     report.tell(names);
     for e in names.hide_strangers(&state)? {
         let reason = format!(
@@ -330,6 +331,23 @@ pub fn write(
         })?;
     }
     finish(names, dir, out, state, report)
+}
+
+/// Nothing is written of a store some of whose values lie apart: its tables alone would lose them.
+///
+/// # Errors
+/// For a directory with value files.
+pub fn refuse_values(names: &TreeNames, dir: &Path) -> Done {
+    if names.value_files().is_empty() {
+        return Ok(());
+    }
+    Err(Failure::with_next(
+        "values of this store lie apart from their tables, in value files, which are not salvaged yet",
+        format!(
+            "copy {} as a whole and keep it; `firn --db {0} scan` gives what can be read of it",
+            shell::path(dir)
+        ),
+    ))
 }
 
 /// A table that is not there.

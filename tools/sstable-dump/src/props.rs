@@ -1,8 +1,9 @@
-//! `sstable-dump props`: what tables say about themselves.
+//! `sstable-dump props`: what tables and value files say about themselves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::sstable::Properties;
 use firn_kv::{Compression, FilterKind};
@@ -11,10 +12,9 @@ use firn_tools::output::{Done, bytes, count};
 use firn_wide_text::files::DescribedFile;
 use serde_json::{Value, json};
 
-use crate::Screen;
-use crate::target::open_table;
-use crate::text;
+use crate::target::{is_of_values, open_table, open_values, table_file};
 use crate::typed::{self, Families};
+use crate::{Screen, apart, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ Examples:
 /// What `props` takes.
 #[derive(Args, Clone, Debug)]
 pub struct PropsArgs {
-    /// Tables
+    /// Tables and value files
     #[arg(required = true, value_name = "TABLE")]
     pub tables: Vec<PathBuf>,
 }
@@ -57,8 +57,42 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
         "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": codec(p.compression),
         "filter": filter_name(p.filter), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
-        "summary_hex": escape::hex(&p.summary_bytes),
+        "summary_hex": escape::hex(&p.summary_bytes), "values_apart": apart::uses_json(&p.values),
     })
+}
+
+/// Those of a value file.
+fn values_json(v: &ValueFacts, p: &Properties) -> Value {
+    let mut all = apart::facts_json(v);
+    let own = json!({
+        "what": "value file", "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
+        "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
+        "raw_key_bytes": p.raw_key_bytes, "largest_entry": p.largest_entry, "compression": codec(p.compression),
+    });
+    if let (Some(all), Value::Object(own)) = (all.as_object_mut(), own) {
+        all.extend(own);
+    }
+    all
+}
+
+fn value_lines(v: &ValueFacts, p: &Properties) -> Vec<(&'static str, String)> {
+    vec![
+        ("value file", v.id.to_string()),
+        ("identity", v.identity.to_string()),
+        ("size", bytes(v.size)),
+        (
+            "values",
+            format!("{} ({}, {} in the file)", count(v.values), bytes(v.raw_bytes), bytes(v.bytes)),
+        ),
+        ("largest", format!("{} with its key", bytes(p.largest_entry))),
+        ("first key", text::key(&p.first_key)),
+        ("last key", text::key(&p.last_key)),
+        ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
+        ("tree, level", format!("{}, {}", p.tree, p.level)),
+        ("compression", codec(p.compression).to_owned()),
+        ("created", text::moment(p.created_micros)),
+        ("writer", p.writer.clone()),
+    ]
 }
 
 fn lines(
@@ -116,6 +150,9 @@ fn lines(
     ];
     let named: Vec<String> =
         hooks.iter().filter(|h| !h.1.is_empty()).map(|h| format!("{} {:?}", h.0, h.1)).collect();
+    if !p.values.is_empty() {
+        v.push(("values apart", apart::uses_text(&p.values)));
+    }
     if !named.is_empty() {
         v.push(("hooks", named.join(", ")));
     }
@@ -128,10 +165,31 @@ fn lines(
     v
 }
 
+fn print_lines(screen: &mut Screen<'_>, path: &Path, lines: Vec<(&'static str, String)>) -> Done {
+    writeln!(screen.out, "{}", screen.style.heading(path.display()))?;
+    for (name, value) in lines {
+        writeln!(screen.out, "  {name:<14} {value}")?;
+    }
+    Ok(())
+}
+
 /// Runs `props`.
 pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
     let mut all = vec![];
     for path in &args.tables {
+        let (file, id) = table_file(path)?;
+        if is_of_values(&*file)? {
+            let values = open_values(file, path, id)?;
+            let (facts, p) = (values.facts(), values.properties());
+            if screen.json {
+                let mut v = values_json(&facts, p);
+                v["file"] = path.display().to_string().into();
+                all.push(v);
+                continue;
+            }
+            print_lines(screen, path, value_lines(&facts, p))?;
+            continue;
+        }
         let t = open_table(path)?;
         let family = Families::of_table(path, t.properties());
         if screen.json {
@@ -146,10 +204,8 @@ pub fn run(screen: &mut Screen<'_>, args: &PropsArgs) -> Done {
             all.push(v);
             continue;
         }
-        writeln!(screen.out, "{}", screen.style.heading(path.display()))?;
-        for (name, value) in lines(t.properties(), t.identity(), t.size(), family.as_ref()) {
-            writeln!(screen.out, "  {name:<14} {value}")?;
-        }
+        let told = lines(t.properties(), t.identity(), t.size(), family.as_ref());
+        print_lines(screen, path, told)?;
     }
     if screen.json {
         writeln!(screen.out, "{:#}", Value::from(all))?;

@@ -13,6 +13,7 @@ use firn_kv::internals::manifest::{ManifestState, TableMeta};
 use firn_kv::internals::sstable::Table;
 use firn_wide::internals::store::SCHEMA_TREE;
 
+use crate::apart::ApartFiles;
 use crate::definitions::Definitions;
 use crate::logcopy;
 use crate::names::TreeNames;
@@ -54,13 +55,16 @@ pub fn newest(
     floor: u64,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Newest::new();
+    let files = ApartFiles::of(names, dir);
     for table in tables {
         let mut c = table.cursor(false);
         let mut more = c.first();
         // The rest of a table behind a damaged block is left out: names are for people.
         while more.is_ok() && c.valid() {
-            let value = (c.trailer().kind() == Some(Kind::Put)).then(|| c.value().to_vec());
-            take(&mut all, c.key(), c.trailer().seq(), value.as_deref());
+            if let Ok((kind, value)) = files.shown(c.key(), c.trailer(), c.value()) {
+                let value = (kind == Some(Kind::Put)).then_some(value);
+                take(&mut all, c.key(), c.trailer().seq(), value.as_deref());
+            }
             more = c.next();
         }
     }

@@ -618,7 +618,7 @@ fn rebuild_tree(
     let (tables, runs_word) =
         (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
     report.notes.push(format!("tree {id} {name:?}: {tables} in {runs_word}"));
-    Ok(TreeState { id, name, options, flushed, runs })
+    Ok(TreeState { id, name, options, flushed, runs, values: BTreeMap::new() })
 }
 
 fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {
@@ -679,6 +679,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
                 names.hide(name);
             }
             names.fit(None)?;
+            newstore::refuse_values(&names, dir)?;
             report.tell(&names);
             let state = rebuild(&names, dir, out, &mut e, &whose, &mut report)?;
             newstore::finish(&names, dir, out, state, &mut report)?;

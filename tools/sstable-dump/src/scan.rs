@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor as _;
-use firn_kv::internals::base::key::Trailer;
+use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::sstable::{Table, TableCursor};
 use firn_tools::escape::{self, Show, encode};
 use firn_tools::io::stdout_is_terminal;
@@ -22,14 +23,17 @@ use firn_wide_text::json::{Dump, Times};
 use serde_json::{Map, Value, json};
 
 use crate::Screen;
+use crate::apart::{ApartFiles, place_json};
+use crate::names::TreeNames;
 use crate::props::{codec, filter_name};
-use crate::target::{TargetKind, env, kind, open_table};
+use crate::target::{TargetKind, dir_of, env, kind, open_table};
 use crate::text;
 use crate::typed::{self, Families, TypedLines};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Prints lines of key, sequence number, kind and value, apart by tabs; then the table's range deletions. Without --all-versions only
+Prints lines of key, sequence number, kind and value, with tabs between; then the table's range deletions. The value of an entry of
+the kind `apart` is read from the value file in the same directory; with --json it also says where that is. Without --all-versions only
 the newest version of each key is shown, deletes too. Bytes that are no text are escaped as in `firn scan`.
 
 Examples:
@@ -85,10 +89,15 @@ struct ScanPrinter<'a, 'b> {
     line: Vec<u8>,
     family: Option<DescribedFile>,
     lines: Option<TypedLines>,
+    /// Where values lie that are not in the table.
+    files: &'a ApartFiles<'a>,
 }
 
 impl ScanPrinter<'_, '_> {
     fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
+        if let Some(r) = ValueRef::decode(value).filter(|_| t.kind() == Some(Kind::Apart)) {
+            return self.apart(key, t, value, &r);
+        }
         if let Some(lines) = &mut self.lines {
             let has_value = !self.keys_only && text::kind(t) != "delete";
             lines.entry(key, has_value.then_some(value), t.seq(), text::kind(t));
@@ -117,6 +126,43 @@ impl ScanPrinter<'_, '_> {
             if !self.keys_only {
                 self.line.push(b'\t');
                 encode(value, self.show, &mut self.line);
+            }
+        }
+        self.line.push(b'\n');
+        Ok(self.screen.out.write_all(&self.line)?)
+    }
+
+    /// An entry whose value lies apart: with it, where it can be read, and where it lies.
+    fn apart(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &ValueRef) -> Done {
+        let found = (!self.keys_only).then(|| self.files.find(key, reference));
+        self.line.clear();
+        if self.screen.json {
+            let hex = self.show == Show::Hex;
+            let mut object = Map::new();
+            put_field(&mut object, "key", key, hex);
+            object.insert("seq".into(), t.seq().into());
+            object.insert("kind".into(), text::kind(t).into());
+            object.insert("apart".into(), place_json(r));
+            match found {
+                Some(Ok(v)) => put_field(&mut object, "value", &v.bytes, hex),
+                Some(Err(e)) => drop(object.insert("error".into(), e.to_string().into())),
+                None => {}
+            }
+            self.line.extend(Value::Object(object).to_string().into_bytes());
+        } else {
+            encode(key, self.show, &mut self.line);
+            self.line.extend(format!("\t{}\t{}", t.seq(), text::kind(t)).into_bytes());
+            match found {
+                Some(Ok(v)) => {
+                    self.line.push(b'\t');
+                    encode(&v.bytes, self.show, &mut self.line);
+                }
+                Some(Err(e)) => {
+                    let words =
+                        format!("\t(value file {}, offset {}: {})", r.file, r.offset, e.message());
+                    self.line.extend(words.into_bytes());
+                }
+                None => {}
             }
         }
         self.line.push(b'\n');
@@ -302,8 +348,13 @@ pub fn run(screen: &mut Screen<'_>, args: &DumpScanArgs) -> Done {
         writeln!(screen.out, "{}", header(&t))?;
     }
     let lines = if screen.json { None } else { family.clone().map(TypedLines::new) };
-    let mut printer =
-        ScanPrinter { screen, show, keys_only: args.keys_only, line: vec![], family, lines };
+    let dir = dir_of(&args.table);
+    // Only a table that refers to value files needs to know what is around it.
+    let around = !t.properties().values.is_empty() && !args.keys_only;
+    let names = if around { TreeNames::of(&dir)? } else { TreeNames::empty() };
+    let files = &ApartFiles::of(&names, &dir);
+    let keys_only = args.keys_only;
+    let mut printer = ScanPrinter { screen, show, keys_only, line: vec![], family, lines, files };
     let overlaps = |start: &[u8], end: &[u8]| {
         end > range.from.as_slice() && range.to.as_deref().is_none_or(|to| start < to)
     };

@@ -1,13 +1,15 @@
 //! `sstable-dump space`: where the bytes of a table or a store are, by prefix or by range of keys.
 //!
 //! A block's bytes in the file are shared out among its entries by their size before compression;
-//! index, filters and what surrounds them are told of apart.
+//! index, filters and what surrounds them are told of apart. A value in a value file counts where its
+//! key is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind as EntryKind;
 use firn_kv::internals::base::ops::TreeId;
@@ -88,6 +90,16 @@ impl SpaceGroup {
     }
 }
 
+/// An entry of the block that is being shared out.
+struct SpaceEntry {
+    group: Vec<u8>,
+    key: Vec<u8>,
+    /// Bytes that it takes in the table.
+    size: u64,
+    delete: bool,
+    apart: Option<ValueRef>,
+}
+
 /// The groups of one tree.
 #[derive(Default)]
 struct Groups {
@@ -98,6 +110,8 @@ struct Groups {
     others: u64,
     file_bytes: u64,
     tables: u64,
+    /// Value files.
+    values: u64,
 }
 
 impl SpaceArgs {
@@ -163,8 +177,8 @@ impl Groups {
     fn add_table(&mut self, t: &Arc<Table>, args: &SpaceArgs) -> Done {
         let mut c = t.cursor(false);
         c.first()?;
-        let mut block: Vec<(Vec<u8>, Vec<u8>, u64, bool)> = vec![];
-        let mut data = 0;
+        let mut block: Vec<SpaceEntry> = vec![];
+        let (mut data, mut apart_bytes) = (0, 0);
         for info in t.blocks() {
             block.clear();
             let mut raw = 0;
@@ -174,26 +188,31 @@ impl Groups {
                 }
                 let size = (c.key().len() + c.value().len()) as u64;
                 raw += size;
-                let delete = c.trailer().kind() == Some(EntryKind::Delete);
-                block.push((
-                    args.group(c.key(), self.defined.as_ref()).to_vec(),
-                    c.key().to_vec(),
+                let apart = ValueRef::decode(c.value())
+                    .filter(|_| c.trailer().kind() == Some(EntryKind::Apart));
+                apart_bytes += apart.map_or(0, |r| u64::from(r.stored));
+                block.push(SpaceEntry {
+                    group: args.group(c.key(), self.defined.as_ref()).to_vec(),
+                    key: c.key().to_vec(),
                     size,
-                    delete,
-                ));
+                    delete: c.trailer().kind() == Some(EntryKind::Delete),
+                    apart,
+                });
                 c.next()?;
             }
             data += info.len as u64;
             let n = block.len().max(1) as f64;
-            for (group, key, size, delete) in block.drain(..) {
+            for SpaceEntry { group, key, size, delete, apart } in block.drain(..) {
                 let share = if raw == 0 { 1.0 / n } else { size as f64 / raw as f64 };
-                let stored = share * info.len as f64;
+                let (value, value_stored) =
+                    apart.map_or((0, 0), |r| (u64::from(r.len), u64::from(r.stored)));
+                let stored = share * info.len as f64 + value_stored as f64;
                 let g = SpaceGroup {
                     last: key,
                     range: false,
                     entries: 1,
                     deletes: delete.into(),
-                    raw: size,
+                    raw: size + value,
                     stored,
                 };
                 self.put(&group, g);
@@ -205,7 +224,7 @@ impl Groups {
             }
         }
         self.tables += 1;
-        self.file_bytes += t.size();
+        self.file_bytes += t.size() + apart_bytes;
         self.others += t.size() - data;
         Ok(())
     }
@@ -230,6 +249,12 @@ fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
             )?;
             done += m.size;
             progress.at(done);
+        }
+        let uses = tree.uses();
+        for v in tree.values.values() {
+            let rest = v.size.saturating_sub(uses.get(&v.id).map_or(0, |u| u.bytes));
+            (groups.file_bytes, groups.others) = (groups.file_bytes + rest, groups.others + rest);
+            groups.values += 1;
         }
         out.push((tree.name.clone(), groups));
     }
@@ -298,7 +323,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
                 })
             };
             let v = json!({
-                "name": name, "tables": groups.tables, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
+                "name": name, "tables": groups.tables, "value_files": groups.values, "file_bytes": groups.file_bytes, "other_bytes": groups.others,
                 "entries": groups.total.entries, "groups": list.iter().map(group).collect::<Vec<_>>(),
             });
             writeln!(screen.out, "{v}")?;
@@ -308,11 +333,19 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
     for (name, groups, list, number) in &lists {
         let of = groups.defined.as_ref().map_or(String::new(), |d| format!(" ({})", d.words()));
         let heading = format!(
-            "{name}{of}: {} in {}, {}; {} of it index, filters, properties",
+            "{name}{of}: {} in {}{}, {}; {} of it {}",
             bytes(groups.file_bytes),
             things(groups.tables, "table", "tables"),
+            match groups.values {
+                0 => String::new(),
+                n => format!(" and {}", things(n, "value file", "value files")),
+            },
             things(groups.total.entries, "entry", "entries"),
-            bytes(groups.others)
+            bytes(groups.others),
+            match groups.values {
+                0 => "index, filters, properties",
+                _ => "index, filters, properties, and values that nobody refers to",
+            }
         );
         writeln!(screen.out, "{}", screen.style.heading(heading))?;
         if list.is_empty() {

@@ -1,4 +1,4 @@
-//! A whole look at one table file, damaged or not: every byte belongs to one region, and what is
+//! A whole look at one table or value file, damaged or not: every byte belongs to one region, and what is
 //! lost is bounded as tightly as what is left allows.
 //!
 //! Invariants: regions follow each other without gaps from the first byte to the last; a region
@@ -12,6 +12,7 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::key::{Trailer, compare};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
+use firn_kv::internals::sstable::values::value_block;
 use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{
     BlockInfo, Properties, block_entries, decode_index, decode_tombstones,
@@ -67,7 +68,7 @@ pub struct SurveyRegion {
     pub damage: Option<&'static str>,
 }
 
-/// What is known of a table file.
+/// What is known of a table or value file.
 pub struct Survey {
     /// The file's path.
     pub path: PathBuf,
@@ -94,7 +95,7 @@ struct Surveyor {
     last: Option<(Vec<u8>, Trailer)>,
 }
 
-/// Looks at all of `file`, which is table `id`.
+/// Looks at all of `file`, which is table or value file `id`.
 ///
 /// # Errors
 /// What the file says, and `Incompatible` for a newer format; damage is none.
@@ -176,8 +177,20 @@ impl Surveyor {
                 self.s.properties =
                     Some(Properties::decode(raw).ok_or("properties that cannot be read")?);
             }
+            BlockKind::Value => return self.take_value(raw, r),
             BlockKind::Filter => {}
         }
+        Ok(())
+    }
+
+    fn take_value(&mut self, raw: &[u8], r: &mut SurveyRegion) -> Result<(), &'static str> {
+        let (key, trailer, _) = value_block(raw)?;
+        if self.last.as_ref().is_some_and(|(last, _)| last.as_slice() > key) {
+            return Err("values out of order");
+        }
+        r.keys = Some((key.to_vec(), key.to_vec()));
+        r.entries = Some(1);
+        self.last = Some((key.to_vec(), trailer));
         Ok(())
     }
 
@@ -247,7 +260,7 @@ impl Survey {
 
     /// Bounds what was lost by the sound blocks around it, where the index says nothing.
     fn bound_losses(&mut self) {
-        let data = SurveyKind::of(BlockKind::Data);
+        let data = SurveyKind::of(self.content());
         let lost = |r: &SurveyRegion| {
             r.damage.is_some()
                 && r.keys.is_none()
@@ -273,6 +286,17 @@ impl Survey {
         }
     }
 
+    /// Whether it is a value file: as its footer says, or without one as its blocks do.
+    pub fn is_of_values(&self) -> bool {
+        let by_blocks = || self.sound(BlockKind::Value).next().is_some();
+        self.footer.as_ref().map_or_else(by_blocks, Footer::is_of_values)
+    }
+
+    /// The kind of the blocks that hold what the file is for.
+    fn content(&self) -> BlockKind {
+        if self.is_of_values() { BlockKind::Value } else { BlockKind::Data }
+    }
+
     /// The damaged regions.
     pub fn damaged(&self) -> impl Iterator<Item = &SurveyRegion> {
         self.regions.iter().filter(|r| r.damage.is_some())
@@ -283,9 +307,9 @@ impl Survey {
         self.regions.iter().filter(move |r| r.damage.is_none() && r.what == SurveyKind::of(kind))
     }
 
-    /// Point entries that can be read.
+    /// Point entries, or values, that can be read.
     pub fn entries(&self) -> u64 {
-        self.sound(BlockKind::Data).filter_map(|r| r.entries).sum()
+        self.sound(self.content()).filter_map(|r| r.entries).sum()
     }
 
     /// Point entries that the table had, if the properties or the index can still tell.
@@ -309,7 +333,7 @@ impl Survey {
         let parts = [
             (filter && gone(BlockKind::Filter), "filter"),
             (tombstones && gone(BlockKind::Tombstones), "tombstones"),
-            (gone(BlockKind::Index), "index"),
+            (gone(BlockKind::Index) && !self.is_of_values(), "index"),
             (gone(BlockKind::Properties), "properties"),
             (self.footer.is_none(), "footer"),
         ];

@@ -1,5 +1,5 @@
-//! The target, to which a path on the command line leads: a table, a log segment, a manifest or a
-//! whole store; and opening tables.
+//! The target, to which a path on the command line leads: a table or value file, a log segment, a
+//! manifest or a whole store; and opening tables and value files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use firn_kv::OsEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::manifest::{ManifestState, manifest_number};
-use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
+use firn_kv::internals::sstable::{Maps, Table, ValueFile};
 use firn_kv::internals::wal::{KnownSegments, segment_number};
 use firn_kv::{Env, ReadFile};
 use firn_kv::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub const MAX_BLOCK: u64 = 1 << 30;
 /// A file's or directory's kind, and the number in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// A table; `None` when its name holds no number.
+    /// A table or a value file; `None` when its name holds no number.
     Table(Option<u64>),
     /// A log segment.
     Wal(u64),
@@ -105,6 +105,27 @@ fn file_name(path: &Path) -> &str {
 pub fn known(state: &ManifestState) -> KnownSegments<'_> {
     let durable = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     KnownSegments { store: state.id, durable, writers: Some(&state.writers) }
+}
+
+/// Whether the sound footer at the end of this file is that of a value file.
+///
+/// # Errors
+/// What the file says; damage is none.
+pub fn is_of_values(file: &dyn ReadFile) -> Result<bool> {
+    let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(false) };
+    let mut f = [0; FOOTER];
+    file.read_at(at, &mut f)?;
+    let footer =
+        Footer::own_id(&f, at).and_then(|id| Footer::decode(&f, Path::new(""), id, at).ok());
+    Ok(footer.is_some_and(|f| f.is_of_values()))
+}
+
+/// Opens `file` as value file `id`.
+///
+/// # Errors
+/// As [`ValueFile::open`].
+pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<ValueFile>> {
+    ValueFile::open(file, path, id, Cache::new(1 << 20), Maps::new(true))
 }
 
 /// Opens a table.

@@ -37,6 +37,7 @@ pub fn kind(t: Trailer) -> &'static str {
         Some(Kind::Put) => "put",
         Some(Kind::Delete) => "delete",
         Some(Kind::Merge) => "merge",
+        Some(Kind::Apart) => "apart",
         None => "unknown",
     }
 }

@@ -16,7 +16,7 @@ use firn_kv::Result;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
 
 use crate::names::TreeNames;
-use crate::target::open_file;
+use crate::target::{is_of_values, open_file, open_values};
 
 /// What the files tell.
 #[derive(Debug, Default)]
@@ -63,13 +63,17 @@ pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<Whose>
     Ok(w)
 }
 
-/// The store that wrote each table. Tables that no store has written have no id, and are not among
+/// The store that wrote each table or value file. Tables that no store has written have no id, and are not among
 /// them.
 fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
     let store_of = |id: u64| {
         let path = names.table(id)?;
-        let opened = names.open_read(&path, false).and_then(|file| open_file(file, &path, id, 0));
-        opened.ok().map(|t| (id, t.identity().store)).filter(|t| t.1 != 0)
+        let file = names.open_read(&path, false).ok()?;
+        let store = match is_of_values(&*file).ok()? {
+            true => open_values(file, &path, id).ok()?.facts().identity.store,
+            false => open_file(file, &path, id, 0).ok()?.identity().store,
+        };
+        (store != 0).then_some((id, store))
     };
     names.finished().into_iter().filter_map(store_of).collect()
 }

@@ -1,8 +1,8 @@
 //! `sstable-dump check`: everything that can be verified in a file or a store, past the first error
 //! to all of them.
 //!
-//! Of a store: `CURRENT` and manifest; every live table, by itself and against what the manifest
-//! says of it; the age of versions across runs; the log from where it is still needed; at last the
+//! Of a store: `CURRENT` and manifest; every live table and value file, by itself and against what
+//! the manifest says of it; that each entry whose value lies apart finds it; the age of versions across runs; the log from where it is still needed; at last the
 //! engine opens it, as for writing, and reads every entry. Nothing is written and no lock taken; a
 //! store that a program is writing to is read again when a file has vanished meanwhile.
 //!
@@ -35,8 +35,8 @@ use crate::target::{TargetKind, dir_of, env, kind, table_number};
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
-store also the manifest, what it says of each table, that newer runs hold newer versions, and the log; at last the engine opens the
-store as for writing (what that writes is kept in memory) and reads every entry: only then it is called sound. Each finding says what
+store also the manifest, what it says of each table and value file, that entries find the values that lie apart, that newer runs hold
+newer versions, and the log; at last the engine opens the store as for writing (what that writes is kept in memory) and reads every entry: only then it is called sound. Each finding says what
 kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer, unreadable, given up, refused, undefined), names tree,
 table, file, offset, block and keys, and what to do; a file under a wrong name is known by its content, and read as what it is. Exit
 code 1 if anything is wrong.
@@ -50,7 +50,7 @@ Examples:
 /// What `check` takes.
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
-    /// Stores, tables, log segments, manifests
+    /// Stores, tables, value files, log segments, manifests
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
 }
@@ -63,6 +63,8 @@ pub struct Findings {
     entries: u64,
     bytes: u64,
     records: u64,
+    value_files: u64,
+    values: u64,
     /// What is wrong.
     pub all: Vec<Finding>,
     /// What is no damage but worth knowing.
@@ -268,6 +270,7 @@ impl Findings {
             "path": path.display().to_string(), "sound": self.all.is_empty(), "opens": self.opens,
             "opens_to_read": self.opens.map(|_| self.opens_to_read), "read": self.read,
             "tables": self.tables, "blocks": self.blocks, "entries": self.entries, "bytes": self.bytes, "records": self.records,
+            "value_files": self.value_files, "values": self.values,
             "found": counts, "notes": self.notes, "renames": renames,
             "errors": self.all.iter().map(Finding::json).collect::<Vec<_>>(),
         })
@@ -301,6 +304,10 @@ fn print(screen: &mut Screen<'_>, path: &Path, f: &Findings) -> Done {
         what.push(things(f.tables, "table", "tables"));
         what.push(things(f.blocks, "block", "blocks"));
         what.push(things(f.entries, "entry", "entries"));
+    }
+    if f.value_files > 0 {
+        what.push(things(f.value_files, "value file", "value files"));
+        what.push(things(f.values, "value", "values"));
     }
     if f.records > 0 {
         what.push(things(f.records, "record", "records"));

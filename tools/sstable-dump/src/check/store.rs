@@ -1,10 +1,13 @@
 //! A whole store.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use firn_kv::Env as _;
 use firn_kv::internals::manifest::{self, ManifestState, TableMeta, TreeState, manifest_name};
 use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
 use firn_kv::internals::wal::segment_number;
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io;
@@ -12,6 +15,7 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::loss;
 
 use super::{Findings, log, table};
+use crate::apart::ApartFiles;
 use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
 use crate::findings::FindingKind;
@@ -100,7 +104,7 @@ fn check_known(
             state
                 .trees
                 .values()
-                .find(|tree| tree.tables().any(|m| Some(m.id) == id))
+                .find(|tree| tree.files().any(|file| Some(file) == id))
                 .map(|t| t.name.as_str()),
         );
         f.add_as(if t.foreign { FindingKind::Foreign } else { FindingKind::Misnamed }, t.error);
@@ -116,7 +120,9 @@ fn check_known(
             g.offset
         ));
     }
-    let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
+    let trees = || state.trees.values();
+    let total = trees().flat_map(TreeState::tables).map(|t| t.size).sum::<u64>()
+        + trees().flat_map(|t| t.values.values()).map(|v| v.size).sum::<u64>();
     let progress = Progress::bytes("check", Some(total));
     let mut done = 0;
     for tree in state.trees.values() {
@@ -128,13 +134,19 @@ fn check_known(
     other_stores(names, dir, number, state)?
         .into_iter()
         .for_each(|e| f.add_as(FindingKind::Foreign, e));
-    let live = |id| state.trees.values().flat_map(TreeState::tables).any(|t| t.id == id);
-    let dead =
-        names.list(dir)?.iter().filter_map(|n| table_number(n)).filter(|&id| !live(id)).count()
-            as u64;
-    if dead > 0 {
-        let tables = things(dead, "table", "tables");
-        f.notes.push(format!("the directory holds {tables} that the store does not know: the next open for writing removes what is not the store's"));
+    let live: BTreeSet<u64> = trees().flat_map(TreeState::files).collect();
+    let all: BTreeSet<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
+    let of_values = names.value_files();
+    let dead = |values| {
+        all.iter().filter(|id| !live.contains(id) && of_values.contains(id) == values).count()
+            as u64
+    };
+    let both = [
+        (dead(false), things(dead(false), "table", "tables")),
+        (dead(true), things(dead(true), "value file", "value files")),
+    ];
+    for (_, files) in both.iter().filter(|b| b.0 > 0) {
+        f.notes.push(format!("the directory holds {files} that the store does not know: the next open for writing removes what is not the store's"));
     }
     Ok(())
 }
@@ -181,24 +193,82 @@ fn check_tree(
             progress.at(*done);
         }
     }
+    check_tree_values(names, dir, tree, &tables, f, &mut |n| {
+        *done += n;
+        progress.at(*done);
+    })?;
     if tree.runs.len() > 1 { table::check_age(tree, &tables, &runs, f) } else { Ok(()) }
+}
+
+/// The value files of a tree, and what its sound tables refer to in them.
+fn check_tree_values(
+    names: &TreeNames,
+    dir: &Path,
+    tree: &TreeState,
+    tables: &[Arc<Table>],
+    f: &mut Findings,
+    step: &mut dyn FnMut(u64),
+) -> Done {
+    let (mut open, mut lost) = (vec![], BTreeSet::new());
+    for v in tree.values.values() {
+        let path = names.table(v.id).filter(|path| io::is_file(path));
+        match path.map(|path| env().open_read(&path, false).map(|file| (path, file))) {
+            Some(Ok((path, file))) => open.push((v, path, file)),
+            Some(Err(e)) if e.kind() != ErrorKind::NotFound => {
+                lost.insert(v.id);
+                f.add(if e.file().is_some() { e } else { e.in_file(table_path(dir, v.id)) });
+            }
+            _ => {
+                lost.insert(v.id);
+                let used = tree.uses().get(&v.id).map_or(0, |u| u.values);
+                let words = format!(
+                    "{}; tables refer to {} in it",
+                    why_missing(names, &table_path(dir, v.id), "value file"),
+                    things(used, "value", "values")
+                );
+                let e = Error::corruption(words).in_file(table_path(dir, v.id));
+                f.add_as(FindingKind::Missing, e);
+            }
+        }
+    }
+    let files = ApartFiles::of(names, dir);
+    let mut told = BTreeSet::new();
+    for t in tables.iter().filter(|t| !t.properties().values.is_empty()) {
+        told.extend(table::check_apart(t, tree, &files, &lost, f)?);
+    }
+    for (v, path, file) in open {
+        match table::check_values(file, &path, v.id, Some(v), &told, f) {
+            Err(Failure::Engine(e))
+                if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
+            {
+                f.add(if e.file().is_some() { e } else { e.in_file(&path) });
+            }
+            done => done?,
+        }
+        step(v.size);
+    }
+    Ok(())
+}
+
+/// That a live file is not there, and why.
+fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    match names.holds(name) {
+        Some(held) => format!("a live {what} is missing: the file of its name holds {held}"),
+        None if io::is_dir(path) => format!(
+            "a live {what} is missing: there is a directory of its name, which has to be moved away"
+        ),
+        None if io::is_taken(path) && !io::exists(path) => {
+            format!("a live {what} is missing: this link leads nowhere")
+        }
+        None => format!("a live {what} is missing"),
+    }
 }
 
 /// A live table is not there.
 fn missing(names: &TreeNames, dir: &Path, m: &TableMeta, f: &mut Findings) {
     let path = table_path(dir, m.id);
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let why = match names.holds(name) {
-        Some(held) => format!("a live table is missing: the file of its name holds {held}"),
-        None if io::is_dir(&path) => {
-            "a live table is missing: there is a directory of its name, which has to be moved away"
-                .into()
-        }
-        None if io::is_taken(&path) && !io::exists(&path) => {
-            "a live table is missing: this link leads nowhere".into()
-        }
-        None => "a live table is missing".into(),
-    };
+    let why = why_missing(names, &path, "table");
     let words = format!("{why}; it had {}", things(m.entries, "entry", "entries"));
     f.add_as(
         FindingKind::Missing,

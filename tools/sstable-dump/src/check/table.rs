@@ -1,10 +1,15 @@
-//! One table: by itself, against what the manifest says of it, and against the other tables of its
-//! tree.
+//! One table: by itself, against what the manifest says of it, against the other tables of its
+//! tree, and against the value files that it refers to; and one value file.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::ReadFile;
+use firn_kv::internals::base::apart::{ValueFacts, ValueRef};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::manifest::{TableMeta, TreeState};
 use firn_kv::internals::merge::run::same_bounds;
 use firn_kv::internals::sstable::Table;
@@ -12,7 +17,8 @@ use firn_kv::{Error, ErrorKind};
 use firn_tools::output::Done;
 
 use super::Findings;
-use crate::target::{env, open_file, table_file};
+use crate::apart::{ApartFiles, count_errors, uses_text};
+use crate::target::{env, is_of_values, open_file, table_file};
 use crate::{merged, survey};
 
 /// Checks one table; gives it back when it can be opened and is sound.
@@ -27,6 +33,10 @@ pub fn check(
         None => table_file(path)?,
     };
     let size = file.len();
+    if meta.is_none() && is_of_values(&*file)? {
+        check_values(file, path, id, None, &BTreeSet::new(), f)?;
+        return Ok(None);
+    }
     match open_file(file.clone(), path, id, seq) {
         Ok(t) => {
             let mut errors = vec![];
@@ -56,13 +66,83 @@ pub fn check(
                 );
             }
             found.into_iter().for_each(|e| f.add(e));
-            f.tables += 1;
-            f.entries += s.entries();
+            if s.is_of_values() {
+                f.value_files += 1;
+                f.values += s.entries();
+            } else {
+                f.tables += 1;
+                f.entries += s.entries();
+            }
             f.bytes += size;
             Ok(None)
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// Checks a value file: its blocks, and their counts against what is told of them. `told` are the
+/// places of values of which a finding has told already, with their keys.
+pub fn check_values(
+    file: Arc<dyn ReadFile>,
+    path: &Path,
+    id: u64,
+    facts: Option<&ValueFacts>,
+    told: &BTreeSet<(u64, u64)>,
+    f: &mut Findings,
+) -> Done {
+    let size = file.len();
+    let s = survey::survey(file, path, id)?;
+    let errors = s.errors();
+    if errors.is_empty() {
+        count_errors(&s, facts).into_iter().for_each(|e| f.add(e));
+    }
+    let is_new = |e: &Error| e.offset().is_none_or(|at| !told.contains(&(id, at)));
+    errors.into_iter().filter(is_new).for_each(|e| f.add(e));
+    f.value_files += 1;
+    f.values += s.entries();
+    f.bytes += size;
+    Ok(())
+}
+
+/// Checks that each entry of `t` whose value lies apart finds it. Value files that are not there
+/// are told of elsewhere, and so are those in `lost`. Gives the places of values that are damaged.
+pub fn check_apart(
+    t: &Arc<Table>,
+    tree: &TreeState,
+    files: &ApartFiles<'_>,
+    lost: &BTreeSet<u64>,
+    f: &mut Findings,
+) -> Done<BTreeSet<(u64, u64)>> {
+    let mut told = BTreeSet::new();
+    let path = files.path(t.id());
+    let mut c = t.cursor(false);
+    c.first()?;
+    while c.valid() {
+        let apart = c.trailer().kind() == Some(Kind::Apart);
+        if let Some(r) = ValueRef::decode(c.value()).filter(|_| apart) {
+            let bad =
+                |words: String| Error::corruption(words).in_file(&path).keys(c.key(), c.key());
+            match tree.values.get(&r.file) {
+                None => f.add(bad(format!(
+                    "an entry refers to value file {}, of which the manifest does not tell",
+                    r.file
+                ))),
+                Some(v) if u64::from(r.number) >= v.values => f.add(bad(format!(
+                    "an entry refers to value {} of value file {}, which has {}",
+                    r.number, r.file, v.values
+                ))),
+                Some(_) if lost.contains(&r.file) => {}
+                Some(_) => {
+                    if let Err(e) = files.find(c.key(), c.value()) {
+                        told.insert((r.file, r.offset));
+                        f.add(e);
+                    }
+                }
+            }
+        }
+        c.next()?;
+    }
+    Ok(told)
 }
 
 /// What the manifest says of a table against what the table says of itself.
@@ -86,6 +166,16 @@ pub fn check_meta(t: &Table, m: &TableMeta, path: &Path, f: &mut Findings) {
     ];
     for (what, told, found) in same.into_iter().filter(|s| s.1 != s.2) {
         let words = format!("the manifest tells of {told} {what}, the table of {found}");
+        f.add(Error::corruption(words).in_file(path).keys(&m.first_key, &m.last_key));
+    }
+    if m.values != p.values {
+        let or_none =
+            |uses| Some(uses_text(uses)).filter(|s| !s.is_empty()).unwrap_or("none".into());
+        let words = format!(
+            "the manifest tells of these values apart: {}; the table of: {}",
+            or_none(&m.values),
+            or_none(&p.values)
+        );
         f.add(Error::corruption(words).in_file(path).keys(&m.first_key, &m.last_key));
     }
     if !same_bounds(m, p) {

@@ -1,9 +1,9 @@
 //! A manifest, edit by edit, and `CURRENT`.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use firn_kv::Env;
-use firn_kv::Result;
+use firn_kv::internals::base::apart::{ValueFacts, encode_uses};
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
@@ -11,6 +11,7 @@ use firn_kv::internals::manifest::{
     TreeState, VERSION, manifest_name,
 };
 use firn_kv::policy::{self, ParameterKind, Policy};
+use firn_kv::{Env, Result, TreeOptions};
 use serde_json::{Map, Value, json};
 
 use super::hex;
@@ -56,12 +57,11 @@ fn edit(e: &Edit) -> Value {
         Edit::SetOptions { id, options: o } => {
             json!({"set_options": {"id": id, "options": options(o)}})
         }
-        Edit::Tables { tree, removed, added, flushed } => {
+        Edit::Tables { tree, removed, added, flushed, values: all } => {
             let added = added.iter().map(
                 |a: &AddedTable| json!({"level": a.level, "run": a.run, "table": table(&a.table)}),
             );
-            let mut out =
-                json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>()});
+            let mut out = json!({"tree": tree, "removed": removed, "added": added.collect::<Vec<_>>(), "values": values(all.iter())});
             flushed.iter().for_each(|f| out["flushed"] = (*f).into());
             json!({"tables": out})
         }
@@ -87,9 +87,19 @@ fn writers(all: &[LogWriter]) -> Value {
 }
 
 fn tree(t: &TreeState) -> Value {
-    let run = |r: &std::sync::Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
+    let run = |r: &Arc<manifest::RunState>| json!({"level": r.level, "number": r.number, "tables": r.tables.iter().map(|t| table(t)).collect::<Vec<_>>()});
     let runs: Vec<_> = t.runs.iter().map(run).collect();
-    json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs})
+    json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs, "values": values(t.values.values())})
+}
+
+fn values<'a>(all: impl Iterator<Item = &'a Arc<ValueFacts>>) -> Value {
+    let one = |v: &Arc<ValueFacts>| {
+        json!({
+            "id": v.id, "size": v.size, "values": v.values, "bytes": v.bytes, "raw_bytes": v.raw_bytes,
+            "identity": {"store": v.identity.store, "unique": v.identity.unique},
+        })
+    };
+    all.map(one).collect()
 }
 
 fn table(t: &TableMeta) -> Value {
@@ -104,6 +114,9 @@ fn table(t: &TableMeta) -> Value {
     }
     if t.ingested_seq > 0 {
         out["ingested_seq"] = t.ingested_seq.into();
+    }
+    if !t.values.is_empty() {
+        out["values_apart"] = hex(&encode_uses(&t.values));
     }
     out
 }
@@ -123,6 +136,13 @@ fn options(o: &PersistedOptions) -> Value {
     ];
     for (hook, name) in hooks {
         name.iter().for_each(|name| out[hook] = name.clone().into());
+    }
+    if o.values_apart > 0 {
+        out["values_apart"] = o.values_apart.into();
+    }
+    // As in the file, where it is missing when it is the usual one.
+    if o.values_garbage != TreeOptions::default().values_garbage {
+        out["values_garbage"] = o.values_garbage.into();
     }
     out
 }

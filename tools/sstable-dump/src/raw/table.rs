@@ -1,4 +1,4 @@
-//! A table, block by block.
+//! A table or a value file, block by block.
 
 use std::path::Path;
 
@@ -6,8 +6,9 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::sstable::fields::{self, Property};
 use firn_kv::internals::sstable::format::{
-    BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION,
+    BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION,
 };
+use firn_kv::internals::sstable::values;
 use firn_kv::{Compression, Error, Result};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ struct RawFile<'a> {
     id: u64,
 }
 
-/// The fields of the table at `path`: its id is the number in its name, or without one what its
+/// The fields of the table or value file at `path`: its id is the number in its name, or without one what its
 /// footer says.
 pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let (file, id) = table_file(path)?;
@@ -37,17 +38,22 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let file = RawFile { file: &*file, path, id };
 
     let mut rows = vec![];
-    let index = file.block(BlockKind::Index, footer.index_at(), footer.index_len.into(), |raw| {
-        let index = fields::index_block(raw, footer.data_len)?;
-        let row = |r: &fields::IndexRow| json!({"separator": hex(&r.separator), "len_block": r.len, "num_entries": r.entries, "flags": r.flags});
-        let told = index.rows.iter().map(row).collect::<Vec<_>>();
-        rows = index.rows;
-        Ok(json!({"num_blocks": rows.len(), "prefix": hex(&index.prefix), "rows": told}))
-    })?;
-    let data = rows
-        .iter()
-        .map(|r| file.block(BlockKind::Data, r.offset, r.len, data_block))
-        .collect::<Result<Vec<_>>>()?;
+    let (mut index, mut data) = (None, vec![]);
+    if footer.is_of_values() {
+        data = file.values(footer.data_len)?;
+    } else {
+        let len = footer.index_len.into();
+        index = Some(file.block(BlockKind::Index, footer.index_at(), len, |raw| {
+            let index = fields::index_block(raw, footer.data_len)?;
+            let row = |r: &fields::IndexRow| json!({"separator": hex(&r.separator), "len_block": r.len, "num_entries": r.entries, "flags": r.flags});
+            let told = index.rows.iter().map(row).collect::<Vec<_>>();
+            rows = index.rows;
+            Ok(json!({"num_blocks": rows.len(), "prefix": hex(&index.prefix), "rows": told}))
+        })?);
+    }
+    for r in &rows {
+        data.push(file.block(BlockKind::Data, r.offset, r.len, data_block)?);
+    }
 
     let mut out = Map::new();
     out.insert("data".into(), json!({"blocks": data}));
@@ -70,7 +76,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
         footer.properties_len.into(),
         properties_block,
     )?;
-    out.insert("index".into(), index);
+    out.extend(index.map(|index| ("index".to_owned(), index)));
     out.insert("properties".into(), properties);
     out.insert(
         "footer".into(),
@@ -84,6 +90,28 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
 }
 
 impl RawFile<'_> {
+    /// The values of a value file, whose blocks fill its first `data_len` bytes.
+    fn values(&self, data_len: u64) -> Result<Vec<Value>> {
+        let (mut all, mut at) = (vec![], 0);
+        while at < data_len {
+            let bad = |what: &str| {
+                Error::corruption(what).at(self.path, at).block(BlockKind::Value.name())
+            };
+            if data_len - at < BLOCK_HEADER as u64 {
+                return Err(bad("a block that is cut off"));
+            }
+            let mut h = [0; BLOCK_HEADER];
+            self.file.read_at(at, &mut h)?;
+            let len = (BLOCK_HEADER + BlockHeader::read(&h).map_err(bad)?.stored_len) as u64;
+            if len > data_len - at {
+                return Err(bad("a block that is cut off"));
+            }
+            all.push(self.block(BlockKind::Value, at, len, value_block)?);
+            at += len;
+        }
+        Ok(all)
+    }
+
     /// A physical block, its content as `content` reads it.
     fn block(
         &self,
@@ -126,6 +154,11 @@ fn data_block(raw: &[u8]) -> Result<Value, &'static str> {
         "offsets": b.entries.iter().map(|e| e.offset).chain([b.end]).collect::<Vec<_>>(),
         "prefix": hex(b.prefix), "entries": b.entries.iter().map(entry).collect::<Vec<_>>(),
     }))
+}
+
+fn value_block(raw: &[u8]) -> Result<Value, &'static str> {
+    let (key, trailer, value) = values::value_block(raw)?;
+    Ok(json!({"len_key": key.len(), "trailer": trailer.0, "key": hex(key), "value": hex(value)}))
 }
 
 fn filter_block(raw: &[u8]) -> Result<Value, &'static str> {

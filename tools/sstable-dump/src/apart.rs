@@ -1,0 +1,191 @@
+//! Values that lie apart: the value files of a store's directory, and what entries refer to there.
+//!
+//! A value is read by its block alone, whose checksum knows file and offset, and which has the key:
+//! so a value file that has lost its footer or its properties still gives all that it has.
+//!
+//! Invariants: a value is handed out only for the key that it was written with, in the length that
+//! its entry tells of; nothing is allocated beyond what a reference may tell of.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use firn_kv::ReadFile;
+use firn_kv::internals::base::apart::{ValueFacts, ValueRef, ValueUse};
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
+use firn_kv::internals::sstable::values::value_block;
+use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::output::{bytes, things};
+use serde_json::{Value, json};
+
+use crate::names::TreeNames;
+use crate::survey::Survey;
+use crate::target::env;
+
+/// A value that lies apart.
+pub struct ApartValue {
+    /// Where it lies.
+    pub place: ValueRef,
+    /// The file's path.
+    pub path: PathBuf,
+    /// The value.
+    pub bytes: Vec<u8>,
+}
+
+/// The value files of a directory, opened when first needed.
+pub struct ApartFiles<'a> {
+    names: &'a TreeNames,
+    dir: &'a Path,
+    open: Mutex<BTreeMap<u64, Result<Arc<dyn ReadFile>>>>,
+}
+
+impl<'a> ApartFiles<'a> {
+    /// Those in `dir`, as `names` finds them.
+    pub fn of(names: &'a TreeNames, dir: &'a Path) -> ApartFiles<'a> {
+        ApartFiles { names, dir, open: Mutex::default() }
+    }
+
+    /// Where value file `id` is, or should be.
+    pub fn path(&self, id: u64) -> PathBuf {
+        self.names.table(id).unwrap_or_else(|| table_path(self.dir, id))
+    }
+
+    fn file(&self, id: u64) -> Result<Arc<dyn ReadFile>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = open.entry(id).or_insert_with(|| {
+            let missing = || Error::new(ErrorKind::NotFound, "the value file is missing");
+            let path = self.names.table(id).ok_or_else(|| missing().in_file(self.path(id)))?;
+            env().open_read(&path, false).map_err(|e| match e.kind() {
+                ErrorKind::NotFound => missing().in_file(&path),
+                _ if e.file().is_none() => e.in_file(&path),
+                _ => e,
+            })
+        });
+        opened.clone()
+    }
+
+    /// The value that the entry of `key` refers to by `reference`.
+    ///
+    /// # Errors
+    /// `Corruption` with the place in the value file and the key for one that is not sound,
+    /// `NotFound` without the file, what the file says.
+    pub fn find(&self, key: &[u8], reference: &[u8]) -> Result<ApartValue> {
+        let Some(place) = ValueRef::decode(reference) else {
+            return Err(Error::corruption("an entry refers to no value").keys(key, key));
+        };
+        let path = self.path(place.file);
+        let file = self.file(place.file).map_err(|e| e.keys(key, key))?;
+        let bad = |what: &str| {
+            Error::corruption(what).at(&path, place.offset).block("value").keys(key, key)
+        };
+        if place.offset.checked_add(place.stored.into()).is_none_or(|end| end > file.len()) {
+            return Err(bad("the file ends before this value does"));
+        }
+        let mut block = vec![0; place.stored as usize];
+        file.read_at(place.offset, &mut block)?;
+        let raw = StoredBlock::check(&block, BlockKind::Value, place.file, place.offset)
+            .and_then(|s| s.to_vec())
+            .map_err(bad)?;
+        let (own, _, value) = value_block(&raw).map_err(bad)?;
+        if own != key {
+            return Err(bad("a value of another key than its table says"));
+        }
+        if value.len() != place.len as usize {
+            return Err(bad("a value of another length than its table says"));
+        }
+        Ok(ApartValue { place, bytes: value.to_vec(), path })
+    }
+
+    /// The kind and value that a reader sees of an entry: of one whose value lies apart, a put of
+    /// it.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn shown(
+        &self,
+        key: &[u8],
+        trailer: Trailer,
+        value: &[u8],
+    ) -> Result<(Option<Kind>, Vec<u8>)> {
+        match trailer.kind() {
+            Some(Kind::Apart) => Ok((Some(Kind::Put), self.find(key, value)?.bytes)),
+            kind => Ok((kind, value.to_vec())),
+        }
+    }
+}
+
+/// Where a value lies, as JSON.
+pub fn place_json(r: &ValueRef) -> Value {
+    json!({"file": r.file, "number": r.number, "offset": r.offset, "stored": r.stored, "len": r.len})
+}
+
+/// What is told of the value files that a table refers to, as JSON.
+pub fn uses_json(uses: &[ValueUse]) -> Value {
+    uses.iter().map(|u| json!({"file": u.file, "values": u.values, "bytes": u.bytes})).collect()
+}
+
+/// The same for people; empty for none.
+pub fn uses_text(uses: &[ValueUse]) -> String {
+    let one = |u: &ValueUse| {
+        format!(
+            "{} in value file {} ({})",
+            things(u.values, "value", "values"),
+            u.file,
+            bytes(u.bytes)
+        )
+    };
+    uses.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What the manifest knows of a value file, as JSON.
+pub fn facts_json(v: &ValueFacts) -> Value {
+    json!({
+        "id": v.id, "store": v.identity.store, "unique": v.identity.unique, "size": v.size, "values": v.values,
+        "bytes": v.bytes, "raw_bytes": v.raw_bytes,
+    })
+}
+
+/// What is wrong with a value file, in which no block is damaged: its counts against its blocks and
+/// against what the manifest tells of it.
+pub fn count_errors(s: &Survey, told: Option<&ValueFacts>) -> Vec<Error> {
+    let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
+    let (mut keys, mut values, mut blocks) = (0u64, 0u64, 0u64);
+    for r in s.sound(BlockKind::Value) {
+        let key = r.keys.as_ref().map_or(0, |k| k.0.len() as u64);
+        (keys, blocks) = (keys + key, blocks + 1);
+        values += r.raw_len.saturating_sub(12 + key);
+    }
+    let bad = |words: String| {
+        Error::corruption(words).at(&s.path, footer.properties_at()).block("properties")
+    };
+    let own = [
+        ("values", p.entries, blocks),
+        ("blocks", p.data_blocks, blocks),
+        ("key bytes", p.raw_key_bytes, keys),
+        ("value bytes", p.raw_value_bytes, values),
+    ];
+    let differ = |all: &[(&'static str, u64, u64)], who: &str| -> Vec<Error> {
+        let wrong = all.iter().filter(|c| c.1 != c.2);
+        wrong
+            .map(|(what, told, found)| {
+                bad(format!("{who} of {told} {what}, the value file has {found}"))
+            })
+            .collect()
+    };
+    let mut all = differ(&own, "the properties tell");
+    if let Some(t) = told {
+        let facts = [
+            ("bytes", t.size, s.len),
+            ("values", t.values, blocks),
+            ("bytes of values", t.raw_bytes, values),
+            ("bytes of blocks", t.bytes, footer.data_len),
+        ];
+        all.extend(differ(&facts, "the manifest tells"));
+        all.extend(t.identity.stranger(&footer.identity).map(|words| {
+            bad(format!("{words}, and not the value file that the manifest tells of"))
+        }));
+    }
+    all
+}

@@ -1,0 +1,237 @@
+//! Stores some of whose values lie apart from their tables: what the tools show of them.
+#![allow(clippy::disallowed_methods)] // files under test are damaged directly
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use firn_kv::internals::manifest::{Manifest, ManifestState};
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::{Db, OsEnv, TreeOptions};
+use firn_testkit::rng::Rng;
+use serde_json::Value;
+use support::{Room, arg, content, copy, dump, options, tree_options};
+
+fn apart_options() -> TreeOptions {
+    TreeOptions { values_apart: 64, values_garbage: 60, ..tree_options() }
+}
+
+/// A value: every third one is too short to lie apart.
+fn value(i: u32) -> Vec<u8> {
+    format!("value {i} {}", "x".repeat(if i.is_multiple_of(3) { 10 } else { 100 })).into_bytes()
+}
+
+/// Two runs over the same keys, some deleted, and a few writes that are in the log only.
+fn make(dir: &Path) {
+    let db = Db::open_with(dir, options()).unwrap();
+    let t = db.tree("t", apart_options()).unwrap();
+    (0..60).for_each(|i| t.put(format!("key{i:03}").as_bytes(), &value(i)).unwrap());
+    t.flush().unwrap();
+    (0..60)
+        .step_by(2)
+        .for_each(|i| t.put(format!("key{i:03}").as_bytes(), &value(i + 100)).unwrap());
+    (0..60).step_by(10).for_each(|i| t.delete(format!("key{i:03}").as_bytes()).unwrap());
+    t.flush().unwrap();
+    (60..64).for_each(|i| t.put(format!("key{i:03}").as_bytes(), &value(i)).unwrap());
+    db.sync().unwrap();
+}
+
+fn state(dir: &Path) -> ManifestState {
+    Manifest::load(&*OsEnv::new(), dir).unwrap().unwrap().0
+}
+
+fn value_files(dir: &Path) -> Vec<PathBuf> {
+    let of = |s: ManifestState| s.trees.into_values().flat_map(|t| t.values.into_keys());
+    of(state(dir)).map(|id| table_path(dir, id)).collect()
+}
+
+fn table_files(dir: &Path) -> Vec<PathBuf> {
+    let s = state(dir);
+    s.trees.values().flat_map(|t| t.tables()).map(|m| table_path(dir, m.id)).collect()
+}
+
+fn json(args: &[&str]) -> (Value, i32) {
+    let (text, code) = dump(&[args, &["--json"]].concat());
+    (serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")), code)
+}
+
+/// The places of a value file's values: offset, length, key.
+fn places(file: &Path) -> Vec<(usize, usize, String)> {
+    let (v, _) = json(&["layout", &arg(file)]);
+    let parts = v["parts"].as_array().unwrap().iter().filter(|p| p["what"] == "value");
+    let number = |v: &Value| v.as_u64().unwrap() as usize;
+    parts
+        .map(|p| {
+            (number(&p["offset"]), number(&p["len"]), p["keys"][0].as_str().unwrap().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn value_files_are_shown_as_what_they_are() {
+    let room = Room::new("apart");
+    let dir = room.path("s");
+    make(&dir);
+    let values = value_files(&dir);
+    assert_eq!(values.len(), 2);
+    let (check, code) = json(&["check", &arg(&dir)]);
+    assert_eq!((code, &check["sound"], &check["value_files"]), (0, &true.into(), &2.into()));
+    let tree = &state(&dir).trees[&1];
+    let uses = tree.uses();
+    for (file, facts) in values.iter().zip(tree.values.values()) {
+        let all = places(file);
+        assert_eq!(all.len() as u64, facts.values);
+        assert_eq!(uses[&facts.id].values, facts.values);
+        let (props, _) = json(&["props", &arg(file)]);
+        assert_eq!(
+            (&props[0]["what"], &props[0]["values"]),
+            (&"value file".into(), &facts.values.into())
+        );
+        let (raw, code) = json(&["raw", &arg(file)]);
+        assert_eq!((code, raw["index"].is_null()), (0, true));
+        let blocks = raw["data"]["blocks"].as_array().unwrap();
+        assert_eq!((blocks.len(), &blocks[0]["kind"]), (all.len(), &"value".into()));
+        assert_eq!(dump(&["check", &arg(file)]).1, 0);
+        let (text, code) = dump(&["scan", &arg(file)]);
+        assert!(code == 2 && text.contains("value file"), "{text}");
+    }
+    let (m, _) = json(&["manifest", &arg(&dir)]);
+    assert_eq!(m["state"]["trees"][0]["value_files"].as_array().unwrap().len(), 2);
+    let (text, _) = dump(&["manifest", &arg(&dir)]);
+    assert!(text.contains("+ value file") && text.contains("values from 64"), "{text}");
+    let (text, _) = dump(&["space", &arg(&dir)]);
+    assert!(text.contains("2 value files"), "{text}");
+    let raw = dump(&["raw", &arg(&dir.join("MANIFEST-000001"))]);
+    assert!(raw.1 == 0 && raw.0.contains("values_apart"), "{}", raw.0);
+}
+
+#[test]
+fn find_and_scan_show_values_that_lie_apart() {
+    let room = Room::new("apart-find");
+    let dir = room.path("s");
+    make(&dir);
+    let truth: BTreeMap<_, _> = content(&dir).remove(0).1.into_iter().collect();
+    for i in 0..64 {
+        let key = format!("key{i:03}");
+        let (v, code) = json(&["find", &arg(&dir), &key]);
+        let told = v["versions"].as_array().unwrap().iter().find(|v| v["returned"] == true);
+        let told = told.map(|v| v["value"].as_str().unwrap().as_bytes().to_vec());
+        assert_eq!(told.as_ref(), truth.get(key.as_bytes()), "{v}");
+        assert_eq!(code, i32::from(told.is_none()));
+    }
+    let (v, _) = json(&["find", &arg(&dir), "key001"]);
+    let place = v["versions"][0]["where"].as_str().unwrap();
+    assert!(place.contains("the value in ") && v["versions"][0]["apart"]["file"].is_u64(), "{v}");
+    for table in table_files(&dir) {
+        let lines = room.path("lines");
+        let (text, code) = dump(&["scan", &arg(&table), "--all-versions", "--json"]);
+        assert!(
+            code == 0 && text.contains("\"kind\":\"apart\"") && text.contains("xxxx"),
+            "{text}"
+        );
+        fs::write(&lines, text).unwrap();
+        let again = room.path("again").join(table.file_name().unwrap());
+        let (text, code) = dump(&["from-json", &arg(&lines), "--out", &arg(&again)]);
+        assert_eq!(code, 0, "{text}");
+        let data = |file: &Path| json(&["raw", &arg(file)]).0["data"].clone();
+        assert_eq!(data(&again), data(&table));
+    }
+    // Without its file a value is told of, and the rest is shown.
+    let file = value_files(&dir).remove(0);
+    fs::remove_file(&file).unwrap();
+    let (text, code) = dump(&["find", &arg(&dir), "key001"]);
+    assert!(code == 0 && text.contains("cannot be read") && text.contains("missing"), "{text}");
+    let (text, code) = dump(&["scan", &arg(&table_files(&dir)[1])]);
+    assert!(code == 0 && text.contains("the value file is missing"), "{text}");
+}
+
+/// Every value flipped: told with its key, and nothing else is. The rest of the file, too.
+#[test]
+fn check_tells_of_each_damage_of_a_value_file() {
+    let room = Room::new("apart-check");
+    let (dir, bad) = (room.path("s"), room.path("bad"));
+    make(&dir);
+    let mut rng = Rng::new(7);
+    for file in value_files(&dir) {
+        let name = file.file_name().unwrap();
+        let bytes = fs::read(&file).unwrap();
+        let all = places(&file);
+        for (at, len, key) in &all {
+            copy(&dir, &bad);
+            let mut damaged = bytes.clone();
+            damaged[at + rng.below(*len as u64) as usize] ^= 1 << rng.below(8);
+            fs::write(bad.join(name), damaged).unwrap();
+            let (v, code) = json(&["check", &arg(&bad)]);
+            let errors = v["errors"].as_array().unwrap();
+            assert_eq!((code, errors.len()), (1, 1), "{v:#}");
+            let e = &errors[0];
+            assert_eq!((&e["offset"], &e["block"]), (&(*at).into(), &"value".into()), "{v:#}");
+            assert_eq!(e["keys"][0], key.as_str(), "{v:#}");
+        }
+        let end = all.last().map(|p| p.0 + p.1).unwrap();
+        for at in (end..bytes.len()).step_by(5) {
+            copy(&dir, &bad);
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x11;
+            fs::write(bad.join(name), damaged).unwrap();
+            let (v, code) = json(&["check", &arg(&bad)]);
+            assert_eq!((code, &v["sound"]), (1, &false.into()), "{at}: {v:#}");
+        }
+        for cut in [0, 1, end / 2, end, bytes.len() - 1] {
+            copy(&dir, &bad);
+            fs::write(bad.join(name), &bytes[..cut]).unwrap();
+            assert_eq!(dump(&["check", &arg(&bad)]).1, 1);
+        }
+    }
+}
+
+#[test]
+fn check_tells_of_value_files_that_are_not_where_they_should_be() {
+    let room = Room::new("apart-names");
+    let (dir, bad, other) = (room.path("s"), room.path("bad"), room.path("other"));
+    make(&dir);
+    make(&other);
+    let files = value_files(&dir);
+    let [a, b] = [0, 1].map(|i| PathBuf::from(files[i].file_name().unwrap()));
+    let found = |what: &dyn Fn()| {
+        copy(&dir, &bad);
+        what();
+        let (v, code) = json(&["check", &arg(&bad)]);
+        assert_eq!(code, 1, "{v:#}");
+        let (text, _) = dump(&["check", &arg(&bad)]);
+        (v["found"].clone(), text)
+    };
+    let (kinds, text) = found(&|| fs::remove_file(bad.join(&a)).unwrap());
+    assert_eq!(kinds["missing"], 1, "{text}");
+    assert!(
+        text.contains("a live value file is missing; tables refer to 40 values in it"),
+        "{text}"
+    );
+    let (kinds, text) = found(&|| fs::rename(bad.join(&a), bad.join("00000077.sst")).unwrap());
+    assert!(kinds["misnamed"] == 1 && text.contains("this file holds value file"), "{text}");
+    assert_eq!(dump(&["repair", &arg(&bad), "--rename"]).1, 0);
+    assert_eq!(dump(&["check", &arg(&bad)]).1, 0);
+    let (kinds, text) = found(&|| {
+        fs::rename(bad.join(&a), bad.join("x")).unwrap();
+        fs::rename(bad.join(&b), bad.join(&a)).unwrap();
+        fs::rename(bad.join("x"), bad.join(&b)).unwrap();
+    });
+    assert_eq!(kinds["misnamed"], 2, "{text}");
+    let (kinds, text) = found(&|| {
+        fs::copy(other.join(&a), bad.join(&a)).unwrap();
+    });
+    assert!(kinds["foreign"] == 1 && kinds["missing"] == 1, "{text}");
+    // One that no table refers to any more is no damage.
+    copy(&dir, &bad);
+    let db = Db::open_with(&bad, options()).unwrap();
+    let t = db.tree("t", apart_options()).unwrap();
+    t.delete_range(..).unwrap();
+    t.compact().unwrap();
+    drop((t, db));
+    assert_eq!(value_files(&bad), Vec::<PathBuf>::new());
+    fs::copy(dir.join(&a), bad.join(&a)).unwrap();
+    let (text, code) = dump(&["check", &arg(&bad)]);
+    assert!(code == 0 && text.contains("1 value file that the store does not know"), "{text}");
+}
