@@ -12,17 +12,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_kv::ReadFile;
 use firn_kv::internals::base::apart::{ValueFacts, ValueRef, ValueUse};
+use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
 use firn_kv::internals::sstable::values::value_block;
 use firn_kv::{Error, ErrorKind, Result};
+use firn_tools::io::is_dir;
 use firn_tools::output::{bytes, things};
 use serde_json::{Value, json};
 
 use crate::names::TreeNames;
-use crate::survey::Survey;
-use crate::target::env;
+use crate::survey::{Survey, survey};
+use crate::target::{env, open_values};
+
+/// Where the files of a new store come from and go to.
+#[derive(Clone, Copy)]
+pub struct OldStore<'a> {
+    /// The old store's directory as its files should be named.
+    pub names: &'a TreeNames,
+    /// The directory.
+    pub dir: &'a Path,
+    /// That of the new one.
+    pub out: &'a Path,
+    /// The old one's value files.
+    pub files: &'a ApartFiles<'a>,
+}
 
 /// A value that lies apart.
 pub struct ApartValue {
@@ -39,12 +56,24 @@ pub struct ApartFiles<'a> {
     names: &'a TreeNames,
     dir: &'a Path,
     open: Mutex<BTreeMap<u64, Result<Arc<dyn ReadFile>>>>,
+    /// What the manifest tells of them; empty without one.
+    told: BTreeMap<u64, Arc<ValueFacts>>,
+    /// Which have been found sound from the first byte to the last, or not.
+    whole: Mutex<BTreeMap<u64, bool>>,
 }
 
 impl<'a> ApartFiles<'a> {
     /// Those in `dir`, as `names` finds them.
     pub fn of(names: &'a TreeNames, dir: &'a Path) -> ApartFiles<'a> {
-        ApartFiles { names, dir, open: Mutex::default() }
+        let (open, whole) = (Mutex::default(), Mutex::default());
+        ApartFiles { names, dir, open, told: BTreeMap::new(), whole }
+    }
+
+    /// The same, where the manifest tells of them.
+    pub fn told_by(names: &'a TreeNames, dir: &'a Path, state: &ManifestState) -> ApartFiles<'a> {
+        let files = state.trees.values().flat_map(|t| &t.values);
+        let told = files.map(|(id, v)| (*id, v.clone())).collect();
+        ApartFiles { told, ..ApartFiles::of(names, dir) }
     }
 
     /// Where value file `id` is, or should be.
@@ -52,11 +81,19 @@ impl<'a> ApartFiles<'a> {
         self.names.table(id).unwrap_or_else(|| table_path(self.dir, id))
     }
 
-    fn file(&self, id: u64) -> Result<Arc<dyn ReadFile>> {
+    /// The file itself.
+    ///
+    /// # Errors
+    /// `NotFound` where it is not there, what the system says.
+    pub fn file(&self, id: u64) -> Result<Arc<dyn ReadFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = open.entry(id).or_insert_with(|| {
             let missing = || Error::new(ErrorKind::NotFound, "the value file is missing");
             let path = self.names.table(id).ok_or_else(|| missing().in_file(self.path(id)))?;
+            if is_dir(&path) {
+                let e = Error::new(ErrorKind::NotFound, "a directory has the value file's name");
+                return Err(e.in_file(path));
+            }
             env().open_read(&path, false).map_err(|e| match e.kind() {
                 ErrorKind::NotFound => missing().in_file(&path),
                 _ if e.file().is_none() => e.in_file(&path),
@@ -80,14 +117,8 @@ impl<'a> ApartFiles<'a> {
         let bad = |what: &str| {
             Error::corruption(what).at(&path, place.offset).block("value").keys(key, key)
         };
-        if place.offset.checked_add(place.stored.into()).is_none_or(|end| end > file.len()) {
-            return Err(bad("the file ends before this value does"));
-        }
-        let mut block = vec![0; place.stored as usize];
-        file.read_at(place.offset, &mut block)?;
-        let raw = StoredBlock::check(&block, BlockKind::Value, place.file, place.offset)
-            .and_then(|s| s.to_vec())
-            .map_err(bad)?;
+        let raw = block(&*file, &path, place.file, place.offset, place.stored)
+            .map_err(|e| e.keys(key, key))?;
         let (own, _, value) = value_block(&raw).map_err(bad)?;
         if own != key {
             return Err(bad("a value of another key than its table says"));
@@ -96,6 +127,75 @@ impl<'a> ApartFiles<'a> {
             return Err(bad("a value of another length than its table says"));
         }
         Ok(ApartValue { place, bytes: value.to_vec(), path })
+    }
+
+    /// The value at this place, whatever refers to it.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub fn value_at(&self, id: u64, offset: u64, stored: u32) -> Result<Vec<u8>> {
+        let path = self.path(id);
+        let raw = block(&*self.file(id)?, &path, id, offset, stored)?;
+        let (_, _, value) = value_block(&raw)
+            .map_err(|what| Error::corruption(what).at(&path, offset).block("value"))?;
+        Ok(value.to_vec())
+    }
+
+    /// Whether value file `id` is there and sound from the first byte to the last, and the one that
+    /// the manifest tells of.
+    ///
+    /// # Errors
+    /// `Incompatible` for a newer version; other errors say that it is not.
+    pub fn is_whole(&self, id: u64) -> Result<bool> {
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = whole.get(&id) {
+            return Ok(known);
+        }
+        let found = self.file(id).and_then(|file| survey(file, &self.path(id), id));
+        let sound = match found {
+            Ok(s) => {
+                s.is_of_values()
+                    && s.errors().is_empty()
+                    && count_errors(&s, self.told.get(&id).map(|v| &**v)).is_empty()
+            }
+            Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
+            Err(_) => false,
+        };
+        whole.insert(id, sound);
+        Ok(sound)
+    }
+
+    /// Whether each value is sound that `t` refers to, and all the files that they are in are.
+    ///
+    /// # Errors
+    /// As [`is_whole`](Self::is_whole), and those of reading the table.
+    pub fn has_all_of(&self, t: &Arc<Table>) -> Result<bool> {
+        for u in &t.properties().values {
+            if !self.is_whole(u.file)? {
+                return Ok(false);
+            }
+        }
+        let mut c = t.cursor(false);
+        c.first()?;
+        while c.valid() {
+            let apart = c.trailer().kind() == Some(Kind::Apart);
+            if apart && self.find(c.key(), c.value()).is_err() {
+                return Ok(false);
+            }
+            c.next()?;
+        }
+        Ok(true)
+    }
+
+    /// What is known of value file `id`: as the manifest tells, or the file itself.
+    ///
+    /// # Errors
+    /// As [`open_values`].
+    pub fn facts(&self, id: u64) -> Result<Arc<ValueFacts>> {
+        match self.told.get(&id) {
+            Some(told) => Ok(told.clone()),
+            None => Ok(Arc::new(open_values(self.file(id)?, &self.path(id), id)?.facts())),
+        }
     }
 
     /// The kind and value that a reader sees of an entry: of one whose value lies apart, a put of
@@ -114,6 +214,17 @@ impl<'a> ApartFiles<'a> {
             kind => Ok((kind, value.to_vec())),
         }
     }
+}
+
+/// The decoded block of a value of file `id`.
+fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) -> Result<Vec<u8>> {
+    let bad = |what: &str| Error::corruption(what).at(path, offset).block("value");
+    if offset.checked_add(stored.into()).is_none_or(|end| end > file.len()) {
+        return Err(bad("the file ends before this value does"));
+    }
+    let mut block = vec![0; stored as usize];
+    file.read_at(offset, &mut block)?;
+    StoredBlock::check(&block, BlockKind::Value, id, offset).and_then(|s| s.to_vec()).map_err(bad)
 }
 
 /// Where a value lies, as JSON.

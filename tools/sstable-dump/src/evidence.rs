@@ -53,6 +53,8 @@ pub struct Evidence {
     pub hooks: BTreeMap<TreeId, PersistedOptions>,
     /// Tables by what a manifest said of them.
     pub metas: BTreeMap<u64, TableMeta>,
+    /// Value files of which a manifest told at some time.
+    value_files: BTreeSet<u64>,
     /// Ingested tables and their sequence numbers.
     pub ingested: BTreeMap<u64, u64>,
     /// Which tables belong to a tree of this name.
@@ -302,9 +304,15 @@ impl ToldFacts {
 impl Evidence {
     /// Whether the file of table `id` is as long as is told of it.
     fn fits(&self, names: &TreeNames, dir: &Path, id: u64) -> bool {
-        self.sizes
-            .get(&id)
-            .is_none_or(|&n| names.file_len(&table_path(dir, id)).is_ok_and(|len| len == n))
+        self.sizes.get(&id).is_none_or(|&n| {
+            names.file_len(&table_path(dir, id)).is_ok_and(|len| is_as_told(names, id, len, n))
+        })
+    }
+
+    /// Whether value file `id` was there once, and no table needs it any more, as manifests tell.
+    pub fn is_left_over(&self, id: u64) -> bool {
+        let needed = |s: &ManifestState| s.trees.values().any(|t| t.values.contains_key(&id));
+        self.value_files.contains(&id) && !self.partial.as_ref().is_some_and(needed)
     }
 
     fn read_manifests(&mut self, env: &TreeNames, dir: &Path, sources: Sources) -> Result<()> {
@@ -380,6 +388,7 @@ impl Evidence {
                     let facts = self.trees.entry(t.id).or_default();
                     (facts.name, facts.options) = (Some(t.name.clone()), Some(t.options.clone()));
                     facts.flushed = facts.flushed.max(t.flushed);
+                    self.value_files.extend(t.values.keys());
                     t.tables().for_each(|m| {
                         self.metas.insert(m.id, (**m).clone());
                     });
@@ -399,8 +408,9 @@ impl Evidence {
             Edit::SetOptions { id, options } => {
                 self.trees.entry(*id).or_default().options = Some(options.clone())
             }
-            Edit::Tables { tree, removed, added, flushed, values: _ } => {
+            Edit::Tables { tree, removed, added, flushed, values } => {
                 self.dead.extend(removed);
+                self.value_files.extend(values.iter().map(|v| v.id));
                 for a in added {
                     self.dead.remove(&a.table.id);
                     self.metas.insert(a.table.id, (*a.table).clone());
@@ -505,7 +515,7 @@ impl Evidence {
             let Some(path) = names.table(id).filter(|path| io::is_file(path)) else { continue };
             if own_name(&path)? == table_path(Path::new(""), id).to_str().map(str::to_owned) {
                 known += 1;
-                if names.file_len(&table_path(dir, id))? != size {
+                if !is_as_told(names, id, names.file_len(&table_path(dir, id))?, size) {
                     foreign.insert(id);
                 }
             }
@@ -518,6 +528,12 @@ impl Evidence {
         let by_meta = self.metas.get(&id).map_or(0, |m| m.ingested_seq);
         if by_meta > 0 { by_meta } else { self.ingested.get(&id).copied().unwrap_or(0) }
     }
+}
+
+/// Whether a file of `len` bytes may be table `id`, of which it is told that `told` bytes were
+/// written: those of value files are among them.
+fn is_as_told(names: &TreeNames, id: u64, len: u64, told: u64) -> bool {
+    len == told || (len < told && properties(names, id).is_some_and(|p| !p.values.is_empty()))
 }
 
 /// The store whose opening this line of the event log tells of.

@@ -13,10 +13,9 @@ use serde_json::{Value, json};
 
 use crate::Screen;
 use crate::definitions::Defined;
-use crate::rescue::Loss;
 
 /// Most lines about one file.
-const MOST: usize = 20;
+pub const MOST: usize = 20;
 
 /// What kind of trouble it is: kinds differ where an operator would act differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,45 +209,4 @@ fn text(r: &FindingRow<'_>, path: &Path) -> String {
         line += &format!("\n         keys {a} to {b}");
     }
     line
-}
-
-/// Prints losses: those that follow each other in a file and are of one kind in one line.
-///
-/// # Errors
-/// When the output cannot be written.
-pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
-    let follows = |a: &Loss, b: &Loss| {
-        let end = a.offset.map(|o| o + a.len);
-        a.file == b.file
-            && a.what == b.what
-            && a.reason == b.reason
-            && end.is_some()
-            && end == b.offset
-    };
-    for of_file in losses.chunk_by(|a, b| a.file == b.file) {
-        let rows: Vec<&[Loss]> = of_file.chunk_by(follows).collect();
-        for row in rows.iter().take(MOST) {
-            let (first, last) = (&row[0], &row[row.len() - 1]);
-            let all = Loss {
-                len: row.iter().map(|l| l.len).sum(),
-                entries: row.iter().map(|l| l.entries).sum(),
-                keys: first.keys.clone().zip(last.keys.clone()).map(|(a, b)| (a.0, b.1)),
-                ..first.clone()
-            };
-            let blocks = if row.len() > 1 {
-                format!("; {} blocks in a row", row.len())
-            } else {
-                String::new()
-            };
-            writeln!(screen.out, "  {}{blocks}", all.text())?;
-        }
-        if rows.len() > MOST {
-            writeln!(
-                screen.out,
-                "  and {} more in this file (--json lists all)",
-                rows.len() - MOST
-            )?;
-        }
-    }
-    Ok(())
 }

@@ -15,7 +15,7 @@ use firn_kv::internals::wal::{LogItem, SegmentInfo, SegmentReader, segment_name,
 use firn_kv::{Env, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
-use crate::rescue::Loss;
+use crate::losses::Loss;
 use crate::target::env;
 
 /// The largest hole between segments that is filled, in bytes.

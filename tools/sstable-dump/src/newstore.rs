@@ -3,10 +3,11 @@
 //! Invariants: the old directory is only read; the new one did not exist or was empty; its manifest
 //! comes last, so that half of a new store is not taken for a whole one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::key::{Kind, Seq};
 use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::manifest::{ManifestState, RunState, TableMeta, TreeState};
@@ -19,12 +20,15 @@ use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use firn_tools::shell;
 use serde_json::{Value, json};
 
+use crate::apart::{ApartFiles, OldStore};
 use crate::definitions::Definitions;
 use crate::findings::{Finding, FindingPlace};
+use crate::losses::Loss;
 use crate::names::TreeNames;
-use crate::rescue::{Loss, Rescued, options_of, rescue};
+use crate::recovered::{LostEntries, Missing, lessen};
+use crate::rescue::{Rescued, options_of, rescue};
 use crate::target::{env, open_file};
-use crate::{Screen, check, findings, finish, logcopy, text};
+use crate::{Screen, check, findings, finish, logcopy, losses, text};
 
 /// What came of it all.
 #[derive(Default)]
@@ -33,6 +37,8 @@ pub struct NewStoreReport {
     pub copied: u64,
     /// Tables of which only a part could be saved.
     pub rescued: u64,
+    /// Value files taken over as they are.
+    pub value_files: u64,
     /// Entries in the new store's tables.
     pub entries: u64,
     /// Bytes of the new store's tables.
@@ -109,8 +115,9 @@ impl TakenNames {
     }
 }
 
-/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound, else
-/// what can be read of it. `seq` is the number of an ingested table's entries.
+/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound and all that
+/// it refers to in `files` is, else what can be read of it. `seq` is the number of an ingested
+/// table's entries.
 ///
 /// # Errors
 /// `NotFound` when it is missing, `Incompatible`, I/O errors; damage is none.
@@ -120,25 +127,92 @@ pub fn take(
     id: u64,
     seq: Seq,
     fallback: &WriterOptions,
+    files: &ApartFiles<'_>,
 ) -> firn_kv::Result<TakenNames> {
     let to = table_path(out, id);
     let file = env().open_read(from, false)?;
-    match open_file(file, from, id, seq).and_then(|t| t.verify(None, |_| {})) {
-        Ok(_) => {
+    let sound = open_file(file, from, id, seq).and_then(|t| {
+        t.verify(None, |_| {})?;
+        files.has_all_of(&t)
+    });
+    match sound {
+        Ok(true) => {
             copy_file(from, &to)?;
-            Ok(TakenNames::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?))
+            return Ok(TakenNames::Whole(open_file(env().open_read(&to, false)?, &to, id, seq)?));
         }
-        Err(e) if e.kind() == ErrorKind::Corruption => {
-            let r = rescue(from, id, &to, id, fallback)?;
-            match &r.facts {
-                Some(_) => {
-                    Ok(TakenNames::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r))
-                }
-                None => Ok(TakenNames::Nothing(r)),
-            }
-        }
-        Err(e) => Err(e),
+        Err(e) if e.kind() != ErrorKind::Corruption => return Err(e),
+        _ => {}
     }
+    let r = rescue(from, id, &to, id, fallback, Some(files))?;
+    match &r.facts {
+        Some(_) => Ok(TakenNames::Part(open_file(env().open_read(&to, false)?, &to, id, seq)?, r)),
+        None => Ok(TakenNames::Nothing(r)),
+    }
+}
+
+/// Takes over the value files that tables of `runs` refer to, as they are.
+///
+/// # Errors
+/// What the files say.
+pub fn take_values(
+    files: &ApartFiles<'_>,
+    out: &Path,
+    runs: &[Arc<RunState>],
+    report: &mut NewStoreReport,
+) -> firn_kv::Result<BTreeMap<u64, Arc<ValueFacts>>> {
+    let tables = runs.iter().flat_map(|r| &r.tables);
+    let used: BTreeSet<u64> = tables.flat_map(|t| &t.values).map(|u| u.file).collect();
+    let mut all = BTreeMap::new();
+    for id in used {
+        copy_file(&files.path(id), &table_path(out, id))?;
+        let facts = files.facts(id)?;
+        report.value_files += 1;
+        report.bytes += facts.size;
+        all.insert(id, facts);
+    }
+    Ok(all)
+}
+
+/// Finds entries again whose tables are lost, and puts them into a run of their own. `from` is the
+/// first loss of the tree in the report.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn recover(
+    missing: Missing<'_>,
+    next_file: &mut u64,
+    from: usize,
+    report: &mut NewStoreReport,
+) -> Done<Vec<Arc<RunState>>> {
+    let mut runs = missing.tree.runs.clone();
+    if missing.lost.is_empty() {
+        return Ok(runs);
+    }
+    let numbers = runs.iter().map(|r| r.number + 1).max().unwrap_or(0);
+    let id = numbers.max(*next_file);
+    let found = missing.recover(id)?;
+    lessen(&mut report.losses, from, &found.live, missing.lost);
+    let Some(facts) = found.table else { return Ok(runs) };
+    *next_file = id + 1;
+    report.entries += facts.entries;
+    report.bytes += facts.size;
+    report.notes.push(format!(
+        "{} of lost tables of tree {:?} found again in value files: table {id} has them",
+        things(facts.entries, "value was", "values were"),
+        missing.tree.name
+    ));
+    for (file, n) in found.doubtful {
+        report.unknown.push(format!(
+            "which of {} of value file {file}, to which no table refers that is left, had been deleted: all of which \
+             nothing newer is known have been taken, so that deleted ones may be back",
+            things(n, "value", "values")
+        ));
+    }
+    let path = table_path(missing.old.out, id);
+    let t = open_file(env().open_read(&path, false)?, &path, id, 0)?;
+    let tables = vec![Arc::new(meta_of(&t, None))];
+    runs.insert(0, Arc::new(RunState { level: 0, number: id, tables }));
+    Ok(runs)
 }
 
 /// Whether an error is that of a device or system that does not give the bytes of `from`: then
@@ -229,15 +303,36 @@ impl NewStoreReport {
     }
 }
 
-/// Takes over the tables that `tree` names; gives the tree as it is then.
+/// What is missing of a table that the manifest tells of, by the losses that it has.
+fn lost_of(m: &TableMeta, path: &Path, losses: &[Loss]) -> Option<LostEntries> {
+    let mut entries = losses.iter().filter(|l| matches!(l.what, "data" | "table")).peekable();
+    if m.values.is_empty() {
+        return None;
+    }
+    entries.peek()?;
+    let keys: Option<Vec<_>> = entries.map(|l| l.keys.clone()).collect();
+    Some(LostEntries {
+        table: path.to_path_buf(),
+        range_deletes: m.range_deletes > 0,
+        files: m.values.iter().map(|u| u.file).collect(),
+        keys: keys.unwrap_or_else(|| vec![(m.first_key.clone(), m.last_key.clone())]),
+        // A merge all the way down took the numbers of some away.
+        seqs: (m.min_seq > 0).then_some((m.min_seq, m.max_seq)),
+    })
+}
+
+/// Takes over the tables that `tree` names, and what they refer to; gives the tree as it is then. Of
+/// the store it is known where its log is needed from, and its id.
 fn take_tree(
-    names: &TreeNames,
-    dir: &Path,
-    out: &Path,
+    old: OldStore<'_>,
     tree: &TreeState,
+    (floor, store): (u64, u64),
+    next_file: &mut u64,
     report: &mut NewStoreReport,
     at: &mut dyn FnMut(u64),
 ) -> Done<TreeState> {
+    let OldStore { names, dir, out, files } = old;
+    let mut lost = vec![];
     let fallback = options_of(tree.id, &tree.options);
     let mut runs = vec![];
     let before = report.losses.len();
@@ -245,11 +340,12 @@ fn take_tree(
         let mut tables = vec![];
         for m in &run.tables {
             let path = names.table(m.id).unwrap_or_else(|| table_path(dir, m.id));
+            let so_far = report.losses.len();
             let taken = match names.table(m.id) {
                 Some(path) if io::is_dir(&path) => {
                     Err(Error::new(ErrorKind::NotFound, "a directory has its name").in_file(path))
                 }
-                Some(path) => take(&path, out, m.id, m.ingested_seq, &fallback),
+                Some(path) => take(&path, out, m.id, m.ingested_seq, &fallback, files),
                 None => Err(Error::new(ErrorKind::NotFound, "under this name is another table")),
             };
             match taken {
@@ -278,6 +374,7 @@ fn take_tree(
                 }),
                 Err(e) => return Err(e.into()),
             }
+            lost.extend(lost_of(m, &path, &report.losses[so_far..]));
             at(m.size);
         }
         if !tables.is_empty() {
@@ -285,7 +382,12 @@ fn take_tree(
         }
     }
     report.losses[before..].iter_mut().for_each(|l| l.tree = Some(tree.id));
-    Ok(TreeState { runs, ..tree.clone() })
+    let taken = TreeState { runs, ..tree.clone() };
+    let missing = Missing { old, tree: &taken, uses: tree.uses(), lost: &lost, floor, store };
+    let runs = recover(missing, next_file, before, report)?;
+    let values = take_values(files, out, &runs, report)?;
+    values.values().for_each(|v| at(v.size));
+    Ok(TreeState { runs, values, ..taken })
 }
 
 /// Takes over all tables that `state` names, then as [`finish()`].
@@ -300,7 +402,6 @@ pub fn write(
     report: &mut NewStoreReport,
 ) -> Done {
     names.fit(Some(&state))?;
-    refuse_values(names, dir)?;
     report.tell(names);
     for e in names.hide_strangers(&state)? {
         let reason = format!(
@@ -321,33 +422,21 @@ pub fn write(
             keys,
         });
     }
-    let total = state.trees.values().flat_map(TreeState::tables).map(|t| t.size).sum();
+    let trees = || state.trees.values();
+    let total = trees().flat_map(TreeState::tables).map(|t| t.size).sum::<u64>()
+        + trees().flat_map(|t| t.values.values()).map(|v| v.size).sum::<u64>();
     let progress = Progress::bytes("salvage", Some(total));
     let mut done = 0;
+    let files = &ApartFiles::told_by(names, dir, &state);
+    let old = OldStore { names, dir, out, files };
+    let known = (state.wal_floor, state.id);
     for tree in state.trees.values_mut() {
-        *tree = take_tree(names, dir, out, tree, report, &mut |n| {
+        *tree = take_tree(old, tree, known, &mut state.next_file, report, &mut |n| {
             done += n;
             progress.at(done);
         })?;
     }
     finish(names, dir, out, state, report)
-}
-
-/// Nothing is written of a store some of whose values lie apart: its tables alone would lose them.
-///
-/// # Errors
-/// For a directory with value files.
-pub fn refuse_values(names: &TreeNames, dir: &Path) -> Done {
-    if names.value_files().is_empty() {
-        return Ok(());
-    }
-    Err(Failure::with_next(
-        "values of this store lie apart from their tables, in value files, which are not salvaged yet",
-        format!(
-            "copy {} as a whole and keep it; `firn --db {0} scan` gives what can be read of it",
-            shell::path(dir)
-        ),
-    ))
 }
 
 /// A table that is not there.
@@ -496,6 +585,7 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
     if screen.json {
         let v = json!({
             "from": dir.display().to_string(), "to": out.display().to_string(), "tables_copied": r.copied, "tables_rescued": r.rescued,
+            "value_files": r.value_files,
             "entries": r.entries, "bytes": r.bytes, "log_records": r.records, "notes": r.notes, "unknown": r.unknown,
             "losses": r.losses.iter().map(Loss::json).collect::<Vec<Value>>(), "indexes_to_rebuild": r.rebuilt,
             "sound": r.verdict.is_empty(), "read": r.read, "errors": r.verdict.iter().map(Finding::json).collect::<Vec<_>>(),
@@ -507,9 +597,13 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
         } else {
             String::new()
         };
+        let values = match r.value_files {
+            0 => String::new(),
+            n => format!(", {}", things(n, "value file", "value files")),
+        };
         writeln!(
             screen.out,
-            "{}: {} whole and {} in part, {}, {}{log}",
+            "{}: {} whole and {} in part{values}, {}, {}{log}",
             out.display(),
             things(r.copied, "table", "tables"),
             r.rescued,
@@ -579,7 +673,7 @@ pub fn print_losses(screen: &mut Screen<'_>, losses: &[Loss]) -> Done {
         screen.style.bad("lost:"),
         if parts.is_empty() { "nothing that counts".into() } else { parts.join(" and ") }
     )?;
-    findings::print_losses(screen, losses)?;
+    losses::print_losses(screen, losses)?;
     let keys = losses.iter().any(|l| l.keys.is_some());
     if keys {
         writeln!(

@@ -9,12 +9,14 @@
 //! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of
 //!   runs: from the entries ([`ages`]);
 //! - what of the log is in tables already: from the sequence numbers of the tables;
+//! - values that lie apart: from the value files that tables refer to, and where tables are lost from
+//!   those values that say themselves of which key they are ([`recovered`]);
 //! - the store's id: from log segments and tables ([`whose`]);
 //! - names of trees of the data model: from its definitions and what is in the trees
 //!   ([`matching`]).
 //!
-//! What cannot be found again is said. [`ages`]: crate::ages [`whose`]: crate::whose [`matching`]:
-//! crate::matching
+//! What cannot be found again is said. [`ages`]: crate::ages [`recovered`]: crate::recovered
+//! [`whose`]: crate::whose [`matching`]: crate::matching
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -31,17 +33,21 @@ use firn_kv::internals::manifest::{
     ManifestState, PersistedOptions, RunState, TreeState, manifest_number,
 };
 use firn_kv::internals::merge::run::table_path;
-use firn_kv::internals::sstable::{Properties, Table, WriterOptions};
+use firn_kv::internals::sstable::{Properties, Table, TableCursor, WriterOptions};
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::TreeName;
 
+use crate::apart::{ApartFiles, OldStore};
 use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
+use crate::losses::Loss;
 use crate::matching::{self, TableContent};
 use crate::names::TreeNames;
 use crate::newstore::{self, NewStoreReport, TakenNames, lost_table, make_dir, meta_of, take};
-use crate::rescue::{Loss, options_of};
-use crate::target::{TargetKind, env, kind, table_number};
+use crate::recovered::{LostEntries, Missing};
+use crate::rescue::options_of;
+use crate::survey::survey;
+use crate::target::{TargetKind, env, kind, open_file, table_number};
 use crate::whose::{self, Whose};
 use crate::{Screen, ages, logcopy, renames};
 
@@ -118,22 +124,30 @@ fn path_of(names: &TreeNames, dir: &Path, id: u64) -> PathBuf {
     names.table(id).unwrap_or_else(|| table_path(dir, id))
 }
 
+/// What could be taken of a store's tables.
+struct TakenFiles {
+    tables: Vec<Arc<Table>>,
+    /// The value files that are there.
+    values: BTreeSet<u64>,
+    /// Whether a table that is told of is not there.
+    gone: bool,
+}
+
 /// Takes over every table that may be live and is not of another store. `log` holds the sequence
 /// numbers that are in the log.
 fn take_all(
-    names: &TreeNames,
-    dir: &Path,
-    out: &Path,
+    old: OldStore<'_>,
     e: &Evidence,
     whose: &Whose,
     log: &Range<u64>,
     report: &mut NewStoreReport,
-) -> Done<Vec<Arc<Table>>> {
+) -> Done<TakenFiles> {
+    let OldStore { names, dir, out, files } = old;
     let mut ids: Vec<u64> = names.list(dir)?.iter().filter_map(|n| table_number(n)).collect();
     ids.sort_unstable();
     let all: BTreeSet<u64> = ids.iter().copied().collect();
     let progress = Progress::operations("repair", Some(ids.len() as u64));
-    let (mut tables, mut strays) = (vec![], vec![]);
+    let (mut tables, mut strays, mut values) = (vec![], vec![], BTreeSet::new());
     let foreign = e.foreign(names, dir)?;
     for (i, id) in ids.into_iter().enumerate() {
         progress.at(i as u64);
@@ -150,9 +164,13 @@ fn take_all(
             ));
             continue;
         }
+        if holds_values(names, &path, id)? {
+            values.insert(id);
+            continue;
+        }
         let tree = e.tree_of(id);
-        let taken = match take(&path, out, id, e.ingested_seq(id), &fallback(e, tree.unwrap_or(0)))
-        {
+        let options = fallback(e, tree.unwrap_or(0));
+        let taken = match take(&path, out, id, e.ingested_seq(id), &options, files) {
             Err(err) if newstore::is_unreadable(&err, &path) => {
                 report.losses.push(newstore::unreadable(&err, &path));
                 continue;
@@ -200,22 +218,45 @@ fn take_all(
             things(n, "table was", "tables were")
         )
     }));
-    say_what_is_gone(dir, e, &all, report);
+    let gone = say_what_is_gone(dir, e, &all, report);
     tables.retain(|t| {
         !e.dropped.contains(&t.properties().tree) || remove(&table_path(out, t.id())).is_err()
     });
     for (t, taken) in strays {
         if let Some(t) =
-            take_stray(&path_of(names, dir, t.id()), out, t, taken, &tables, e, log, report)?
+            take_stray(&path_of(names, dir, t.id()), out, t, taken, &tables, e, log, files, report)?
         {
             tables.push(t);
         }
     }
-    Ok(tables)
+    // What tables refer to is no table, however little is left of it; they have told of it.
+    let used = tables.iter().flat_map(|t| &t.properties().values).map(|u| u.file);
+    let used: BTreeSet<PathBuf> = used.map(|id| path_of(names, dir, id)).collect();
+    report.losses.retain(|l| l.what == "log" || !used.contains(&l.file));
+    Ok(TakenFiles { tables, values, gone })
 }
 
-/// Takes note of tables that are told of as live, and are not among `all` that there are.
-fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut NewStoreReport) {
+/// Whether file `id` is a value file, also where its footer is lost.
+fn holds_values(names: &TreeNames, path: &Path, id: u64) -> Done<bool> {
+    if names.value_files().contains(&id) {
+        return Ok(true);
+    }
+    // What cannot be read is told of where it is taken for a table.
+    let Ok(file) = env().open_read(path, false) else { return Ok(false) };
+    if open_file(file.clone(), path, id, 0).is_ok() {
+        return Ok(false);
+    }
+    Ok(survey(file, path, id).is_ok_and(|s| s.is_of_values()))
+}
+
+/// Takes note of tables that are told of as live, and are not among `all` that there are. Whether
+/// there are such.
+fn say_what_is_gone(
+    dir: &Path,
+    e: &Evidence,
+    all: &BTreeSet<u64>,
+    report: &mut NewStoreReport,
+) -> bool {
     let gone: Vec<u64> = e.live().into_iter().filter(|id| !all.contains(id)).collect();
     // What is told may end before the newest table was made of those that are gone.
     if e.by_name.values().flatten().max() < all.last() {
@@ -226,17 +267,18 @@ fn say_what_is_gone(dir: &Path, e: &Evidence, all: &BTreeSet<u64>, report: &mut 
                 ids.join(", ")
             ));
         }
-        return;
+        return !gone.is_empty();
     }
-    for id in gone {
+    for &id in &gone {
         let reason = "the file is missing, and nothing tells that it was merged into others";
         report.losses.push(lost_table(table_path(dir, id), reason, e.metas.get(&id)));
     }
+    !gone.is_empty()
 }
 
 /// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its
 /// sequence number, which a merge all the way down takes away.
-fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
+fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &ApartFiles<'_>) -> Done<bool> {
     let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
     let mut c = t.cursor(false);
     c.first()?;
@@ -245,7 +287,11 @@ fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>]) -> Done<bool> {
         for o in &mut others {
             o.seek(c.key(), Trailer::NEWEST)?;
             while !found && o.valid() && o.key() == c.key() {
-                found = o.value() == c.value() && o.trailer().kind() == c.trailer().kind();
+                let same = o.value() == c.value() && o.trailer().kind() == c.trailer().kind();
+                found = same || {
+                    let seen = |c: &TableCursor| files.shown(c.key(), c.trailer(), c.value());
+                    seen(o).ok().zip(seen(&c).ok()).is_some_and(|(a, b)| a == b)
+                };
                 o.next()?;
             }
         }
@@ -269,6 +315,7 @@ fn take_stray(
     tables: &[Arc<Table>],
     e: &Evidence,
     log: &Range<u64>,
+    files: &ApartFiles<'_>,
     report: &mut NewStoreReport,
 ) -> Done<Option<Arc<Table>>> {
     let (id, new) = (t.id(), table_path(out, t.id()));
@@ -284,7 +331,7 @@ fn take_stray(
         if ages::compare(&its)?.shares(its.len() - 1) {
             tree = Some(candidate);
         }
-        contained |= p.range_deletes == 0 && is_contained(&t, &its[..its.len() - 1])?;
+        contained |= p.range_deletes == 0 && is_contained(&t, &its[..its.len() - 1], files)?;
     }
     let logged = tree.is_none() && log.contains(&p.min_seq) && log.contains(&p.max_seq);
     if contained || logged {
@@ -305,7 +352,7 @@ fn take_stray(
     };
     drop((t, taken));
     remove(&new).map_err(|e| Failure::file("remove", &new, &e))?;
-    let taken = take(path, out, id, 0, &fallback(e, tree))?;
+    let taken = take(path, out, id, 0, &fallback(e, tree), files)?;
     report.note(&taken, path);
     Ok(taken.table().cloned())
 }
@@ -465,7 +512,10 @@ fn rebuild(
         .map(|r| r.1)
         .min()
         .unwrap_or(last_in_log + 1);
-    let tables = take_all(names, dir, out, e, whose, &(first_in_log..last_in_log + 1), report)?;
+    let apart = ApartFiles::of(names, dir);
+    let old = OldStore { names, dir, out, files: &apart };
+    let logged = first_in_log..last_in_log + 1;
+    let TakenFiles { tables, values, gone } = take_all(old, e, whose, &logged, report)?;
     let mut by_tree: BTreeMap<TreeId, Vec<Arc<Table>>> = BTreeMap::new();
     for t in &tables {
         by_tree.entry(t.properties().tree).or_default().push(t.clone());
@@ -514,6 +564,8 @@ fn rebuild(
     state.next_file =
         e.partial.as_ref().map_or(state.next_file, |s| s.next_file.max(state.next_file));
     state.wal_floor = state.trees.values().map(|t| t.flushed).min().unwrap_or(floor).max(floor);
+    let loose = LooseFiles { old, values: &values, gone, floor };
+    loose.take_values(&mut state, e, report)?;
     say_what_is_unknown(e, report);
     if tables.is_empty() && log.is_empty() {
         let files = names
@@ -537,6 +589,83 @@ fn rebuild(
         });
     }
     Ok(state)
+}
+
+/// The value files of a store without a manifest.
+struct LooseFiles<'a> {
+    old: OldStore<'a>,
+    /// Those that are there.
+    values: &'a BTreeSet<u64>,
+    /// Whether a table that is told of is not there.
+    gone: bool,
+    floor: u64,
+}
+
+impl LooseFiles<'_> {
+    /// Takes over the value files that tables refer to, and from those that are there what tables
+    /// referred to that are lost.
+    ///
+    /// A value to which no table refers may be one of a lost table, or one that was deleted or
+    /// replaced. Where a table of the tree is lost or damaged all are taken of which nothing newer is
+    /// known. Where nothing tells which tables there were, those of files to which no table refers
+    /// at all: a file stays only as long as a table needs it. Else they are what merges left behind.
+    fn take_values(
+        &self,
+        state: &mut ManifestState,
+        e: &Evidence,
+        report: &mut NewStoreReport,
+    ) -> Done {
+        let nothing_told = e.by_name.is_empty() && e.metas.is_empty();
+        let mut by_tree: BTreeMap<TreeId, BTreeSet<u64>> = BTreeMap::new();
+        for &id in self.values.iter().filter(|id| !e.is_left_over(**id)) {
+            match self.tree_of(id, state) {
+                Some(tree) => drop(by_tree.entry(tree).or_default().insert(id)),
+                None => report.unknown.push(format!(
+                    "of which tree value file {id} is, to which no table refers and whose properties are lost: it is left out"
+                )),
+            }
+        }
+        let ids: Vec<TreeId> = state.trees.keys().copied().collect();
+        for id in ids {
+            let Some(tree) = state.trees.get(&id) else { continue };
+            let has_lost = |l: &Loss| {
+                (l.tree.is_none() || l.tree == Some(id)) && matches!(l.what, "data" | "table")
+            };
+            let lost = self.gone || report.losses.iter().any(has_lost);
+            let mut files = by_tree.remove(&id).unwrap_or_default();
+            if !lost {
+                let used = tree.uses();
+                files.retain(|file| nothing_told && !used.contains_key(file));
+            }
+            let lost = LostEntries { files, ..LostEntries::default() };
+            let missing = Missing {
+                old: self.old,
+                tree,
+                uses: BTreeMap::new(),
+                lost: std::slice::from_ref(&lost),
+                floor: self.floor,
+                store: state.id,
+            };
+            let from = report.losses.len();
+            let runs = newstore::recover(missing, &mut state.next_file, from, report)?;
+            let values = newstore::take_values(self.old.files, self.old.out, &runs, report)?;
+            let Some(tree) = state.trees.get_mut(&id) else { continue };
+            (tree.runs, tree.values) = (runs, values);
+            state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
+        }
+        Ok(())
+    }
+
+    /// The tree that a value file is of: as it says, or by the tables that refer to it, or the only
+    /// one that there is.
+    fn tree_of(&self, id: u64, state: &ManifestState) -> Option<TreeId> {
+        let file = self.old.files.file(id).ok()?;
+        let told = survey(file, &self.old.files.path(id), id).ok()?.properties.map(|p| p.tree);
+        let refers = |t: &&TreeState| t.uses().contains_key(&id);
+        let by_tables = || state.trees.values().find(refers).map(|t| t.id);
+        let only = || Some(*state.trees.keys().next()?).filter(|_| state.trees.len() == 1);
+        told.or_else(by_tables).or_else(only)
+    }
 }
 
 /// Names the trees that only their content tells of, and leaves out those of indexes that cannot be
@@ -679,7 +808,6 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
                 names.hide(name);
             }
             names.fit(None)?;
-            newstore::refuse_values(&names, dir)?;
             report.tell(&names);
             let state = rebuild(&names, dir, out, &mut e, &whose, &mut report)?;
             newstore::finish(&names, dir, out, state, &mut report)?;

@@ -1,100 +1,31 @@
 //! Saving what can be read of one table into a new one, and saying exactly what could not.
 //!
-//! Invariants: every entry that is written lay in a block whose checksum and structure are sound;
-//! nothing is guessed. The original is only read.
+//! Invariants: every entry that is written lay in a block whose checksum and structure are sound, and
+//! so did its value, where that lay apart; nothing is guessed. The original is only read.
 
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::ReadFile;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
-use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
 use firn_kv::internals::sstable::{Properties, TableWriter, WriterOptions, block_entries};
-use firn_kv::{Error, FilterKind, Result, Summary};
-use firn_tools::escape;
+use firn_kv::{Error, ErrorKind, FilterKind, Result, Summary};
 use firn_tools::output::{count, things};
-use serde_json::{Value, json};
 
-use crate::findings::FindingPlace;
+use crate::apart::ApartFiles;
 use crate::from_json::KeptSummary;
+use crate::losses::Loss;
 use crate::survey::{Survey, SurveyKind, SurveyRegion, survey};
 use crate::target::{env, open_file};
-use crate::text;
 
-/// Something that could not be saved.
-#[derive(Clone, Debug)]
-pub struct Loss {
-    /// The tree that it belongs to, where that is known.
-    pub tree: Option<TreeId>,
-    /// The tree by name, and what it is to users, once that is known.
-    pub place: Option<FindingPlace>,
-    /// The file it was in.
-    pub file: PathBuf,
-    /// Where, where that is known.
-    pub offset: Option<u64>,
-    /// Bytes of the file.
-    pub len: u64,
-    /// What it was: `data`, `tombstones`, `log`, `table`.
-    pub what: &'static str,
-    /// Why.
-    pub reason: String,
-    /// How many entries, operations or range deletions, where that is known.
-    pub entries: Option<u64>,
-    /// The keys it can have held at the most, where anything is known of them.
-    pub keys: Option<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Loss {
-    /// As a line for people.
-    pub fn text(&self) -> String {
-        let mut s = match self.offset {
-            Some(o) => format!(
-                "{}, offset {o}, {}",
-                self.file.display(),
-                things(self.len, "byte", "bytes")
-            ),
-            None => self.file.display().to_string(),
-        };
-        s += &format!(", {}: {}", self.what, self.reason);
-        let one =
-            if self.what == "log" { ("operation", "operations") } else { ("entry", "entries") };
-        match self.entries {
-            Some(n) => s += &format!("; {}", things(n, one.0, one.1)),
-            None => s += &format!("; {} not known how many", one.1),
-        }
-        if let Some(p) = &self.place {
-            s += &format!(", of {}", p.words());
-        }
-        if let Some(k) = &self.keys {
-            let typed = self.place.as_ref().and_then(|p| p.typed_keys((&k.0, &k.1)));
-            s += &match typed {
-                Some((a, b)) if a == b => format!(", keys of {a}"),
-                Some((a, b)) => format!(", keys {a} to {b}"),
-                None => format!(", keys {}", text::keys(k)),
-            };
-        }
-        s
-    }
-
-    /// As JSON.
-    pub fn json(&self) -> Value {
-        let mut v = json!({
-            "file": self.file.display().to_string(), "offset": self.offset, "bytes": self.len, "what": self.what, "reason": self.reason,
-            "entries": self.entries, "keys": self.keys.as_ref().map(|(a, b)| json!([escape::words(a), escape::words(b)])),
-        });
-        if let Some(place) = &self.place {
-            place.put(&mut v);
-            if let Some((a, b)) = self.keys.as_ref().and_then(|k| place.typed_keys((&k.0, &k.1))) {
-                v["typed_keys"] = json!([a, b]);
-            }
-        }
-        v
-    }
-}
+/// What is lost where the entry of a value that lies apart is there, and the value is not.
+const VALUE: &str = "value";
 
 /// What came of one table.
 pub struct Rescued {
@@ -252,7 +183,9 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
 }
 
 /// Writes what can be read of the table `id` in `path` into the new file `out`, as table `new_id`.
-/// `fallback` says how, when its properties are lost.
+/// `fallback` says how, when its properties are lost. Of values that lie apart those go into the new
+/// table whose file, of `apart`, is not sound as a whole; those that cannot be read are lost. Without
+/// `apart` nothing is asked of them.
 ///
 /// # Errors
 /// What the files say; damage is none.
@@ -262,6 +195,7 @@ pub fn rescue(
     out: &Path,
     new_id: u64,
     fallback: &WriterOptions,
+    apart: Option<&ApartFiles<'_>>,
 ) -> Result<Rescued> {
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
@@ -298,17 +232,39 @@ pub fn rescue(
     if s.entries() == 0 && tombstones.is_empty() {
         return Ok(r);
     }
-    let mut w = TableWriter::new(env().create(out)?, out, new_id, options);
+    let mut w = None;
+    let make = || -> Result<TableWriter> {
+        Ok(TableWriter::new(env().create(out)?, out, new_id, options.clone()))
+    };
     let mut deletes = false;
+    let tree = s.properties.as_ref().map(|p| p.tree);
     for region in s.sound(BlockKind::Data) {
         let raw = read_block(&*file, path, id, region)?;
         let bad = |what| Error::corruption(what).at(path, region.offset);
         for (key, trailer, value) in block_entries(&raw).map_err(bad)? {
             deletes |= trailer.kind() == Some(Kind::Delete);
-            w.add(&key, trailer, value)?;
+            let taken = match apart.filter(|_| trailer.kind() == Some(Kind::Apart)) {
+                Some(files) => take_value(&key, trailer, value, files)?,
+                None => Ok((trailer, Cow::Borrowed(value))),
+            };
+            match taken {
+                Ok((trailer, value)) => match &mut w {
+                    Some(w) => w,
+                    none => none.insert(make()?),
+                }
+                .add(&key, trailer, &value)?,
+                Err(e) => lose_value(&mut r.losses, path, tree, &key, &e),
+            }
         }
         r.blocks += 1;
     }
+    if w.is_none() && tombstones.is_empty() {
+        return Ok(r);
+    }
+    let mut w = match w {
+        Some(w) => w,
+        None => make()?,
+    };
     // Of deletions whose age is not known any more the oldest may be of any age.
     let oldest = match &s.properties {
         Some(p) => p.oldest_tombstone_micros,
@@ -319,6 +275,50 @@ pub fn rescue(
     open_file(env().open_read(out, false)?, out, new_id, 0)?.verify(None, |_| {})?;
     r.facts = Some(facts);
     Ok(r)
+}
+
+/// What the new table has of an entry whose value lies apart; inside, why the value cannot be read.
+fn take_value<'a>(
+    key: &[u8],
+    trailer: Trailer,
+    reference: &'a [u8],
+    files: &ApartFiles<'_>,
+) -> Result<Result<(Trailer, Cow<'a, [u8]>)>> {
+    match files.find(key, reference) {
+        Ok(v) if files.is_whole(v.place.file)? => Ok(Ok((trailer, Cow::Borrowed(reference)))),
+        Ok(v) => Ok(Ok((Trailer::new(trailer.seq(), Kind::Put), Cow::Owned(v.bytes)))),
+        Err(e) => Ok(Err(e)),
+    }
+}
+
+/// Takes note of a value that cannot be read: by its key, or where its whole file cannot be read,
+/// with the others around it.
+fn lose_value(losses: &mut Vec<Loss>, path: &Path, tree: Option<TreeId>, key: &[u8], e: &Error) {
+    let file = e.file().and_then(Path::file_name).map(|n| n.display().to_string());
+    let file = file.map_or_else(String::new, |n| format!(" in {n}"));
+    let reason = match e.offset() {
+        Some(at) => format!("its value{file} at offset {at}: {}", e.message()),
+        None => format!("its value{file}: {}", e.message()),
+    };
+    if let Some(last) = losses
+        .last_mut()
+        .filter(|l| e.kind() != ErrorKind::Corruption && l.what == VALUE && l.reason == reason)
+    {
+        last.entries = last.entries.map(|n| n + 1);
+        last.keys.iter_mut().for_each(|k| k.1 = key.to_vec());
+        return;
+    }
+    losses.push(Loss {
+        tree,
+        place: None,
+        file: path.to_path_buf(),
+        offset: None,
+        len: 0,
+        what: VALUE,
+        reason,
+        entries: Some(1),
+        keys: Some((key.to_vec(), key.to_vec())),
+    });
 }
 
 fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &SurveyRegion) -> Result<Vec<u8>> {
@@ -332,7 +332,10 @@ impl Rescued {
     /// Brings in what the manifest knows of the table: how much there was, and so whether anything
     /// is lost at all.
     pub fn count_losses(&mut self, m: &TableMeta) {
-        let saved = self.facts.as_ref().map_or(0, |f| f.entries);
+        let values = self.losses.iter().filter(|l| l.what == VALUE);
+        let values: u64 = values.filter_map(|l| l.entries).sum();
+        // Entries that could be read.
+        let saved = self.facts.as_ref().map_or(0, |f| f.entries) + values;
         self.once = Some(m.entries);
         if saved == m.entries {
             self.losses.retain(|l| l.what != "data");

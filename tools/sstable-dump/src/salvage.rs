@@ -10,20 +10,23 @@ use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
 use serde_json::json;
 
+use crate::apart::uses_text;
 use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
 use crate::from_json::refuse_existing;
+use crate::losses::Loss;
 use crate::names::{holds, own_name};
 use crate::newstore::{self, NewStoreReport, make_dir, print_losses};
-use crate::rescue::{Loss, rescue};
-use crate::target::{TargetKind, env, kind, misnamed, table_file, table_number};
+use crate::rescue::rescue;
+use crate::target::{TargetKind, env, is_of_values, kind, misnamed, table_file, table_number};
 use crate::{Screen, logcopy};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
 The old one is never touched. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
-is read past its damage. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
+is read past its damage. So are value files: of a damaged one the values that are sound go into the tables, and of a lost table the
+values that lay apart are found again by the keys that they have, where nothing newer is known. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
 store's folders (lost+found) and in further directories that are named. Indexes that may lack entries are built anew at the next opening.
 The new store is opened and read at the end. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was
 lost, 2 if the new store is not sound.
@@ -51,15 +54,27 @@ pub struct SalvageArgs {
 
 fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
     refuse_existing(out)?;
-    let (_, id) = table_file(path)?;
+    let (file, id) = table_file(path)?;
     let new_id = out.file_name().and_then(|n| n.to_str()).and_then(table_number).unwrap_or(id);
-    let r = match rescue(path, id, out, new_id, &Default::default()) {
+    if is_of_values(&*file)? {
+        return Err(Failure::with_next(
+            "this is a value file: only tables know which of its values are still needed",
+            "salvage the store that it is of; `layout FILE --blocks` lists what is in it",
+        ));
+    }
+    let mut r = match rescue(path, id, out, new_id, &Default::default(), None) {
         Ok(r) => r,
         Err(e) => {
             let _ = remove(out);
             return Err(e.into());
         }
     };
+    if let Some(facts) = r.facts.as_ref().filter(|f| !f.values.is_empty()) {
+        r.notes.push(format!(
+            "it refers to values that lie apart, which stay where they are: {}; salvage of the store checks them",
+            uses_text(&facts.values)
+        ));
+    }
     let size = r.facts.as_ref().map(|f| f.size);
     if screen.json {
         let v = json!({

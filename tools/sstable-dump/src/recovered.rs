@@ -1,0 +1,301 @@
+//! Values whose tables are lost: a value file has the key and the sequence number of each of its
+//! values, so what a lost table referred to can be found again there.
+//!
+//! A value to which no table refers may be one of a lost table, or one that was replaced or deleted
+//! since, which stays until its file is written anew. So:
+//! - A value is taken where what is lost may have referred to it, and no table and no record of the
+//!   log says anything of its key that is as new or newer.
+//! - Merges all the way down take sequence numbers away. An entry without one is taken for older
+//!   where all that is taken is known to have been live, and else for newer: what a sound table says
+//!   counts.
+//! - All is known to have been live where so many values are left of a file as the manifest tells
+//!   that the lost tables referred to. Else it is said that deleted ones may be among them.
+//!
+//! Invariant: what is taken goes into a table of a run newer than all others of its tree, so that of
+//! one key newer runs hold newer versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use firn_kv::internals::base::apart::{ValueRef, ValueUse};
+use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::identity::TableIdentity;
+use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::base::ops::{Op, OpReader};
+use firn_kv::internals::manifest::TreeState;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::format::BlockKind;
+use firn_kv::internals::sstable::values::value_block;
+use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
+use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions, block_entries};
+use firn_kv::{Result, internals::base::facts::TableFacts};
+use firn_tools::output::Done;
+
+use crate::apart::OldStore;
+use crate::logcopy;
+use crate::losses::Loss;
+use crate::rescue::options_of;
+use crate::target::{env, open_file};
+
+/// Entries that are lost, as far as they are known.
+#[derive(Debug, Default)]
+pub struct LostEntries {
+    /// The file of the table that had them.
+    pub table: PathBuf,
+    /// Whether range deletions are lost with them.
+    pub range_deletes: bool,
+    /// The value files that they may have referred to.
+    pub files: BTreeSet<u64>,
+    /// Ranges of keys in which they lay, both ends included; empty where nothing is known of them.
+    pub keys: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Least and largest sequence number, where those of all of them are known.
+    pub seqs: Option<(u64, u64)>,
+}
+
+impl LostEntries {
+    fn may_refer_to(&self, file: u64, key: &[u8], seq: u64) -> bool {
+        self.files.contains(&file)
+            && self.seqs.is_none_or(|(least, most)| least <= seq && seq <= most)
+            && (self.keys.is_empty()
+                || self.keys.iter().any(|(a, z)| a.as_slice() <= key && key <= z.as_slice()))
+    }
+}
+
+/// A tree of a new store from which entries are missing.
+pub struct Missing<'a> {
+    /// The store that is saved.
+    pub old: OldStore<'a>,
+    /// The tree, with the tables that could be taken over.
+    pub tree: &'a TreeState,
+    /// What the tree's tables referred to, by number of the value file; empty where no manifest
+    /// tells.
+    pub uses: BTreeMap<u64, ValueUse>,
+    /// What is lost.
+    pub lost: &'a [LostEntries],
+    /// Where the log begins that is needed.
+    pub floor: u64,
+    /// The new store's id.
+    pub store: u64,
+}
+
+/// A value that no table refers to.
+struct LooseValue {
+    key: Vec<u8>,
+    seq: u64,
+    file: u64,
+    offset: u64,
+    stored: u32,
+    /// Whether it is known to have been live.
+    live: bool,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct FoundAgain {
+    /// The table of what was found; `None` for nothing.
+    pub table: Option<TableFacts>,
+    /// Keys of values that are known to have been live, whether they are needed or hidden by newer
+    /// ones.
+    pub live: Vec<Vec<u8>>,
+    /// How many values of which files were taken that may have been replaced or deleted.
+    pub doubtful: BTreeMap<u64, u64>,
+}
+
+/// Shows every entry of the sound blocks of a table.
+fn each_sound(path: &Path, id: u64, f: &mut dyn FnMut(Trailer, &[u8])) -> Result<()> {
+    let mut walk = TableWalk::new(env().open_read(path, false)?, path, id)?;
+    while let Some(piece) = walk.next()? {
+        let TablePiece::Block { offset, header } = piece else { continue };
+        let Ok(raw) = walk.raw(offset, header) else { continue };
+        if header.kind == BlockKind::Data
+            && let Ok(entries) = block_entries(&raw)
+        {
+            entries.into_iter().for_each(|(_, trailer, value)| f(trailer, value));
+        }
+    }
+    Ok(())
+}
+
+impl Missing<'_> {
+    /// The places in value files that tables refer to that are there, also those whose values have
+    /// been taken into them.
+    fn referred(&self) -> Result<BTreeMap<u64, BTreeSet<u64>>> {
+        let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for m in self.tree.tables() {
+            each_sound(&self.old.files.path(m.id), m.id, &mut |trailer, value| {
+                let apart = trailer.kind() == Some(Kind::Apart);
+                if let Some(r) = ValueRef::decode(value).filter(|_| apart) {
+                    all.entry(r.file).or_default().insert(r.offset);
+                }
+            })?;
+        }
+        Ok(all)
+    }
+
+    /// The values of file `id` to which none of `referred` refers and something lost may have.
+    fn loose(&self, id: u64, referred: &BTreeSet<u64>) -> Vec<LooseValue> {
+        let Ok(file) = self.old.files.file(id) else { return vec![] };
+        // What the system does not give to read is lost, and told of by who refers to it.
+        let Ok(mut walk) = TableWalk::new(file, &self.old.files.path(id), id) else {
+            return vec![];
+        };
+        let (mut all, mut values, mut damaged) = (vec![], 0u64, false);
+        loop {
+            let piece = match walk.next() {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                Err(_) => {
+                    damaged = true;
+                    break;
+                }
+            };
+            let stored = piece.len() as u32;
+            let TablePiece::Block { offset, header } = piece else {
+                damaged |= matches!(piece, TablePiece::Damage { .. });
+                continue;
+            };
+            if header.kind != BlockKind::Value {
+                continue;
+            }
+            let Ok(raw) = walk.raw(offset, header) else { continue };
+            let Ok((key, trailer, _)) = value_block(&raw) else { continue };
+            values += 1;
+            let seq = trailer.seq();
+            let lost = || self.lost.iter().any(|l| l.may_refer_to(id, key, seq));
+            if !referred.contains(&offset) && lost() {
+                all.push(LooseValue {
+                    key: key.to_vec(),
+                    seq,
+                    file: id,
+                    offset,
+                    stored,
+                    live: false,
+                });
+            }
+        }
+        if let Some(used) = self.uses.get(&id) {
+            let gone = used.values.saturating_sub(referred.len() as u64);
+            let had = self.old.files.facts(id).map_or(values, |facts| facts.values);
+            let live = had == used.values || (!damaged && all.len() as u64 == gone);
+            all.iter_mut().for_each(|v| v.live = live);
+        }
+        all
+    }
+
+    /// Leaves out what tables and log know as new or newer.
+    fn leave_out_known(&self, loose: &mut Vec<LooseValue>) -> Done {
+        for m in self.tree.tables() {
+            let path = table_path(self.old.out, m.id);
+            let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
+            let mut c = t.cursor(false);
+            let mut kept = vec![];
+            for v in loose.drain(..) {
+                if !is_covered(&t, &v) && !is_known(&mut c, &v)? {
+                    kept.push(v);
+                }
+            }
+            *loose = kept;
+        }
+        let mut logged: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        let keys: BTreeSet<&[u8]> = loose.iter().map(|v| v.key.as_slice()).collect();
+        logcopy::copy(self.old.names, self.old.dir, None, self.floor, &mut |seq, end, payload| {
+            // What the tree has in tables an opening passes over.
+            if end <= self.tree.flushed {
+                return;
+            }
+            for ((tree, op), seq) in OpReader::new(payload).flatten().zip(seq..) {
+                if let Op::Point { key, .. } = op
+                    && tree == self.tree.id
+                    && keys.contains(key)
+                {
+                    logged.insert(key.to_vec(), seq);
+                }
+            }
+        })?;
+        loose.retain(|v| logged.get(&v.key).is_none_or(|&seq| seq < v.seq));
+        Ok(())
+    }
+
+    /// Writes what can be found again as table `id` of the new store.
+    ///
+    /// # Errors
+    /// What the files say; damage is none.
+    pub fn recover(&self, id: u64) -> Done<FoundAgain> {
+        let mut found = FoundAgain::default();
+        let referred = self.referred()?;
+        let none = BTreeSet::new();
+        let mut loose = vec![];
+        for &file in
+            &self.lost.iter().flat_map(|l| l.files.iter().copied()).collect::<BTreeSet<_>>()
+        {
+            loose.extend(self.loose(file, referred.get(&file).unwrap_or(&none)));
+        }
+        found.live = loose.iter().filter(|v| v.live).map(|v| v.key.clone()).collect();
+        // Of each key only the newest, which hides the others.
+        loose.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
+        loose.dedup_by(|b, a| a.key == b.key);
+        self.leave_out_known(&mut loose)?;
+        if loose.is_empty() {
+            return Ok(found);
+        }
+        let path = table_path(self.old.out, id);
+        let options = WriterOptions {
+            identity: TableIdentity { store: self.store, unique: env().random() },
+            created_micros: env().wall_micros(),
+            ..options_of(self.tree.id, &self.tree.options)
+        };
+        let mut w = TableWriter::new(env().create(&path)?, &path, id, options);
+        for v in &loose {
+            let value = self.old.files.value_at(v.file, v.offset, v.stored)?;
+            w.add(&v.key, Trailer::new(v.seq, Kind::Put), &value)?;
+            if !v.live {
+                *found.doubtful.entry(v.file).or_default() += 1;
+            }
+        }
+        found.table = Some(w.finish()?);
+        Ok(found)
+    }
+}
+
+/// Whether a range deletion of `t` deletes the value.
+fn is_covered(t: &Table, v: &LooseValue) -> bool {
+    let fragments = t.tombstones().as_slice();
+    let at = fragments.partition_point(|f| f.end <= v.key);
+    let over = fragments.get(at).filter(|f| f.start <= v.key);
+    over.is_some_and(|f| f.seqs.first().is_some_and(|&seq| seq > v.seq))
+}
+
+/// Whether the table of this cursor has the key in a version as new or newer.
+fn is_known(c: &mut firn_kv::internals::sstable::TableCursor, v: &LooseValue) -> Result<bool> {
+    c.seek(&v.key, Trailer::NEWEST)?;
+    if !c.valid() || c.key() != v.key {
+        return Ok(false);
+    }
+    let seq = c.trailer().seq();
+    Ok(seq >= v.seq || (seq == 0 && !v.live))
+}
+
+/// Takes from `losses` what was found again, and the losses of which nothing is left. Gives how many
+/// entries that was.
+pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[LostEntries]) -> u64 {
+    let mut lessened = 0;
+    for key in live {
+        let had = |l: &&mut Loss| {
+            matches!(l.what, "data" | "table")
+                && l.entries.is_some_and(|n| n > 0)
+                && l.keys.as_ref().is_some_and(|(a, z)| a <= key && key <= z)
+        };
+        if let Some(l) = losses[from..].iter_mut().find(had) {
+            l.entries = l.entries.map(|n| n - 1);
+            lessened += 1;
+        }
+    }
+    let keeps_ranges = |l: &Loss| lost.iter().any(|x| x.table == l.file && x.range_deletes);
+    let mut place = 0;
+    losses.retain(|l| {
+        place += 1;
+        let is_found = l.entries == Some(0) && matches!(l.what, "data" | "table");
+        place <= from || lessened == 0 || !is_found || (l.what == "table" && keeps_ranges(l))
+    });
+    lessened
+}
