@@ -1,4 +1,5 @@
-//! Stores some of whose values lie apart from their tables: what the tools show of them.
+//! Stores some of whose values lie apart from their tables: what the tools show of them, and what
+//! they save of them.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
@@ -234,4 +235,170 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
     fs::copy(dir.join(&a), bad.join(&a)).unwrap();
     let (text, code) = dump(&["check", &arg(&bad)]);
     assert!(code == 0 && text.contains("1 value file that the store does not know"), "{text}");
+}
+
+/// What salvage or repair says, and what is in the store that it made.
+fn save(how: &[&str], bad: &Path, new: &Path) -> (Value, i32, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let _ = fs::remove_dir_all(new);
+    let (v, code) = json(&[how, &[&arg(bad), "--out", &arg(new)]].concat());
+    assert_eq!(v["sound"], true, "{v:#}");
+    let found = content(new).into_iter().flat_map(|t| t.1).collect();
+    (v, code, found)
+}
+
+fn losses(v: &Value) -> Vec<Value> {
+    v["losses"].as_array().unwrap().clone()
+}
+
+fn told_keys(v: &Value) -> Vec<String> {
+    losses(v).iter().map(|l| l["keys"][0].as_str().unwrap().to_owned()).collect()
+}
+
+fn truth(dir: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let copied = dir.with_extension("truth");
+    copy(dir, &copied);
+    content(&copied).into_iter().flat_map(|t| t.1).collect()
+}
+
+/// Leaves out a key of which an older version may be read now.
+fn forget(a: &mut BTreeMap<Vec<u8>, Vec<u8>>, b: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: &str) {
+    a.remove(key.as_bytes());
+    b.remove(key.as_bytes());
+}
+
+/// Ways to save a store whose manifest is there.
+const WAYS: [&[&str]; 3] = [&["salvage"], &["repair"], &["repair", "--without-manifest"]];
+
+#[test]
+fn sound_stores_are_saved_whole() {
+    let room = Room::new("apart-whole");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    make(&dir);
+    let all = truth(&dir);
+    for how in WAYS {
+        let (v, code, found) = save(how, &dir, &new);
+        assert_eq!((code, &v["value_files"]), (0, &2.into()), "{v:#}");
+        assert_eq!(found, all, "{how:?}: {v:#}");
+    }
+    // Without anything that tells names.
+    copy(&dir, &bad);
+    for name in ["CURRENT", "MANIFEST-000001", "EVENTS.jsonl"] {
+        fs::remove_file(bad.join(name)).unwrap();
+    }
+    let (v, code, found) = save(&["repair"], &bad, &new);
+    assert_eq!((code, found), (0, all), "{v:#}");
+}
+
+#[test]
+fn a_damaged_value_costs_its_key_alone() {
+    let room = Room::new("apart-flip");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    make(&dir);
+    let all = truth(&dir);
+    for file in value_files(&dir) {
+        let bytes = fs::read(&file).unwrap();
+        for (i, (at, len, key)) in places(&file).into_iter().enumerate().step_by(7) {
+            copy(&dir, &bad);
+            let mut damaged = bytes.clone();
+            damaged[at + len / 2] ^= 4;
+            fs::write(bad.join(file.file_name().unwrap()), damaged).unwrap();
+            let (v, code, mut found) = save(WAYS[i % 3], &bad, &new);
+            assert_eq!((code, told_keys(&v)), (1, vec![key.clone()]), "{v:#}");
+            let mut wanted = all.clone();
+            // What is read of the key now is what an older table has of it, if anything.
+            forget(&mut found, &mut wanted, &key);
+            assert_eq!(found, wanted, "{v:#}");
+        }
+        // What lies behind the values costs nothing.
+        for at in (places(&file).last().map(|p| p.0 + p.1).unwrap()..bytes.len()).step_by(37) {
+            copy(&dir, &bad);
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x20;
+            fs::write(bad.join(file.file_name().unwrap()), damaged).unwrap();
+            let (v, code, found) = save(WAYS[at % 3], &bad, &new);
+            assert_eq!((code, found), (0, all.clone()), "{at}: {v:#}");
+        }
+    }
+}
+
+#[test]
+fn a_lost_value_file_costs_its_keys_alone() {
+    let room = Room::new("apart-lost");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    make(&dir);
+    let all = truth(&dir);
+    for file in value_files(&dir) {
+        let places = places(&file);
+        let keys: Vec<&str> = places.iter().map(|p| p.2.as_str()).collect();
+        let bytes = fs::read(&file).unwrap();
+        // What there is of the file, and how many values are whole in that.
+        for (cut, whole) in
+            [(None, 0), (Some(0), 0), (Some(places[5].0), 5), (Some(places[9].0 + 3), 9)]
+        {
+            copy(&dir, &bad);
+            let path = bad.join(file.file_name().unwrap());
+            match cut {
+                None => fs::remove_file(&path).unwrap(),
+                Some(n) => fs::write(&path, &bytes[..n]).unwrap(),
+            }
+            let gone = &keys[whole..];
+            for how in WAYS {
+                let (v, code, mut found) = save(how, &bad, &new);
+                let told: u64 = losses(&v).iter().map(|l| l["entries"].as_u64().unwrap()).sum();
+                assert_eq!((code, told), (1, gone.len() as u64), "{how:?}: {v:#}");
+                let mut wanted = all.clone();
+                for key in gone {
+                    forget(&mut found, &mut wanted, key);
+                }
+                assert_eq!(found, wanted, "{how:?}: {v:#}");
+            }
+        }
+        // Under another name it is found, and so it is in another directory.
+        for to in [bad.join("00000091.sst"), bad.join("lost+found/#12")] {
+            copy(&dir, &bad);
+            fs::create_dir_all(bad.join("lost+found")).unwrap();
+            fs::rename(bad.join(file.file_name().unwrap()), &to).unwrap();
+            let (v, code, found) = save(&["salvage"], &bad, &new);
+            assert_eq!((code, found), (0, all.clone()), "{v:#}");
+        }
+    }
+}
+
+#[test]
+fn what_lay_apart_of_a_lost_table_is_found_again() {
+    let room = Room::new("apart-table");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    make(&dir);
+    let all = truth(&dir);
+    for m in state(&dir).trees[&1].tables() {
+        let name = table_path(Path::new(""), m.id);
+        let apart: u64 = m.values.iter().map(|u| u.values).sum();
+        let bytes = fs::read(dir.join(&name)).unwrap();
+        for cut in [None, Some(0), Some(bytes.len() / 2)] {
+            copy(&dir, &bad);
+            match cut {
+                None => fs::remove_file(bad.join(&name)).unwrap(),
+                Some(n) => fs::write(bad.join(&name), &bytes[..n]).unwrap(),
+            }
+            for how in &WAYS[..2] {
+                let (v, code, found) = save(how, &bad, &new);
+                let told: u64 = losses(&v).iter().map(|l| l["entries"].as_u64().unwrap()).sum();
+                assert_eq!(code, 1, "{v:#}");
+                assert!(told <= m.entries - apart, "{told} of {}: {v:#}", m.entries);
+                assert_eq!(v["unknown"].as_array().unwrap().len(), 0, "{v:#}");
+                // All that lay apart is there: what differs are short values and deletes.
+                for (k, value) in all.iter().filter(|(_, v)| v.len() >= 64) {
+                    assert_eq!(found.get(k), Some(value), "{how:?}: {v:#}");
+                }
+            }
+            // The manifest gone too: the same, though not all of it can be known.
+            for name in ["CURRENT", "MANIFEST-000001"] {
+                fs::remove_file(bad.join(name)).unwrap();
+            }
+            let (v, _, found) = save(&["repair"], &bad, &new);
+            for (k, value) in all.iter().filter(|(_, v)| v.len() >= 64) {
+                assert_eq!(found.get(k), Some(value), "{v:#}");
+            }
+        }
+    }
 }

@@ -18,7 +18,7 @@ use firn_cql::Session;
 use firn_kv::OsEnv;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number};
-use firn_kv::{Db, DbOptions};
+use firn_kv::{Db, DbOptions, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::Value;
 use sstable_dump::opening::known_hooks;
@@ -68,9 +68,11 @@ fn content(dir: &Path) -> firn_kv::Result<Content> {
 }
 
 /// Trees of bytes: flushed, merged, with range deletions, and writes that are in the log only.
-fn plain(room: &Room, seed: u64) -> Subject {
+/// Values from `apart` bytes on lie apart, where that is not 0.
+fn plain(room: &Room, seed: u64, apart: usize) -> Subject {
     let (dir, old) = (room.path(&format!("plain{seed}")), room.path(&format!("plain{seed}-old")));
     let db = Db::open_with(&dir, options()).unwrap();
+    let tree_options = || TreeOptions { values_apart: apart, ..tree_options() };
     let trees = [db.tree("a", tree_options()).unwrap(), db.tree("b", tree_options()).unwrap()];
     let mut rng = Rng::new(seed);
     for i in 0..1600 {
@@ -81,7 +83,10 @@ fn plain(room: &Room, seed: u64) -> Subject {
             6 => t.delete_range(key.as_bytes()..format!("{key}5").as_bytes()).unwrap(),
             7 => t.flush().unwrap(),
             8 if i % 5 == 0 => t.compact().unwrap(),
-            _ => t.put(key.as_bytes(), format!("value {i} {}", "x".repeat(60)).as_bytes()).unwrap(),
+            n => {
+                let len = if apart > 0 && n % 3 == 0 { 10 } else { 60 };
+                t.put(key.as_bytes(), format!("value {i} {}", "x".repeat(len)).as_bytes()).unwrap();
+            }
         }
         if i == 1000 {
             copy(&dir, &old);
@@ -386,19 +391,29 @@ fn number(name: &str) -> Option<u64> {
 #[test]
 fn tools_tell_the_truth_of_damaged_stores() {
     let room = Room::new("damage");
-    let subjects = [plain(&room, 1), plain(&room, 2), tables(&room)];
+    let subjects = [plain(&room, 1, 0), plain(&room, 2, 0), tables(&room)];
+    try_cases(&room, &subjects, &FOUND);
+}
+
+#[test]
+fn tools_tell_the_truth_of_damaged_stores_with_value_files() {
+    let room = Room::new("damage-apart");
+    try_cases(&room, &[plain(&room, 1, 64), plain(&room, 2, 64)], &[]);
+}
+
+fn try_cases(room: &Room, subjects: &[Subject], found: &[u64]) {
     if let Some(seed) = number("FIRN_DAMAGE_SEED") {
-        case(&room, &subjects, seed).unwrap_or_else(|e| panic!("{e}"));
+        case(room, subjects, seed).unwrap_or_else(|e| panic!("{e}"));
         return;
     }
     let end = Instant::now() + Duration::from_secs(number("FIRN_DAMAGE_SECONDS").unwrap_or(0));
     let from = number("FIRN_DAMAGE_FROM").unwrap_or(0);
     let (mut seed, mut wrong) = (from, vec![]);
-    for found in FOUND {
-        wrong.extend(case(&room, &subjects, found).err());
+    for &found in found {
+        wrong.extend(case(room, subjects, found).err());
     }
     while wrong.len() < 5 && (Instant::now() < end || seed < from + CASES) {
-        wrong.extend(case(&room, &subjects, seed).err());
+        wrong.extend(case(room, subjects, seed).err());
         seed += 1;
     }
     eprintln!("{} cases", seed - from);
