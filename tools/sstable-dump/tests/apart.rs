@@ -4,11 +4,11 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use firn_kv::internals::manifest::{Manifest, ManifestState};
+use firn_kv::internals::manifest::{Manifest, ManifestState, TreeState};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::{Db, OsEnv, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -401,4 +401,108 @@ fn what_lay_apart_of_a_lost_table_is_found_again() {
             }
         }
     }
+}
+
+/// A history with merges, so that value files have values that nobody refers to: what is in the
+/// store, and all that was ever written of each key.
+fn history(
+    dir: &Path,
+    seed: u64,
+) -> (BTreeMap<Vec<u8>, Vec<u8>>, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>) {
+    let db = Db::open_with(dir, options()).unwrap();
+    let t = db.tree("t", apart_options()).unwrap();
+    let mut written: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
+    let mut rng = Rng::new(seed);
+    for i in 0..900u32 {
+        let key = format!("key{:03}", rng.below(120)).into_bytes();
+        match rng.below(60) {
+            0..=9 => t.delete(&key).unwrap(),
+            10 => t.delete_range(&*key..&*[&key[..], b"~"].concat()).unwrap(),
+            11 | 12 => t.flush().unwrap(),
+            13 => t.compact_range(&*key..).unwrap(),
+            _ => {
+                t.put(&key, &value(i)).unwrap();
+                written.entry(key).or_default().insert(value(i));
+            }
+        }
+    }
+    t.flush().unwrap();
+    drop((t, db));
+    (truth(dir), written)
+}
+
+fn has_garbage(s: &ManifestState) -> bool {
+    let of_tree = |t: &TreeState| {
+        let uses = t.uses();
+        t.values.values().any(|v| uses[&v.id].values < v.values)
+    };
+    s.trees.values().any(of_tree)
+}
+
+/// Values that were deleted or replaced are in value files yet, and come back nowhere.
+#[test]
+fn what_was_deleted_does_not_come_back() {
+    let room = Room::new("apart-garbage");
+    let (bad, new) = (room.path("bad"), room.path("new"));
+    let mut with_garbage = 0;
+    for seed in 0..8 {
+        let dir = room.path(&format!("s{seed}"));
+        let (all, _) = history(&dir, seed);
+        with_garbage += u32::from(has_garbage(&state(&dir)));
+        copy(&dir, &bad);
+        for how in WAYS {
+            let (v, code, found) = save(how, &bad, &new);
+            assert_eq!((code, found), (0, all.clone()), "{how:?}, seed {seed}: {v:#}");
+        }
+        for f in fs::read_dir(&bad).unwrap().map(|f| f.unwrap()) {
+            let name = f.file_name().into_string().unwrap();
+            if name.starts_with("MANIFEST") || name == "CURRENT" || name.starts_with("EVENTS") {
+                fs::remove_file(f.path()).unwrap();
+            }
+        }
+        let (v, code, found) = save(&["repair"], &bad, &new);
+        assert_eq!((code, found), (0, all), "nothing told, seed {seed}: {v:#}");
+    }
+    assert!(with_garbage > 3, "{with_garbage} of 8 stores have values that nobody refers to");
+}
+
+/// Whichever table is lost: keys outside of it are as they were, and of those in it nothing is read
+/// that was not written. What is left of it in value files is read as it was, unless it is said that
+/// deleted values may be back.
+#[test]
+fn a_lost_table_of_a_long_history() {
+    let room = Room::new("apart-history");
+    let (bad, new) = (room.path("bad"), room.path("new"));
+    let (mut doubtful, mut found_again) = (0, 0);
+    for seed in 0..6 {
+        let dir = room.path(&format!("s{seed}"));
+        let (all, written) = history(&dir, seed);
+        for m in state(&dir).trees[&1].tables() {
+            copy(&dir, &bad);
+            fs::remove_file(table_path(&bad, m.id)).unwrap();
+            for how in WAYS {
+                let (v, _, found) = save(how, &bad, &new);
+                let doubt = v["unknown"].as_array().unwrap().iter();
+                let doubt = doubt.filter(|u| u.as_str().unwrap().contains("may be back")).count();
+                let again = v["notes"].as_array().unwrap().iter();
+                found_again +=
+                    again.filter(|n| n.as_str().unwrap().contains("found again")).count();
+                doubtful += doubt;
+                for (key, value) in &found {
+                    let is_right = all.get(key) == Some(value);
+                    let was = written.get(key).is_some_and(|w| w.contains(value));
+                    assert!(was, "seed {seed}, {how:?}: {key:?} was never that: {v:#}");
+                    let inside = &m.first_key <= key && key <= &m.last_key;
+                    assert!(
+                        is_right || inside || (doubt > 0 && how.len() > 1),
+                        "seed {seed}, {how:?}: {key:?} is not of the lost table: {v:#}"
+                    );
+                }
+                for key in all.keys().filter(|k| **k < m.first_key || **k > m.last_key) {
+                    assert!(found.contains_key(key), "seed {seed}, {how:?}: {v:#}");
+                }
+            }
+        }
+    }
+    assert!(found_again > 10 && doubtful > 0, "{found_again} found again, {doubtful} in doubt");
 }
