@@ -41,6 +41,9 @@ pub struct OldStore<'a> {
     pub files: &'a ApartFiles<'a>,
 }
 
+/// Bytes of a value's decoded block before its key.
+const VALUE_HEAD: u64 = 12;
+
 /// A value that lies apart.
 pub struct ApartValue {
     /// Where it lies.
@@ -262,12 +265,17 @@ pub fn facts_json(v: &ValueFacts) -> Value {
 /// against what the manifest tells of it.
 pub fn count_errors(s: &Survey, told: Option<&ValueFacts>) -> Vec<Error> {
     let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
-    let (mut keys, mut values, mut blocks) = (0u64, 0u64, 0u64);
+    let (mut keys, mut values, mut blocks, mut largest) = (0u64, 0u64, 0u64, 0u64);
+    let mut bounds: Option<(&[u8], &[u8])> = None;
     for r in s.sound(BlockKind::Value) {
-        let key = r.keys.as_ref().map_or(0, |k| k.0.len() as u64);
-        (keys, blocks) = (keys + key, blocks + 1);
-        values += r.raw_len.saturating_sub(12 + key);
+        let Some((key, _)) = &r.keys else { continue };
+        let len = key.len() as u64;
+        let entry = r.raw_len.saturating_sub(VALUE_HEAD);
+        (keys, values, blocks) = (keys + len, values + entry.saturating_sub(len), blocks + 1);
+        largest = largest.max(entry);
+        bounds = Some((bounds.map_or(key, |b| b.0), key));
     }
+    let (least, most) = s.value_seqs.unwrap_or_default();
     let bad = |words: String| {
         Error::corruption(words).at(&s.path, footer.properties_at()).block("properties")
     };
@@ -276,6 +284,12 @@ pub fn count_errors(s: &Survey, told: Option<&ValueFacts>) -> Vec<Error> {
         ("blocks", p.data_blocks, blocks),
         ("key bytes", p.raw_key_bytes, keys),
         ("value bytes", p.raw_value_bytes, values),
+        ("bytes as the largest entry", p.largest_entry, largest),
+        ("as smallest sequence number", p.min_seq, least),
+        ("as largest sequence number", p.max_seq, most),
+        ("deletes", p.deletes, 0),
+        ("merges", p.merges, 0),
+        ("range deletes", p.range_deletes, 0),
     ];
     let differ = |all: &[(&'static str, u64, u64)], who: &str| -> Vec<Error> {
         let wrong = all.iter().filter(|c| c.1 != c.2);
@@ -286,6 +300,12 @@ pub fn count_errors(s: &Survey, told: Option<&ValueFacts>) -> Vec<Error> {
             .collect()
     };
     let mut all = differ(&own, "the properties tell");
+    if (p.first_key.as_slice(), p.last_key.as_slice()) != bounds.unwrap_or_default() {
+        all.push(bad("the value file's bounds are not what the properties tell".into()));
+    }
+    if footer.filter_len > 0 || footer.tombstones_len > 0 {
+        all.push(bad("a value file with parts of a table".into()));
+    }
     if let Some(t) = told {
         let facts = [
             ("bytes", t.size, s.len),

@@ -86,6 +86,8 @@ pub struct Survey {
     pub properties: Option<Properties>,
     /// The range tombstones.
     pub tombstones: Option<Fragments>,
+    /// Least and largest sequence number of the values of a value file.
+    pub value_seqs: Option<(u64, u64)>,
 }
 
 /// Gathers a survey.
@@ -112,6 +114,7 @@ pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
         index: None,
         properties: None,
         tombstones: None,
+        value_seqs: None,
     };
     let mut v = Surveyor { s, last: None };
     while let Some(piece) = walk.next()? {
@@ -191,6 +194,8 @@ impl Surveyor {
         r.keys = Some((key.to_vec(), key.to_vec()));
         r.entries = Some(1);
         self.last = Some((key.to_vec(), trailer));
+        let (least, most) = self.s.value_seqs.unwrap_or((u64::MAX, 0));
+        self.s.value_seqs = Some((least.min(trailer.seq()), most.max(trailer.seq())));
         Ok(())
     }
 
