@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::names::TreeNames;
 use crate::survey::{Survey, survey};
-use crate::target::{env, open_values};
+use crate::target::{env, open_file, open_values};
 
 /// Where the files of a new store come from and go to.
 #[derive(Clone, Copy)]
@@ -178,6 +178,9 @@ impl<'a> ApartFiles<'a> {
                 return Ok(false);
             }
         }
+        if t.properties().values.is_empty() {
+            return Ok(true);
+        }
         let mut c = t.cursor(false);
         c.first()?;
         while c.valid() {
@@ -188,6 +191,16 @@ impl<'a> ApartFiles<'a> {
             c.next()?;
         }
         Ok(true)
+    }
+
+    /// Whether table `id` refers to the value file `to`, as its properties say.
+    ///
+    /// # Errors
+    /// As [`open_file`].
+    pub fn refers(&self, id: u64, to: u64) -> Result<bool> {
+        let path = self.path(id);
+        let t = open_file(env().open_read(&path, false)?, &path, id, 0)?;
+        Ok(t.properties().values.iter().any(|u| u.file == to))
     }
 
     /// What is known of value file `id`: as the manifest tells, or the file itself.

@@ -309,6 +309,11 @@ impl Evidence {
         })
     }
 
+    /// Whether nothing tells which tables there were.
+    pub fn tells_nothing(&self) -> bool {
+        self.by_name.is_empty() && self.metas.is_empty()
+    }
+
     /// Whether value file `id` was there once, and no table needs it any more, as manifests tell.
     pub fn is_left_over(&self, id: u64) -> bool {
         let needed = |s: &ManifestState| s.trees.values().any(|t| t.values.contains_key(&id));

@@ -322,7 +322,7 @@ fn versions(
     key: &[u8],
 ) -> firn_kv::Result<Vec<FoundVersionOf>> {
     let mut all = vec![];
-    let names = TreeNames::of(dir)?;
+    let names = TreeNames::as_called(dir);
     let files = ApartFiles::of(&names, dir);
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {

@@ -220,8 +220,12 @@ impl TreeNames {
         self.finished().into_iter().filter(|id| self.of_values.contains(&own_of(*id))).collect()
     }
 
-    /// No file of no directory.
-    pub fn empty() -> TreeNames {
+    /// The directory `dir` with its files as they are called.
+    pub fn as_called(dir: &Path) -> TreeNames {
+        TreeNames { dir: dir.to_path_buf(), ..TreeNames::empty() }
+    }
+
+    fn empty() -> TreeNames {
         TreeNames {
             env: env(),
             dir: PathBuf::new(),

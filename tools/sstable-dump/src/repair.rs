@@ -10,13 +10,13 @@
 //!   runs: from the entries ([`ages`]);
 //! - what of the log is in tables already: from the sequence numbers of the tables;
 //! - values that lie apart: from the value files that tables refer to, and where tables are lost from
-//!   those values that say themselves of which key they are ([`recovered`]);
+//!   those values that say themselves of which key they are ([`recovered`](crate::recovered));
 //! - the store's id: from log segments and tables ([`whose`]);
 //! - names of trees of the data model: from its definitions and what is in the trees
 //!   ([`matching`]).
 //!
-//! What cannot be found again is said. [`ages`]: crate::ages [`recovered`]: crate::recovered
-//! [`whose`]: crate::whose [`matching`]: crate::matching
+//! What cannot be found again is said. [`ages`]: crate::ages [`whose`]: crate::whose [`matching`]:
+//! crate::matching
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -47,7 +47,7 @@ use crate::newstore::{self, NewStoreReport, TakenNames, lost_table, make_dir, me
 use crate::recovered::{LostEntries, Missing};
 use crate::rescue::options_of;
 use crate::survey::survey;
-use crate::target::{TargetKind, env, kind, open_file, table_number};
+use crate::target::{TargetKind, env, kind, open_file, open_values, table_number};
 use crate::whose::{self, Whose};
 use crate::{Screen, ages, logcopy, renames};
 
@@ -127,8 +127,8 @@ fn path_of(names: &TreeNames, dir: &Path, id: u64) -> PathBuf {
 /// What could be taken of a store's tables.
 struct TakenFiles {
     tables: Vec<Arc<Table>>,
-    /// The value files that are there.
-    values: BTreeSet<u64>,
+    /// The value files that are there, with the trees that they say they are of.
+    values: BTreeMap<u64, Option<TreeId>>,
     /// Whether a table that is told of is not there.
     gone: bool,
 }
@@ -147,7 +147,7 @@ fn take_all(
     ids.sort_unstable();
     let all: BTreeSet<u64> = ids.iter().copied().collect();
     let progress = Progress::operations("repair", Some(ids.len() as u64));
-    let (mut tables, mut strays, mut values) = (vec![], vec![], BTreeSet::new());
+    let (mut tables, mut strays, mut values) = (vec![], vec![], BTreeMap::new());
     let foreign = e.foreign(names, dir)?;
     for (i, id) in ids.into_iter().enumerate() {
         progress.at(i as u64);
@@ -164,8 +164,8 @@ fn take_all(
             ));
             continue;
         }
-        if holds_values(names, &path, id)? {
-            values.insert(id);
+        if let Some(tree) = value_file(&path, id) {
+            values.insert(id, tree);
             continue;
         }
         let tree = e.tree_of(id);
@@ -236,17 +236,19 @@ fn take_all(
     Ok(TakenFiles { tables, values, gone })
 }
 
-/// Whether file `id` is a value file, also where its footer is lost.
-fn holds_values(names: &TreeNames, path: &Path, id: u64) -> Done<bool> {
-    if names.value_files().contains(&id) {
-        return Ok(true);
-    }
+/// The tree that value file `id` says it is of, where it still does; `None` for what is no value
+/// file, or none that can be told any more.
+fn value_file(path: &Path, id: u64) -> Option<Option<TreeId>> {
     // What cannot be read is told of where it is taken for a table.
-    let Ok(file) = env().open_read(path, false) else { return Ok(false) };
-    if open_file(file.clone(), path, id, 0).is_ok() {
-        return Ok(false);
+    let file = env().open_read(path, false).ok()?;
+    if let Ok(values) = open_values(file.clone(), path, id) {
+        return Some(Some(values.properties().tree));
     }
-    Ok(survey(file, path, id).is_ok_and(|s| s.is_of_values()))
+    if open_file(file.clone(), path, id, 0).is_ok() {
+        return None;
+    }
+    let s = survey(file, path, id).ok().filter(|s| s.is_of_values())?;
+    Some(s.properties.map(|p| p.tree))
 }
 
 /// Takes note of tables that are told of as live, and are not among `all` that there are. Whether
@@ -521,7 +523,10 @@ fn rebuild(
         by_tree.entry(t.properties().tree).or_default().push(t.clone());
     }
     let known: Vec<TreeId> = e.trees.keys().copied().collect();
-    let ids: BTreeSet<TreeId> = by_tree.keys().chain(log.keys()).chain(&known).copied().collect();
+    // Of a tree all whose tables are lost, values may be left.
+    let of_values = values.values().flatten().filter(|_| e.tells_nothing());
+    let ids: BTreeSet<TreeId> =
+        by_tree.keys().chain(log.keys()).chain(&known).chain(of_values).copied().collect();
     for &id in &ids {
         let its = by_tree.entry(id).or_default();
         e.name_tree(id, &its.iter().map(|t| t.id()).collect());
@@ -595,7 +600,7 @@ fn rebuild(
 struct LooseFiles<'a> {
     old: OldStore<'a>,
     /// Those that are there.
-    values: &'a BTreeSet<u64>,
+    values: &'a BTreeMap<u64, Option<TreeId>>,
     /// Whether a table that is told of is not there.
     gone: bool,
     floor: u64,
@@ -615,10 +620,9 @@ impl LooseFiles<'_> {
         e: &Evidence,
         report: &mut NewStoreReport,
     ) -> Done {
-        let nothing_told = e.by_name.is_empty() && e.metas.is_empty();
         let mut by_tree: BTreeMap<TreeId, BTreeSet<u64>> = BTreeMap::new();
-        for &id in self.values.iter().filter(|id| !e.is_left_over(**id)) {
-            match self.tree_of(id, state) {
+        for (&id, &told) in self.values.iter().filter(|v| !e.is_left_over(*v.0)) {
+            match told.or_else(|| self.tree_of(id, state)) {
                 Some(tree) => drop(by_tree.entry(tree).or_default().insert(id)),
                 None => report.unknown.push(format!(
                     "of which tree value file {id} is, to which no table refers and whose properties are lost: it is left out"
@@ -634,8 +638,7 @@ impl LooseFiles<'_> {
             let lost = self.gone || report.losses.iter().any(has_lost);
             let mut files = by_tree.remove(&id).unwrap_or_default();
             if !lost {
-                let used = tree.uses();
-                files.retain(|file| nothing_told && !used.contains_key(file));
+                files.retain(|file| e.tells_nothing() && !self.is_referred(tree, *file));
             }
             let lost = LostEntries { files, ..LostEntries::default() };
             let missing = Missing {
@@ -656,15 +659,18 @@ impl LooseFiles<'_> {
         Ok(())
     }
 
-    /// The tree that a value file is of: as it says, or by the tables that refer to it, or the only
-    /// one that there is.
+    /// Whether a table of the tree refers to a value file, also one that does not any more in the
+    /// new store.
+    fn is_referred(&self, tree: &TreeState, file: u64) -> bool {
+        tree.tables().any(|m| self.old.files.refers(m.id, file).unwrap_or(false))
+    }
+
+    /// The tree that a value file is of which does not say so: by the tables that refer to it, or the
+    /// only one that there is.
     fn tree_of(&self, id: u64, state: &ManifestState) -> Option<TreeId> {
-        let file = self.old.files.file(id).ok()?;
-        let told = survey(file, &self.old.files.path(id), id).ok()?.properties.map(|p| p.tree);
-        let refers = |t: &&TreeState| t.uses().contains_key(&id);
-        let by_tables = || state.trees.values().find(refers).map(|t| t.id);
+        let by_tables = state.trees.values().find(|t| self.is_referred(t, id)).map(|t| t.id);
         let only = || Some(*state.trees.keys().next()?).filter(|_| state.trees.len() == 1);
-        told.or_else(by_tables).or_else(only)
+        by_tables.or_else(only)
     }
 }
 
@@ -756,7 +762,7 @@ fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {
             "the trees' policies, sizes of tables and of memtables: the defaults are taken; opening a tree with options sets them".into(),
         );
     }
-    if e.by_name.is_empty() && e.metas.is_empty() {
+    if e.tells_nothing() {
         report.unknown.push(
             "which tables had been dropped without being merged, with a tree or a range: all that are there have been taken, so that \
              data dropped last may be back"

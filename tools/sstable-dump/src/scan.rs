@@ -349,9 +349,7 @@ pub fn run(screen: &mut Screen<'_>, args: &DumpScanArgs) -> Done {
     }
     let lines = if screen.json { None } else { family.clone().map(TypedLines::new) };
     let dir = dir_of(&args.table);
-    // Only a table that refers to value files needs to know what is around it.
-    let around = !t.properties().values.is_empty() && !args.keys_only;
-    let names = if around { TreeNames::of(&dir)? } else { TreeNames::empty() };
+    let names = TreeNames::as_called(&dir);
     let files = &ApartFiles::of(&names, &dir);
     let keys_only = args.keys_only;
     let mut printer = ScanPrinter { screen, show, keys_only, line: vec![], family, lines, files };

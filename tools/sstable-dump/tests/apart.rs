@@ -15,6 +15,8 @@ use firn_testkit::rng::Rng;
 use serde_json::Value;
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
+type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+
 fn apart_options() -> TreeOptions {
     TreeOptions { values_apart: 64, values_garbage: 60, ..tree_options() }
 }
@@ -238,7 +240,7 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
 }
 
 /// What salvage or repair says, and what is in the store that it made.
-fn save(how: &[&str], bad: &Path, new: &Path) -> (Value, i32, BTreeMap<Vec<u8>, Vec<u8>>) {
+fn save(how: &[&str], bad: &Path, new: &Path) -> (Value, i32, Pairs) {
     let _ = fs::remove_dir_all(new);
     let (v, code) = json(&[how, &[&arg(bad), "--out", &arg(new)]].concat());
     assert_eq!(v["sound"], true, "{v:#}");
@@ -254,14 +256,14 @@ fn told_keys(v: &Value) -> Vec<String> {
     losses(v).iter().map(|l| l["keys"][0].as_str().unwrap().to_owned()).collect()
 }
 
-fn truth(dir: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn truth(dir: &Path) -> Pairs {
     let copied = dir.with_extension("truth");
     copy(dir, &copied);
     content(&copied).into_iter().flat_map(|t| t.1).collect()
 }
 
 /// Leaves out a key of which an older version may be read now.
-fn forget(a: &mut BTreeMap<Vec<u8>, Vec<u8>>, b: &mut BTreeMap<Vec<u8>, Vec<u8>>, key: &str) {
+fn forget(a: &mut Pairs, b: &mut Pairs, key: &str) {
     a.remove(key.as_bytes());
     b.remove(key.as_bytes());
 }
@@ -403,12 +405,30 @@ fn what_lay_apart_of_a_lost_table_is_found_again() {
     }
 }
 
+#[test]
+fn what_is_left_where_value_files_alone_are_left() {
+    let room = Room::new("apart-alone");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    make(&dir);
+    let all = truth(&dir);
+    fs::create_dir_all(&bad).unwrap();
+    for file in value_files(&dir) {
+        fs::copy(&file, bad.join(file.file_name().unwrap())).unwrap();
+    }
+    let (v, _, found) = save(&["repair"], &bad, &new);
+    let unknown = v["unknown"].to_string();
+    assert!(unknown.contains("deleted ones may be back"), "{v:#}");
+    let logged = |k: &[u8]| k >= &b"key060"[..];
+    for (k, value) in all.iter().filter(|(k, v)| v.len() >= 64 && !logged(k)) {
+        assert_eq!(found.get(k), Some(value), "{v:#}");
+    }
+    let back = found.keys().filter(|k| !all.contains_key(*k)).count();
+    assert!(back <= 6, "no more than was deleted: {v:#}");
+}
+
 /// A history with merges, so that value files have values that nobody refers to: what is in the
 /// store, and all that was ever written of each key.
-fn history(
-    dir: &Path,
-    seed: u64,
-) -> (BTreeMap<Vec<u8>, Vec<u8>>, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>) {
+fn history(dir: &Path, seed: u64) -> (Pairs, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>) {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", apart_options()).unwrap();
     let mut written: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
@@ -461,7 +481,20 @@ fn what_was_deleted_does_not_come_back() {
             }
         }
         let (v, code, found) = save(&["repair"], &bad, &new);
-        assert_eq!((code, found), (0, all), "nothing told, seed {seed}: {v:#}");
+        assert_eq!((code, found), (0, all.clone()), "nothing told, seed {seed}: {v:#}");
+        // Nor because a value file is damaged, so that its values go into tables.
+        for file in value_files(&dir) {
+            let path = bad.join(file.file_name().unwrap());
+            let bytes = fs::read(&path).unwrap();
+            let mut damaged = bytes.clone();
+            damaged[40] ^= 1;
+            fs::write(&path, damaged).unwrap();
+            let (v, _, mut found) = save(&["repair"], &bad, &new);
+            let mut wanted = all.clone();
+            told_keys(&v).iter().for_each(|key| forget(&mut found, &mut wanted, key));
+            assert_eq!(found, wanted, "nothing told, damaged, seed {seed}: {v:#}");
+            fs::write(&path, bytes).unwrap();
+        }
     }
     assert!(with_garbage > 3, "{with_garbage} of 8 stores have values that nobody refers to");
 }
