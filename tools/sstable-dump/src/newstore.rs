@@ -115,8 +115,8 @@ impl TakenNames {
     }
 }
 
-/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound and all that
-/// it refers to in `files` is, else what can be read of it. `seq` is the number of an ingested
+/// Takes table `id`, which is the file `from`, over into `out`: as it is when it is sound and all
+/// that it refers to in `files` is, else what can be read of it. `seq` is the number of an ingested
 /// table's entries.
 ///
 /// # Errors
@@ -321,8 +321,8 @@ fn lost_of(m: &TableMeta, path: &Path, losses: &[Loss]) -> Option<LostEntries> {
     })
 }
 
-/// Takes over the tables that `tree` names, and what they refer to; gives the tree as it is then. Of
-/// the store it is known where its log is needed from, and its id.
+/// Takes over the tables that `tree` names, and what they refer to; gives the tree as it is then.
+/// Of the store it is known where its log is needed from, and its id.
 fn take_tree(
     old: OldStore<'_>,
     tree: &TreeState,

@@ -6,19 +6,21 @@
 //! - A value is taken where what is lost may have referred to it, and no table and no record of the
 //!   log says anything of its key that is as new or newer.
 //! - Merges all the way down take sequence numbers away. An entry without one is taken for older
-//!   where all that is taken is known to have been live, and else for newer: what a sound table says
-//!   counts.
+//!   where all that is taken is known to have been live, and else for newer: what a sound table
+//!   says counts.
 //! - All is known to have been live where so many values are left of a file as the manifest tells
 //!   that the lost tables referred to. Else it is said that deleted ones may be among them.
 //!
-//! Invariant: what is taken goes into a table of a run newer than all others of its tree, so that of
-//! one key newer runs hold newer versions.
+//! Invariant: what is taken goes into a table of a run newer than all others of its tree, so that
+//! of one key newer runs hold newer versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use firn_kv::Result;
 use firn_kv::internals::base::apart::{ValueRef, ValueUse};
 use firn_kv::internals::base::cursor::Cursor as _;
+use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader};
@@ -28,7 +30,6 @@ use firn_kv::internals::sstable::format::BlockKind;
 use firn_kv::internals::sstable::values::value_block;
 use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions, block_entries};
-use firn_kv::{Result, internals::base::facts::TableFacts};
 use firn_tools::output::Done;
 
 use crate::apart::OldStore;
@@ -275,10 +276,9 @@ fn is_known(c: &mut firn_kv::internals::sstable::TableCursor, v: &LooseValue) ->
     Ok(seq >= v.seq || (seq == 0 && !v.live))
 }
 
-/// Takes from `losses` what was found again, and the losses of which nothing is left. Gives how many
-/// entries that was.
-pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[LostEntries]) -> u64 {
-    let mut lessened = 0;
+/// Takes from the losses `from` this one on what was found again, and those of which nothing is left.
+pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[LostEntries]) {
+    let mut lessened = false;
     for key in live {
         let had = |l: &&mut Loss| {
             matches!(l.what, "data" | "table")
@@ -287,7 +287,7 @@ pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[Los
         };
         if let Some(l) = losses[from..].iter_mut().find(had) {
             l.entries = l.entries.map(|n| n - 1);
-            lessened += 1;
+            lessened = true;
         }
     }
     let keeps_ranges = |l: &Loss| lost.iter().any(|x| x.table == l.file && x.range_deletes);
@@ -295,7 +295,6 @@ pub fn lessen(losses: &mut Vec<Loss>, from: usize, live: &[Vec<u8>], lost: &[Los
     losses.retain(|l| {
         place += 1;
         let is_found = l.entries == Some(0) && matches!(l.what, "data" | "table");
-        place <= from || lessened == 0 || !is_found || (l.what == "table" && keeps_ranges(l))
+        place <= from || !lessened || !is_found || (l.what == "table" && keeps_ranges(l))
     });
-    lessened
 }

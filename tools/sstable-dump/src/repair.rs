@@ -9,8 +9,8 @@
 //! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of
 //!   runs: from the entries ([`ages`]);
 //! - what of the log is in tables already: from the sequence numbers of the tables;
-//! - values that lie apart: from the value files that tables refer to, and where tables are lost from
-//!   those values that say themselves of which key they are ([`recovered`](crate::recovered));
+//! - values that lie apart: from the value files that tables refer to, and where tables are lost
+//!   from those values that say themselves of which key they are ([`recovered`](crate::recovered));
 //! - the store's id: from log segments and tables ([`whose`]);
 //! - names of trees of the data model: from its definitions and what is in the trees
 //!   ([`matching`]).
@@ -611,9 +611,10 @@ impl LooseFiles<'_> {
     /// referred to that are lost.
     ///
     /// A value to which no table refers may be one of a lost table, or one that was deleted or
-    /// replaced. Where a table of the tree is lost or damaged all are taken of which nothing newer is
-    /// known. Where nothing tells which tables there were, those of files to which no table refers
-    /// at all: a file stays only as long as a table needs it. Else they are what merges left behind.
+    /// replaced. Where a table of the tree is lost or damaged all are taken of which nothing newer
+    /// is known. Where nothing tells which tables there were, those of files to which no table
+    /// refers at all: a file stays only as long as a table needs it. Else they are what merges left
+    /// behind.
     fn take_values(
         &self,
         state: &mut ManifestState,
@@ -665,8 +666,8 @@ impl LooseFiles<'_> {
         tree.tables().any(|m| self.old.files.refers(m.id, file).unwrap_or(false))
     }
 
-    /// The tree that a value file is of which does not say so: by the tables that refer to it, or the
-    /// only one that there is.
+    /// The tree that a value file is of which does not say so: by the tables that refer to it, or
+    /// the only one that there is.
     fn tree_of(&self, id: u64, state: &ManifestState) -> Option<TreeId> {
         let by_tables = state.trees.values().find(|t| self.is_referred(t, id)).map(|t| t.id);
         let only = || Some(*state.trees.keys().next()?).filter(|_| state.trees.len() == 1);

@@ -1,7 +1,7 @@
 //! Saving what can be read of one table into a new one, and saying exactly what could not.
 //!
-//! Invariants: every entry that is written lay in a block whose checksum and structure are sound, and
-//! so did its value, where that lay apart; nothing is guessed. The original is only read.
+//! Invariants: every entry that is written lay in a block whose checksum and structure are sound,
+//! and so did its value, where that lay apart; nothing is guessed. The original is only read.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -183,9 +183,9 @@ fn rest(s: &Survey, entries: Option<u64>) -> Loss {
 }
 
 /// Writes what can be read of the table `id` in `path` into the new file `out`, as table `new_id`.
-/// `fallback` says how, when its properties are lost. Of values that lie apart those go into the new
-/// table whose file, of `apart`, is not sound as a whole; those that cannot be read are lost. Without
-/// `apart` nothing is asked of them.
+/// `fallback` says how, when its properties are lost. Of values that lie apart those go into the
+/// new table whose file, of `apart`, is not sound as a whole; those that cannot be read are lost.
+/// Without `apart` nothing is asked of them.
 ///
 /// # Errors
 /// What the files say; damage is none.

@@ -1,8 +1,8 @@
 //! `sstable-dump space`: where the bytes of a table or a store are, by prefix or by range of keys.
 //!
 //! A block's bytes in the file are shared out among its entries by their size before compression;
-//! index, filters and what surrounds them are told of apart. A value in a value file counts where its
-//! key is.
+//! index, filters and what surrounds them are told of apart. A value in a value file counts where
+//! its key is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! A whole look at one table or value file, damaged or not: every byte belongs to one region, and what is
-//! lost is bounded as tightly as what is left allows.
+//! A whole look at one table or value file, damaged or not: every byte belongs to one region, and
+//! what is lost is bounded as tightly as what is left allows.
 //!
 //! Invariants: regions follow each other without gaps from the first byte to the last; a region
 //! without damage has passed its checksum and its decoder; with the index, a lost block is bounded

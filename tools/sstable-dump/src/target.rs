@@ -131,11 +131,17 @@ pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<
 /// Opens a table.
 ///
 /// # Errors
-/// As [`Table::open`], and `Corruption` for a table with a block over [`MAX_BLOCK`].
+/// As [`Table::open`], `Corruption` for a table with a block over [`MAX_BLOCK`], `InvalidArgument`
+/// for a value file.
 pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     let (file, id) = table_file(path)?;
     if let Some(note) = misnamed(path, id) {
         eprintln!("note: {note}");
+    }
+    if is_of_values(&*file)? {
+        let words = "this is a value file, which has values of tables and no entries of its own: `layout FILE --blocks` lists them, \
+                     `scan` of a table shows its own";
+        return Err(Error::invalid(words).in_file(path));
     }
     open_file(file, path, id, 0)
 }

@@ -63,8 +63,8 @@ pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<Whose>
     Ok(w)
 }
 
-/// The store that wrote each table or value file. Tables that no store has written have no id, and are not among
-/// them.
+/// The store that wrote each table or value file. Tables that no store has written have no id, and
+/// are not among them.
 fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
     let store_of = |id: u64| {
         let path = names.table(id)?;

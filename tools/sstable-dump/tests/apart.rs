@@ -500,8 +500,8 @@ fn what_was_deleted_does_not_come_back() {
 }
 
 /// Whichever table is lost: keys outside of it are as they were, and of those in it nothing is read
-/// that was not written. What is left of it in value files is read as it was, unless it is said that
-/// deleted values may be back.
+/// that was not written. What is left of it in value files is read as it was, unless it is said
+/// that deleted values may be back.
 #[test]
 fn a_lost_table_of_a_long_history() {
     let room = Room::new("apart-history");

@@ -2,9 +2,10 @@
 //! to all of them.
 //!
 //! Of a store: `CURRENT` and manifest; every live table and value file, by itself and against what
-//! the manifest says of it; that each entry whose value lies apart finds it; the age of versions across runs; the log from where it is still needed; at last the
-//! engine opens it, as for writing, and reads every entry. Nothing is written and no lock taken; a
-//! store that a program is writing to is read again when a file has vanished meanwhile.
+//! the manifest says of it; that each entry whose value lies apart finds it; the age of versions
+//! across runs; the log from where it is still needed; at last the engine opens it, as for writing,
+//! and reads every entry. Nothing is written and no lock taken; a store that a program is writing
+//! to is read again when a file has vanished meanwhile.
 //!
 //! Invariant: a store is called sound only when the engine opened it for writing by its own rules
 //! and all of it was read.
@@ -36,10 +37,10 @@ use crate::target::{TargetKind, dir_of, env, kind, table_number};
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
 store also the manifest, what it says of each table and value file, that entries find the values that lie apart, that newer runs hold
-newer versions, and the log; at last the engine opens the store as for writing (what that writes is kept in memory) and reads every entry: only then it is called sound. Each finding says what
-kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer, unreadable, given up, refused, undefined), names tree,
-table, file, offset, block and keys, and what to do; a file under a wrong name is known by its content, and read as what it is. Exit
-code 1 if anything is wrong.
+newer versions, and the log; at last the engine opens the store as for writing (what that writes is kept in memory) and reads every
+entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer,
+unreadable, given up, refused, undefined), names tree, table, file, offset, block and keys, and what to do; a file under a wrong name is
+known by its content, and read as what it is. Exit code 1 if anything is wrong.
 
 Examples:
   sstable-dump check firn-data

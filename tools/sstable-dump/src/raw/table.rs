@@ -21,8 +21,8 @@ struct RawFile<'a> {
     id: u64,
 }
 
-/// The fields of the table or value file at `path`: its id is the number in its name, or without one what its
-/// footer says.
+/// The fields of the table or value file at `path`: its id is the number in its name, or without
+/// one what its footer says.
 pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let (file, id) = table_file(path)?;
     // Here a file is what its name says, as the specification has it: nothing is made good.
