@@ -168,10 +168,12 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
                         read += bytes;
                         progress.at(read);
                     };
-                    match handle.verify_apart(step, |e| drop(note(e))) {
-                        Ok(values) => report.values += values,
-                        // The walk over the table's blocks has told of it.
-                        Err(_) => {}
+                    let mut tell = |e| {
+                        let _ = note(e);
+                    };
+                    // An error of the walk itself has been told of with the table's blocks.
+                    if let Ok(values) = handle.verify_apart(step, &mut tell) {
+                        report.values += values;
                     }
                 }
             }
