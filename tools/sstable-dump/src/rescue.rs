@@ -4,10 +4,12 @@
 //! and so did its value, where that lay apart; nothing is guessed. The original is only read.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::ReadFile;
+use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
@@ -236,7 +238,7 @@ pub fn rescue(
     let make = || -> Result<TableWriter> {
         Ok(TableWriter::new(env().create(out)?, out, new_id, options.clone()))
     };
-    let mut deletes = false;
+    let (mut deletes, mut moved) = (false, BTreeMap::<u64, u64>::new());
     let tree = s.properties.as_ref().map(|p| p.tree);
     for region in s.sound(BlockKind::Data) {
         let raw = read_block(&*file, path, id, region)?;
@@ -247,6 +249,9 @@ pub fn rescue(
                 Some(files) => take_value(&key, trailer, value, files)?,
                 None => Ok((trailer, Cow::Borrowed(value))),
             };
+            if let (Ok((_, Cow::Owned(_))), Some(at)) = (&taken, ValueRef::decode(value)) {
+                *moved.entry(at.file).or_default() += 1;
+            }
             match taken {
                 Ok((trailer, value)) => match &mut w {
                     Some(w) => w,
@@ -258,6 +263,10 @@ pub fn rescue(
         }
         r.blocks += 1;
     }
+    r.notes.extend(moved.into_iter().map(|(file, n)| {
+        let values = things(n, "value", "values");
+        format!("{values} of value file {file}, which is damaged, are in the table itself now")
+    }));
     if w.is_none() && tombstones.is_empty() {
         return Ok(r);
     }

@@ -319,6 +319,7 @@ fn a_damaged_value_costs_its_key_alone() {
             fs::write(bad.join(file.file_name().unwrap()), damaged).unwrap();
             let (v, code, found) = save(WAYS[at % 3], &bad, &new);
             assert_eq!((code, found), (0, all.clone()), "{at}: {v:#}");
+            assert!(v["notes"].to_string().contains("are in the table itself now"), "{v:#}");
         }
     }
 }
