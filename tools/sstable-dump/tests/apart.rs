@@ -540,3 +540,34 @@ fn a_lost_table_of_a_long_history() {
     }
     assert!(found_again > 10 && doubtful > 0, "{found_again} found again, {doubtful} in doubt");
 }
+
+/// A damaged value that no table refers to is told of as such, and costs nothing.
+#[test]
+fn a_damaged_value_that_nobody_needs_costs_nothing() {
+    let room = Room::new("apart-needless");
+    let (dir, bad, new) = (room.path("s"), room.path("bad"), room.path("new"));
+    let (all, _) = history(&dir, 1);
+    copy(&dir, &bad);
+    let (mut needed, mut needless) = (0, 0);
+    for file in value_files(&dir) {
+        let bytes = fs::read(&file).unwrap();
+        for (at, len, key) in places(&file).into_iter().step_by(9) {
+            let mut damaged = bytes.clone();
+            damaged[at + len - 1] ^= 8;
+            fs::write(bad.join(file.file_name().unwrap()), damaged).unwrap();
+            let (v, code) = json(&["check", &arg(&bad)]);
+            assert_eq!((code, v["errors"].as_array().unwrap().len()), (1, 1), "{v:#}");
+            let is_needless = v["errors"][0].to_string().contains("no table needs this value");
+            let (v, code, found) = save(&["salvage"], &bad, &new);
+            if is_needless {
+                assert_eq!((code, &found), (0, &all), "{v:#}");
+                needless += 1;
+            } else {
+                assert_eq!((code, told_keys(&v)), (1, vec![key]), "{v:#}");
+                needed += 1;
+            }
+        }
+        fs::write(bad.join(file.file_name().unwrap()), bytes).unwrap();
+    }
+    assert!(needed > 5 && needless > 2, "{needed} needed, {needless} not");
+}

@@ -232,12 +232,12 @@ fn check_tree_values(
         }
     }
     let files = ApartFiles::of(names, dir);
-    let mut told = BTreeSet::new();
+    let (mut told, all_sound) = (BTreeSet::new(), tables.len() == tree.tables().count());
     for t in tables.iter().filter(|t| !t.properties().values.is_empty()) {
         told.extend(table::check_apart(t, tree, &files, &lost, f)?);
     }
     for (v, path, file) in open {
-        match table::check_values(file, &path, v.id, Some(v), &told, f) {
+        match table::check_values(file, &path, v.id, Some(v), (&told, all_sound), f) {
             Err(Failure::Engine(e))
                 if matches!(e.kind(), ErrorKind::Io | ErrorKind::Incompatible) =>
             {

@@ -34,7 +34,7 @@ pub fn check(
     };
     let size = file.len();
     if meta.is_none() && is_of_values(&*file)? {
-        check_values(file, path, id, None, &BTreeSet::new(), f)?;
+        check_values(file, path, id, None, (&BTreeSet::new(), false), f)?;
         return Ok(None);
     }
     match open_file(file.clone(), path, id, seq) {
@@ -81,13 +81,14 @@ pub fn check(
 }
 
 /// Checks a value file: its blocks, and their counts against what is told of them. `told` are the
-/// places of values of which a finding has told already, with their keys.
+/// places of damaged values of which a finding has told already, with their keys: those that tables
+/// refer to, all of them where every table of the tree is sound.
 pub fn check_values(
     file: Arc<dyn ReadFile>,
     path: &Path,
     id: u64,
     facts: Option<&ValueFacts>,
-    told: &BTreeSet<(u64, u64)>,
+    (told, all_told): (&BTreeSet<(u64, u64)>, bool),
     f: &mut Findings,
 ) -> Done {
     let size = file.len();
@@ -97,7 +98,10 @@ pub fn check_values(
         count_errors(&s, facts).into_iter().for_each(|e| f.add(e));
     }
     let is_new = |e: &Error| e.offset().is_none_or(|at| !told.contains(&(id, at)));
-    errors.into_iter().filter(is_new).for_each(|e| f.add(e));
+    for e in errors.into_iter().filter(is_new) {
+        let needed = e.block_kind() != Some("value") || !all_told;
+        f.add(if needed { e } else { e.context("no table needs this value") });
+    }
     f.value_files += 1;
     f.values += s.entries();
     f.bytes += size;
