@@ -167,6 +167,7 @@ fn jobs(c: &mut Criterion) {
                 .collect::<Vec<_>>();
             let rules = Rules {
                 given_up: Arc::default(),
+                brings_back: false,
                 snapshots: vec![],
                 tombstones: Arc::default(),
                 beneath: Beneath::new(vec![]),

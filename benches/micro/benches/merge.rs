@@ -176,6 +176,7 @@ fn retain(c: &mut Criterion) {
         let runs = LazyCell::new(runs);
         let rules = || Rules {
             given_up: Arc::default(),
+            brings_back: false,
             snapshots: snapshots.clone(),
             tombstones: deletions(),
             beneath: Beneath::new(vec![]),

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use firn_kv::internals::manifest::{Manifest, TreeState};
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Compression, Cut, Db, DbOptions, ErrorKind, MemEnv, Policy, ReadMode, Readable, Snapshot, Tree,
-    TreeOptions,
+    Compression, Cut, Db, DbOptions, ErrorKind, Folded, MemEnv, Merge, Policy, ReadMode, Readable,
+    Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -451,4 +451,114 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
         assert!(blocks <= most && v.given_up == 0, "{garbage} %: {v:?}");
         assert!(db.verify(|_, _| ()).unwrap().errors.is_empty());
     }
+}
+
+/// Tables and value files of the tree `name`, as the manifest has them.
+fn files_of(env: &MemEnv, name: &str) -> (usize, usize) {
+    let (state, _) = Manifest::load(env, Path::new("/db")).unwrap().unwrap();
+    let t = state.tree_named(name).unwrap();
+    (t.tables().count(), t.values.len())
+}
+
+#[test]
+fn a_full_compaction_puts_values_where_the_options_say() {
+    let env = MemEnv::new(5);
+    let options = DbOptions { background_threads: 0, ..DbOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+    let tree = db.tree("t", TreeOptions::default()).unwrap();
+    (0..100).for_each(|i| tree.put(key(i), [7; 500]).unwrap());
+    tree.flush().unwrap();
+    tree.compact().unwrap();
+    assert_eq!(files_of(&env, "t"), (1, 0));
+    for (values_apart, files) in [(400, 1), (600, 0), (400, 1), (0, 0)] {
+        tree.set_options(TreeOptions { values_apart, ..TreeOptions::default() }).unwrap();
+        tree.compact().unwrap();
+        let expected = if values_apart == 600 { 1 } else { files };
+        assert_eq!(files_of(&env, "t").1, expected, "from {values_apart} bytes on");
+        assert!(tree.iter().all(|e| *e.unwrap().1 == [7; 500]));
+    }
+}
+
+/// A hook that folds to the longest operand.
+struct Longest;
+
+impl Merge for Longest {
+    fn name(&self) -> &str {
+        "longest"
+    }
+
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+        let all = operands.iter().copied().chain(base);
+        Ok(Folded::Value(all.max_by_key(|v| v.len()).unwrap_or_default().to_vec()))
+    }
+}
+
+#[test]
+fn a_tree_with_a_hook_that_looks_at_values_has_them_in_place() {
+    let env = MemEnv::new(6);
+    let options =
+        TreeOptions { values_apart: 100, merge: Some(Arc::new(Longest)), ..TreeOptions::default() };
+    let open = || {
+        let options = DbOptions { background_threads: 2, ..DbOptions::default() };
+        Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
+    };
+    let db = open();
+    db.tree("t", options.clone()).unwrap();
+    for round in 0..20u64 {
+        let db = open_again(&db, &open, round);
+        let tree = db.tree("t", options.clone()).unwrap();
+        for i in 0..50 {
+            tree.put(key(i), vec![1; 200]).unwrap();
+            tree.merge(key(i), vec![2; 150]).unwrap();
+        }
+        tree.flush().unwrap();
+        assert!((0..50).all(|i| tree.get(key(i)).unwrap().unwrap() == vec![1; 200]));
+        assert_eq!(files_of(&env, "t").1, 0);
+        drop(tree);
+        db.close().unwrap();
+    }
+}
+
+fn open_again(db: &Db, open: &dyn Fn() -> Db, round: u64) -> Db {
+    if round == 0 {
+        db.close().unwrap();
+    }
+    open()
+}
+
+#[test]
+fn a_value_that_cannot_be_read_keeps_no_store_from_going_on() {
+    let env = MemEnv::new(8);
+    let options = || DbOptions { background_threads: 0, ..DbOptions::default() };
+    let apart = TreeOptions { values_apart: 100, values_garbage: 5, ..TreeOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
+    let tree = db.tree("t", apart.clone()).unwrap();
+    (0..20).for_each(|i| tree.put(key(i), vec![i as u8; 800]).unwrap());
+    tree.flush().unwrap();
+    drop(tree);
+    db.close().unwrap();
+    let (state, _) = Manifest::load(&env, Path::new("/db")).unwrap().unwrap();
+    let v = state.tree_named("t").unwrap().values.values().next().unwrap().clone();
+    let path = PathBuf::from(format!("/db/{:08}.sst", v.id));
+    let mut bytes = env.read_file(&path).unwrap();
+    bytes[v.bytes as usize / 20 * 3 + 30] ^= 1;
+    env.write_file(&path, &bytes).unwrap();
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
+    let tree = db.tree("t", apart).unwrap();
+    // Most of the file is garbage now, and it is given up.
+    for round in 0..5u8 {
+        for i in 5..20 {
+            tree.put(key(i), vec![round; 800]).unwrap();
+        }
+        tree.flush().unwrap();
+        tree.compact().unwrap();
+    }
+    let bad: Vec<u64> = (0..20).filter(|&i| tree.get(key(i)).is_err()).collect();
+    assert_eq!(bad, [3]);
+    assert_eq!(*tree.get(key(4)).unwrap().unwrap(), [4; 800]);
+    tree.put(key(3), b"written again").unwrap();
+    tree.flush().unwrap();
+    tree.compact().unwrap();
+    assert!(db.verify(|_, _| ()).unwrap().errors.is_empty());
+    assert_eq!(tree.iter().count(), 20);
 }

@@ -451,6 +451,7 @@ impl SimStore for Exact {
 fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, zero_seqs: bool) -> Rules {
     Rules {
         given_up: Arc::default(),
+        brings_back: false,
         snapshots: vec![],
         tombstones: Arc::new(Fragments::default()),
         beneath,

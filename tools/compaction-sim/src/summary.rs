@@ -517,7 +517,7 @@ impl RunSummary {
                 ExactTtl(self.workload.ttl_micros).gone_at(at(|p| p.put_at.1, false) as u64)
             }),
             apart: 0,
-            stale: false,
+            stale: 0,
             busy: false,
         };
         self.tables.insert(id, parts);

@@ -105,8 +105,8 @@ pub struct TableShape {
     /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says;
     /// `None` for never, and when that is not known.
     pub gone_micros: Option<u64>,
-    /// Whether it refers to a value file that is given up.
-    pub stale: bool,
+    /// Bytes that it refers to in value files that are given up: a merge of it writes them again.
+    pub stale: u64,
     /// Whether a job has it as an input right now.
     pub busy: bool,
 }
@@ -129,7 +129,7 @@ impl Default for TableShape {
             newest_micros: 0,
             oldest_tombstone_micros: None,
             gone_micros: None,
-            stale: false,
+            stale: 0,
             busy: false,
         }
     }
@@ -364,7 +364,7 @@ impl CompactionJob {
         let mut taken: HashSet<u64> =
             self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         self.adopted.iter().for_each(|id| _ = taken.remove(id));
-        shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
+        shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size + t.stale).sum()
     }
 
     /// What a merge writes again: a merge for each stretch of keys between the tables that it
@@ -803,7 +803,7 @@ fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> V
                     .min()
                     .filter(|_| !bottom),
                 gone_micros: gone,
-                stale: false,
+                stale: 0,
                 busy: false,
             }
         })

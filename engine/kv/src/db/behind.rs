@@ -109,6 +109,7 @@ impl Core {
         let mut from = vec![];
         if !look.is_close && tree.gaps.end_before(key, read, &mut from) {
             let mut seen = visible(view, VisibleRange::default(), read)?;
+            seen.show_keys_only();
             seen.look_no_further(look.most);
             seen.seek_behind(&from)?;
             passed = seen.passed().0;
@@ -121,6 +122,7 @@ impl Core {
                 break;
             }
             let mut seen = visible(view, VisibleRange::default(), read)?;
+            seen.show_keys_only();
             seen.look_no_further(look.most.saturating_sub(passed));
             if forward {
                 seen.seek(key)?

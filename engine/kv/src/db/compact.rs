@@ -265,6 +265,7 @@ impl Core {
                 .as_ref()
                 .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
             given_up: c.version.values.given_up.clone(),
+            brings_back: c.options.apart_from() == usize::MAX,
             zero_seqs: true,
         };
         let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();

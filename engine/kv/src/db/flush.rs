@@ -262,6 +262,7 @@ impl Core {
             merge: view.options.merge.clone(),
             purge: None,
             given_up: Arc::default(),
+            brings_back: false,
             zero_seqs: false,
         };
         let cuts = Cuts { size: view.options.table_size, at: vec![] };

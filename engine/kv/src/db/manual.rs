@@ -103,5 +103,8 @@ fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
         && p.merge == name(options.merge.as_ref().map(|h| h.name()))
         && p.summary == name(options.summary.as_ref().map(|h| h.name()))
         && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
+        // A value lies where the options say.
+        && p.values.is_empty()
+        && p.largest_entry < options.apart_from() as u64
         && table.is_plain()
 }

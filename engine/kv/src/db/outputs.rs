@@ -61,8 +61,15 @@ impl Outputs for NewTables<'_> {
     }
 
     fn apart_from(&self) -> usize {
-        // Nobody knows yet what hooks a tree has that have not been handed in.
-        if self.tree.is_hooked() { self.options.apart_from() } else { usize::MAX }
+        // Nobody knows yet what hooks a tree has that have not been handed in, and the options may be
+        // those from before they were.
+        if !self.tree.is_hooked() {
+            return usize::MAX;
+        }
+        match self.tree.view.load_full().options.apart_from() {
+            usize::MAX => usize::MAX,
+            _ => self.options.apart_from(),
+        }
     }
 
     fn create_values(&mut self) -> Result<ValueWriter> {

@@ -193,6 +193,9 @@ impl Core {
         let files = t.files.lock();
         let w = self.write.lock();
         t.set_options(options, hooked, &files)?;
+        if let Some(state) = c.state().trees.get(&t.id) {
+            t.judge_values(state);
+        }
         drop((w, files, c));
         self.tables_changed(t);
         self.signal_work();

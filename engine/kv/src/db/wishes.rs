@@ -35,10 +35,20 @@ impl Core {
         }
         let given_up = &version.values.given_up;
         if !given_up.is_empty() {
-            let refers =
-                |t: &&Arc<TableHandle>| t.meta.values.iter().any(|u| given_up.contains(&u.file));
-            let stale: HashSet<u64> = version.tables().filter(refers).map(|t| t.meta.id).collect();
-            shape.change(|t| stale.contains(&t.id), |t| t.stale = true);
+            // What could not be read would be wanted for ever.
+            let stale = |t: &Arc<TableHandle>| {
+                let spoiled =
+                    |file| t.values().iter().any(|v| v.facts.id == file && v.is_spoiled());
+                let uses = t.meta.values.iter();
+                let uses = uses.filter(|u| given_up.contains(&u.file) && !spoiled(u.file));
+                Some((t.meta.id, uses.map(|u| u.bytes).sum::<u64>()))
+                    .filter(|(_, bytes)| *bytes > 0)
+            };
+            let stale: HashMap<u64, u64> = version.tables().filter_map(stale).collect();
+            shape.change(
+                |t| stale.contains_key(&t.id),
+                |t| t.stale = stale.get(&t.id).copied().unwrap_or(0),
+            );
         }
         if options.purge.is_some() && options.summary.is_some() {
             let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));

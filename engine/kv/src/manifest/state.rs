@@ -144,7 +144,7 @@ impl TableMeta {
             newest_micros: self.newest_micros,
             oldest_tombstone_micros: self.oldest_tombstone_micros,
             gone_micros: None,
-            stale: false,
+            stale: 0,
             busy: false,
         }
     }
@@ -377,6 +377,9 @@ fn check_uses(
                 u.file
             )));
         };
+        if v.bytes > v.size || v.size > MAX_NUMBER || v.raw_bytes > MAX_NUMBER {
+            return Err(unfit(format_args!("sizes of value file {}", v.id)));
+        }
         if u.values > v.values || u.bytes > v.bytes {
             return Err(unfit(format_args!("tables refer to more than value file {} has", u.file)));
         }

@@ -114,7 +114,9 @@ impl<'a> Search<'a> {
                 shadows.push(Cover::Run(run.clone()));
             }
         }
-        let seen = Visible::new(sources, read, RangeShadow::new(shadows, read), merge, range);
+        let shadow = RangeShadow::new(shadows, read);
+        let mut seen = Visible::new(sources, read, shadow, merge, range);
+        seen.show_keys_only();
         Ok(Search { own: mem.deletions(), older, read, seen, walk, look })
     }
 

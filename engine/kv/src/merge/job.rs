@@ -302,6 +302,10 @@ impl<'a, O: Outputs> Output<'a, O> {
 
     /// Copies a block as it is. False when its entries must be added one by one.
     fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
+        // Of a table with long values they may be in this block, and are to lie apart.
+        if block.largest_entry() >= self.apart_from as u64 {
+            return Ok(false);
+        }
         self.writer(block.first_key())?;
         let Some(w) = &mut self.writer else { return Ok(false) };
         let before = w.estimated_size();

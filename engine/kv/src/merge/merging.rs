@@ -18,7 +18,7 @@ use crate::base::key::{Seq, Trailer};
 use crate::memtable::MemCursor;
 use crate::sstable::WholeBlock;
 
-use super::run::{RunCursor, is_inside};
+use super::run::{ApartPlace, RunCursor, is_inside};
 use super::value::Value;
 
 /// A source of entries inside a merge.
@@ -58,17 +58,11 @@ impl MergeSource {
         }
     }
 
-    /// The value that lies apart, of the entry that it stands on.
-    ///
-    /// # Errors
-    /// `Corruption` with the place, when it cannot be used.
-    pub fn apart(&self) -> Result<Value> {
+    /// Where the value lies apart of the entry that it stands on: in memtables none does.
+    pub fn apart(&self) -> Option<ApartPlace> {
         match self {
             MergeSource::Run(c) => c.apart(),
-            MergeSource::Mem(c) => {
-                let mut value = vec![];
-                c.fetch_apart(&mut value).map(|()| value.into())
-            }
+            MergeSource::Mem(_) => None,
         }
     }
 

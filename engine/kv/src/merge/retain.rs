@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::base::apart::ValueRef;
 use crate::base::cursor::Cursor;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Folded, Merge, PurgePass, Verdict};
 use crate::base::key::{Kind, MAX_SEQ, MAX_VALUE_LEN, Seq, Trailer, head};
@@ -112,8 +112,10 @@ pub struct Rules {
     pub merge: Option<Arc<dyn Merge>>,
     /// The purge hook's pass.
     pub purge: Option<Box<dyn PurgePass>>,
-    /// Value files that are given up: what the input refers to in them comes out as values.
+    /// Which values that lie apart come out as values: what the input refers to in these files.
     pub given_up: Arc<BTreeSet<u64>>,
+    /// All that the input refers to does: the tree's values lie apart no more.
+    pub brings_back: bool,
     /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is
     /// known beneath.
     pub zero_seqs: bool,
@@ -360,10 +362,6 @@ impl<C: Cursor> Retain<C> {
                 }
             }
             Some(Kind::Put) => self.hides = Some(stripe),
-            Some(Kind::Apart) if self.rules.merge.is_some() || self.rules.purge.is_some() => {
-                let words = "a tree with hooks that look at values has one in a value file";
-                return Err(Error::corruption(words).keys(&self.key, &self.key));
-            }
             Some(Kind::Apart) => self.hides = Some(stripe),
             None => {
                 return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))
@@ -385,10 +383,15 @@ impl<C: Cursor> Retain<C> {
 
     /// Asks the purge hook about the entry under the input cursor and shows what is left of it.
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
-        let Some(kind) = t.kind() else { return Ok(false) };
+        let Some(mut kind) = t.kind() else { return Ok(false) };
         self.show(t);
         if kind == Kind::Apart {
-            self.bring_back(t)?;
+            if self.bring_back(t)? {
+                kind = Kind::Put;
+            } else if self.rules.purge.is_some() {
+                // What nobody can read nobody can judge.
+                return Ok(true);
+            }
         }
         if !self.rules.zero_seqs {
             return Ok(true);
@@ -401,13 +404,21 @@ impl<C: Cursor> Retain<C> {
             && alone
         {
             self.reach.clear();
-            reaches = purge.reach(&self.key, self.input.value(), &mut self.reach);
+            let value = match &self.shown {
+                ShownVersions::Replaced(v) => v,
+                _ => self.input.value(),
+            };
+            reaches = purge.reach(&self.key, value, &mut self.reach);
             alone = !reaches || !self.rules.outside.may_hold_older(&self.key, &self.reach, t.seq());
         }
         if stripe == MAX_SEQ
             && let Some(purge) = &mut self.rules.purge
         {
-            match purge.judge(&self.key, kind, self.input.value(), alone) {
+            let value = match &self.shown {
+                ShownVersions::Replaced(v) => v,
+                _ => self.input.value(),
+            };
+            match purge.judge(&self.key, kind, value, alone) {
                 Verdict::Keep => {}
                 Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),
                 Verdict::Drop => {
@@ -430,19 +441,26 @@ impl<C: Cursor> Retain<C> {
     }
 
     /// Makes a put of the entry that is shown, whose value lies apart, if that is in a file that is
-    /// given up.
-    fn bring_back(&mut self, t: Trailer) -> Result<()> {
-        if self.rules.given_up.is_empty()
-            || ValueRef::decode(self.input.value())
-                .is_none_or(|r| !self.rules.given_up.contains(&r.file))
-        {
-            return Ok(());
+    /// given up, or none is to lie apart any more. A value that cannot be read stays where it is: who
+    /// reads it will say why, and all others are none the worse. False where nothing was done.
+    fn bring_back(&mut self, t: Trailer) -> Result<bool> {
+        let is_given_up = |r: ValueRef| self.rules.given_up.contains(&r.file);
+        let wanted = self.rules.brings_back
+            || (!self.rules.given_up.is_empty()
+                && ValueRef::decode(self.input.value()).is_some_and(is_given_up));
+        if !wanted {
+            return Ok(false);
         }
         let mut value = vec![];
-        self.input.fetch_apart(&mut value)?;
-        self.trailer = Trailer::new(t.seq(), Kind::Put);
-        self.shown = ShownVersions::Replaced(value);
-        Ok(())
+        match self.input.fetch_apart(&mut value) {
+            Ok(()) => {
+                self.trailer = Trailer::new(t.seq(), Kind::Put);
+                self.shown = ShownVersions::Replaced(value);
+                Ok(true)
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::Corruption | ErrorKind::NotFound) => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// Gathers the operands of one stripe from the input cursor on and queues what stands for them.
@@ -459,12 +477,16 @@ impl<C: Cursor> Retain<C> {
                 base = Base::Covered;
                 break;
             }
-            let held = (t, self.input.value().to_vec());
+            let mut held = (t, self.input.value().to_vec());
+            if t.kind() == Some(Kind::Apart) {
+                self.input.fetch_apart(&mut held.1)?;
+                held.0 = Trailer::new(t.seq(), Kind::Put);
+            }
             self.pass()?;
             match t.kind() {
                 Some(Kind::Merge) => operands.push(held),
-                Some(Kind::Put) => base = Base::Put(held),
-                _ => base = Base::Delete(held),
+                Some(Kind::Put | Kind::Apart) => base = Base::Put(held),
+                Some(Kind::Delete) | None => base = Base::Delete(held),
             }
             if !matches!(base, Base::Unknown) {
                 break;

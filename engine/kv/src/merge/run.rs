@@ -20,7 +20,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::base::apart::{ValueFacts, ValueRef};
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::facts::TableFacts;
 use crate::base::key::{Kind, Seq, Trailer, head, successor};
 use crate::base::open_files::{FileStats, OpenFileList, OpenFiles};
 use crate::base::options::{DbOptions, ReadMode};
@@ -215,13 +214,15 @@ impl TableOpener {
     ///
     /// # Errors
     /// As [`TableHandle::table`].
-    pub fn table_alone(self: &Arc<Self>, meta: &Arc<TableMeta>) -> Result<Arc<Table>> {
-        let meta = Arc::new(TableMeta {
-            facts: TableFacts { values: vec![], ..meta.facts.clone() },
-            ..(**meta).clone()
-        });
-        let handle = TableHandle::new(meta, self.clone(), Arc::default(), &BTreeMap::new());
-        handle.table().cloned()
+    pub fn table_alone(&self, meta: &TableMeta) -> Result<Arc<Table>> {
+        let table = self.open(meta.id, meta.ingested_seq)?;
+        match stranger(meta, &table) {
+            None => Ok(table),
+            Some(what) => {
+                let e = Error::corruption(what).at(table_path(&self.dir, meta.id), 0);
+                Err(e.block("footer").keys(&meta.first_key, &meta.last_key))
+            }
+        }
     }
 
     /// The handle of a value file: the one that is there, or a new one.
@@ -241,6 +242,7 @@ impl TableOpener {
             file: ready.map_or_else(OnceLock::new, OnceLock::from),
             claims: AtomicU64::new(0),
             orphan: AtomicBool::new(false),
+            spoiled: AtomicBool::new(false),
         });
         values.insert(facts.id, Arc::downgrade(&handle));
         handle
@@ -312,7 +314,7 @@ fn has_facts_of(m: &TableMeta, p: &Properties) -> bool {
     let seqs = m.ingested_seq > 0 || (m.min_seq, m.max_seq) == (p.min_seq, p.max_seq);
     let counts = (m.entries, m.deletes, m.merges, m.range_deletes)
         == (p.entries, p.deletes, p.merges, p.range_deletes);
-    seqs && counts && same_bounds(m, p)
+    seqs && counts && m.values == p.values && same_bounds(m, p)
 }
 
 /// Whether manifest and properties tell of the same bounds. Of a table with range deletions the
@@ -437,8 +439,16 @@ impl TableHandle {
     /// # Errors
     /// As [`apart`](Self::apart).
     pub fn apart_into(&self, reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        let (file, r) = self.value_file(reference)?;
-        file.read_into(&r, out)
+        let read = self.value_file(reference).and_then(|(file, r)| file.read_into(&r, out));
+        let is_damaged =
+            |e: &Error| matches!(e.kind(), ErrorKind::Corruption | ErrorKind::NotFound);
+        if read.as_ref().is_err_and(is_damaged)
+            && let Some(r) = ValueRef::decode(reference)
+        {
+            let own = self.values.iter().filter(|v| v.facts.id == r.file);
+            own.for_each(|v| v.spoiled.store(true, Ordering::Relaxed));
+        }
+        read
     }
 
     /// What the readers of its tree did.
@@ -556,6 +566,8 @@ pub struct ValueHandle {
     file: OnceLock<Arc<ValueFile>>,
     claims: AtomicU64,
     orphan: AtomicBool,
+    /// Whether a merge has found something in it that cannot be read.
+    spoiled: AtomicBool,
 }
 
 debug_by!(ValueHandle, "ValueHandle", facts);
@@ -572,6 +584,12 @@ impl ValueHandle {
         if before == 1 {
             self.orphan.store(true, Ordering::Release);
         }
+    }
+
+    /// Whether a merge has found something in it that cannot be read: it is not waited for that
+    /// nobody refers to it any more.
+    pub fn is_spoiled(&self) -> bool {
+        self.spoiled.load(Ordering::Relaxed)
     }
 
     /// The file, opened if it was not yet.
@@ -856,11 +874,26 @@ pub trait SourceStandIn: Cursor + Send + Sync {
     /// An owned handle of the value it stands on; `None` when it stands nowhere.
     fn pin_value(&self) -> Option<Value>;
 
-    /// The value that lies apart, of the entry that it stands on.
+    /// Where the value lies apart of the entry that it stands on; `None` when it stands nowhere.
+    fn apart(&self) -> Option<ApartPlace>;
+}
+
+/// Where a value lies apart, of an entry that a cursor has stood on.
+pub struct ApartPlace {
+    handle: Arc<TableHandle>,
+    reference: Vec<u8>,
+}
+
+debug_by!(ApartPlace, "ApartPlace", handle);
+
+impl ApartPlace {
+    /// The value.
     ///
     /// # Errors
-    /// Those of the source.
-    fn apart(&self) -> Result<Value>;
+    /// `Corruption` with the place, when it cannot be used.
+    pub fn fetch(&self) -> Result<Value> {
+        Ok(self.handle.apart(&self.reference)?.into())
+    }
 }
 
 /// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
@@ -1040,14 +1073,13 @@ impl RunCursor {
         self.table.as_ref().and_then(|t| t.plain_up_to())
     }
 
-    /// The value that lies apart, of the entry that it stands on.
-    ///
-    /// # Errors
-    /// `Corruption` with the place, when it cannot be used.
-    pub fn apart(&self) -> Result<Value> {
+    /// Where the value lies apart of the entry that it stands on; `None` when it stands nowhere.
+    pub fn apart(&self) -> Option<ApartPlace> {
         match (&self.table, self.run.tables.get(self.at)) {
-            (Some(t), Some(handle)) => Ok(handle.apart(t.value())?.into()),
-            _ => self.traced.as_ref().map_or_else(|| Ok(vec![].into()), |t| t.apart()),
+            (Some(t), Some(handle)) => {
+                Some(ApartPlace { handle: handle.clone(), reference: t.value().to_vec() })
+            }
+            _ => self.traced.as_ref().and_then(|t| t.apart()),
         }
     }
 

@@ -18,7 +18,9 @@ use crate::sstable::Table;
 
 use super::cost::{BlockRead, Entries, Origin, SourceCost};
 use super::merging::MergeSource;
-use super::run::{RunCursor, RunPlace, SourceStandIn, TableHandle, TableRun, is_inside};
+use super::run::{
+    ApartPlace, RunCursor, RunPlace, SourceStandIn, TableHandle, TableRun, is_inside,
+};
 use super::shadow::RangeShadow;
 use super::value::Value;
 
@@ -300,11 +302,8 @@ impl SourceStandIn for Traced {
     }
 
     #[cold]
-    fn apart(&self) -> Result<Value> {
-        let from = self.walk.env.monotonic_nanos();
-        let value = self.inner.apart();
-        self.count.lock().cost.nanos += self.walk.env.monotonic_nanos().saturating_sub(from);
-        value
+    fn apart(&self) -> Option<ApartPlace> {
+        self.inner.apart()
     }
 }
 

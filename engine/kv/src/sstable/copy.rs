@@ -82,6 +82,11 @@ impl<'a> WholeBlock<'a> {
         self.decoded.bytes()
     }
 
+    /// Bytes that no entry of the table is longer than.
+    pub fn largest_entry(&self) -> u64 {
+        self.table.properties().largest_entry
+    }
+
     /// How the table wanted its blocks stored.
     pub(super) fn compression(&self) -> Compression {
         self.table.properties().compression

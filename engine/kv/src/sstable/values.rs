@@ -14,8 +14,9 @@
 //! Invariants:
 //! - V1: a value's block is checked (checksum, then lengths) before any of it is handed out, each
 //!   time it is read and once where it lies in a map.
-//! - V2: a reference that does not fit its file is a corruption that names the place, never a wrong
-//!   value.
+//! - V2: a reference beyond its file's values, or of another length than the value that is there,
+//!   is a corruption that names the place. Which value a reference means only its table's checksum
+//!   vouches for; [`ValueFile::verify`] compares the keys.
 //! - V3: as with tables, what is stored as it is in a mapped file is served from the map, and all
 //!   else is decoded into the cache, to which the slot with the value's number leads.
 

@@ -144,6 +144,11 @@ impl Policy {
         Policy::of(name, &values.collect::<Vec<_>>()).unwrap_or_default()
     }
 
+    /// Whether it ever merges: one that does not only drops tables.
+    pub fn merges(&self) -> bool {
+        self.strategy().merges()
+    }
+
     /// Whether it may want something only because time has passed.
     pub fn ages(&self) -> bool {
         self.strategy().ages()

@@ -82,6 +82,10 @@ impl Tree {
         c.first()?;
         let pairs = std::iter::from_fn(|| {
             let pair = c.valid().then(|| (c.key().to_vec(), c.value().to_vec()))?;
+            if c.trailer().kind() != Some(Kind::Put) {
+                let words = "this is no file that `export` made: it has more than values";
+                return Some(Err(Error::corruption(words).in_file(file.as_ref())));
+            }
             Some(c.next().map(|()| pair))
         });
         core.ingest(&self.core, pairs)

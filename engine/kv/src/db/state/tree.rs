@@ -336,6 +336,26 @@ impl TreeCore {
     }
 }
 
+impl TreeCore {
+    /// Finds anew which value files are given up, by the options that the state has.
+    pub fn judge_values(&self, state: &TreeState) {
+        let values = LiveValues::of(state);
+        if self.view.load_full().version.values == values {
+            return;
+        }
+        self.change_view(|v| {
+            let TreeVersion { runs, shapes, states, .. } = &*v.version;
+            let version = TreeVersion {
+                runs: runs.clone(),
+                shapes: shapes.clone(),
+                states: states.clone(),
+                values,
+            };
+            TreeView { version: Arc::new(version), ..v.clone() }
+        });
+    }
+}
+
 /// The runs of a tree from its state and its open files. What has not changed since `before` is
 /// taken from there.
 ///
@@ -358,7 +378,7 @@ pub fn build_version(
         })
     };
     let mut there = before.states.iter().enumerate().peekable();
-    let values = LiveValues::of(state, state.options.values_garbage);
+    let values = LiveValues::of(state);
     let mut version = TreeVersion { values, ..TreeVersion::default() };
     for r in &state.runs {
         // Both are in the same order.

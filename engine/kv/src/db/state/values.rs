@@ -22,11 +22,14 @@ pub struct LiveValues {
 }
 
 impl LiveValues {
-    /// Those of a tree of which `percent` may be garbage.
-    pub fn of(state: &TreeState, percent: u8) -> LiveValues {
+    /// Those of a tree. Under a policy that never merges none is given up: nobody would write it
+    /// again.
+    pub fn of(state: &TreeState) -> LiveValues {
         if state.values.is_empty() {
             return LiveValues::default();
         }
+        let percent =
+            if state.options.policy.merges() { state.options.values_garbage } else { 100 };
         let uses = state.uses();
         let live_of = |id: &u64| uses.get(id).map_or(0, |u| u.bytes);
         // What a file has beside values is no garbage: a new one would have it too.
@@ -42,7 +45,8 @@ impl LiveValues {
         });
         let (mut left, mut given_up) = (bytes, BTreeSet::new());
         for (id, bytes, own) in files {
-            if (left - live.min(left)) * 100 <= left * u64::from(percent) {
+            let garbage = u128::from(left - live.min(left));
+            if garbage * 100 <= u128::from(left) * u128::from(percent) {
                 break;
             }
             given_up.insert(id);

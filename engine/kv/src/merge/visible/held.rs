@@ -7,6 +7,7 @@ use crate::base::key::{Seq, Trailer, head};
 use crate::base::tolls::CursorToll;
 use crate::merge::gaps::{Gaps, WORTH};
 use crate::merge::merging::{MergeSource, Merging};
+use crate::merge::run::ApartPlace;
 use crate::merge::shadow::RangeShadow;
 use crate::merge::value::Value;
 use std::ops::{Deref, DerefMut};
@@ -200,12 +201,15 @@ impl Visible {
         self.keys_only = true;
     }
 
-    /// Reads the value of the entry that the inner cursor stands on, which lies apart.
-    pub(super) fn fetch_apart(&mut self) -> Result<()> {
-        self.apart = match self.keys_only {
-            true => None,
-            false => Some(self.inner.current().apart()?),
-        };
+    /// Where the value lies of the entry that the inner cursor stands on, which lies apart; `None`
+    /// for who wants keys only.
+    pub(super) fn apart_place(&self) -> Option<ApartPlace> {
+        if self.keys_only { None } else { self.inner.current().apart() }
+    }
+
+    /// Reads a value that lies apart.
+    pub(super) fn fetch_apart(&mut self, place: Option<ApartPlace>) -> Result<()> {
+        self.apart = place.map(|place| place.fetch()).transpose()?;
         Ok(())
     }
 

@@ -87,6 +87,7 @@ impl Visible {
 
     fn next_slow(&mut self) -> Result<()> {
         let at = std::mem::replace(&mut self.at, At::Nowhere);
+        self.apart = None;
         match at {
             At::Nowhere => return Ok(()),
             At::Entry | At::Apart => self.hold_key(),
@@ -122,6 +123,7 @@ impl Visible {
 
     fn prev_slow(&mut self) -> Result<()> {
         let at = std::mem::replace(&mut self.at, At::Nowhere);
+        self.apart = None;
         match at {
             At::Nowhere => return Ok(()),
             At::Entry | At::Apart => self.hold_key(),

@@ -8,6 +8,7 @@ use crate::base::key::{Kind, Seq, Trailer};
 use super::fold::{apart_under_operands, fold};
 use super::held::{At, PATIENCE, Visible, VisibleInner};
 use super::walk::VisibleWalk;
+use crate::merge::run::ApartPlace;
 
 impl Visible {
     /// From where the inner cursor stands to the first key that is to be shown.
@@ -58,7 +59,7 @@ impl Visible {
                     return Ok(());
                 }
                 Some(Kind::Apart) => {
-                    self.fetch_apart()?;
+                    self.fetch_apart(self.apart_place())?;
                     self.at = At::Apart;
                     self.note_shown();
                     self.end_walk(&walk, true, true);
@@ -170,11 +171,12 @@ impl Visible {
             let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
             self.lies_apart = false;
+            let mut place = None;
             while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice())
             {
                 versions += 1;
                 if versions > PATIENCE {
-                    present = self.newest_of_held(cover)?;
+                    (present, place) = self.newest_of_held(cover)?;
                     merged = !self.operands.is_empty();
                     self.operands.clear();
                     break;
@@ -192,7 +194,7 @@ impl Visible {
                         }
                         Some(Kind::Apart) => {
                             self.operands.clear();
-                            self.fetch_apart()?;
+                            place = self.apart_place();
                             self.lies_apart = true;
                             present = true;
                         }
@@ -223,6 +225,9 @@ impl Visible {
                 self.end_walk(&std::mem::take(&mut walk), false, true);
             }
             if present {
+                if self.lies_apart {
+                    self.fetch_apart(place)?;
+                }
                 self.at = if self.lies_apart { At::HeldApart } else { At::Held };
                 self.note_shown();
                 return Ok(());
@@ -239,10 +244,10 @@ impl Visible {
     }
 
     /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and
-    /// the inner cursor before all its versions. True when it has one. Costs two seeks, however
-    /// many versions there are.
-    pub(super) fn newest_of_held(&mut self, cover: Seq) -> Result<bool> {
-        let at = Trailer::at(self.read);
+    /// the inner cursor before all its versions. True when it has one, with the place of one that lies
+    /// apart. Costs two seeks, however many versions there are.
+    fn newest_of_held(&mut self, cover: Seq) -> Result<(bool, Option<ApartPlace>)> {
+        let (at, mut place) = (Trailer::at(self.read), None);
         each!(&mut self.inner, c => c.seek(&self.key, at))?;
         let mut present = false;
         self.lies_apart = false;
@@ -257,7 +262,7 @@ impl Visible {
                     present = true;
                 }
                 Some(Kind::Apart) => {
-                    self.fetch_apart()?;
+                    place = self.apart_place();
                     self.lies_apart = true;
                     present = true;
                 }
@@ -272,6 +277,6 @@ impl Visible {
             }
         }
         each!(&mut self.inner, c => c.seek_before(&self.key))?;
-        Ok(present)
+        Ok((present, place))
     }
 }
