@@ -124,7 +124,7 @@ fn list<T: Copy>(rng: &mut Rng, all: &[T]) -> Vec<T> {
 
 /// Options of a tree.
 pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
-    TreeOptions {
+    let options = TreeOptions {
         compression: list(rng, &[Compression::None, Compression::Lz4]),
         filter: list(rng, &[FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]),
         block_size: sized(rng, 512, 65_536) as usize,
@@ -133,9 +133,15 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
         policy: policy(rng),
         tombstone_age_secs: if rng.below(4) == 0 { 1 + rng.below(20) } else { 0 },
         merge: merge_of(tree),
+        ..TreeOptions::default()
+    };
+    // Drawn by themselves: what a seed leads to goes by all the others.
+    let sizes = options.table_size << 32 ^ (options.memtable_size ^ options.block_size) as u64;
+    let mut rng = Rng::new(sizes, 0);
+    TreeOptions {
         values_apart: [0, 16, 64, 1024][rng.below(4) as usize],
         values_garbage: [1, 30, 90][rng.below(3) as usize],
-        ..TreeOptions::default()
+        ..options
     }
 }
 
