@@ -26,9 +26,10 @@ use firn_tools::io::{self, Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 
 pub const EXAMPLES: &str = "\
-Reads every live table, and every value that one refers to, past the caches and checks each block's checksum and place, the order and bounds of keys, filters and
-counts; opening the store has checked the manifest and the log before. Nothing is written. Exit code 1 if anything is wrong:
-all of it is listed, each damaged block with its tree (and the table or family in it), file, offset and key range, and what to do.
+Reads every live table, and every value that one refers to, past the caches and checks each block's checksum and place, the
+order and bounds of keys, filters and counts; opening the store has checked the manifest and the log before. Nothing is
+written. Exit code 1 if anything is wrong: all of it is listed, each damaged block with its tree (and the table or family in
+it), file, offset and key range, and what to do.
 A log that ends as a crash leaves it is sound; what was given up with a torn end is told in a note.
 
 Examples:

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use firn_kv::{BatchOp, Change, Db, ErrorKind};
+use firn_kv::{BatchOp, Change, ChangeFeed, Db, ErrorKind};
 
 use super::{Runner, tree_name};
 use crate::compare::{Outcome, ensure};
@@ -72,26 +72,39 @@ impl Followed {
 }
 
 impl Runner<'_> {
+    /// Begins the replica again with what a reader sees now.
+    fn copied(&mut self, db: &Db) -> Outcome<ChangeFeed> {
+        let feed = db.changes_since(self.oracle.now(), HOLD)?;
+        let numbers = feed.trees().into_iter().collect();
+        let (seq, held) = (feed.seq(), content(db)?);
+        self.followed = Followed { seq, numbers, held };
+        Ok(feed)
+    }
+
     /// The replica catches up, and is compared.
     pub(super) fn follow(&mut self) -> Outcome {
         let db = self.db()?.clone();
         let mut feed = match self.open.feed.take() {
             Some(feed) => feed,
             None => match db.changes_since(self.followed.seq, HOLD) {
-                Err(e) if e.kind() == ErrorKind::Lagged => {
-                    let feed = db.changes_since(self.oracle.now(), HOLD)?;
-                    let numbers = feed.trees().into_iter().collect();
-                    let (seq, held) = (feed.seq(), content(&db)?);
-                    self.followed = Followed { seq, numbers, held };
-                    feed
-                }
+                Err(e) if e.kind() == ErrorKind::Lagged => self.copied(&db)?,
                 feed => feed?,
             },
         };
-        let mut is_loaded = false;
-        while let Some(change) = feed.next(Duration::ZERO)? {
-            is_loaded |= change.is_loaded();
-            self.followed.apply(&change)?;
+        let (mut is_loaded, mut is_copied) = (false, false);
+        loop {
+            match feed.next(Duration::ZERO) {
+                // Of what earlier openings left of the log, and nobody needed, a part may be missing.
+                Err(e) if e.kind() == ErrorKind::Lagged && !is_copied => {
+                    feed = self.copied(&db)?;
+                    is_copied = true;
+                }
+                change => {
+                    let Some(change) = change? else { break };
+                    is_loaded |= change.is_loaded();
+                    self.followed.apply(&change)?;
+                }
+            }
         }
         let (seq, now) = (self.followed.seq, self.oracle.now());
         ensure(seq == now && feed.seq() == seq, || format!("followed to {seq}, not to {now}"))?;

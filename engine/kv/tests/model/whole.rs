@@ -19,12 +19,9 @@ impl Runner<'_> {
         if self.setup.db.background_threads == 0 {
             let stats = self.db()?.stats();
             let name = tree_name(tree);
-            let all: u64 = stats
-                .trees
-                .iter()
-                .filter(|t| t.name == name)
-                .flat_map(|t| &t.runs)
-                .map(|r| r.bytes)
+            let own = stats.trees.iter().filter(|t| t.name == name);
+            let all: u64 = own
+                .map(|t| t.values.live_bytes + t.runs.iter().map(|r| r.bytes).sum::<u64>())
                 .sum();
             ensure(size <= all, || format!("a range of {size} bytes in tables of {all}"))?;
         }
