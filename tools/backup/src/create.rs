@@ -61,25 +61,25 @@ fn known(present: &Present, file: &KeptFile) -> Option<String> {
 }
 
 /// What a file that is kept holds.
-enum FileContent {
+enum KeptContent {
     Table(Arc<TableMeta>),
     Values(Arc<ValueFacts>),
 }
 
-impl FileContent {
+impl KeptContent {
     fn file(&self) -> KeptFile {
         match self {
-            FileContent::Table(t) => KeptFile { number: t.id, identity: t.identity, size: t.size },
-            FileContent::Values(v) => KeptFile { number: v.id, identity: v.identity, size: v.size },
+            KeptContent::Table(t) => KeptFile { number: t.id, identity: t.identity, size: t.size },
+            KeptContent::Values(v) => KeptFile { number: v.id, identity: v.identity, size: v.size },
         }
     }
 }
 
 /// The tables and value files of a store, by number.
-fn files_of(state: &ManifestState) -> Vec<FileContent> {
-    let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(FileContent::Table);
+fn files_of(state: &ManifestState) -> Vec<KeptContent> {
+    let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(KeptContent::Table);
     let values = state.trees.values().flat_map(|t| t.values.values()).cloned();
-    let mut all: Vec<_> = tables.chain(values.map(FileContent::Values)).collect();
+    let mut all: Vec<_> = tables.chain(values.map(KeptContent::Values)).collect();
     all.sort_by_key(|f| f.file().number);
     all
 }
@@ -145,7 +145,7 @@ impl BackupRepository {
         let present = if self.is_there()? { self.present()? } else { Present::new() };
         let (state, _) = load(&*self.env, dir)?;
         let mut plan = BackupPlan::default();
-        for file in files_of(&state).iter().map(FileContent::file) {
+        for file in files_of(&state).iter().map(KeptContent::file) {
             (plan.tables, plan.bytes) = (plan.tables + 1, plan.bytes + file.size);
             if known(&present, &file).is_none() {
                 (plan.new_tables, plan.new_bytes) =
@@ -198,15 +198,15 @@ impl BackupRepository {
         &self,
         opener: &Arc<TableOpener>,
         dir: &Path,
-        content: &FileContent,
+        content: &KeptContent,
         lease: &mut RunLease,
     ) -> Result<u128> {
         match content {
-            FileContent::Table(meta) => {
+            KeptContent::Table(meta) => {
                 let table = opener.table_alone(meta)?;
                 table.verify(None, |_| ())?;
             }
-            FileContent::Values(facts) => {
+            KeptContent::Values(facts) => {
                 opener.value_handle(facts).file()?.verify_all()?;
             }
         }
