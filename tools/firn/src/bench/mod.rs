@@ -25,7 +25,7 @@ const MODEL_EXAMPLES: &str = "
   firn bench --model wide --rows 1m                        rows of columns beside the engine's own puts, gets and cursors;
                                                            takes --rows, --columns, --budget and --seed
   firn bench --model cql --rows 1m                         statements beside the operations on columns beneath them
-  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, beside the same ones on a fresh store";
+  firn bench --model cql --rows 10k --connect localhost    statements at a server or a cluster, beside a fresh store";
 
 /// The examples of the help text.
 pub fn examples() -> String {
