@@ -30,7 +30,7 @@ seq:
   - id: base
     type: u8
     valid:
-      expr: "(flags & 1) != 0 ? ((_ & 0xff) >= 1 and (_ & 0xff) <= 3) : _ < 0x100000000000000"
+      expr: "(flags & 1) != 0 ? ((_ & 0xff) >= 1 and (_ & 0xff) <= 4) : _ < 0x100000000000000"
     doc: With UNIFORM the trailer of every entry, otherwise the smallest sequence number.
   - id: heads
     type: u8
