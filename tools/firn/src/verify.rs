@@ -13,7 +13,7 @@ use std::sync::Arc;
 use clap::Args;
 use firn_kv::OsEnv;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::manifest::{Manifest, TableMeta};
+use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::merge::run::{TableHandle, TableOpener};
 use firn_kv::internals::wal::TornTail;
 use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
@@ -142,7 +142,7 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
     let opener = Arc::new(opener);
     let live: Vec<_> = state.trees.values().flat_map(|t| t.tables().map(move |m| (t, m))).collect();
     let progress =
-        Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size + apart(m)).sum()));
+        Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size + m.apart_bytes()).sum()));
     let mut done = 0;
     for (tree, meta) in live {
         let handle = TableHandle::new(meta.clone(), opener.clone(), Arc::default(), &tree.values);
@@ -164,7 +164,7 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
                 report.tables += 1;
                 report.blocks += r.blocks;
                 report.entries += r.entries;
-                if apart(meta) > 0 {
+                if meta.apart_bytes() > 0 {
                     let step = |bytes| {
                         read += bytes;
                         progress.at(read);
@@ -180,8 +180,8 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
             }
             Err(e) => drop(note(e)),
         }
-        report.bytes += meta.size + apart(meta);
-        done += meta.size + apart(meta);
+        report.bytes += meta.size + meta.apart_bytes();
+        done += meta.size + meta.apart_bytes();
         progress.at(done);
     }
     // What kept the store from being opened has been found again, unless it lies outside the
@@ -190,11 +190,6 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
         report.errors.insert(0, why);
     }
     report
-}
-
-/// Bytes of value files that a table refers to.
-fn apart(meta: &TableMeta) -> u64 {
-    meta.values.iter().map(|u| u.bytes).sum()
 }
 
 /// What to do about a finding.

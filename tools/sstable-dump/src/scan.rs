@@ -105,11 +105,7 @@ impl ScanPrinter<'_, '_> {
         }
         self.line.clear();
         if self.screen.json {
-            let hex = self.show == Show::Hex;
-            let mut object = Map::new();
-            put_field(&mut object, "key", key, hex);
-            object.insert("seq".into(), t.seq().into());
-            object.insert("kind".into(), text::kind(t).into());
+            let (mut object, hex) = self.head(key, t);
             if !self.keys_only && text::kind(t) != "delete" {
                 put_field(&mut object, "value", value, hex);
                 if let Some((family, typed)) =
@@ -132,16 +128,21 @@ impl ScanPrinter<'_, '_> {
         Ok(self.screen.out.write_all(&self.line)?)
     }
 
+    /// What is said of an entry whatever its value, and whether bytes are shown as hexadecimal digits.
+    fn head(&self, key: &[u8], t: Trailer) -> (Map<String, Value>, bool) {
+        let (mut object, hex) = (Map::new(), self.show == Show::Hex);
+        put_field(&mut object, "key", key, hex);
+        object.insert("seq".into(), t.seq().into());
+        object.insert("kind".into(), text::kind(t).into());
+        (object, hex)
+    }
+
     /// An entry whose value lies apart: with it, where it can be read, and where it lies.
     fn apart(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &ValueRef) -> Done {
         let found = (!self.keys_only).then(|| self.files.find(key, reference));
         self.line.clear();
         if self.screen.json {
-            let hex = self.show == Show::Hex;
-            let mut object = Map::new();
-            put_field(&mut object, "key", key, hex);
-            object.insert("seq".into(), t.seq().into());
-            object.insert("kind".into(), text::kind(t).into());
+            let (mut object, hex) = self.head(key, t);
             object.insert("apart".into(), place_json(r));
             match found {
                 Some(Ok(v)) => put_field(&mut object, "value", &v.bytes, hex),

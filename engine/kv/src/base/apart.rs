@@ -11,6 +11,8 @@
 //! Invariants: a reference that is decoded is written again as the same bytes; no length in it is
 //! larger than what the format allows, so nothing is allocated for one that lies.
 
+use std::collections::BTreeMap;
+
 use super::coding::{ByteReader, put_varint, varint_len};
 use super::identity::TableIdentity;
 use super::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
@@ -75,6 +77,12 @@ pub struct ValueUse {
     pub values: u64,
     /// Bytes that their blocks take in the file.
     pub bytes: u64,
+}
+
+/// Counts a reference, by number of its value file.
+pub fn count_use(uses: &mut BTreeMap<u64, ValueUse>, r: &ValueRef) {
+    let u = uses.entry(r.file).or_default();
+    (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
 }
 
 /// What entries refer to in value files, as it is written.

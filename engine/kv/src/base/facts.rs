@@ -41,3 +41,10 @@ pub struct TableFacts {
     /// What its entries refer to in value files, by number of the file.
     pub values: Vec<ValueUse>,
 }
+
+impl TableFacts {
+    /// Bytes of value files that its entries refer to.
+    pub fn apart_bytes(&self) -> u64 {
+        self.values.iter().map(|u| u.bytes).sum()
+    }
+}

@@ -132,7 +132,7 @@ impl TableMeta {
         TableShape {
             id: self.id,
             size: self.size,
-            apart: self.values.iter().map(|u| u.bytes).sum(),
+            apart: self.apart_bytes(),
             entries: self.entries,
             deletes: self.deletes,
             range_deletes: self.range_deletes,

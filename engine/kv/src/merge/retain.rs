@@ -396,6 +396,10 @@ impl<C: Cursor> Retain<C> {
         if !self.rules.zero_seqs {
             return Ok(true);
         }
+        let value = match &self.shown {
+            ShownVersions::Replaced(v) => v,
+            _ => self.input.value(),
+        };
         // What a snapshot makes this job keep of the key lies beneath too, though no other table
         // has it.
         let mut alone = oldest && self.rules.beneath.is_alone(&self.key);
@@ -404,20 +408,12 @@ impl<C: Cursor> Retain<C> {
             && alone
         {
             self.reach.clear();
-            let value = match &self.shown {
-                ShownVersions::Replaced(v) => v,
-                _ => self.input.value(),
-            };
             reaches = purge.reach(&self.key, value, &mut self.reach);
             alone = !reaches || !self.rules.outside.may_hold_older(&self.key, &self.reach, t.seq());
         }
         if stripe == MAX_SEQ
             && let Some(purge) = &mut self.rules.purge
         {
-            let value = match &self.shown {
-                ShownVersions::Replaced(v) => v,
-                _ => self.input.value(),
-            };
             match purge.judge(&self.key, kind, value, alone) {
                 Verdict::Keep => {}
                 Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),

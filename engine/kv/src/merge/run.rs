@@ -420,11 +420,6 @@ impl TableHandle {
         Ok(checked)
     }
 
-    /// Bytes of value files that it refers to.
-    pub fn apart_bytes(&self) -> u64 {
-        self.meta.values.iter().map(|u| u.bytes).sum()
-    }
-
     /// The value that an entry of the kind `Apart` refers to.
     ///
     /// # Errors

@@ -98,6 +98,17 @@ pub struct Properties {
 }
 
 impl Properties {
+    /// Counts an entry; its kind aside.
+    #[inline]
+    pub(super) fn count(&mut self, key: &[u8], seq: Seq, value_len: usize) {
+        self.entries += 1;
+        self.raw_key_bytes += key.len() as u64;
+        self.raw_value_bytes += value_len as u64;
+        self.largest_entry = self.largest_entry.max((key.len() + value_len) as u64);
+        self.min_seq = self.min_seq.min(seq);
+        self.max_seq = self.max_seq.max(seq);
+    }
+
     /// The facts of the table that has these properties; the file says the rest.
     pub fn facts(&self, id: u64, identity: TableIdentity, size: u64) -> TableFacts {
         TableFacts {

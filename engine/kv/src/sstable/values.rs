@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, Packer};
+use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer};
+use super::output::BlockOutput;
 use super::properties::Properties;
 use super::table::{BlockPlace, Maps, TableValue};
 use crate::base::apart::{ValueFacts, ValueRef};
@@ -40,9 +41,6 @@ use crate::env::{FileMap, ReadFile, WriteFile};
 
 /// Bytes before the key.
 const HEAD: usize = 12;
-/// Bytes gathered before they are handed to the file.
-const BUFFER: usize = 256 << 10;
-
 /// How a value file is written.
 #[derive(Clone, Debug, Default)]
 pub struct ValueOptions {
@@ -63,22 +61,18 @@ pub struct ValueOptions {
 
 /// Writes one value file.
 pub struct ValueWriter {
-    file: Box<dyn WriteFile>,
+    output: BlockOutput,
     path: PathBuf,
     id: u64,
     identity: TableIdentity,
     compression: Compression,
     warm: Option<Arc<Cache>>,
     frames: Vec<(u32, FrameRef)>,
-    packer: Packer,
     raw: Vec<u8>,
-    out: Vec<u8>,
-    /// Bytes handed to the file.
-    written: u64,
     props: Properties,
 }
 
-debug_by!(ValueWriter, "ValueWriter", id, path, written);
+debug_by!(ValueWriter, "ValueWriter", id, path);
 
 impl ValueWriter {
     /// Writes value file `id` into the empty `file`; `path` is for errors.
@@ -94,17 +88,14 @@ impl ValueWriter {
             ..Properties::default()
         };
         ValueWriter {
-            file,
+            output: BlockOutput::new(file, id),
             path: path.to_path_buf(),
             id,
             identity: options.identity,
             compression: options.compression,
             warm: options.warm,
             frames: vec![],
-            packer: Packer::new(id),
             raw: vec![],
-            out: Vec::with_capacity(BUFFER + (64 << 10)),
-            written: 0,
             props,
         }
     }
@@ -129,14 +120,8 @@ impl ValueWriter {
         self.raw.extend_from_slice(&Trailer::new(seq, Kind::Put).0.to_le_bytes());
         self.raw.extend_from_slice(key);
         self.raw.extend_from_slice(value);
-        let offset = self.offset();
-        let (stored, is_raw) = self.packer.pack(
-            &mut self.out,
-            offset,
-            BlockKind::Value,
-            self.compression,
-            &self.raw,
-        )?;
+        let offset = self.output.offset();
+        let (stored, is_raw) = self.output.put(BlockKind::Value, self.compression, &self.raw)?;
         // What is stored as it is will be served from the map.
         let warm = self.warm.as_ref().filter(|_| !is_raw);
         if let Some(mut frame) = warm.and_then(|cache| cache.spare(self.raw.len())) {
@@ -149,32 +134,14 @@ impl ValueWriter {
         }
         p.last_key.clear();
         p.last_key.extend_from_slice(key);
-        p.entries += 1;
         p.data_blocks += 1;
-        p.raw_key_bytes += key.len() as u64;
-        p.raw_value_bytes += value.len() as u64;
-        p.largest_entry = p.largest_entry.max((key.len() + value.len()) as u64);
-        (p.min_seq, p.max_seq) = (p.min_seq.min(seq), p.max_seq.max(seq));
-        self.flush(BUFFER)?;
+        p.count(key, seq, value.len());
         Ok(ValueRef { file: self.id, number, offset, stored, len: value.len() as u32 })
-    }
-
-    fn offset(&self) -> u64 {
-        self.written + self.out.len() as u64
-    }
-
-    fn flush(&mut self, from: usize) -> Result<()> {
-        if self.out.len() >= from && !self.out.is_empty() {
-            self.file.append(&self.out)?;
-            self.written += self.out.len() as u64;
-            self.out.clear();
-        }
-        Ok(())
     }
 
     /// Bytes of the file so far.
     pub fn size(&self) -> u64 {
-        self.offset()
+        self.output.offset()
     }
 
     /// Writes what remains and syncs the file. Gives the blocks for which the cache had room too,
@@ -183,18 +150,12 @@ impl ValueWriter {
     /// # Errors
     /// Whatever the file says.
     pub fn finish(mut self) -> Result<(ValueFacts, Vec<(u32, FrameRef)>)> {
-        let data_len = self.offset();
+        let data_len = self.output.offset();
         if self.props.entries == 0 {
             self.props.min_seq = 0;
         }
         let raw = self.props.encode();
-        let (properties_len, _) = self.packer.pack(
-            &mut self.out,
-            data_len,
-            BlockKind::Properties,
-            self.compression,
-            &raw,
-        )?;
+        let (properties_len, _) = self.output.put(BlockKind::Properties, self.compression, &raw)?;
         let footer = Footer {
             id: self.id,
             data_len,
@@ -204,13 +165,11 @@ impl ValueWriter {
             properties_len,
             identity: self.identity,
         };
-        self.out.extend_from_slice(&footer.encode());
-        self.flush(0)?;
-        self.file.sync()?;
+        let size = self.output.finish(&footer)?;
         let facts = ValueFacts {
             id: self.id,
             identity: self.identity,
-            size: self.written,
+            size,
             values: self.props.entries,
             bytes: data_len,
             raw_bytes: self.props.raw_value_bytes,
@@ -312,15 +271,13 @@ impl ValueFile {
         }))
     }
 
+    fn block_at(&self, offset: u64, len: usize) -> BlockPlace<'_> {
+        let (file, path, id) = (&*self.file, self.path.as_path(), self.id);
+        BlockPlace { file, path, id, kind: BlockKind::Value, offset, len }
+    }
+
     fn place(&self, r: &ValueRef) -> Result<BlockPlace<'_>> {
-        let place = BlockPlace {
-            file: &*self.file,
-            path: &self.path,
-            id: self.id,
-            kind: BlockKind::Value,
-            offset: r.offset,
-            len: r.stored as usize,
-        };
+        let place = self.block_at(r.offset, r.stored as usize);
         let is_inside = r.offset.checked_add(r.stored.into()).is_some_and(|e| e <= self.data_len);
         if r.file != self.id || !is_inside || u64::from(r.number) >= self.properties.entries {
             return Err(place.corrupt("a table refers to a value that is not in its file"));
@@ -442,14 +399,7 @@ impl ValueFile {
         let (mut at, mut values) = (0, 0);
         while at < self.data_len {
             let mut h = [0; BLOCK_HEADER];
-            let mut place = BlockPlace {
-                file: &*self.file,
-                path: &self.path,
-                id: self.id,
-                kind: BlockKind::Value,
-                offset: at,
-                len: BLOCK_HEADER,
-            };
+            let mut place = self.block_at(at, BLOCK_HEADER);
             if self.data_len - at < BLOCK_HEADER as u64 {
                 return Err(place.corrupt("a block header that is cut off"));
             }

@@ -13,7 +13,7 @@ use super::properties::Properties;
 use super::search::Block;
 use super::stream::Stream;
 use super::table::Table;
-use crate::base::apart::{ValueRef, ValueUse};
+use crate::base::apart::{ValueRef, ValueUse, count_use};
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
@@ -171,7 +171,7 @@ impl Table {
                     let Some(r) = ValueRef::decode(e.value) else {
                         return Err(bad("an entry refers to no value").keys(&walk.key, &walk.key));
                     };
-                    walk.refers(&r);
+                    count_use(&mut walk.apart, &r);
                     r.len as usize
                 }
                 _ => e.value.len(),
@@ -256,12 +256,6 @@ impl Table {
 }
 
 impl VerifyWalk<'_> {
-    /// Takes in that an entry refers to a value.
-    fn refers(&mut self, r: &ValueRef) {
-        let u = self.apart.entry(r.file).or_default();
-        (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
-    }
-
     /// Takes in the entry whose key is in `key`.
     fn count(&mut self, trailer: Trailer, value_len: usize) {
         let s = &mut self.seen;

@@ -20,11 +20,12 @@ use std::sync::Arc;
 use super::block::{BlockBuilder, MAX_RAW_KEYS, counted};
 use super::copy::WholeBlock;
 use super::filter;
-use super::format::{BlockKind, Footer, Packer};
+use super::format::{BlockKind, Footer};
 use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
+use super::output::BlockOutput;
 use super::properties::Properties;
 use super::tombstones;
-use crate::base::apart::{ValueRef, ValueUse};
+use crate::base::apart::{ValueRef, ValueUse, count_use};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
 use crate::base::hash::key_hash;
@@ -110,24 +111,18 @@ impl fmt::Debug for WriterOptions {
     }
 }
 
-/// Bytes gathered before they are handed to the file.
-const BUFFER: usize = 256 << 10;
 /// A block less than half full is cut, so that the next one can be copied, only where so many
 /// blocks have come since the last such one.
 const SHORT_EVERY: usize = 8;
 
 /// Writes one table file.
 pub struct TableWriter {
-    file: Box<dyn WriteFile>,
+    output: BlockOutput,
     path: PathBuf,
     id: u64,
     options: WriterOptions,
     block: BlockBuilder,
     raw: Vec<u8>,
-    packer: Packer,
-    out: Vec<u8>,
-    /// Bytes handed to the file.
-    written: u64,
     index: IndexBuilder,
     hashes: Vec<u64>,
     frames: Vec<(u32, FrameRef)>,
@@ -143,7 +138,7 @@ pub struct TableWriter {
     scratch: Vec<u8>,
 }
 
-debug_by!(TableWriter, "TableWriter", id, path, written);
+debug_by!(TableWriter, "TableWriter", id, path);
 
 impl TableWriter {
     /// Writes table `id` into the empty `file`; `path` is for errors.
@@ -166,14 +161,11 @@ impl TableWriter {
             ..Properties::default()
         };
         TableWriter {
-            file,
+            output: BlockOutput::new(file, id),
             path: path.to_path_buf(),
             id,
             block: BlockBuilder::default(),
             raw: vec![],
-            packer: Packer::new(id),
-            out: Vec::with_capacity(BUFFER + (64 << 10)),
-            written: 0,
             index: IndexBuilder::default(),
             hashes: vec![],
             frames: vec![],
@@ -293,10 +285,8 @@ impl TableWriter {
             self.count(&key, trailer, Kind::Put, value);
             self.filter_key(&key);
         }
-        let (offset, out, packer) = (self.offset(), &mut self.out, &self.packer);
-        let (len, raw) = block.stored(|s| {
-            (packer.seal(out, offset, BlockKind::Data, &s), s.codec == Compression::None)
-        })?;
+        let output = &mut self.output;
+        let (len, raw) = block.stored(|s| output.copy(&s))??;
         let number = self.index.len() as u32;
         self.frames.extend(self.options.keep(raw, block.bytes()).map(|f| (number, f)));
         let flags = PLAIN | if raw { RAW } else { 0 };
@@ -304,7 +294,6 @@ impl TableWriter {
         self.props.last_key.clear();
         self.props.last_key.extend_from_slice(&key);
         self.scratch = key;
-        self.flush(BUFFER)?;
         Ok(true)
     }
 
@@ -315,21 +304,10 @@ impl TableWriter {
             Kind::Delete => self.props.deletes += 1,
             Kind::Merge => self.props.merges += 1,
         }
-        self.count_entry(key, trailer, value.len());
+        self.props.count(key, trailer.seq(), value.len());
         if let Some(s) = &mut self.summary {
             s.add(key, kind, value);
         }
-    }
-
-    #[inline]
-    fn count_entry(&mut self, key: &[u8], trailer: Trailer, value_len: usize) {
-        let p = &mut self.props;
-        p.entries += 1;
-        p.raw_key_bytes += key.len() as u64;
-        p.raw_value_bytes += value_len as u64;
-        p.largest_entry = p.largest_entry.max((key.len() + value_len) as u64);
-        p.min_seq = p.min_seq.min(trailer.seq());
-        p.max_seq = p.max_seq.max(trailer.seq());
     }
 
     fn reference(&self, value: &[u8]) -> Result<ValueRef> {
@@ -341,9 +319,8 @@ impl TableWriter {
 
     /// Counts an entry whose value lies apart.
     fn count_apart(&mut self, key: &[u8], trailer: Trailer, r: &ValueRef) {
-        self.count_entry(key, trailer, r.len as usize);
-        let u = self.apart.entry(r.file).or_default();
-        (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
+        self.props.count(key, trailer.seq(), r.len as usize);
+        count_use(&mut self.apart, r);
     }
 
     /// Finishes the block in the making; `next` is the first key behind it.
@@ -352,14 +329,7 @@ impl TableWriter {
         let continues = next == Some(last);
         let last = last.to_vec();
         let facts = self.block.finish(!continues && !self.continued, &mut self.raw);
-        let offset = self.offset();
-        let (len, raw) = self.packer.pack(
-            &mut self.out,
-            offset,
-            BlockKind::Data,
-            self.options.compression,
-            &self.raw,
-        )?;
+        let (len, raw) = self.output.put(BlockKind::Data, self.options.compression, &self.raw)?;
         let mut flags = 0;
         for (flag, set) in
             [(PLAIN, facts.plain), (DENSE, facts.dense), (CONTINUES, continues), (RAW, raw)]
@@ -371,20 +341,6 @@ impl TableWriter {
         self.index.add(&last, next, len, facts.entries, flags);
         self.continued = continues;
         self.props.last_key = last;
-        self.flush(BUFFER)
-    }
-
-    /// Where the next byte goes.
-    fn offset(&self) -> u64 {
-        self.written + self.out.len() as u64
-    }
-
-    fn flush(&mut self, from: usize) -> Result<()> {
-        if self.out.len() >= from && !self.out.is_empty() {
-            self.file.append(&self.out)?;
-            self.written += self.out.len() as u64;
-            self.out.clear();
-        }
         Ok(())
     }
 
@@ -399,7 +355,9 @@ impl TableWriter {
     /// counted before compression.
     pub fn estimated_size(&self) -> u64 {
         let filter = self.hashes.len() * 9 / 8 * self.options.filter as usize;
-        self.offset() + (self.block.raw_size() + filter + self.index.estimate()) as u64 + 1024
+        self.output.offset()
+            + (self.block.raw_size() + filter + self.index.estimate()) as u64
+            + 1024
     }
 
     /// The user key added first; empty when there is none.
@@ -427,7 +385,7 @@ impl TableWriter {
     /// As [`finish`](Self::finish).
     pub fn finish_warm(mut self) -> Result<(TableFacts, Vec<(u32, FrameRef)>)> {
         self.cut(None)?;
-        let data_len = self.offset();
+        let data_len = self.output.offset();
         let filter = if self.hashes.is_empty() {
             None
         } else {
@@ -460,18 +418,12 @@ impl TableWriter {
             properties_len,
             identity: self.options.identity,
         };
-        self.out.extend_from_slice(&footer.encode());
-        self.flush(0)?;
-        self.file.sync()?;
-        let frames = std::mem::take(&mut self.frames);
-        Ok((self.facts(), frames))
+        let size = self.output.finish(&footer)?;
+        Ok((self.props.facts(self.id, self.options.identity, size), self.frames))
     }
 
     fn put(&mut self, kind: BlockKind, codec: Compression, raw: &[u8]) -> Result<u32> {
-        let offset = self.offset();
-        let (len, _) = self.packer.pack(&mut self.out, offset, kind, codec, raw)?;
-        self.flush(BUFFER)?;
-        Ok(len)
+        self.output.put(kind, codec, raw).map(|(len, _)| len)
     }
 
     fn complete_properties(&mut self) -> Result<()> {
@@ -509,9 +461,5 @@ impl TableWriter {
             p.oldest_tombstone_micros = None;
         }
         Ok(())
-    }
-
-    fn facts(self) -> TableFacts {
-        self.props.facts(self.id, self.options.identity, self.written)
     }
 }

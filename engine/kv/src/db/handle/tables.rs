@@ -60,7 +60,7 @@ fn info(run: &Arc<TableRun>, t: &Arc<TableHandle>) -> Result<TableInfo> {
         level: run.level,
         run: run.number,
         bytes: t.meta.size,
-        apart_bytes: t.apart_bytes(),
+        apart_bytes: t.meta.apart_bytes(),
         entries: t.meta.entries,
         first_key: t.meta.first_key.clone(),
         last_key: t.meta.last_key.clone(),
