@@ -31,6 +31,7 @@ use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::job::{self, Outputs};
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
+use firn_kv::internals::merge::visible::VisibleRange;
 use firn_kv::internals::sstable::TableWriter;
 use firn_kv::{
     Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, Summary, SummaryPass,
@@ -450,6 +451,7 @@ impl SimStore for Exact {
 
 fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, zero_seqs: bool) -> Rules {
     Rules {
+        range: VisibleRange::default(),
         given_up: Arc::default(),
         brings_back: false,
         snapshots: vec![],

@@ -89,7 +89,7 @@ impl Core {
                 at += 1;
                 // Another worker at this tree flushes its memtables in order; this one looks for
                 // other work.
-                group.extend(t.flushing.try_lock().map(|one| (&**t, one)));
+                group.extend(t.flushing.try_lock().map(|one| (t, one)));
                 if !is_small {
                     break;
                 }
@@ -248,7 +248,7 @@ impl Core {
     /// Flushes what the log gave back to a tree, when its segments are many, or take more than the
     /// limit, full or not: every opening that writes begins one, and a store that is opened often
     /// for a few writes must not keep them all. Not before the tree has its hooks.
-    pub fn shorten_log(&self, tree: &TreeCore) -> Result<()> {
+    pub fn shorten_log(&self, tree: &Arc<TreeCore>) -> Result<()> {
         {
             let w = self.write.lock();
             if !w.is_log_long(self.options.log_limit())

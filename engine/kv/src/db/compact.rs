@@ -18,19 +18,24 @@ use crate::base::key::Seq;
 use crate::base::options::TreeOptions;
 use crate::compaction::{Action, CompactionInput, CompactionJob, Reason, TreeShape, fits};
 use crate::manifest::TableMeta;
-use crate::merge::job::{MadeTables, unite};
+use crate::merge::job::{MadeTables, run, unite};
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{RunCursor, TableHandle, TableRun};
+use crate::merge::visible::VisibleRange;
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
+use super::pieces::{During, divide};
 use super::state::core::Core;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
 use super::state::tree::{Holder, TreeCore};
 use super::state::view::TreeVersion;
+
+/// So many places are looked at, for each piece, where a part of a merge might be divided.
+const MARKS: usize = 64;
 
 /// What came of a job.
 #[derive(Default)]
@@ -58,6 +63,17 @@ pub struct Claimed {
     version: Arc<TreeVersion>,
     options: Arc<TreeOptions>,
     task: Arc<PinnedTask>,
+    holder: Holder,
+}
+
+/// What of a part of a job one thread does.
+struct MergePiece {
+    part: usize,
+    inputs: Vec<Arc<TableRun>>,
+    range: VisibleRange,
+    /// Bytes and entries of the inputs that lie in the range, roughly.
+    bytes: u64,
+    entries: u64,
 }
 
 impl Claimed {
@@ -74,7 +90,7 @@ impl Claimed {
 impl Core {
     /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait
     /// for room: until another is done.
-    pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Claimed>> {
+    pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Arc<Claimed>>> {
         self.claim_by(tree, Holder::Background, |options, shape, merging| {
             Ok(self.wish(options, shape).filter(|job| fits(&options.policy, shape, merging, job)))
         })
@@ -87,7 +103,7 @@ impl Core {
         tree: &Arc<TreeCore>,
         holder: Holder,
         choose: impl FnOnce(&TreeOptions, &TreeShape, &[u64]) -> Result<Option<CompactionJob>>,
-    ) -> Result<Option<Claimed>> {
+    ) -> Result<Option<Arc<Claimed>>> {
         if tree.is_dropped() || !tree.is_hooked() {
             return Ok(None);
         }
@@ -122,11 +138,12 @@ impl Core {
             tables,
         );
         let parts = job.parts(&shape);
-        Ok(Some(Claimed { tree: tree.clone(), job, parts, version, options, task }))
+        let tree = tree.clone();
+        Ok(Some(Arc::new(Claimed { tree, job, parts, version, options, task, holder })))
     }
 
     /// Carries out a job and gives its tables free. Every job that was claimed must come here.
-    pub fn run_job(&self, claimed: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub fn run_job(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<()> {
         let from = self.watch.meters.now();
         let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
         self.events.note(|| Event::CompactionBegun {
@@ -187,73 +204,107 @@ impl Core {
         Ok(())
     }
 
-    fn merge_job(&self, c: &Claimed, during: &mut dyn FnMut() -> Result<()>) -> Result<Ran> {
-        let snapshots = self.snapshots.list();
-        let parts: Vec<Vec<Arc<TableRun>>> = c.parts.iter().map(|part| c.inputs(part)).collect();
-        let all: Vec<&Arc<TableHandle>> = parts.iter().flatten().flat_map(|r| &r.tables).collect();
+    fn merge_job(&self, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<Ran> {
+        let inputs: Vec<Vec<Arc<TableRun>>> = c.parts.iter().map(|part| c.inputs(part)).collect();
+        let all: Vec<&Arc<TableHandle>> = inputs.iter().flatten().flat_map(|r| &r.tables).collect();
         let mut ran = Ran {
             read: all.iter().map(|t| t.meta.size).sum(),
             entries_in: all.iter().map(|t| t.meta.entries).sum(),
             ..Ran::default()
         };
-        let mut account = Account::new(ran.read, ran.entries_in);
-        let written = Some(account.written());
-        // What the one before has done too much is waited for first.
-        self.throttle(&mut account, 0, during)?;
-        let mut go_on = |entries| {
-            let done = self.throttle(&mut account, entries, during);
-            c.task.has_passed(account.passed());
-            done
+        let newest = |of: &[Arc<TableRun>]| {
+            of.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max().unwrap_or(0)
         };
-        let mut out = NewTables {
-            core: self,
-            tree: &c.tree,
-            options: c.options.clone(),
-            level: c.job.output_level,
-            task: c.task.clone(),
-            during: &mut go_on,
-            written,
-        };
-        let made: Result<Vec<_>> = c
-            .parts
-            .iter()
-            .zip(&parts)
-            .map(|(part, inputs)| self.merge_part(c, part, inputs, &snapshots, &mut out))
-            .collect();
-        self.count_rest(&mut account, made.is_ok());
-        let made = made?;
-        self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
+        let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
+        let mut pieces = vec![];
+        for (part, inputs) in inputs.into_iter().enumerate() {
+            self.divide_part(c, part, inputs, &mut pieces)?;
+        }
+        let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
+        let (claimed, snapshots) = (c.clone(), self.snapshots.list());
+        let made = self.in_pieces(pieces.len(), c.holder, during, move |core, i, during| {
+            core.merge_piece(&claimed, &pieces[i], &snapshots, during)
+        });
+        let made = made
+            .and_then(|made| self.env.sync_dir(&self.dir).map(|()| made))
+            .inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
         let (mut tables, mut values) = (c.adopted(), vec![]);
-        for (made, inputs) in made.iter().zip(&parts) {
-            let newest = inputs.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max();
-            let new = made.tables.iter().map(|f| meta(f, now, newest.unwrap_or(0)));
+        for (made, newest) in made.into_iter().zip(newest) {
+            let new = made.tables.iter().map(|f| meta(f, now, newest));
             ran.written += made.tables.iter().map(|t| t.size).sum::<u64>();
             ran.written += made.values.iter().map(|v| v.size).sum::<u64>();
-            values.extend(made.values.iter().cloned());
             ran.entries_out += made.entries;
             ran.copied += made.copied;
             tables.extend(new);
+            values.extend(made.values);
             self.counters.dropped(&made.dropped);
         }
         self.take_in(c, tables, values, ran)
     }
 
-    /// Writes a part of a merge: its tables, but that no manifest names them yet.
-    fn merge_part(
+    /// Adds the pieces of a part of a merge: several where it makes several tables, and other
+    /// threads may help. A purge hook is to see all of a part, in order.
+    fn divide_part(
         &self,
         c: &Claimed,
-        part: &CompactionJob,
-        inputs: &[Arc<TableRun>],
+        part: usize,
+        inputs: Vec<Arc<TableRun>>,
+        pieces: &mut Vec<MergePiece>,
+    ) -> Result<()> {
+        let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
+        let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
+        let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
+        let most = match self.options.background_threads {
+            several @ 2.. if c.options.purge.is_none() => several as u64,
+            _ => 1,
+        };
+        // What it reads of value files that are given up is not in its tables.
+        let given_up = &c.version.values.given_up;
+        let brought = all.iter().flat_map(|t| &t.meta.values);
+        let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
+        let most = ((bytes + brought) / c.options.table_size).clamp(1, most) as usize;
+        let mut marks = vec![];
+        if most > 1 {
+            // Of many tables their ends are enough.
+            let each = MARKS * most / all.len();
+            for t in &all {
+                if each > 1 {
+                    marks.extend(t.table()?.landmarks(each));
+                } else {
+                    marks.push((t.meta.last_key.clone(), t.meta.size));
+                }
+            }
+        }
+        let ranges = divide(marks, most);
+        let n = ranges.len() as u64;
+        let of_each = |range| MergePiece {
+            part,
+            inputs: inputs.clone(),
+            range,
+            bytes: bytes / n,
+            entries: entries / n,
+        };
+        pieces.extend(ranges.into_iter().map(of_each));
+        Ok(())
+    }
+
+    /// Writes a piece of a merge: its tables, but that no manifest names them yet.
+    fn merge_piece(
+        &self,
+        c: &Claimed,
+        piece: &MergePiece,
         snapshots: &[Seq],
-        out: &mut NewTables<'_>,
+        during: &mut During<'_>,
     ) -> Result<MadeTables> {
+        let (part, inputs) = (&c.parts[piece.part], &piece.inputs);
         let all = || inputs.iter().flat_map(|r| &r.tables);
         let mut deletions = vec![];
         for t in all().filter(|t| t.meta.range_deletes > 0) {
             deletions.push(t.table()?.tombstones().clone());
         }
         let rules = Rules {
+            range: piece.range.clone(),
             tombstones: unite(&deletions, snapshots),
             snapshots: snapshots.to_vec(),
             beneath: Beneath::new(c.beneath(part)),
@@ -271,7 +322,28 @@ impl Core {
         let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();
         let sources =
             inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
-        out.run(sources, rules, &part.cuts, oldest_tombstone)
+        let mut account = Account::new(piece.bytes, piece.entries);
+        let written = Some(account.written());
+        // What the one before has done too much is waited for first.
+        self.throttle(&mut account, 0, during)?;
+        let mut go_on = |entries| {
+            let before = account.passed();
+            let done = self.throttle(&mut account, entries, during);
+            c.task.has_passed(account.passed() - before);
+            done
+        };
+        let mut out = NewTables {
+            core: self,
+            tree: &c.tree,
+            options: c.options.clone(),
+            level: c.job.output_level,
+            task: c.task.clone(),
+            during: &mut go_on,
+            written,
+        };
+        let made = run(sources, rules, &part.cuts, oldest_tombstone, &mut out);
+        self.count_rest(&mut account, made.is_ok());
+        made
     }
 
     fn move_job(&self, c: &Claimed) -> Result<Ran> {

@@ -19,28 +19,38 @@ use crate::base::apart::ValueFacts;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::events::Event;
-use crate::base::key::{MAX_SEQ, head};
+use crate::base::key::{MAX_SEQ, Seq, head};
+use crate::base::options::TreeOptions;
+use crate::base::tombstone::Fragments;
 use crate::compaction::Cuts;
 use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
 use crate::merge::emptied::emptied;
-use crate::merge::job::MadeTables;
+use crate::merge::job::{MadeTables, run};
 use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
+use crate::merge::visible::VisibleRange;
 use crate::wal::{Lsn, Unneeded};
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
+use super::pieces::{During, divide};
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::meters::TimedCall;
-use super::state::pins::PinKind;
-use super::state::tree::{Flushing, TreeCore};
+use super::state::pins::{PinKind, PinnedTask};
+use super::state::tree::{Flushing, Holder, TreeCore};
 use super::state::view::TreeView;
+
+/// A piece of a flush has at least so many bytes of its memtable, or a table's.
+const PIECE: u64 = 16 << 20;
+
+/// So many places are looked at, for each piece, where it might be divided.
+const MARKS: u64 = 64;
 
 /// The flush of one memtable.
 struct Flush<'a> {
-    tree: &'a TreeCore,
+    tree: &'a Arc<TreeCore>,
     view: Arc<TreeView>,
     sealed: Arc<MemHandle>,
     /// Where it ends in the log.
@@ -73,21 +83,68 @@ impl Flush<'_> {
     }
 }
 
+/// What the pieces of one memtable's flush have in common.
+struct FlushedMemtable {
+    tree: Arc<TreeCore>,
+    options: Arc<TreeOptions>,
+    mem: Arc<Memtable>,
+    tombstones: Arc<Fragments>,
+    snapshots: Vec<Seq>,
+    now: u64,
+    task: Arc<PinnedTask>,
+}
+
+impl FlushedMemtable {
+    /// Writes the tables of a range of its keys.
+    fn write_piece(
+        &self,
+        core: &Core,
+        range: &VisibleRange,
+        during: &mut During<'_>,
+    ) -> Result<MadeTables> {
+        let rules = Rules {
+            range: range.clone(),
+            tombstones: self.tombstones.clone(),
+            snapshots: self.snapshots.clone(),
+            beneath: Beneath::new(vec![]),
+            outside: Outside::new(vec![], None),
+            merge: self.options.merge.clone(),
+            purge: None,
+            given_up: Arc::default(),
+            brings_back: false,
+            zero_seqs: false,
+        };
+        let cuts = Cuts { size: self.options.table_size, at: vec![] };
+        let mut go_on = |_| during();
+        let mut out = NewTables {
+            core,
+            tree: &self.tree,
+            options: self.options.clone(),
+            level: 0,
+            task: self.task.clone(),
+            during: &mut go_on,
+            written: None,
+        };
+        let sources = vec![MergeSource::Mem(Memtable::cursor(&self.mem))];
+        run(sources, rules, &cuts, Some(self.now), &mut out)
+    }
+}
+
 impl Core {
     /// Flushes the oldest sealed memtable of `tree`. False when there is none.
-    pub fn flush_oldest(&self, tree: &TreeCore) -> Result<bool> {
+    pub fn flush_oldest(&self, tree: &Arc<TreeCore>) -> Result<bool> {
         let one = tree.flushing.lock();
         self.flush_oldest_locked(tree, &one)
     }
 
     /// As [`flush_oldest`](Core::flush_oldest), for a caller that holds the tree's `flushing` lock.
-    pub fn flush_oldest_locked(&self, tree: &TreeCore, one: &Flushing<'_>) -> Result<bool> {
+    pub fn flush_oldest_locked(&self, tree: &Arc<TreeCore>, one: &Flushing<'_>) -> Result<bool> {
         self.flush_together(&[(tree, one)])
     }
 
     /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller
     /// holds: all of them, or after an error none. False when there is none.
-    pub fn flush_together(&self, trees: &[(&TreeCore, &Flushing<'_>)]) -> Result<bool> {
+    pub fn flush_together(&self, trees: &[(&Arc<TreeCore>, &Flushing<'_>)]) -> Result<bool> {
         let mut all: Vec<Flush> = vec![];
         let mut has_forgotten = false;
         for &(tree, _) in trees {
@@ -154,10 +211,11 @@ impl Core {
     fn write_all(&self, all: &mut [Flush<'_>]) -> Result<()> {
         let now = self.env.wall_micros();
         for f in &mut *all {
-            let made = self.write_memtable(f.tree, &f.view, &f.sealed, now)?;
-            f.entries = made.entries;
-            f.tables = made.tables.iter().map(|facts| meta(facts, now, now)).collect();
-            f.values = made.values;
+            for made in self.write_memtable(f.tree, &f.view, &f.sealed, now)? {
+                f.entries += made.entries;
+                f.tables.extend(made.tables.iter().map(|facts| meta(facts, now, now)));
+                f.values.extend(made.values);
+            }
         }
         if all.iter().any(|f| !f.tables.is_empty()) {
             self.env.sync_dir(&self.dir)?;
@@ -231,13 +289,13 @@ impl Core {
 
     fn write_memtable(
         &self,
-        tree: &TreeCore,
+        tree: &Arc<TreeCore>,
         view: &TreeView,
         sealed: &MemHandle,
         now: u64,
-    ) -> Result<MadeTables> {
+    ) -> Result<Vec<MadeTables>> {
         if sealed.mem.is_empty() {
-            return Ok(MadeTables::default());
+            return Ok(vec![]);
         }
         let snapshots = self.snapshots.list();
         let read = self.snapshots.oldest_compared().unwrap_or(MAX_SEQ);
@@ -254,35 +312,45 @@ impl Core {
                 .map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq));
             Deletions::build(own.iter().flat_map(|d| d.iter()).chain(emptied)).fragments(&snapshots)
         };
-        let rules = Rules {
-            tombstones: Arc::new(tombstones),
-            snapshots,
-            beneath: Beneath::new(vec![]),
-            outside: Outside::new(vec![], None),
-            merge: view.options.merge.clone(),
-            purge: None,
-            given_up: Arc::default(),
-            brings_back: false,
-            zero_seqs: false,
-        };
-        let cuts = Cuts { size: view.options.table_size, at: vec![] };
-        let mut go_on = |_| Ok(());
         let task = self.watch.pins.begin(
             PinKind::Flush,
             Some((tree.id, &tree.name)),
             String::new(),
             vec![],
         );
-        let mut out = NewTables {
-            core: self,
-            tree,
+        let ranges = self.divide_flush(tree, view, sealed);
+        let number = ranges.len();
+        let flushed = FlushedMemtable {
+            tree: tree.clone(),
             options: view.options.clone(),
-            level: 0,
-            task,
-            during: &mut go_on,
-            written: None,
+            mem: sealed.mem.clone(),
+            tombstones: Arc::new(tombstones),
+            snapshots,
+            now,
+            task: task.clone(),
         };
-        out.run(vec![MergeSource::Mem(Memtable::cursor(&sealed.mem))], rules, &cuts, Some(now))
+        let piece = move |core: &Core, i: usize, during: &mut During<'_>| {
+            flushed.write_piece(core, &ranges[i], during)
+        };
+        self.in_pieces(number, Holder::Caller, &mut || Ok(()), piece)
+            .inspect_err(|_| remove_tables(self, &task.created()))
+    }
+
+    /// The ranges of the pieces in which a memtable is flushed. One, unless writers will wait for
+    /// it: then all processors are wanted for it, and otherwise fewer tables are.
+    fn divide_flush(
+        &self,
+        tree: &TreeCore,
+        view: &TreeView,
+        sealed: &MemHandle,
+    ) -> Vec<VisibleRange> {
+        let (bytes, least) = (sealed.mem.used() as u64, view.options.table_size.min(PIECE));
+        let several = self.options.background_threads > 1 && self.is_full_soon(tree);
+        let most = if several { self.options.background_threads as u64 } else { 1 };
+        let most = (bytes / least).clamp(1, most);
+        let apart = (bytes / (most * MARKS)).max(1);
+        let marks = if most > 1 { sealed.mem.landmarks(apart) } else { vec![] };
+        divide(marks, most as usize)
     }
 
     /// Drops the memtable of a tree that is gone.
@@ -297,7 +365,7 @@ impl Core {
 impl Core {
     /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones
     /// are flushed.
-    pub fn flush_tree(&self, t: &TreeCore) -> Result<()> {
+    pub fn flush_tree(&self, t: &Arc<TreeCore>) -> Result<()> {
         self.check_process()?;
         {
             let w = self.write.lock();

@@ -35,7 +35,7 @@ const TRIES: usize = 64;
 impl Core {
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
-        tree: &TreeCore,
+        tree: &Arc<TreeCore>,
         pairs: impl Iterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
         self.gate.check_writable()?;
@@ -74,7 +74,7 @@ impl Core {
     }
 
     /// Takes a sequence number for the tables and makes them live.
-    fn install_ingested(&self, tree: &TreeCore, mut tables: Vec<TableMeta>) -> Result<()> {
+    fn install_ingested(&self, tree: &Arc<TreeCore>, mut tables: Vec<TableMeta>) -> Result<()> {
         let (first, last) = match (tables.first(), tables.last()) {
             (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
             _ => return Ok(()),
@@ -119,7 +119,7 @@ impl Core {
             self.events.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
             self.tables_changed(tree);
             self.signal_work();
-            self.call_workers_for([tree]);
+            self.call_workers_for([&**tree]);
             return Ok(());
         }
         Err(Error::new(

@@ -31,6 +31,7 @@ mod manual;
 mod open;
 mod outputs;
 mod pacing;
+mod pieces;
 mod prometheus;
 mod rate;
 mod read;

@@ -290,6 +290,7 @@ fn open_once(
         cache,
         arenas,
         events,
+        me: OnceLock::new(),
         torn: OnceLock::new(),
         lock: Mutex::new(lock),
     });

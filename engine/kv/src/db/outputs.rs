@@ -12,12 +12,9 @@ use crate::base::facts::TableFacts;
 use crate::base::options::{FilterKind, TreeOptions};
 use crate::base::sync::AtomicU64;
 use crate::cache::FrameRef;
-use crate::compaction::Cuts;
 use crate::env::WriteFile;
 use crate::manifest::TableMeta;
-use crate::merge::job::{MadeTables, Outputs, run};
-use crate::merge::merging::MergeSource;
-use crate::merge::retain::Rules;
+use crate::merge::job::Outputs;
 use crate::merge::run::table_path;
 use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
 
@@ -125,18 +122,6 @@ impl NewTables<'_> {
         } else {
             FilterKind::None
         }
-    }
-
-    /// Runs a job; its files are removed again when it fails. Their names are not durable yet.
-    pub fn run(
-        &mut self,
-        sources: Vec<MergeSource>,
-        rules: Rules,
-        cuts: &Cuts,
-        oldest: Option<u64>,
-    ) -> Result<MadeTables> {
-        run(sources, rules, cuts, oldest, self)
-            .inspect_err(|_| remove_tables(self.core, &self.task.created()))
     }
 }
 

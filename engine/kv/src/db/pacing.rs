@@ -73,7 +73,7 @@ impl Core {
 
     /// Whether the writers of `tree` will wait for a flush when the memtable is full that they fill
     /// now. Without workers they flush themselves, and there is nobody to wait for.
-    fn is_full_soon(&self, tree: &TreeCore) -> bool {
+    pub(super) fn is_full_soon(&self, tree: &TreeCore) -> bool {
         let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         self.options.background_threads > 0 && tree.check_live().is_ok() && is_full()
     }

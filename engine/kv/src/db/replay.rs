@@ -196,7 +196,7 @@ impl Inserter {
         let flushed = {
             let locks: Vec<_> = chosen
                 .iter()
-                .map(|&i| (&*self.trees[i].tree, self.trees[i].tree.flushing.lock()))
+                .map(|&i| (&self.trees[i].tree, self.trees[i].tree.flushing.lock()))
                 .collect();
             let together: Vec<_> = locks.iter().map(|(tree, one)| (*tree, one)).collect();
             loop {

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::base::error::{ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::Trailer;
 use crate::base::options::{DbOptions, TreeOptions};
-use crate::base::sync::Ordering;
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::policy::{Fifo, Tiered};
 use crate::compaction::{TreeShape, manual};
 use crate::env::Env;
@@ -22,6 +22,8 @@ use crate::manifest::PersistedOptions;
 use crate::memtable::Memtable;
 
 use super::bounds::key_range;
+use super::state::core::Core;
+use super::state::tree::Holder;
 use super::*;
 
 thread_local! {
@@ -570,4 +572,104 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
         }
     }
     drop((tree, db));
+}
+
+/// Each piece waits for all others, so all are done at one time, by as many threads.
+#[test]
+fn pieces_are_done_side_by_side() {
+    let db = open_with(&MemEnv::new(1), 3);
+    let core = db.core();
+    for holder in [Holder::Caller, Holder::Background] {
+        let all = std::sync::Barrier::new(3);
+        let done = core.in_pieces(3, holder, &mut || Ok(()), move |_, i, during| {
+            all.wait();
+            during().map(|()| i)
+        });
+        assert_eq!(done.unwrap(), [0, 1, 2]);
+    }
+    // All hands are given back each time; of others there are none.
+    let threads = Arc::new(parking_lot::Mutex::new(std::collections::HashSet::new()));
+    let seen = threads.clone();
+    let work = move |_: &Core, i: usize, _: &mut pieces::During<'_>| {
+        seen.lock().insert(std::thread::current().id());
+        Ok(i)
+    };
+    let done = core.in_pieces(50, Holder::Caller, &mut || Ok(()), work).unwrap();
+    assert_eq!(done, (0..50).collect::<Vec<_>>());
+    assert!((1..=3).contains(&threads.lock().len()));
+    drop(db);
+    let db = open_with(&MemEnv::new(1), 1);
+    let me = std::thread::current().id();
+    let alone = db.core().in_pieces(3, Holder::Caller, &mut || Ok(()), move |_, i, _| {
+        assert_eq!(std::thread::current().id(), me);
+        Ok(i)
+    });
+    assert_eq!(alone.unwrap(), [0, 1, 2]);
+}
+
+#[test]
+fn a_piece_that_fails_stops_those_beside_it() {
+    let db = open_with(&MemEnv::new(1), 3);
+    let done = db.core().in_pieces(3, Holder::Caller, &mut || Ok(()), |core, i, during| {
+        loop {
+            if i == 1 {
+                return Err::<(), _>(Error::new(ErrorKind::NoSpace, "full"));
+            }
+            during()?;
+            core.env.sleep(Duration::from_millis(1));
+        }
+    });
+    assert_eq!(done.unwrap_err().kind(), ErrorKind::NoSpace);
+    let mut steps = 0;
+    let mut closing = || {
+        steps += 1;
+        if steps < 10 { Ok(()) } else { Err(Error::new(ErrorKind::Closed, "closing")) }
+    };
+    let done = db.core().in_pieces(2, Holder::Caller, &mut closing, |core, _, during| {
+        loop {
+            during()?;
+            core.env.sleep(Duration::from_millis(1));
+        }
+    });
+    assert_eq!(Result::<Vec<()>>::unwrap_err(done).kind(), ErrorKind::Closed);
+}
+
+/// A pause is in force when the hands of a job stand still too, whoever waits for whom.
+#[test]
+fn hands_stand_still_in_a_pause() {
+    let db = open_with(&MemEnv::new(1), 2);
+    for last in 0..2 {
+        let (over, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
+        let job = std::thread::spawn(move || {
+            let core = beside.core();
+            let _running = core.throttle.begin().unwrap();
+            let both = std::sync::Barrier::new(2);
+            let own = &mut || core.stand_still(&mut || Ok(()));
+            core.in_pieces(2, Holder::Background, own, move |core, i, during| {
+                both.wait();
+                while i == last && !ends.load(Ordering::Relaxed) {
+                    during()?;
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    core.env.sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            })
+        });
+        while steps.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        for _ in 0..3 {
+            let pause = db.pause_background().unwrap();
+            let then = steps.load(Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(steps.load(Ordering::Relaxed), then);
+            drop(pause);
+            while steps.load(Ordering::Relaxed) == then {
+                std::thread::yield_now();
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        job.join().unwrap().unwrap();
+    }
 }

@@ -46,6 +46,7 @@ const RETRY: Duration = Duration::from_millis(50);
 impl Core {
     /// Lets workers come from now on, and calls them if there is something to do.
     pub fn allow_workers(self: &Arc<Core>) {
+        let _ = self.me.set(Arc::downgrade(self));
         let crew: Arc<dyn WorkerCrew> = self.clone();
         self.work.allow(Arc::downgrade(&crew));
         self.call_workers_to_flush();

@@ -410,6 +410,12 @@ impl Memtable {
         self.entries() == 0 && self.range_deletes.is_empty()
     }
 
+    /// Some keys, ascending, about `apart` bytes of entries from each other, and with each how many
+    /// there are since the one before, of which it may be one.
+    pub fn landmarks(&self, apart: u64) -> Vec<(Vec<u8>, u64)> {
+        self.list.landmarks(apart)
+    }
+
     /// Bytes of memory in use.
     pub fn used(&self) -> usize {
         let prefixes =

@@ -8,6 +8,9 @@
 //! - A put whose value is long goes to a value file, and the table refers to it; what refers to one
 //!   already goes on doing so, unless that file is given up.
 //! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner.
+//! - Of a job over a range of keys all outputs lie in it, deletions too, which are cut at its ends.
+//!   So several jobs over neighbouring ranges make what one over all of them makes, but for where
+//!   tables begin.
 //! - Every output is synced when it is reported; nothing is installed here.
 
 use std::sync::Arc;
@@ -180,9 +183,11 @@ impl<'a, O: Outputs> Output<'a, O> {
         oldest_tombstone: Option<u64>,
         outputs: &'a mut O,
     ) -> Self {
+        let range = &rules.range;
+        let tombstones = rules.tombstones.slice(&range.from, range.until.as_deref());
         Output {
             tombstones: retain_tombstones(
-                &rules.tombstones,
+                &tombstones,
                 &rules.snapshots,
                 &rules.beneath,
                 rules.zero_seqs,
@@ -194,7 +199,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             writer: None,
             values: None,
             reference: vec![],
-            from: vec![],
+            from: range.from.clone(),
             last: vec![],
             made: MadeTables::default(),
             untold: 0,

@@ -31,7 +31,7 @@ use crate::sstable::WholeBlock;
 
 use super::merging::{MergeSource, Merging};
 use super::run::{TableHandle, TableRun};
-use super::visible::fold;
+use super::visible::{VisibleRange, fold};
 
 /// Answers, for keys in ascending order, whether any of some runs may hold the key.
 pub struct Beneath {
@@ -100,6 +100,8 @@ impl Outside {
 
 /// What a pass knows besides its input.
 pub struct Rules {
+    /// The keys that it is about: what lies outside is left to others, deletions too.
+    pub range: VisibleRange,
     /// Live snapshots, ascending.
     pub snapshots: Vec<Seq>,
     /// The range deletions of the input.
@@ -279,7 +281,10 @@ impl<C: Cursor> Retain<C> {
             ShownVersions::Input | ShownVersions::Replaced(_) => self.pass()?,
             ShownVersions::Nothing if !self.started => {
                 self.started = true;
-                self.input.first()?;
+                match self.rules.range.from.as_slice() {
+                    [] => self.input.first()?,
+                    from => self.input.seek(from, Trailer::NEWEST)?,
+                }
             }
             ShownVersions::Nothing => {}
         }
@@ -300,6 +305,9 @@ impl<C: Cursor> Retain<C> {
                 return Ok(Advanced::End);
             }
             if self.input.head() != self.key_head || self.input.key() != self.key.as_slice() {
+                if self.is_behind(self.input.key()) {
+                    return Ok(Advanced::End);
+                }
                 self.new_key();
             }
             if self.judge()? {
@@ -309,6 +317,12 @@ impl<C: Cursor> Retain<C> {
                 return Ok(Advanced::NotYet);
             }
         }
+    }
+
+    /// Whether a key lies behind the range.
+    #[inline]
+    fn is_behind(&self, key: &[u8]) -> bool {
+        self.rules.range.until.as_deref().is_some_and(|u| key >= u)
     }
 
     fn new_key(&mut self) {
@@ -568,6 +582,7 @@ impl Retain<Merging<MergeSource>> {
         let tombstones = &self.rules.tombstones;
         let free = |b: &WholeBlock<'_>| {
             b.first_key() != self.key.as_slice()
+                && !self.is_behind(b.separator())
                 && !tombstones.touches(b.first_key(), b.separator())
         };
         self.input.whole_block().filter(free)

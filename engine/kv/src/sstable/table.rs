@@ -781,6 +781,21 @@ impl Table {
         (0..self.index.len()).map(|i| self.index.info(i))
     }
 
+    /// Keys between blocks, at most so many and as far apart as can be: no block lies on both sides
+    /// of one. With each the bytes of blocks since the one before.
+    pub fn landmarks(&self, most: usize) -> Vec<(Vec<u8>, u64)> {
+        let n = self.index.len();
+        let mut from = 0;
+        (1..=most.min(n))
+            .map(|i| {
+                let last = i * n / most.min(n) - 1;
+                let (offset, len) = self.index.place(last);
+                let until = offset + len as u64;
+                (self.index.info(last).separator, until - std::mem::replace(&mut from, until))
+            })
+            .collect()
+    }
+
     /// An error about block `i`, with the keys that the block may hold where the error names none:
     /// behind the separator before it, up to its own.
     pub(super) fn with_keys(&self, i: usize, e: Error) -> Error {

@@ -4,7 +4,7 @@
 //! In which order its locks may be taken says [`rank`](crate::base::rank).
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
@@ -79,6 +79,8 @@ pub struct Core {
     pub memory: Arc<Share>,
     /// Work that waits for a worker.
     pub work: Arc<PendingWork>,
+    /// Itself, for threads that it starts: set when it may have some.
+    pub me: OnceLock<Weak<Core>>,
     /// The end of the log that opening found, unless it was a clean one.
     pub torn: OnceLock<TornTail>,
     /// Keeps other processes out.

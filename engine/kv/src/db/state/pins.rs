@@ -142,9 +142,9 @@ impl PinnedTask {
         self.created.lock().clone()
     }
 
-    /// Notes how many bytes of its tables it has passed.
+    /// Notes that it has passed so many more bytes of its tables.
     pub fn has_passed(&self, bytes: u64) {
-        self.done.store(bytes, Ordering::Relaxed);
+        self.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The tree that it works on.

@@ -1,0 +1,230 @@
+//! Large flushes and merges are done in pieces by several threads: what is there afterwards is what
+//! one thread would have left, also where deletions of ranges, operands and what snapshots keep lie
+//! across the ends of pieces, and whatever fails.
+
+mod append;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_kv::{Db, DbOptions, Env, ErrorKind, Readable, Result, Snapshot, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+use append::Append;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Bytes of a table that is full.
+const TABLE: u64 = 64 << 10;
+
+/// Values lie apart from so many bytes on; with 0, where none does, operands are merged.
+fn open(env: Arc<dyn Env>, threads: usize, memtable: usize, apart: usize) -> Result<(Db, Tree)> {
+    let db = Db::open_in(
+        env,
+        "/db",
+        DbOptions {
+            memory_budget: 16 << 20,
+            wal_segment: 256 << 10,
+            background_threads: threads,
+            ..DbOptions::default()
+        },
+    )?;
+    let options = TreeOptions {
+        policy: "tiered:min_runs=64:max_runs=64".parse().unwrap(),
+        memtable_size: memtable,
+        table_size: TABLE,
+        merge: if apart == 0 { Some(Arc::new(Append)) } else { None },
+        values_apart: apart,
+        ..TreeOptions::default()
+    };
+    let tree = db.tree("t", options)?;
+    Ok((db, tree))
+}
+
+fn key(i: u64) -> Vec<u8> {
+    format!("key{i:06}").into_bytes()
+}
+
+/// Bytes that hardly compress.
+fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    rng.fill(&mut bytes);
+    bytes
+}
+
+/// One write at random, to the tree and to the map.
+fn write(rng: &mut Rng, keys: u64, tree: &Tree, map: &mut Map) {
+    let k = rng.below(keys);
+    match rng.below(40) {
+        0 => {
+            let until = key(k + 1 + rng.below(keys / 4));
+            tree.delete_range(key(k)..until.clone()).unwrap();
+            let gone: Vec<_> = map.range(key(k)..until).map(|(k, _)| k.clone()).collect();
+            gone.iter().for_each(|k| _ = map.remove(k));
+        }
+        1..=4 => {
+            tree.delete(key(k)).unwrap();
+            map.remove(&key(k));
+        }
+        5..=9 if tree.options().merge.is_some() => {
+            let operand = bytes(rng, 20);
+            tree.merge(key(k), &operand).unwrap();
+            map.entry(key(k)).or_default().extend(operand);
+        }
+        _ => {
+            let len = 50 + rng.below(300) as usize;
+            let value = bytes(rng, len);
+            tree.put(key(k), &value).unwrap();
+            map.insert(key(k), value);
+        }
+    }
+}
+
+fn shown(source: &impl Readable, tree: &Tree) -> Map {
+    source.iter(tree).map(|item| item.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
+}
+
+fn check(db: &Db, tree: &Tree, map: &Map, snapshots: &[(Snapshot, Map)]) {
+    assert!(shown(db, tree) == *map);
+    for (snapshot, map) in snapshots {
+        assert!(shown(snapshot, tree) == *map);
+    }
+    for i in (0..2000).step_by(17) {
+        assert_eq!(tree.get(key(i)).unwrap().as_deref(), map.get(&key(i)).map(|v| &**v));
+    }
+    let errors = db.verify(|_, _| {}).unwrap().errors;
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+/// Whether a run ends somewhere before its last table with one that is not full: only pieces do.
+fn is_divided(tree: &Tree) -> bool {
+    let tables = tree.tables().unwrap();
+    let short = |w: &[firn_kv::TableInfo]| w[0].run == w[1].run && w[0].bytes < TABLE;
+    tables.windows(2).any(short)
+}
+
+#[test]
+fn merges_in_pieces_leave_what_one_thread_leaves() {
+    for seed in 1..=6 {
+        let (mut rng, apart) = (Rng::new(seed), [0, 300][seed as usize % 2]);
+        let threads = 2 + (seed % 3) as usize;
+        let env = MemEnv::new(seed);
+        let (db, tree) = open(Arc::new(env.clone()), threads, 256 << 10, apart).unwrap();
+        let (mut map, mut snapshots) = (Map::new(), vec![]);
+        for round in 0..3 {
+            for _ in 0..4000 {
+                write(&mut rng, 2000, &tree, &mut map);
+                if rng.one_in(1500) {
+                    snapshots.push((db.snapshot(), map.clone()));
+                }
+            }
+            tree.compact().unwrap();
+            assert!(is_divided(&tree), "{seed}");
+            check(&db, &tree, &map, &snapshots);
+            if round == 1 {
+                snapshots.clear();
+            }
+        }
+        snapshots.clear();
+        tree.compact().unwrap();
+        check(&db, &tree, &map, &[]);
+        drop((tree, db));
+        // What one thread makes of it, which writes all of it again.
+        let (db, tree) = open(Arc::new(env), 1, 256 << 10, apart).unwrap();
+        check(&db, &tree, &map, &[]);
+        tree.put(key(0), b"once more").unwrap();
+        map.insert(key(0), b"once more".to_vec());
+        tree.delete_range(key(0)..key(0)).unwrap();
+        tree.compact().unwrap();
+        check(&db, &tree, &map, &[]);
+    }
+}
+
+#[test]
+fn flushes_in_pieces_leave_what_one_thread_leaves() {
+    let mut divided = 0;
+    for seed in 1..=4 {
+        let (mut rng, apart) = (Rng::new(seed), [0, 300][seed as usize % 2]);
+        let env = MemEnv::new(seed);
+        // One memtable of this size may wait, so writers wait for each flush.
+        let (db, tree) = open(Arc::new(env.clone()), 3, 2 << 20, apart).unwrap();
+        let (mut map, mut snapshots) = (Map::new(), vec![]);
+        for _ in 0..40_000 {
+            write(&mut rng, 20_000, &tree, &mut map);
+            if rng.one_in(15_000) {
+                snapshots.push((db.snapshot(), map.clone()));
+            }
+        }
+        db.wait_idle().unwrap();
+        divided += u64::from(is_divided(&tree));
+        check(&db, &tree, &map, &snapshots);
+        drop((snapshots, tree, db));
+        let (db, tree) = open(Arc::new(env), 0, 2 << 20, apart).unwrap();
+        check(&db, &tree, &map, &[]);
+    }
+    assert!(divided > 0);
+}
+
+/// The nth write of files, or their sync, fails while a merge is done in pieces: what it wrote is
+/// gone, everything else is there, and the next one succeeds.
+#[test]
+fn a_piece_that_fails_stops_the_others() {
+    let mut failed = 0;
+    for n in 0..12 {
+        let (env, apart) = (MemEnv::new(n), [0, 300][n as usize % 2]);
+        let faults = FaultEnv::new(Arc::new(env.clone()));
+        let (db, tree) = open(Arc::new(faults.clone()), 3, 256 << 10, apart).unwrap();
+        let (mut rng, mut map) = (Rng::new(n), Map::new());
+        (0..2500).for_each(|_| write(&mut rng, 2000, &tree, &mut map));
+        tree.flush().unwrap();
+        db.wait_idle().unwrap();
+        let before = tables(&env);
+        faults.only(&[OpClass::Write, OpClass::Sync]);
+        faults.fail_nth(faults.count() + n, Fault::Enospc);
+        let compacted = tree.compact();
+        faults.heal();
+        if let Err(e) = compacted {
+            if e.kind() == ErrorKind::ReadOnly {
+                // It was the manifest's sync.
+                check(&db, &tree, &map, &[]);
+                continue;
+            }
+            assert!(e.is_transient(), "{e}");
+            assert_eq!(tables(&env), before, "{n}");
+            failed += 1;
+        }
+        check(&db, &tree, &map, &[]);
+        tree.compact().unwrap();
+        check(&db, &tree, &map, &[]);
+    }
+    assert!(failed > 3, "{failed}");
+}
+
+#[test]
+fn a_crash_between_the_steps_of_pieces_loses_nothing() {
+    let (env, apart) = (MemEnv::new(1), 300);
+    let (db, tree) = open(Arc::new(env.clone()), 3, 256 << 10, apart).unwrap();
+    let (mut rng, mut map) = (Rng::new(1), Map::new());
+    (0..4000).for_each(|_| write(&mut rng, 2000, &tree, &mut map));
+    tree.flush().unwrap();
+    db.wait_idle().unwrap();
+    env.start_journal();
+    tree.compact().unwrap();
+    assert!(is_divided(&tree));
+    for at in 0..=env.journal_len() {
+        for cut in [Cut::Process, Cut::PowerAll, Cut::PowerNone] {
+            let (db, tree) =
+                open(Arc::new(env.crash_image(at, &cut)), 0, 256 << 10, apart).unwrap();
+            assert!(shown(&db, &tree) == map, "{at} {cut:?}");
+        }
+    }
+}
+
+fn tables(env: &MemEnv) -> Vec<String> {
+    let mut names = env.list(Path::new("/db")).unwrap();
+    names.retain(|n| n.ends_with(".sst"));
+    names
+}
