@@ -112,7 +112,9 @@ pub struct DbOptions {
     /// once. Default none: the process's bound, which all Dbs share that name none.
     pub open_files: Option<OpenFiles>,
     /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that
-    /// work itself, so that one history gives one directory, byte for byte. Default 2; 0 on
+    /// work itself, so that one history gives one directory, byte for byte. With several a large
+    /// merge, or a flush that writers wait for, is done in so many pieces at once at most, by threads
+    /// that come for it: all jobs together have one less than this of them. Default 2; 0 on
     /// WebAssembly, which has no threads.
     pub background_threads: usize,
     /// What compactions may read and write together, in bytes a second: at least 64 KiB. Default
