@@ -138,3 +138,6 @@ enums:
     1:
       id: lz4
       doc: LZ4 block format, no frame, no length prefix.
+    2:
+      id: zstd
+      doc: One Zstandard frame (RFC 8878), without a dictionary.

@@ -4,6 +4,7 @@ import re
 
 from read_base import *
 from xxh3 import xxh3_64
+import zstandard
 
 
 def lz4(b, size):
@@ -46,6 +47,16 @@ def lz4(b, size):
     return bytes(out)
 
 
+def zstd(b, size):
+    """Decompresses a Zstandard frame of exactly `size` bytes."""
+    try:
+        out = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False).decompress(b)
+    except zstandard.ZstdError as e:
+        need(False, f"Zstandard: {e}")
+    need(len(out) == size, "Zstandard: another length than was said")
+    return out
+
+
 def physical_block(file, at, size, kind, file_id):
     """Checks the block that takes `size` bytes at `at`. Gives its raw content and its codec."""
     b = file[at : at + size]
@@ -55,14 +66,14 @@ def physical_block(file, at, size, kind, file_id):
     need(stored == size - 24, "a block of another length than is said elsewhere")
     need(crc(file_id, at, b[:20], b[24:]) == u32(b, 20), "checksum mismatch")
     need(b[4] == kind, "a block of another kind")
-    need(b[5] in (0, 1), "a block of unknown compression")
+    need(b[5] in (0, 1, 2), "a block of unknown compression")
     need(b[6:8] == bytes(2) and b[16:20] == bytes(4), "a block header that is not 0 where it must be")
     need(kind not in (DATA, VALUE) or raw <= MAX_VALUE + 2 * MAX_KEY + 4096, "a block that is too large")
     if b[5] == 0:
         need(raw == stored, "a raw block of two lengths")
         return b[24:], 0
     need(raw <= 255 * stored, "a block that cannot have shrunk so much")
-    return lz4(b[24:], raw), 1
+    return (lz4 if b[5] == 1 else zstd)(b[24:], raw), b[5]
 
 
 def footer(file, file_id):

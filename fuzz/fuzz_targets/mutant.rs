@@ -45,7 +45,11 @@ fuzz_target!(|input: Input<'_>| {
     entries.dedup_by(|a, b| a.0 == b.0 && a.1.seq() == b.1.seq());
     let options = WriterOptions {
         block_size: 512 + input.block as usize * 16,
-        compression: if input.raw { Compression::None } else { Compression::Lz4 },
+        compression: match (input.raw, input.block % 2) {
+            (true, _) => Compression::None,
+            (false, 0) => Compression::Lz4,
+            (false, _) => Compression::Zstd,
+        },
         filter: [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]
             [input.filter as usize % 3],
         ..WriterOptions::default()

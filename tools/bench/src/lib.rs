@@ -177,6 +177,8 @@ enum Codec {
     None,
     /// LZ4
     Lz4,
+    /// Zstandard
+    Zstd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -204,6 +206,7 @@ impl From<Codec> for Compression {
         match c {
             Codec::None => Compression::None,
             Codec::Lz4 => Compression::Lz4,
+            Codec::Zstd => Compression::Zstd,
         }
     }
 }

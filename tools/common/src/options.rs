@@ -5,7 +5,7 @@
 //! | option | values |
 //! |---|---|
 //! | `policy` | a policy's text, see [`Policy`](firn_kv::Policy) |
-//! | `compression` | `none`, `lz4`; for each level, separated by commas, of which the last repeats |
+//! | `compression` | `none`, `lz4`, `zstd`; for each level, separated by commas, of which the last repeats |
 //! | `filter` | `none`, `fuse8`, `fuse16`; in the same way |
 //! | `block_size`, `table_size`, `memtable_size` | bytes, as `64m` |
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
@@ -76,7 +76,8 @@ pub const NAMES: [&str; 9] = [
     "values_garbage",
 ];
 
-const CODECS: [(Compression, &str); 2] = [(Compression::None, "none"), (Compression::Lz4, "lz4")];
+const CODECS: [(Compression, &str); 3] =
+    [(Compression::None, "none"), (Compression::Lz4, "lz4"), (Compression::Zstd, "zstd")];
 
 const FILTERS: [(FilterKind, &str); 3] =
     [(FilterKind::None, "none"), (FilterKind::Fuse8, "fuse8"), (FilterKind::Fuse16, "fuse16")];
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(unusual(&options), all[1..]);
         for (name, value, why) in [
             ("policy", "lazy-leveled:1", "ratio is 1; it must be 2 to 64"),
-            ("compression", "zip", "none, lz4"),
+            ("compression", "zip", "none, lz4, zstd"),
             ("filter", "fuse9", "fuse8"),
             ("block_size", "big", "no unit"),
             ("tombstone_age_secs", "1h", "tombstone_age_secs"),

@@ -167,7 +167,7 @@ merged; `firn compact` writes them anew. A program that opens the tree with opti
 
 Options, with their defaults:
   policy=tiered            when tables are merged (below)
-  compression=lz4          of blocks: none or lz4; for each level, separated by commas, of which the last repeats
+  compression=lz4          of blocks: none, lz4 or zstd; for each level, separated by commas, of which the last repeats
   filter=fuse8             of tables: none, fuse8 (9 bits a key) or fuse16 (18 bits a key); in the same way
   block_size=4032          aim for a block, 512 to 64k
   table_size=64m           aim for a table's file, from 64k on
@@ -181,7 +181,7 @@ Policies, with their parameters, which stand behind colons in their order or by 
     let examples = "
 Examples:
   firn set-options fruit policy=lazy-leveled:4
-  firn set-options fruit compression=none,lz4 filter=fuse16 && firn compact --tree fruit
+  firn set-options fruit compression=none,lz4,zstd filter=fuse16 && firn compact --tree fruit
   firn set-options events policy=time-window:3600 tombstone_age_secs=86400";
     format!("{head}{}{examples}", Policy::help())
 }

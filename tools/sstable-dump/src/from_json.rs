@@ -121,9 +121,11 @@ fn options(
     };
     let d = WriterOptions::default();
     let compression = match text("compression") {
-        "none" => Compression::None,
-        "lz4" | "" => Compression::Lz4,
-        other => return Err(format!("the unknown compression {other:?}")),
+        "" => Compression::default(),
+        name => Compression::ALL
+            .into_iter()
+            .find(|c| c.name() == name && c.is_available())
+            .ok_or_else(|| format!("the unknown compression {name:?}"))?,
     };
     let prefixed = !text("filter_prefix").is_empty();
     let filter = match text("filter") {

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use firn_kv::FilterKind;
 use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::sstable::Properties;
-use firn_kv::{Compression, FilterKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, bytes, count};
 use firn_wide_text::files::DescribedFile;
@@ -30,14 +30,6 @@ pub struct PropsArgs {
     pub tables: Vec<PathBuf>,
 }
 
-/// The name of a codec.
-pub fn codec(c: Compression) -> &'static str {
-    match c {
-        Compression::None => "none",
-        Compression::Lz4 => "lz4",
-    }
-}
-
 /// The name of a kind of filter.
 pub fn filter_name(f: FilterKind) -> &'static str {
     match f {
@@ -54,7 +46,7 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
         "entries": p.entries, "deletes": p.deletes, "merges": p.merges, "range_deletes": p.range_deletes,
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
-        "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": codec(p.compression),
+        "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
         "summary_hex": escape::hex(&p.summary_bytes), "values_apart": apart::uses_json(&p.values),
@@ -67,7 +59,7 @@ fn values_json(v: &ValueFacts, p: &Properties) -> Value {
     let own = json!({
         "what": "value file", "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
-        "raw_key_bytes": p.raw_key_bytes, "largest_entry": p.largest_entry, "compression": codec(p.compression),
+        "raw_key_bytes": p.raw_key_bytes, "largest_entry": p.largest_entry, "compression": p.compression.name(),
     });
     if let (Some(all), Value::Object(own)) = (all.as_object_mut(), own) {
         all.extend(own);
@@ -89,7 +81,7 @@ fn value_lines(v: &ValueFacts, p: &Properties) -> Vec<(&'static str, String)> {
         ("last key", text::key(&p.last_key)),
         ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
         ("tree, level", format!("{}, {}", p.tree, p.level)),
-        ("compression", codec(p.compression).to_owned()),
+        ("compression", p.compression.name().to_owned()),
         ("created", text::moment(p.created_micros)),
         ("writer", p.writer.clone()),
     ]
@@ -135,7 +127,7 @@ fn lines(
                 "{} of {}, {}",
                 count(p.data_blocks),
                 bytes(p.block_size),
-                codec(p.compression)
+                p.compression.name()
             ),
         ),
         ("filter", format!("{}, {} hashes", filter_name(p.filter), count(p.filter_keys))),

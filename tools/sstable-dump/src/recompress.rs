@@ -14,7 +14,6 @@ use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, count, listing, nanos, print_table};
 use serde_json::json;
 
-use crate::props::codec;
 use crate::target::{TargetKind, kind, open_table};
 use crate::{Screen, text};
 
@@ -183,7 +182,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
     let t = open_table(&args.table)?;
     let p = t.properties();
     let mut all = vec![];
-    for codec in [Compression::None, Compression::Lz4] {
+    for codec in Compression::ALL.into_iter().filter(|c| c.is_available()) {
         for &size in &args.blocks {
             all.push(variant(&t, codec, size, args.limit)?);
         }
@@ -192,7 +191,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
     if screen.json {
         let one = |v: &Variant| {
             let mut j = json!({
-                "compression": codec(v.codec), "block_size": v.block_size, "size": v.size, "blocks": v.blocks, "decoded": v.decoded,
+                "compression": v.codec.name(), "block_size": v.block_size, "size": v.size, "blocks": v.blocks, "decoded": v.decoded,
                 "now": is_now(v),
             });
             if !args.no_times {
@@ -204,7 +203,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
         return Ok(());
     }
     let entries = count(p.entries.min(args.limit));
-    let now = format!("{} in blocks of {}", codec(p.compression), bytes(p.block_size));
+    let now = format!("{} in blocks of {}", p.compression.name(), bytes(p.block_size));
     writeln!(
         screen.out,
         "{}: {}, {entries} entries, {now}\n",
@@ -218,7 +217,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RecompressArgs) -> Done {
     let mut out = listing(&header, "lrrrrrrl");
     for v in &all {
         let mut cells = vec![
-            format!("{}{}", codec(v.codec), if is_now(v) { " (now)" } else { "" }),
+            format!("{}{}", v.codec.name(), if is_now(v) { " (now)" } else { "" }),
             bytes(v.block_size as u64),
             bytes(v.size),
             if args.limit < p.entries { "-".into() } else { text::share(v.size, t.size()) },

@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 use crate::Screen;
 use crate::apart::{ApartFiles, place_json};
 use crate::names::TreeNames;
-use crate::props::{codec, filter_name};
+use crate::props::filter_name;
 use crate::target::{TargetKind, dir_of, env, kind, open_table};
 use crate::text;
 use crate::typed::{self, Families, TypedLines};
@@ -197,7 +197,7 @@ impl ScanPrinter<'_, '_> {
 fn header(t: &Table) -> Value {
     let p = t.properties();
     json!({"table": {
-        "id": t.id(), "tree": p.tree, "level": p.level, "block_size": p.block_size, "compression": codec(p.compression),
+        "id": t.id(), "tree": p.tree, "level": p.level, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter), "created_micros": p.created_micros, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary,
         "summary_hex": escape::hex(&p.summary_bytes),

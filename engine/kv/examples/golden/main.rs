@@ -5,7 +5,7 @@
 //! cargo run -p firn-kv --example golden -- all FOLDER      several hundred files over all options, damaged ones too
 //! cargo run -p firn-kv --example golden -- golden FOLDER   the golden files of the present format version
 //! ```
-//! The same command gives the same bytes on every machine.
+//! With `--features zstd`, which tables of both take that are compressed so. The same command gives the same bytes on every machine.
 
 use std::path::Path;
 use std::process::ExitCode;

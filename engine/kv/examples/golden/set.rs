@@ -9,7 +9,7 @@ use super::{damage, logs, manifests, stores, tables};
 /// Every shape with every option, and damage to them.
 pub fn all() -> Result<Made> {
     let mut made = Made::default();
-    let recipes = tables::all();
+    let recipes = [tables::all(), tables::zstd()].concat();
     recipes.iter().try_for_each(|r| r.make(&mut made))?;
     (0..6).try_for_each(|i| logs::sound(10 * i, &mut made))?;
     (0..24).try_for_each(|i| manifests::sound(i, i * 2, &mut made))?;
@@ -29,6 +29,7 @@ pub fn all() -> Result<Made> {
 pub fn golden() -> Result<Made> {
     let mut made = Made::default();
     tables::few().iter().try_for_each(|r| r.make(&mut made))?;
+    tables::zstd().iter().try_for_each(|r| r.make(&mut made))?;
     stores::make(7, 120, &mut made)?;
     stores::apart(8, 300, &mut made)?;
     manifests::value_files(1, &mut made)?;
@@ -58,5 +59,5 @@ pub fn versions() -> Value {
         let after = lock.split_once(&format!("name = \"{name}\"\nversion = \""));
         after.and_then(|(_, rest)| rest.split_once('"')).map(|(version, _)| version.to_owned())
     };
-    json!({"firn-kv": env!("CARGO_PKG_VERSION"), "lz4_flex": version("lz4_flex"), "xorf": version("xorf")})
+    json!({"firn-kv": env!("CARGO_PKG_VERSION"), "lz4_flex": version("lz4_flex"), "xorf": version("xorf"), "zstd": version("zstd-sys")})
 }

@@ -362,6 +362,26 @@ pub fn all() -> Vec<Recipe> {
     out
 }
 
+/// The number of the first table that is compressed with zstd, if it is to be one.
+pub const FIRST_ZSTD: u64 = 100_001;
+
+/// Tables that are compressed with zstd, where that can be written.
+pub fn zstd() -> Vec<Recipe> {
+    let shapes = ["puts", "long chains of versions", "range deletions and entries", "a wide block"];
+    let recipe = |(i, shape): (usize, &'static str)| Recipe {
+        id: FIRST_ZSTD + i as u64,
+        shape,
+        compression: Compression::Zstd,
+        filter: FilterKind::Fuse8,
+        prefix: None,
+        block_size: 4032,
+        summary: i % 2 == 1,
+        level: i as u8,
+    };
+    let available = Compression::Zstd.is_available();
+    shapes.into_iter().enumerate().map(recipe).filter(|_| available).collect()
+}
+
 /// One table of each shape that stays small, the options in turn.
 pub fn few() -> Vec<Recipe> {
     let large = ["large keys", "large values", "more keys than a block may gather"];

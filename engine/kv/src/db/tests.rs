@@ -638,15 +638,17 @@ fn a_piece_that_fails_stops_those_beside_it() {
 #[test]
 fn hands_stand_still_in_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
+    let core = db.core();
     for last in 0..2 {
         let (over, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
-        let job = std::thread::spawn(move || {
+        let (tell, told) = mpsc::channel();
+        let job = move || {
             let core = beside.core();
             let _running = core.throttle.begin().unwrap();
             let both = std::sync::Barrier::new(2);
             let own = &mut || core.stand_still(&mut || Ok(()));
-            core.in_pieces(2, Holder::Background, own, move |core, i, during| {
+            let done = core.in_pieces(2, Holder::Background, own, move |core, i, during| {
                 both.wait();
                 while i == last && !ends.load(Ordering::Relaxed) {
                     during()?;
@@ -654,22 +656,26 @@ fn hands_stand_still_in_a_pause() {
                     core.env.sleep(Duration::from_millis(1));
                 }
                 Ok(())
-            })
-        });
-        while steps.load(Ordering::Relaxed) == 0 {
-            std::thread::yield_now();
-        }
-        for _ in 0..3 {
-            let pause = db.pause_background().unwrap();
-            let then = steps.load(Ordering::Relaxed);
-            std::thread::sleep(Duration::from_millis(20));
-            assert_eq!(steps.load(Ordering::Relaxed), then);
-            drop(pause);
+            });
+            tell.send(done).unwrap();
+        };
+        let job = core.env.spawn("job", Box::new(job)).unwrap();
+        let goes_on = |then| {
             while steps.load(Ordering::Relaxed) == then {
                 std::thread::yield_now();
             }
+        };
+        goes_on(0);
+        for _ in 0..3 {
+            let pause = db.pause_background().unwrap();
+            let then = steps.load(Ordering::Relaxed);
+            core.env.sleep(Duration::from_millis(20));
+            assert_eq!(steps.load(Ordering::Relaxed), then);
+            drop(pause);
+            goes_on(then);
         }
         over.store(true, Ordering::Relaxed);
-        job.join().unwrap().unwrap();
+        job.join();
+        assert_eq!(told.recv().unwrap().unwrap().len(), 2);
     }
 }

@@ -148,13 +148,7 @@ impl PersistedOptions {
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
-                2 => {
-                    compression = Some(each(&f, "compression", |b| match b {
-                        0 => Some(Compression::None),
-                        1 => Some(Compression::Lz4),
-                        _ => None,
-                    })?)
-                }
+                2 => compression = Some(each(&f, "compression", Compression::from_u8)?),
                 4 => {
                     filter = Some(each(&f, "filter", |b| match b {
                         0 => Some(FilterKind::None),

@@ -61,7 +61,7 @@ fn names() -> impl Strategy<Value = Option<String>> {
 }
 
 fn tree_options() -> impl Strategy<Value = PersistedOptions> {
-    let compression = prop::sample::select(vec![Compression::None, Compression::Lz4]);
+    let compression = prop::sample::select(Compression::ALL.to_vec());
     let filter =
         prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
     let levels = (prop::collection::vec(compression, 1..8), prop::collection::vec(filter, 1..8));

@@ -8,7 +8,7 @@
 //! ```text
 //! 0   4 bytes  "FnB1"
 //! 4   u8       kind: 1 data, 2 index, 3 filter, 4 tombstones, 5 properties, 6 a value (in value files only)
-//! 5   u8       codec: 0 stored as it is, 1 LZ4 block format
+//! 5   u8       codec: 0 stored as it is, 1 LZ4 block format, 2 a Zstandard frame
 //! 6   u16      0
 //! 8   u32      stored_len
 //! 12  u32      raw_len: length after decompression; equals stored_len with codec 0
@@ -33,8 +33,8 @@
 //! Invariants:
 //! - F1: every byte of a file is covered by a checksum that knows its file and offset.
 //! - F2: nothing is allocated for a declared length before it is known to be within the file,
-//!   within the kind's cap, and (LZ4 cannot shrink more than 255-fold) within 255 times the stored
-//!   bytes.
+//!   within the kind's cap, and (LZ4 cannot shrink more than 255-fold, and what Zstandard shrinks more
+//!   is stored as LZ4) within 255 times the stored bytes.
 //! - F3: the version and the magic stay the last 12 bytes in every later version, so that a newer
 //!   file is refused as newer.
 
@@ -42,10 +42,12 @@ use std::path::Path;
 
 use crate::base::checksum::checksum;
 use crate::base::coding::{u32_at, u64_at};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use crate::base::options::Compression;
+use crate::base::options::{Compression, NO_ZSTD};
+
+use super::zstd;
 
 /// The version that this code writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
@@ -135,15 +137,11 @@ impl BlockHeader {
             return Err("no block begins here");
         }
         let kind = BlockKind::from_u8(h[4]).ok_or("a block of unknown kind")?;
-        let codec = match h[5] {
-            0 => Compression::None,
-            1 => Compression::Lz4,
-            _ => return Err("a block of unknown compression"),
-        };
+        let codec = Compression::from_u8(h[5]).ok_or("a block of unknown compression")?;
         let (stored_len, raw_len) = (u32_at(h, 8) as usize, u32_at(h, 12) as usize);
         let sound = match codec {
             Compression::None => raw_len == stored_len,
-            Compression::Lz4 => raw_len <= stored_len.saturating_mul(255),
+            _ => raw_len <= stored_len.saturating_mul(MOST_SHRUNK),
         };
         if !sound || raw_len > kind.cap() || h[6..8] != [0; 2] || h[16..20] != [0; 4] {
             return Err("a block header that does not fit together");
@@ -196,6 +194,7 @@ impl<'a> StoredBlock<'a> {
                 out.copy_from_slice(self.bytes);
                 Ok(())
             }
+            Compression::Zstd => zstd::unpack(self.bytes, out),
             Compression::Lz4
                 if lz4_flex::block::decompress_into(self.bytes, out)
                     .is_ok_and(|n| n == self.raw_len) =>
@@ -214,16 +213,31 @@ impl<'a> StoredBlock<'a> {
     }
 }
 
+/// How many times as long as stored a block may be: no LZ4 block is more.
+const MOST_SHRUNK: usize = 255;
+
+/// Whether to store a block in so many bytes saves enough, an eighth, to be decoded for it.
+fn pays(packed: usize, raw: &[u8]) -> bool {
+    packed <= raw.len() - raw.len() / 8
+}
+
+/// The error that what is wrong with a block comes to.
+pub(super) fn block_error(what: &str) -> Error {
+    let kind = if what == NO_ZSTD { ErrorKind::Incompatible } else { ErrorKind::Corruption };
+    Error::new(kind, what)
+}
+
 /// Compresses blocks and puts headers before them.
 pub(crate) struct Packer {
     id: u64,
     table: lz4_flex::block::CompressTable,
+    zstd: zstd::ZstdPacker,
     packed: Vec<u8>,
 }
 
 impl Packer {
     pub fn new(id: u64) -> Packer {
-        Packer { id, table: Default::default(), packed: vec![] }
+        Packer { id, table: Default::default(), zstd: Default::default(), packed: vec![] }
     }
 
     /// Appends `raw` as a physical block to `out`, whose end is at `offset` of the file. Returns
@@ -246,9 +260,20 @@ impl Packer {
                 raw.len()
             )));
         }
-        let packed = if codec == Compression::Lz4 { self.shrink(raw) } else { None };
+        let packed = match codec {
+            Compression::None => None,
+            Compression::Lz4 => self.shrink(raw).map(|n| (codec, n)),
+            Compression::Zstd => {
+                match self.zstd.shrink(raw, &mut self.packed)?.filter(|&n| pays(n, raw)) {
+                    Some(n) if raw.len() > n * MOST_SHRUNK => {
+                        self.shrink(raw).map(|n| (Compression::Lz4, n))
+                    }
+                    packed => packed.map(|n| (codec, n)),
+                }
+            }
+        };
         let (codec, stored) = match packed {
-            Some(n) => (Compression::Lz4, &self.packed[..n]),
+            Some((codec, n)) => (codec, &self.packed[..n]),
             None => (Compression::None, raw),
         };
         let len =
@@ -286,7 +311,7 @@ impl Packer {
         }
         let n = lz4_flex::block::compress_into_with_table(raw, &mut self.packed, &mut self.table)
             .ok()?;
-        (n <= raw.len() - raw.len() / 8).then_some(n)
+        pays(n, raw).then_some(n)
     }
 }
 

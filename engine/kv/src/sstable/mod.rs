@@ -4,8 +4,8 @@
 //! entries laid out for search; `index`, `filter`, `tombstones`, `properties`), [`Table`] answers
 //! point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a file against itself,
 //! [`walk`] finds the blocks of a file whose index may be lost, [`values`] are files of values that
-//! tables refer to. `search` is the module's one room
-//! for `unsafe`.
+//! tables refer to. `zstd` is there with the
+//! feature. `search` is the module's one room for `unsafe`.
 //!
 //! Invariants: a table never changes once it is finished; whatever its bytes have become, reading
 //! gives the right answer or an error that names the place. Spec: `format-spec/README.md`,
@@ -28,6 +28,7 @@ pub mod values;
 mod verify;
 pub mod walk;
 mod writer;
+mod zstd;
 
 #[cfg(test)]
 mod tests;

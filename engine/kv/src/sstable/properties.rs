@@ -215,9 +215,7 @@ impl Properties {
         match name {
             b"block.size" => self.block_size = number()?,
             b"compression" => {
-                self.compression = [Compression::None, Compression::Lz4]
-                    .get(usize::try_from(number()?).ok()?)
-                    .copied()?
+                self.compression = Compression::from_u8(u8::try_from(number()?).ok()?)?
             }
             b"created.micros" => self.created_micros = number()?,
             b"data.blocks" => self.data_blocks = number()?,

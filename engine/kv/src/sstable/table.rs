@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::filter::BlockFilter;
-use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, StoredBlock};
+use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, StoredBlock, block_error};
 use super::index::{BlockIndex, BlockInfo, CONTINUES, RAW};
 use super::properties::Properties;
 use super::search::{Block, prefetch};
@@ -112,7 +112,7 @@ pub(super) struct BlockPlace<'a> {
 impl BlockPlace<'_> {
     /// An error about this block.
     pub fn corrupt(&self, what: &str) -> Error {
-        Error::corruption(what).at(self.path, self.offset).block(self.kind.name())
+        block_error(what).at(self.path, self.offset).block(self.kind.name())
     }
 
     /// Checks the block's bytes, which are in `map` or else read into a buffer, and gives them to
@@ -635,7 +635,7 @@ impl Table {
             }
             let checked = self.place(i).stored(self.map_bytes(), |s| match s.codec {
                 Compression::None => validate(s.bytes),
-                Compression::Lz4 => Err("a block of another compression than the index says"),
+                _ => Err("a block of another compression than the index says"),
             });
             checked.map_err(|e| self.with_keys(i, e))?;
             word.fetch_or(bit, Ordering::Release);

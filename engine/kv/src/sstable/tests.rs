@@ -101,7 +101,7 @@ fn write_as(
     let bytes = disk.0.lock().unwrap().clone();
     assert_eq!(facts.size, bytes.len() as u64);
     assert!(
-        options.compression == Compression::Lz4 || estimate + 4096 + facts.size / 4 > facts.size
+        options.compression != Compression::None || estimate + 4096 + facts.size / 4 > facts.size
     );
     (bytes, facts)
 }
@@ -210,18 +210,22 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     })
 }
 
+fn codecs() -> Vec<Compression> {
+    Compression::ALL.into_iter().filter(|c| c.is_available()).collect()
+}
+
 fn options() -> impl Strategy<Value = WriterOptions> {
     let filter =
         prop::sample::select(vec![FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16]);
     (
         prop::sample::select(vec![512, 700, 4032, 65_536]),
-        any::<bool>(),
+        prop::sample::select(codecs()),
         filter,
         prop::option::of(0usize..5),
     )
-        .prop_map(|(block_size, lz4, filter, prefix)| WriterOptions {
+        .prop_map(|(block_size, compression, filter, prefix)| WriterOptions {
             block_size,
-            compression: if lz4 { Compression::Lz4 } else { Compression::None },
+            compression,
             filter,
             filter_prefix: prefix.map(|n| Arc::new(First(n)) as Arc<dyn FilterPrefix>),
             summary: Some(Arc::new(Longest)),
@@ -423,7 +427,7 @@ fn assert_placed(e: &Error) {
 
 #[test]
 fn every_flipped_bit_is_found() {
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in codecs() {
         let options = WriterOptions { block_size: 512, compression, ..WriterOptions::default() };
         let (bytes, _) = write(&options, &small(60), &some_tombstones());
         for bit in 0..bytes.len() * 8 {
@@ -708,4 +712,31 @@ proptest! {
             prop_assert!(block.seek(&key, Trailer::NEWEST).0 <= block.len());
         }
     }
+}
+
+/// What zstd shrinks to less than a 255th is stored as LZ4, of which readers know how much it can be.
+#[cfg(feature = "zstd")]
+#[test]
+fn no_block_is_larger_than_its_stored_bytes_let_expect() {
+    let options = WriterOptions { compression: Compression::Zstd, ..WriterOptions::default() };
+    let put = |i: u8, value: Vec<u8>| (vec![i], Trailer::new(5, Kind::Put), value);
+    let mixed = (0..4000u32).flat_map(|i| (i * i % 251).to_le_bytes()).collect();
+    let entries = [put(1, vec![0; 1 << 20]), put(2, mixed)];
+    let (bytes, _) = write(&options, &entries, &Fragments::default());
+    let table = open(&bytes, false).unwrap();
+    let codec =
+        |b: BlockInfo| format::BlockHeader::read(&bytes[b.offset as usize..]).unwrap().codec;
+    let codecs: Vec<_> = table.blocks().map(codec).collect();
+    assert_eq!(codecs, [Compression::Lz4, Compression::Zstd]);
+    assert_eq!(read_all(&table, true).unwrap(), entries);
+}
+
+/// A build without zstd says so, and calls nothing damaged.
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn without_zstd_it_is_refused() {
+    use crate::base::options::TreeOptions;
+    let options = TreeOptions { compression: vec![Compression::Zstd], ..TreeOptions::default() };
+    let e = options.check().unwrap_err();
+    assert!(e.kind() == ErrorKind::Incompatible && e.to_string().contains("zstd"), "{e}");
 }

@@ -9,8 +9,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, StoredBlock};
-use crate::base::error::{Error, Result};
+use super::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, StoredBlock, block_error};
+use crate::base::error::Result;
 use crate::env::ReadFile;
 
 /// The largest block that a walk reads, stored or decoded, in bytes. Larger ones count as damage.
@@ -218,9 +218,10 @@ impl TableWalk {
     /// The decoded content of the block that [`next`](TableWalk::next) gave last.
     ///
     /// # Errors
-    /// `Corruption` for a block that does not decompress.
+    /// `Corruption` for a block that does not decompress, `Incompatible` for one of a compression that
+    /// this build does not have.
     pub fn raw(&self, offset: u64, header: BlockHeader) -> Result<Vec<u8>> {
-        let bad = |what| Error::corruption(what).at(&self.path, offset).block(header.kind.name());
+        let bad = |what| block_error(what).at(&self.path, offset).block(header.kind.name());
         StoredBlock::check(&self.block, header.kind, self.id, offset)
             .and_then(|s| s.to_vec())
             .map_err(bad)

@@ -21,8 +21,9 @@ pub fn policy(rng: &mut Rng) -> Policy {
 pub fn tree(rng: &mut Rng) -> TreeOptions {
     use Compression::{Lz4, None};
     use FilterKind::{Fuse8, Fuse16};
+    let deepest = if Compression::Zstd.is_available() { Compression::Zstd } else { None };
     TreeOptions {
-        compression: one(rng, &[vec![Lz4], vec![None], vec![None, Lz4], vec![Lz4, None]]),
+        compression: one(rng, &[vec![Lz4], vec![None], vec![None, Lz4], vec![Lz4, deepest]]),
         filter: one(
             rng,
             &[

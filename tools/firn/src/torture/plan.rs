@@ -138,11 +138,13 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
     // Drawn by themselves: what a seed leads to goes by all the others.
     let sizes = options.table_size << 32 ^ (options.memtable_size ^ options.block_size) as u64;
     let mut rng = Rng::new(sizes, 0);
-    TreeOptions {
+    let options = TreeOptions {
         values_apart: [0, 16, 64, 1024][rng.below(4) as usize],
         values_garbage: [1, 30, 90][rng.below(3) as usize],
         ..options
-    }
+    };
+    let zstd = (rng.below(3) == 0 && Compression::Zstd.is_available()).then_some(Compression::Zstd);
+    TreeOptions { compression: options.compression.into_iter().chain(zstd).collect(), ..options }
 }
 
 fn db_options(rng: &mut Rng) -> DbOptions {

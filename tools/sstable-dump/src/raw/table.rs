@@ -9,7 +9,7 @@ use firn_kv::internals::sstable::format::{
     BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION,
 };
 use firn_kv::internals::sstable::values;
-use firn_kv::{Compression, Error, Result};
+use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
 
 use super::hex;
@@ -129,10 +129,7 @@ impl RawFile<'_> {
         let stored = StoredBlock::check(&block, kind, self.id, at).map_err(bad)?;
         let header = BlockHeader::read(&block).map_err(bad)?;
         let content = stored.to_vec().and_then(|raw| content(&raw)).map_err(bad)?;
-        let codec = match header.codec {
-            Compression::None => "none",
-            Compression::Lz4 => "lz4",
-        };
+        let codec = header.codec.name();
         Ok(json!({
             "at": at, "kind": kind.name(), "codec": codec, "len_stored": header.stored_len, "len_raw": header.raw_len,
             "checksum": header.checksum, "stored": hex(stored.bytes), "content": content,

@@ -5,10 +5,10 @@ use firn_fuzz::block_of;
 use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, StoredBlock};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: (u32, bool, &[u8])| {
-    let (raw_len, near, bytes) = input;
+fuzz_target!(|input: (u32, bool, bool, &[u8])| {
+    let (raw_len, near, zstd, bytes) = input;
     let raw_len = if near { raw_len % (bytes.len() as u32 * 255 + 2) } else { raw_len };
-    let block = block_of(3, 9, 1, 1, raw_len, bytes);
+    let block = block_of(3, 9, 1, 1 + u8::from(zstd), raw_len, bytes);
     let Ok(header) = BlockHeader::read(&block) else { return };
     assert!(header.raw_len <= bytes.len() * 255);
     let stored = StoredBlock::check(&block, BlockKind::Data, 3, 9).expect("sealed");
