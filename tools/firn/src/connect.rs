@@ -99,7 +99,7 @@ impl ConnectArgs {
         }
         let mut options = ClientOptions::new(with_port(connect, port)?);
         if let Some(user) = &self.user {
-            options.login = Some((user.clone(), self.password(user)?));
+            options.login = Some((user.clone(), password(user, self.password_file.as_deref())?));
         }
         options.request_timeout = Some(Duration::from_secs(self.request_timeout));
         options.tls = self.tls_ca.clone().map(|authorities| TlsTrust {
@@ -132,28 +132,13 @@ impl ConnectArgs {
     #[cfg(feature = "cluster")]
     pub fn cluster(&self) -> Done<Option<ClusterUrl>> {
         let Some(connect) = &self.connect else { return Ok(None) };
-        let text = match connect.starts_with(URL) {
-            true => connect.clone(),
-            false => format!("{URL}{connect}"),
-        };
-        let url = ClusterUrl::parse(&text).map_err(|e| not_connected(&e))?;
-        if url.has_password() {
-            return Err(Failure::with_next(
-                "a password on the command line is seen by other users of this machine",
-                format!("leave it out of the URL, and {LOG_IN}"),
-            ));
-        }
         if self.tls_ca.is_some() {
             return Err(Failure::with_next(
                 "conversations with clusters are not encrypted yet",
                 "`firn cql --connect HOST:PORT --tls-ca FILE` speaks to one node, encrypted",
             ));
         }
-        let Some(user) = self.user.clone().or_else(|| url.user().map(str::to_owned)) else {
-            return Ok(Some(url));
-        };
-        let password = self.password(&user)?;
-        Ok(Some(url.with_login(user, password)))
+        cluster_url(connect, self.user.as_deref(), self.password_file.as_deref()).map(Some)
     }
 
     /// Refuses a cluster.
@@ -161,24 +146,47 @@ impl ConnectArgs {
     pub fn cluster(&self) -> Done {
         self.connect.as_ref().map_or(Ok(()), |_| Err(without_driver()))
     }
+}
 
-    fn password(&self, user: &str) -> Done<String> {
-        if let Some(file) = &self.password_file {
-            return first_line(file);
-        }
-        if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
-            return Ok(password);
-        }
-        if !io::stdin_is_terminal() || !io::stderr_is_terminal() {
-            return Err(Failure::with_next(
-                format!("the password of {user} can only be asked for at a terminal"),
-                format!("name a file with --password-file, or set {PASSWORD_VARIABLE}"),
-            ));
-        }
-        let failed =
-            |e: std::io::Error| Failure::new(format!("cannot read from the terminal: {e}"));
-        secret(&format!("Password of {user}: ")).map_err(failed)
+/// The cluster of a URL, or of the address of a node, with a login that stands beside it.
+///
+/// # Errors
+/// A URL that is none or has a password in it, and a password that can't be had.
+#[cfg(feature = "cluster")]
+pub fn cluster_url(text: &str, user: Option<&str>, file: Option<&Path>) -> Done<ClusterUrl> {
+    let text = match text.starts_with(URL) {
+        true => text.to_owned(),
+        false => format!("{URL}{text}"),
+    };
+    let url = ClusterUrl::parse(&text).map_err(|e| not_connected(&e))?;
+    if url.has_password() {
+        return Err(Failure::with_next(
+            "a password on the command line is seen by other users of this machine",
+            format!("leave it out of the URL, and {LOG_IN}"),
+        ));
     }
+    let Some(user) = user.map(str::to_owned).or_else(|| url.user().map(str::to_owned)) else {
+        return Ok(url);
+    };
+    let password = password(&user, file)?;
+    Ok(url.with_login(user, password))
+}
+
+fn password(user: &str, file: Option<&Path>) -> Done<String> {
+    if let Some(file) = file {
+        return first_line(file);
+    }
+    if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
+        return Ok(password);
+    }
+    if !io::stdin_is_terminal() || !io::stderr_is_terminal() {
+        return Err(Failure::with_next(
+            format!("the password of {user} can only be asked for at a terminal"),
+            format!("name a file with --password-file, or set {PASSWORD_VARIABLE}"),
+        ));
+    }
+    let failed = |e: std::io::Error| Failure::new(format!("cannot read from the terminal: {e}"));
+    secret(&format!("Password of {user}: ")).map_err(failed)
 }
 
 #[cfg(not(feature = "cluster"))]

@@ -21,6 +21,8 @@ mod interrupt;
 mod live;
 mod load;
 mod load_rows;
+#[cfg(feature = "cluster")]
+mod migrate;
 mod names;
 mod pager;
 mod prompt;
@@ -132,6 +134,10 @@ enum FirnCommand {
     /// Be a server for Cassandra's clients: any driver, cqlsh
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeArgs),
+    /// Carry tables of CQL to a cluster of Apache Cassandra or ScyllaDB
+    #[cfg(feature = "cluster")]
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate(migrate::MigrateArgs),
     /// Make the keyspaces and column families of a storage-conf.xml
     #[command(after_help = define::EXAMPLES)]
     Define(define::DefineArgs),
@@ -181,6 +187,8 @@ fn main() -> ExitCode {
         FirnCommand::Cli(args) => cli::run(global, args),
         FirnCommand::Cql(args) => cql::run(global, args),
         FirnCommand::Serve(args) => serve::run(global, args),
+        #[cfg(feature = "cluster")]
+        FirnCommand::Migrate(args) => migrate::run(global, args),
         FirnCommand::Define(args) => define::run(global, args),
         FirnCommand::PurgeReport(args) => purge::run(global, args),
         FirnCommand::Demo(args) => demo::run(global, args),
