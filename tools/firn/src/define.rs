@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::DbOptions;
+use firn_table_events::model_trouble;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
 use firn_wide::internals::schema::Schema;
@@ -19,7 +20,6 @@ use firn_wide_text::storage_conf::{ConfSettings, StorageConf};
 use serde_json::json;
 
 use crate::store::Global;
-use crate::store::failure;
 
 pub const EXAMPLES: &str = "\
 The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace just ColumnFamily elements. Blanks
@@ -65,11 +65,11 @@ pub fn run(global: &Global, args: &DefineArgs) -> Done {
     let plans = plan(&wide, &conf.keyspaces, &args.file)?;
     for plan in &plans {
         if plan.is_new {
-            wide.system_add_keyspace(plan.keyspace).map_err(failure)?;
+            wide.system_add_keyspace(plan.keyspace).map_err(model_trouble)?;
             continue;
         }
         for (family, _) in plan.families.iter().filter(|(_, is_new)| *is_new) {
-            wide.system_add_column_family(family).map_err(failure)?;
+            wide.system_add_column_family(family).map_err(model_trouble)?;
         }
     }
     for note in &conf.notes {
@@ -134,7 +134,7 @@ fn open(global: &Global, settings: &ConfSettings) -> Done<Wide> {
             e.to_string(),
             "name another directory with --db, or leave Partitioner out",
         ),
-        other => failure(other),
+        other => model_trouble(other),
     })
 }
 

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use firn_kv::ErrorKind;
+use firn_table_events::model_trouble;
 use firn_wide::{CfDef, Chunks, ColumnDef, Counts, Error, KsDef, Wide};
 use firn_wide_text::json::bytes_of;
 use serde_json::json;
@@ -12,7 +13,6 @@ use crate::fields::{FieldReader, Fields};
 use crate::load::{LoadArgs, Loaded, OnBad, SHOWN};
 use crate::record::{Format, RecordTrouble};
 use crate::store::Global;
-use crate::store::failure;
 use crate::wide::{open_to_write, told};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress};
@@ -112,9 +112,9 @@ pub fn run(
         (None, ..) => b"key".to_vec(),
     };
     let wide = open_to_write(global, true, size)?;
-    define(&wide, target, args.rows()).map_err(failure)?;
-    let keyspace = wide.keyspace(target.0).map_err(failure)?;
-    let family = wide.schema().family(target.0, target.1).map_err(failure)?.clone();
+    define(&wide, target, args.rows()).map_err(model_trouble)?;
+    let keyspace = wide.keyspace(target.0).map_err(model_trouble)?;
+    let family = wide.schema().family(target.0, target.1).map_err(model_trouble)?.clone();
     if family.is_super() != args.rows().super_field.is_some() {
         let next = if family.is_super() {
             "name the field of the super columns with --super"
@@ -127,7 +127,7 @@ pub fn run(
         ));
     }
     let chunks =
-        Chunks::new(&keyspace, target.1, usize::MAX, args.durability()).map_err(failure)?;
+        Chunks::new(&keyspace, target.1, usize::MAX, args.durability()).map_err(model_trouble)?;
     let watch = Stopwatch::start();
     let mut loading =
         RowLoading { args, key, chunks, loaded: Loaded::default(), progress, last_line: 0, watch };
@@ -177,7 +177,7 @@ impl RowLoading<'_> {
                     Err(Error::Store(e)) if e.kind() == ErrorKind::InvalidArgument => {
                         (fields.line, e.message().to_owned())
                     }
-                    Err(e) => return Err(failure(e)),
+                    Err(e) => return Err(model_trouble(e)),
                 },
                 Err(RecordTrouble::Bad { line, why }) => (line, why),
                 Err(RecordTrouble::Io(e)) => {
@@ -219,7 +219,7 @@ impl RowLoading<'_> {
     }
 
     fn flush(&mut self, read: u64) -> Done {
-        self.chunks.flush().map_err(failure)?;
+        self.chunks.flush().map_err(model_trouble)?;
         self.loaded.last_line = self.last_line;
         self.progress.at(read);
         let columns = self.chunks.written().columns;

@@ -1,25 +1,45 @@
 //! `firn migrate`: tables of CQL to a cluster of Apache Cassandra or ScyllaDB.
 //!
-//! Invariant: definitions are shown before anything is made or sent.
+//! Invariant: definitions, and what can't be carried, are shown before anything is made or sent.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::Args;
 use firn_cluster::Session;
 use firn_cql::internals::catalog::TableSchema;
-use firn_migrate::definitions::{self, DefinitionPhase};
-use firn_tools::io::stdout;
-use firn_tools::output::{Done, Failure};
+use firn_kv::OsEnv;
+use firn_migrate::definitions::{self, CarriedDefinition, DefinitionPhase, full_name};
+use firn_migrate::journal::MigrateJournal;
+use firn_migrate::outward::{Outward, OutwardTable, TableLook};
+use firn_migrate::report::MOST_TOLD;
+use firn_migrate::target::MigrateTarget;
+use firn_table_events::cql_trouble;
+use firn_tools::io::{Stopwatch, stdout};
+use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_workload::spec::parse_count;
+use serde_json::json;
 
 use crate::connect::{cluster_url, not_connected};
+use crate::interrupt;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
+Keyspaces, types and tables are shown and made first, then every cell is sent with its timestamp and what is left of its time to live,
+row markers, static columns, and deletions of partitions, ranges, rows, columns and elements; then indexes and views are made. What is
+there already stays: timestamps decide. Lists are written whole. Counters are added once, into empty tables. The store is read beside
+a writer, as it is when this begins. A journal says what is done: after any interruption --resume goes on.
+
 Examples:
-  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --dry-run
+  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --dry-run            what would be made, and what CQL can't carry, by number
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --replication 3
-  firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.items,shop.orders";
+  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --resume             goes on where it was interrupted
+  firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.items,shop.orders --rate 20k
+  firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.orders --where \"day >= '2026-01-01'\"";
 
 /// What `firn migrate` takes.
 #[derive(Args, Clone, Debug)]
@@ -39,9 +59,39 @@ pub struct MigrateArgs {
     /// Replication of keyspaces that are made: a number of replicas in each data centre, or a map of CQL [default: as the store has it]
     #[arg(long, value_name = "N|MAP")]
     replication: Option<String>,
-    /// Show what would be done, and do nothing
+    /// Carry only rows of which this holds, a condition on columns of the primary key as behind WHERE; static columns go with
+    /// conditions on the partition key
+    #[arg(long = "where", value_name = "CONDITION")]
+    condition: Option<String>,
+    /// Read everything, show what would be made and what could not be carried, and send nothing
     #[arg(long)]
     dry_run: bool,
+    /// Go on with a migration that was interrupted, by its journal
+    #[arg(long)]
+    resume: bool,
+    /// The file that says what is done [default: the store's name with .migration behind it]
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Send at most so many cells a second [default: as many as the cluster takes]
+    #[arg(long, value_name = "CELLS", value_parser = parse_count)]
+    rate: Option<u64>,
+    /// Statements that are under way at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_parallel)]
+    parallel: usize,
+    /// Look for counters that were sent and not answered no sooner than so long after that
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(..=3600))]
+    settle: u64,
+}
+
+fn parse_parallel(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|n| (1..=1024).contains(n));
+    number.ok_or_else(|| "it is a number from 1 to 1024".to_owned())
+}
+
+/// Tables that are not carried, by their kinds; views are, as definitions.
+#[derive(Default)]
+struct LeftBehind {
+    compact: Vec<String>,
 }
 
 /// Whether its rows are those of a table without a history before CQL.
@@ -50,9 +100,12 @@ fn is_plain(table: &TableSchema) -> bool {
 }
 
 /// The tables that are meant, in order.
-fn chosen(session: &firn_cql::Session, names: &[String]) -> Done<Vec<(String, String)>> {
-    let catalog = session.engine().fresh_catalog().map_err(|e| firn_migrate::failed(&e))?;
-    let mut all: Vec<(String, String)> = vec![];
+fn chosen(
+    session: &firn_cql::Session,
+    names: &[String],
+) -> Done<(Vec<(String, String)>, LeftBehind)> {
+    let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
+    let (mut all, mut left) = (vec![], LeftBehind::default());
     for name in names {
         let (keyspace, table) = name.split_once('.').map_or((&**name, None), |n| (n.0, Some(n.1)));
         let known = catalog.keyspace(keyspace);
@@ -67,12 +120,16 @@ fn chosen(session: &firn_cql::Session, names: &[String]) -> Done<Vec<(String, St
             None => **name == *table.keyspace,
         };
         let is_wanted = names.is_empty() || names.iter().any(of);
-        if is_wanted && table.view().is_none() && is_plain(table) {
-            all.push((table.keyspace.to_string(), table.name.to_string()));
+        match is_wanted && table.view().is_none() {
+            true if is_plain(table) => {
+                all.push((table.keyspace.to_string(), table.name.to_string()));
+            }
+            true => left.compact.push(full_name(&table.keyspace, &table.name)),
+            false => {}
         }
     }
     all.sort();
-    Ok(all)
+    Ok((all, left))
 }
 
 /// Runs `firn migrate`.
@@ -81,21 +138,209 @@ pub fn run(global: &Global, args: &MigrateArgs) -> Done {
     let replication = args.replication.as_deref().map(definitions::replication).transpose()?;
     global.check_model()?;
     let session = global.model(global.to_read())?;
-    let tables = chosen(&session, &args.tables)?;
-    let source = Session::from(session);
-    let all = definitions::definitions(&source, &tables, replication.as_deref())?;
-    for definition in &all {
-        let mark = if definition.phase == DefinitionPhase::Never { "-- not carried: " } else { "" };
-        writeln!(stdout(), "{mark}{}\n", definition.text)?;
+    let (tables, left) = chosen(&session, &args.tables)?;
+    if tables.is_empty() {
+        let next = "`firn cql -e \"DESCRIBE TABLES\"` lists tables";
+        return Err(Failure::with_next("there are no tables to carry", next));
     }
+    let source = Session::from(session.clone());
+    let definitions = definitions::definitions(&source, &tables, replication.as_deref())?;
+    interrupt::watch()?;
+    let stop = interrupt::flag();
+    let outward =
+        Arc::new(Outward::new(OsEnv::new(), &session, &tables, args.condition.as_deref())?);
+    let migration = Migration { global, args, definitions, left, outward, stop };
+    migration.tell_definitions()?;
+    let progress = Progress::operations("look", Some(migration.outward.ranges()));
+    let looks = migration.outward.look(args.parallel, &migration.stop, &progress)?;
+    drop(progress);
+    migration.tell_looks(&looks);
     if args.dry_run {
-        return Ok(());
+        return migration.finish(&looks, None);
     }
+    let nodes = url.nodes().to_vec();
     let target = Session::connect_to(url).map_err(|e| not_connected(&e))?;
-    for phase in [DefinitionPhase::Before, DefinitionPhase::After] {
-        all.iter()
-            .filter(|d| d.phase == phase)
-            .try_for_each(|d| definitions::define(&target, d))?;
+    migration.define(&target, DefinitionPhase::Before)?;
+    for (keyspace, table) in &tables {
+        definitions::check_columns(&source, &target, keyspace, table)?;
     }
-    tables.iter().try_for_each(|(k, t)| definitions::check_columns(&source, &target, k, t))
+    let copied = migration.copy(target, &nodes)?;
+    migration.define(copied.target.session(), DefinitionPhase::After)?;
+    migration.finish(&looks, Some(&copied))
+}
+
+/// A migration that runs.
+struct Migration<'a> {
+    global: &'a Global,
+    args: &'a MigrateArgs,
+    definitions: Vec<CarriedDefinition>,
+    left: LeftBehind,
+    outward: Arc<Outward>,
+    stop: Arc<AtomicBool>,
+}
+
+/// What was sent.
+struct Copied {
+    target: Arc<MigrateTarget>,
+    journal: Arc<MigrateJournal>,
+    seconds: f64,
+}
+
+impl Migration<'_> {
+    fn note(&self, words: impl Display) {
+        eprintln!("{} {words}", self.global.style().bold("note:"));
+    }
+
+    /// The statements on standard output; what is not carried of them beside.
+    fn tell_definitions(&self) -> Done {
+        let mut never = vec![];
+        for definition in &self.definitions {
+            match definition.phase {
+                DefinitionPhase::Never => {
+                    never.push(format!("{} {}", definition.kind, definition.name))
+                }
+                _ if self.global.store.json => {}
+                _ => writeln!(stdout(), "{}\n", definition.text)?,
+            }
+        }
+        if !never.is_empty() {
+            let count = things(never.len() as u64, "definition", "definitions");
+            self.note(format!(
+                "{count} in a language that the cluster does not have left out: {}",
+                never.join(", ")
+            ));
+        }
+        if !self.left.compact.is_empty() {
+            let count = self.left.compact.len() as u64;
+            self.note(format!(
+                "{} left out: {}; ALTER TABLE … DROP COMPACT STORAGE makes a compact table one that is carried",
+                things(count, "compact table or family", "compact tables and families"),
+                self.left.compact.join(", ")
+            ));
+        }
+        Ok(())
+    }
+
+    fn tell_looks(&self, looks: &[TableLook]) {
+        for (table, look) in self.outward.tables.iter().zip(looks) {
+            let name = table.statements.name();
+            eprintln!("{name} has {}", look.totals.told());
+            look.told().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
+            if table.exported.schema().is_counter() && look.totals.cells > 0 {
+                self.note(format!(
+                    "{name}: counters are added once, with the cluster's own timestamps, into an empty table"
+                ));
+            }
+        }
+    }
+
+    fn define(&self, target: &Session, phase: DefinitionPhase) -> Done {
+        let of_phase = self.definitions.iter().filter(|d| d.phase == phase);
+        of_phase.into_iter().try_for_each(|d| definitions::define(target, d))
+    }
+
+    fn journal_path(&self) -> PathBuf {
+        self.args.journal.clone().unwrap_or_else(|| {
+            let mut name = self.global.store.db.as_os_str().to_owned();
+            name.push(".migration");
+            PathBuf::from(name)
+        })
+    }
+
+    fn copy(&self, session: Session, nodes: &[String]) -> Done<Copied> {
+        let (args, outward) = (self.args, &self.outward);
+        let (env, watch) = (OsEnv::new(), Stopwatch::start());
+        let head = outward.head(nodes);
+        let target = MigrateTarget::new(session, env.clone(), args.rate, self.stop.clone());
+        let target = Arc::new(target);
+        if !args.resume {
+            outward.check_empty(&target)?;
+        }
+        let journal = MigrateJournal::open(&env, &self.journal_path(), &head, args.resume)?;
+        if let Some(before) = journal.oldest().filter(|seq| *seq != outward.seq) {
+            let writes = things(outward.seq.saturating_sub(before), "write", "writes");
+            self.note(format!(
+                "the store has taken {writes} since this began: what they changed in ranges that were done before is not carried"
+            ));
+        }
+        let (target, journal) = (target, Arc::new(journal));
+        let settle = Duration::from_secs(args.settle);
+        let progress = Progress::operations("migrate", Some(outward.ranges()));
+        outward.send_all(&target, &journal, args.parallel, settle, &self.stop, &progress)?;
+        drop(progress);
+        Ok(Copied { target, journal, seconds: watch.seconds() })
+    }
+
+    /// Says what was done; fails where something was refused, or is not known.
+    fn finish(&self, looks: &[TableLook], copied: Option<&Copied>) -> Done {
+        let refused = copied.map_or(vec![], |c| c.target.refused());
+        let all_refused = copied.map_or(0, |c| c.target.counts.refused.load(Ordering::Relaxed));
+        let unknown = copied.map_or(vec![], |c| self.outward.unknown(&c.journal));
+        let cells = copied.map_or(0, |c| c.target.counts.cells.load(Ordering::Relaxed));
+        let seconds = copied.map_or(0.0, |c| c.seconds);
+        let retries = copied.map_or(0, |c| c.target.counts.retries.load(Ordering::Relaxed));
+        if self.global.store.json {
+            let table = |(t, look): (&OutwardTable, &TableLook)| {
+                json!({
+                    "table": t.statements.name(), "found": look.totals.json(), "changed": look.losses.json(),
+                })
+            };
+            let tables = self.outward.tables.iter().zip(looks).map(table);
+            let refused =
+                refused.iter().map(|r| json!({"table": r.table, "key": r.key, "why": r.why}));
+            let of_kind = |never: bool| {
+                let all = self.definitions.iter();
+                let all = all.filter(move |d| (d.phase == DefinitionPhase::Never) == never);
+                all.map(|d| json!({"kind": d.kind, "keyspace": d.keyspace, "name": d.name, "statement": d.text}))
+                    .collect::<Vec<_>>()
+            };
+            let all = json!({
+                "sent": copied.is_some(), "definitions": of_kind(false), "definitions_left_out": of_kind(true),
+                "tables": tables.collect::<Vec<_>>(), "tables_left_out": self.left.compact, "cells_sent": cells,
+                "refused": all_refused, "refused_statements": refused.collect::<Vec<_>>(),
+                "unknown_counters": unknown, "sent_again": retries, "seconds": seconds,
+            });
+            writeln!(stdout(), "{all}")?;
+        }
+        let Some(copied) = copied else { return Ok(()) };
+        for (table, look) in self.outward.tables.iter().zip(looks) {
+            let name = table.statements.name();
+            look.told().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
+        }
+        let again = match retries {
+            0 => String::new(),
+            n => format!(", {} sent again", things(n, "batch", "batches")),
+        };
+        eprintln!(
+            "sent {} in {seconds:.1} s, {} a second{again}",
+            things(cells, "cell and deletion", "cells and deletions"),
+            output::rate(cells as f64 / seconds.max(1e-3))
+        );
+        for r in refused.iter().take(MOST_TOLD) {
+            eprintln!(
+                "{} {} WHERE {}: {}",
+                self.global.style().error("refused:"),
+                r.table,
+                r.key,
+                r.why
+            );
+        }
+        for words in unknown.iter().take(MOST_TOLD) {
+            eprintln!("{} {words}", self.global.style().error("not known:"));
+        }
+        if all_refused > 0 {
+            eprintln!(
+                "{} refused; --resume sends them again",
+                things(all_refused, "statement was", "statements were")
+            );
+        }
+        if !unknown.is_empty() {
+            eprintln!(
+                "of {} nobody can know whether they were added: compare them by hand",
+                things(unknown.len() as u64, "row of counters", "rows of counters")
+            );
+        }
+        eprintln!("the journal is {}", copied.journal.path().display());
+        if all_refused == 0 && unknown.is_empty() { Ok(()) } else { Err(Failure::Found) }
+    }
 }

@@ -4,13 +4,13 @@
 use std::io::Write;
 
 use clap::Args;
+use firn_table_events::model_trouble;
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table, things};
 use firn_wide::{Blocker, Grace, PurgeReport, TablePurge, Type, Wording};
 use serde_json::{Value, json};
 
 use crate::store::Global;
-use crate::store::failure;
 use crate::wide::{family, keyspace};
 
 pub const EXAMPLES: &str = "\
@@ -56,7 +56,7 @@ pub fn run(global: &Global, args: &PurgeArgs) -> Done {
             }
             None => family(&keyspace, &name, tables.iter().map(|t| &*t.name))?.purge_report(),
         };
-        reports.push((name, report.map_err(failure)?));
+        reports.push((name, report.map_err(model_trouble)?));
     }
     let mut out = stdout();
     if global.store.json {

@@ -39,21 +39,6 @@ pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
     }
 }
 
-/// What a user is told of an error of the data model.
-pub fn failure(e: firn_wide::Error) -> Failure {
-    match e {
-        firn_wide::Error::Store(e) => Failure::Engine(e),
-        firn_wide::Error::Configuration(_) => Failure::with_next(
-            e.to_string(),
-            "open it with the program that defined those families",
-        ),
-        firn_wide::Error::Corrupt(_) => {
-            Failure::with_next(e.to_string(), "`firn verify` lists everything that is damaged")
-        }
-        other => Failure::new(other.to_string()),
-    }
-}
-
 /// Opens the database of keyspaces, families and tables that is in `dir`.
 pub fn open_wide(dir: &Path, db: DbOptions) -> Done<Wide> {
     let store = firn_wide::StoreOptions { db, clock: None };

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use firn_kv::DbOptions;
+use firn_table_events::model_trouble;
 use firn_wide::{ColumnFamily, Counts, Keyspace, Wide};
 use firn_wide_text::json::{self, ImportOptions, Notation, Times};
 use serde_json::json;
 
 use crate::cassandra::{self, NodeExportArgs, NodeFileArgs, NodeImport};
-use crate::store::{Global, failure};
+use crate::store::Global;
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::options::Durable;
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -129,7 +130,7 @@ fn json_failure(e: json::JsonFailure, file: &Path) -> Failure {
             Failure::with_next(format!("{}, {e}", file.display()), next)
         }
         json::JsonFailure::Io(e) => Failure::file("read", file, &e),
-        json::JsonFailure::Data(e) => failure(e),
+        json::JsonFailure::Data(e) => model_trouble(e),
         other => Failure::new(other.to_string()),
     }
 }
@@ -217,7 +218,7 @@ fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
     };
     let counts = done.map_err(|e| match e {
         json::JsonFailure::Io(e) => Failure::from(e),
-        json::JsonFailure::Data(e) => failure(e),
+        json::JsonFailure::Data(e) => model_trouble(e),
         other => Failure::new(other.to_string()),
     })?;
     out.flush()?;

@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 
 use firn_cluster::Session;
 use firn_cql::quote_if_needed;
+use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
-
-use crate::failed;
 
 /// When a definition is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +94,8 @@ pub fn full_name(keyspace: &str, table: &str) -> String {
 
 /// What `DESCRIBE` says.
 fn described(session: &Session, what: &str) -> Done<Vec<(String, String, String, String)>> {
-    let rows = session.execute(&format!("DESCRIBE {what}"), ()).map_err(|e| failed(&e))?;
-    rows.typed().map_err(|e| failed(&e))
+    let rows = session.execute(&format!("DESCRIBE {what}"), ()).map_err(|e| cql_trouble(&e))?;
+    rows.typed().map_err(|e| cql_trouble(&e))
 }
 
 /// The definitions of `tables`, each a keyspace and a name, with their keyspaces and all that these
@@ -164,8 +163,8 @@ type ToldColumn = (String, String, i32, String, String);
 fn columns(session: &Session, keyspace: &str, table: &str) -> Done<BTreeSet<ToldColumn>> {
     let cql = "SELECT column_name, kind, position, clustering_order, type FROM system_schema.columns \
                WHERE keyspace_name = ? AND table_name = ?";
-    let rows = session.execute(cql, (keyspace, table)).map_err(|e| failed(&e))?;
-    Ok(rows.typed().map_err(|e| failed(&e))?.into_iter().collect())
+    let rows = session.execute(cql, (keyspace, table)).map_err(|e| cql_trouble(&e))?;
+    Ok(rows.typed().map_err(|e| cql_trouble(&e))?.into_iter().collect())
 }
 
 /// Refuses a table that the target has with other columns than the source.

@@ -6,12 +6,13 @@
 
 #![warn(missing_debug_implementations)]
 
+mod bounds;
+pub mod condition;
+pub mod counters;
 pub mod definitions;
+pub mod journal;
+pub mod outward;
+mod ranges;
 pub mod report;
-
-use firn_tools::output::Failure;
-
-/// An error of CQL, with what to do.
-pub fn failed(e: &firn_cql::Error) -> Failure {
-    Failure::Failed { what: e.text().into_owned(), next: e.help().map(str::to_owned) }
-}
+pub mod statement;
+pub mod target;

@@ -1,6 +1,6 @@
 //! At what state a read looks: the newest, or a frozen one.
 
-use firn_kv::Snapshot;
+use firn_kv::{Seq, Snapshot};
 
 use crate::base::error::Result;
 
@@ -97,6 +97,11 @@ reads!(
 );
 
 impl StoreView {
+    /// The sequence number of the state that is frozen; `None`: it reads the newest.
+    pub fn seq(&self) -> Option<Seq> {
+        self.snapshot.as_ref().map(Snapshot::seq)
+    }
+
     /// The store.
     pub fn store(&self) -> &CellStore {
         &self.store

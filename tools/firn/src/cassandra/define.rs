@@ -9,6 +9,7 @@ use firn_cql::Session;
 use firn_cql::internals::catalog::{ColumnType, TableColumn, TableSchema};
 use firn_cql::internals::syntax::ast::Statement;
 use firn_cql::internals::syntax::{Script, quote_if_needed};
+use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
 use firn_wide::{Registry, Type, UserType};
 
@@ -201,10 +202,11 @@ impl TablePlan {
     /// given.
     pub fn table_in(&self, session: &Session, with_schema: bool) -> Done<Arc<TableSchema>> {
         let find = || -> Done<Option<Arc<TableSchema>>> {
-            let catalog = session.engine().fresh_catalog().map_err(|e| cql(&e))?;
+            let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
             Ok(catalog.keyspace(&self.keyspace).and_then(|k| k.table(&self.table)).cloned())
         };
-        let execute = |text: String| session.execute(&text, ()).map(drop).map_err(|e| cql(&e));
+        let execute =
+            |text: String| session.execute(&text, ()).map(drop).map_err(|e| cql_trouble(&e));
         if find()?.is_none() {
             if with_schema {
                 let why = format!("the schema does not define {}", self.full_name());
@@ -292,11 +294,6 @@ fn create_type(keyspace: &str, user: &UserType) -> String {
     )
 }
 
-/// What is said of a statement that was refused.
-pub fn cql(e: &firn_cql::Error) -> Failure {
-    Failure::new(e.to_string())
-}
-
 /// Makes the keyspaces that are not there.
 pub fn keyspaces<'a>(session: &Session, names: impl Iterator<Item = &'a str>) -> Done {
     for name in names {
@@ -304,7 +301,7 @@ pub fn keyspaces<'a>(session: &Session, names: impl Iterator<Item = &'a str>) ->
             "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}",
             quote_if_needed(name)
         );
-        session.execute(&text, ()).map_err(|e| cql(&e))?;
+        session.execute(&text, ()).map_err(|e| cql_trouble(&e))?;
     }
     Ok(())
 }

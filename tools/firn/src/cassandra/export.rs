@@ -14,14 +14,14 @@ use firn_cassandra::{NodeEvent, NodeFolder, NodeHeader, NodeTableWriter, WriteOp
 use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
 use firn_cql::quote_if_needed;
+use firn_table_events::{ExportTotals, ExportedTable, LeastFound, cql_trouble};
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_tools::shell;
 use firn_wide::internals::ring::murmur3;
+use firn_wide::internals::store::Partitions;
 use serde_json::json;
 
-use super::define::cql;
-use super::events::{ExportTotals, ExportedTable, LeastFound};
 use super::source::trouble;
 use crate::store::Global;
 
@@ -129,7 +129,7 @@ fn chosen(
     keyspace: Option<&str>,
     args: &NodeExportArgs,
 ) -> Done<(Vec<Arc<TableSchema>>, LeftTables)> {
-    let catalog = session.engine().fresh_catalog().map_err(|e| cql(&e))?;
+    let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
     let names = catalog.keyspaces().map(|k| &*k.name).collect::<Vec<_>>().join(", ");
     if let Some(missing) = keyspace.filter(|k| catalog.keyspace(k).is_none()) {
         let what = format!("there is no keyspace {missing:?}");
@@ -174,8 +174,9 @@ fn chosen(
 fn schema_text(session: &Session, tables: &[Arc<TableSchema>]) -> Done<String> {
     let mut out = String::new();
     let mut add = |statement: String, kinds: &[&str]| -> Done {
-        let rows = session.execute(&statement, ()).map_err(|e| cql(&e))?;
-        let rows: Vec<(String, String, String, String)> = rows.typed().map_err(|e| cql(&e))?;
+        let rows = session.execute(&statement, ()).map_err(|e| cql_trouble(&e))?;
+        let rows: Vec<(String, String, String, String)> =
+            rows.typed().map_err(|e| cql_trouble(&e))?;
         for (_, kind, _, text) in rows {
             if kinds.contains(&&*kind) {
                 out.push_str(&text);
@@ -327,9 +328,10 @@ impl TableExport<'_> {
                 .map_err(|e| Failure::file("write", &file, &e))?;
         }
         for schema in tables {
-            let family = engine.family(schema).map_err(|e| cql(&e))?;
+            let family = engine.family(schema).map_err(|e| cql_trouble(&e))?;
             let partitioner = engine.partitioner();
-            let table = ExportedTable::new(schema, family, view.clone(), partitioner, owner)?;
+            let table =
+                ExportedTable::new(schema.clone(), family, view.clone(), partitioner, owner)?;
             let folder = Path::new(&schema.keyspace).join(format!(
                 "{}-{}",
                 schema.name,
@@ -346,13 +348,13 @@ impl TableExport<'_> {
     fn one(
         &self,
         schema: &TableSchema,
-        table: &ExportedTable<'_>,
+        table: &ExportedTable,
         folder: &Path,
     ) -> Done<(u64, ExportTotals)> {
         let mut least = LeastFound::default();
         let progress = Progress::operations(&format!("look at {}", schema.name), None);
         let mut partitions = 0_u64;
-        let totals = table.each(&mut |event| {
+        let totals = table.each(&Partitions::all(), &mut |event| {
             least.event(event);
             if let NodeEvent::Partition(_) = event {
                 partitions += 1;
@@ -379,7 +381,7 @@ impl TableExport<'_> {
         let most = self.args.max_size << 20;
         let mut files = NodeFileSequence { folder, header, options, most, number: 0, open: None };
         let mut written = 0_u64;
-        let again = table.each(&mut |event| {
+        let again = table.each(&Partitions::all(), &mut |event| {
             files.event(event)?;
             if let NodeEvent::Partition(_) = event {
                 written += 1;

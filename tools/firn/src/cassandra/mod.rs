@@ -11,9 +11,7 @@
 
 mod counters;
 mod define;
-mod events;
 mod export;
-mod markers;
 mod rows;
 mod source;
 
@@ -25,6 +23,7 @@ use clap::Args;
 use firn_cassandra::{NodeFolder, NodeTable, table_of_folder};
 use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
+use firn_table_events::model_trouble;
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_tools::shell;
@@ -33,7 +32,7 @@ use serde_json::json;
 
 pub use export::{NodeExportArgs, export};
 
-use crate::store::{Global, failure};
+use crate::store::Global;
 use counters::CounterFiles;
 use rows::{NodeTotals, NodeWriter};
 use source::{NodeSource, trouble};
@@ -206,7 +205,7 @@ fn open(global: &Global, partitioner: String) -> Done<Session> {
             e.to_string(),
             "the partitioner is the files': name another directory with --db, of a new store or one that has it",
         ),
-        other => failure(other),
+        other => model_trouble(other),
     })?;
     let cannot = |e| Failure::new(format!("cannot open {}: {e}", global.store.db.display()));
     Session::new(wide).map_err(cannot)

@@ -7,6 +7,7 @@ use firn_cassandra::{
 };
 use firn_cql::internals::catalog::{ColumnType, TableColumn, TableSchema};
 use firn_kv::Durability;
+use firn_table_events::{counts_told, model_trouble};
 use firn_tools::output::{Done, Failure};
 use firn_wide::Type;
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
@@ -15,8 +16,7 @@ use firn_wide::internals::store::{CellStore, StoreFamily, StoreMutation};
 use serde_json::{Value, json};
 
 use super::define::TablePlan;
-use super::source::{NodeSource, counts_told};
-use crate::store::failure;
+use super::source::NodeSource;
 
 /// A chunk ends early when its values are as large as this.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -142,7 +142,7 @@ impl<'a> NodeWriter<'a> {
 
     fn at<T>(&self, position: u64, done: firn_wide::internals::base::error::Result<T>) -> Done<T> {
         done.map_err(|e| match e {
-            firn_wide::Error::Store(_) => failure(e),
+            firn_wide::Error::Store(_) => model_trouble(e),
             other => self.refuse(position, &other.to_string()),
         })
     }
@@ -313,7 +313,7 @@ impl<'a> NodeWriter<'a> {
     /// The partition part of the keys of a partition, which orders it among the others.
     pub fn partition_order(&self, key: &[u8]) -> Done<Vec<u8>> {
         let mut out = vec![];
-        self.family.layout().put_partition(key, &mut out).map_err(failure)?;
+        self.family.layout().put_partition(key, &mut out).map_err(model_trouble)?;
         Ok(out)
     }
 
@@ -335,7 +335,7 @@ impl<'a> NodeWriter<'a> {
 
     fn flush(&mut self) -> Done {
         self.mutations.retain(|m| !m.is_empty());
-        self.store.apply(&self.mutations, self.durability).map_err(failure)?;
+        self.store.apply(&self.mutations, self.durability).map_err(model_trouble)?;
         self.mutations.clear();
         self.waiting = (0, 0);
         self.flushed = true;

@@ -1,11 +1,13 @@
-//! A table of the store as a node's files have it: partitions in the order of their tokens, rows,
-//! markers of deleted ranges, each cell with its times.
+//! A table of the store as a node has it: partitions in the order of their tokens, rows, markers of
+//! deleted ranges, each cell with its times.
 //!
-//! What a file has no place for is counted, and left out or brought as near as it goes. What a
+//! What a node has no place for is counted, and left out or brought as near as it goes. What a
 //! deletion covers is not given out: a node takes for granted that no file has a row that the same
 //! file deletes.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 use firn_cassandra::{
     HeaderColumn, LeastTimes, MarshalClass, NodeCell, NodeCellState, NodeColumn, NodeDeletion,
@@ -21,32 +23,55 @@ use firn_wide::internals::store::{
 use firn_wide::{Partitioner, Type};
 use serde_json::{Value, json};
 
-use super::define::cql;
-use super::markers::{DeletedRange, PlacedMarker, markers, whole_value};
-use super::source::counts_told;
-use crate::store::failure;
+use crate::markers::{DeletedRange, PlacedMarker, markers, whole_value};
+use crate::{cql_trouble, model_trouble};
 
-/// What a table's files have, and what they can't have.
-#[derive(Clone, Copy, Debug, Default)]
+/// What was found, in words.
+pub fn counts_told(partitions: u64, rows: u64, cells: u64, deletions: u64) -> String {
+    format!(
+        "{}, {}, {} and {}",
+        things(partitions, "partition", "partitions"),
+        things(rows, "row", "rows"),
+        things(cells, "cell", "cells"),
+        things(deletions, "deletion", "deletions")
+    )
+}
+
+/// What a table has, and what a node can't have of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportTotals {
     /// Partitions.
     pub partitions: u64,
-    rows: u64,
+    /// Rows.
+    pub rows: u64,
     /// Cells, of which tombstones are some.
     pub cells: u64,
-    deletions: u64,
+    /// Deletions of partitions, ranges, rows and collections.
+    pub deletions: u64,
     /// Cells that deletions cover, which are left out.
     covered: u64,
     /// Cells of columns that were dropped.
     dropped: u64,
-    /// Times behind the last second that files have, or before 1970, which are that second, or the
+    /// Times behind the last second that a node has, or before 1970, which are that second, or the
     /// first.
     moved: u64,
-    /// Deletions and markers at the least timestamp, which say nothing in files.
+    /// Deletions and markers at the least timestamp, which say nothing there.
     unsayable: u64,
 }
 
 impl ExportTotals {
+    /// Takes in what another part of the table has.
+    pub fn add(&mut self, other: &ExportTotals) {
+        self.partitions += other.partitions;
+        self.rows += other.rows;
+        self.cells += other.cells;
+        self.deletions += other.deletions;
+        self.covered += other.covered;
+        self.dropped += other.dropped;
+        self.moved += other.moved;
+        self.unsayable += other.unsayable;
+    }
+
     /// In words.
     pub fn told(&self) -> String {
         counts_told(self.partitions, self.rows, self.cells, self.deletions)
@@ -63,7 +88,7 @@ impl ExportTotals {
             (
                 self.moved,
                 format!(
-                    "{} of deletions or ends of times to live moved to what these files have room for, 1970 to 2038",
+                    "{} of deletions or ends of times to live moved to what Cassandra has room for, 1970 to 2038",
                     things(self.moved, "time", "times")
                 ),
             ),
@@ -98,15 +123,21 @@ struct ExportedColumn {
     dropped_until: Option<i64>,
 }
 
-/// Reads a table for files.
-pub struct ExportedTable<'a> {
-    schema: &'a TableSchema,
+/// Reads a table.
+pub struct ExportedTable {
+    schema: Arc<TableSchema>,
     family: StoreFamily,
     view: StoreView,
     /// Who counts, where it counts.
     owner: [u8; 16],
     header: NodeHeader,
     places: HashMap<u16, ExportedColumn>,
+}
+
+impl fmt::Debug for ExportedTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExportedTable").field("name", &self.schema.name).finish_non_exhaustive()
+    }
 }
 
 /// The class of a type's values.
@@ -139,15 +170,18 @@ fn class_of_key(columns: &[TableColumn]) -> Done<MarshalClass> {
     MarshalClass::parse(&format!("CompositeType({parts})")).map_err(Failure::new)
 }
 
-impl<'a> ExportedTable<'a> {
+impl ExportedTable {
     /// A table as `view` sees it.
+    ///
+    /// # Errors
+    /// A type that a node has no name for.
     pub fn new(
-        schema: &'a TableSchema,
+        schema: Arc<TableSchema>,
         family: StoreFamily,
         view: StoreView,
         partitioner: Partitioner,
         owner: [u8; 16],
-    ) -> Done<ExportedTable<'a>> {
+    ) -> Done<ExportedTable> {
         let columns = |all: Vec<&TableColumn>| {
             let one = |c: &&TableColumn| {
                 Ok(HeaderColumn { name: c.name.clone().into_bytes(), class: class_of_column(c)? })
@@ -179,6 +213,17 @@ impl<'a> ExportedTable<'a> {
         Ok(ExportedTable { schema, family, view, owner, header, places })
     }
 
+    /// The table.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The columns that events number, each by its number.
+    pub fn numbered(&self, of_static: bool) -> Vec<Option<&TableColumn>> {
+        let named = |name: &[u8]| self.schema.column(std::str::from_utf8(name).ok()?);
+        self.header.columns(of_static).iter().map(|c| named(&c.name)).collect()
+    }
+
     /// The header of its files, with these least times.
     pub fn header(&self, least: LeastTimes) -> NodeHeader {
         let NodeHeader { partitioner, key, clustering, statics, regulars, .. } =
@@ -186,10 +231,17 @@ impl<'a> ExportedTable<'a> {
         NodeHeader::new(partitioner, key, clustering, statics, regulars, least)
     }
 
-    /// Gives everything in it to `take`, in order, and says what that was.
-    pub fn each(&self, take: &mut dyn FnMut(&NodeEvent) -> Done) -> Done<ExportTotals> {
+    /// Gives everything in these partitions to `take`, in order, and says what that was.
+    ///
+    /// # Errors
+    /// Those of reading, and of `take`.
+    pub fn each(
+        &self,
+        range: &Partitions,
+        take: &mut dyn FnMut(&NodeEvent) -> Done,
+    ) -> Done<ExportTotals> {
         let slice = StoreSlice::all().raw();
-        let scan = self.view.scan(&self.family, &Partitions::all(), &slice).map_err(failure)?;
+        let scan = self.view.scan(&self.family, range, &slice).map_err(model_trouble)?;
         let mut walk = EventWalk {
             table: self,
             now: scan.now(),
@@ -293,8 +345,8 @@ struct OpenRow {
 }
 
 /// Goes through a table.
-struct EventWalk<'t, 'a> {
-    table: &'t ExportedTable<'a>,
+struct EventWalk<'t> {
+    table: &'t ExportedTable,
     now: i64,
     totals: ExportTotals,
     take: &'t mut dyn FnMut(&NodeEvent) -> Done,
@@ -309,17 +361,17 @@ struct EventWalk<'t, 'a> {
     row: Option<OpenRow>,
 }
 
-impl<'t> EventWalk<'t, '_> {
+impl<'t> EventWalk<'t> {
     fn layout(&self) -> &Layout {
         self.table.family.layout()
     }
 
     fn run(&mut self, mut scan: SliceReader) -> Done {
-        while scan.next_partition().map_err(failure)? {
+        while scan.next_partition().map_err(model_trouble)? {
             let key = scan.key().to_vec();
             self.partition = Some(NodePartition { key, deletion: None, position: 0 });
             (self.deleted, self.open) = (None, None);
-            while let Some(item) = scan.next().map_err(failure)? {
+            while let Some(item) = scan.next().map_err(model_trouble)? {
                 self.item(&item)?;
             }
             self.end_of_row()?;
@@ -378,7 +430,7 @@ impl<'t> EventWalk<'t, '_> {
 
     /// What the cell at this place, of this timestamp, is one of.
     fn whose(&self, at: &KeyPlace<'_>, timestamp: i64) -> Done<CellOf<'t>> {
-        let id = self.table.schema.column_at(at.name).map_err(|e| cql(&e))?;
+        let id = self.table.schema.column_at(at.name).map_err(|e| cql_trouble(&e))?;
         let Some(id) = id else { return Ok(CellOf::Marker) };
         let place = self.table.places.get(&id).filter(|p| p.is_static == at.is_static);
         let is_there = |p: &&ExportedColumn| p.dropped_until.is_none_or(|u| timestamp > u);
@@ -409,7 +461,7 @@ impl<'t> EventWalk<'t, '_> {
             self.markers_before(Some(&at))?;
             deleted = self.open.or(deleted);
             let mut values = vec![Default::default(); self.layout().clustering().len()];
-            self.layout().read_row(place.row, &mut values).map_err(failure)?;
+            self.layout().read_row(place.row, &mut values).map_err(model_trouble)?;
             let types = self.layout().clustering().iter();
             let whole = types.zip(values).map(|(of, (v, there))| whole_value(of, there, v));
             clustering = whole.collect::<Done<_>>()?;
@@ -522,7 +574,7 @@ impl<'t> EventWalk<'t, '_> {
         let mut element = None;
         if let (Some(path_type), Some(path)) = (&of.path, path) {
             let mut raw = vec![];
-            self.layout().path_of(path_type, path, &mut raw).map_err(failure)?;
+            self.layout().path_of(path_type, path, &mut raw).map_err(model_trouble)?;
             element = whole_value(path_type, true, raw)?;
         }
         let state = match cell.state {

@@ -1,0 +1,91 @@
+//! `--where`: a condition on the columns of the primary key, which says what of a table is carried.
+
+use std::sync::Arc;
+
+use firn_cql::Session;
+use firn_cql::internals::analysis::{Purpose, Restrictions, RowFilter, RowValues};
+use firn_cql::internals::catalog::TableSchema;
+use firn_cql::internals::syntax::ast::{Relation, Statement};
+use firn_cql::internals::syntax::parse;
+use firn_cql::internals::values::{Context, EvalEnv, Markers};
+use firn_table_events::cql_trouble;
+use firn_tools::output::{Done, Failure};
+
+use crate::definitions::full_name;
+
+/// What of a table is carried.
+#[derive(Clone, Debug)]
+pub struct KeyCondition {
+    filter: RowFilter,
+    partition: usize,
+    /// Whether it asks for nothing but columns of the partition key.
+    pub of_partitions: bool,
+}
+
+/// The values of a key, those of the partition first.
+struct KeyValues<'a> {
+    partition: &'a [Vec<u8>],
+    clustering: &'a [Vec<u8>],
+}
+
+impl RowValues for KeyValues<'_> {
+    fn value(&self, column: usize) -> Option<&[u8]> {
+        let clustering = || self.clustering.get(column.checked_sub(self.partition.len())?);
+        self.partition.get(column).or_else(clustering).map(|v| &**v)
+    }
+}
+
+impl KeyCondition {
+    /// The condition that this text is on a table.
+    ///
+    /// # Errors
+    /// A text that is no condition, and one on other columns than those of the primary key.
+    pub fn new(session: &Session, table: &Arc<TableSchema>, text: &str) -> Done<KeyCondition> {
+        let name = full_name(&table.keyspace, &table.name);
+        let refused = |why: String| {
+            Failure::with_next(
+                format!("--where on {name}: {why}"),
+                "write it as behind WHERE, on columns of the primary key, as \"day >= '2026-01-01' AND shop = 7\"; --tables names tables that have them",
+            )
+        };
+        let statement = format!("SELECT * FROM {name} WHERE {text} ALLOW FILTERING");
+        let parsed = parse(&statement).map_err(|e| refused(e.to_string()))?;
+        let Statement::Select(select) = &parsed.statement else {
+            return Err(refused("it is no condition".to_owned()));
+        };
+        let engine = session.engine();
+        let catalog = engine.fresh_catalog().map_err(|e| cql_trouble(&e))?;
+        let mut context = Context {
+            catalog: &catalog,
+            keyspace: &table.keyspace,
+            partition: table.partition().iter().map(|c| c.of.of.clone()).collect(),
+            partitioner: engine.partitioner(),
+            markers: Markers::new(parsed.markers),
+            calls: vec![],
+        };
+        let purpose = Purpose::Select { filtering: true, nearest: None };
+        let of = Restrictions::prepare(purpose, false, table, &select.relations, &mut context);
+        let of = of.map_err(|e| refused(e.to_string()))?;
+        let (partition, keys) = (table.partition().len(), table.clustering().len());
+        let is_token = |r: &Relation<'_>| matches!(r, Relation::Token { .. });
+        let asks_more = of.filtered_columns().next().is_some() || select.limit.is_some();
+        if asks_more || parsed.markers > 0 || select.relations.iter().any(is_token) {
+            return Err(refused("it asks for more than columns of the primary key".to_owned()));
+        }
+        let random = || engine.random_bits();
+        let env = EvalEnv { bound: &[], now: engine.store().timestamp(), random: &random };
+        let filter = of.whole_filter(&env).map_err(|e| refused(e.to_string()))?;
+        let of_partitions = (partition..partition + keys).all(|column| !of.restricts(column));
+        Ok(KeyCondition { filter, partition, of_partitions })
+    }
+
+    /// Whether what has this key is carried; without clustering values: the partition.
+    ///
+    /// # Errors
+    /// Those of comparing values.
+    pub fn accepts(&self, partition: &[Vec<u8>], clustering: &[Vec<u8>]) -> Done<bool> {
+        debug_assert_eq!(partition.len(), self.partition);
+        let values = KeyValues { partition, clustering };
+        self.filter.accepts(&values).map_err(|e| cql_trouble(&e))
+    }
+}

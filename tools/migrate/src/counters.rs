@@ -1,0 +1,198 @@
+//! Counters, which are added once: what is about to be sent is in the journal first, and what was
+//! sent and not answered is looked for before anything of it is sent again.
+//!
+//! Invariant: a row of counters is sent again only where it is known that it is not there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_cassandra::NodeRow;
+use firn_cql::{Bound, Run, quote_if_needed};
+use firn_kv::Env;
+use firn_table_events::cql_trouble;
+use firn_tools::output::{Done, Failure};
+
+use crate::journal::{AddedOutcome, AddedRow, MigrateJournal, RangeState};
+use crate::statement::{CellStatement, StatementKey, TableStatements};
+use crate::target::{MigrateTarget, Sent};
+
+/// Rows that are written into the journal together.
+const GROUP: usize = 64;
+
+/// The consistency that tells whether a row is there: a replica that has it may not be asked
+/// otherwise.
+const EVERYWHERE: &str = "ALL";
+
+/// Rows of counters of a range, sent in groups.
+pub(crate) struct CounterGroup<'a> {
+    table: &'a TableStatements,
+    place: (usize, usize),
+    seq: u64,
+    target: &'a MigrateTarget,
+    journal: &'a MigrateJournal,
+    before: RangeState,
+    begun: bool,
+    /// Whether everything until now is there.
+    whole: bool,
+    rows: Vec<(StatementKey, CellStatement, AddedRow)>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    digits.map(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 16).ok()).collect()
+}
+
+fn as_number(value: &Bound) -> Option<i64> {
+    value.bytes().and_then(|b| b.try_into().ok()).map(i64::from_be_bytes)
+}
+
+impl<'a> CounterGroup<'a> {
+    pub fn new(
+        table: &'a TableStatements,
+        place: (usize, usize),
+        seq: u64,
+        target: &'a MigrateTarget,
+        journal: &'a MigrateJournal,
+    ) -> CounterGroup<'a> {
+        let before = journal.range(place.0, place.1);
+        let (begun, whole, rows) = (false, true, vec![]);
+        CounterGroup { table, place, seq, target, journal, before, begun, whole, rows }
+    }
+
+    /// Adds a row, unless it is there.
+    pub fn add(&mut self, partition: &[Vec<u8>], row: &NodeRow) -> Done {
+        let Some(statement) = self.table.counter_row(partition, row) else { return Ok(()) };
+        let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
+        let key = StatementKey { partition: partition.to_vec(), clustering };
+        let words = key.partition.iter().chain(&key.clustering).map(|v| hex(v)).collect();
+        let count = self.table.counters(row.is_static).len();
+        let sums = statement.values.iter().take(count).map(as_number).collect();
+        let added = AddedRow { is_static: row.is_static, key: words, sums };
+        let place = (added.is_static, added.key.clone());
+        if self.before.added.contains_key(&place) {
+            return Ok(());
+        }
+        self.rows.push((key, statement, added));
+        if self.rows.len() >= GROUP { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Done {
+        let rows = std::mem::take(&mut self.rows);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (table, range) = self.place;
+        if !self.begun {
+            self.journal.begun(table, range, self.seq)?;
+            self.begun = true;
+        }
+        let added: Vec<AddedRow> = rows.iter().map(|r| r.2.clone()).collect();
+        self.journal.adding(table, range, self.seq, &added)?;
+        let (mut refused, mut unanswered) = (vec![], vec![]);
+        let mut failed = None;
+        for (number, (key, statement, _)) in rows.iter().enumerate() {
+            let sent = match failed {
+                None => self.target.count(self.table, key, statement),
+                Some(_) => Ok(Sent::Refused),
+            };
+            match sent {
+                Ok(Sent::There) => {}
+                Ok(Sent::Refused) => refused.push(number),
+                Ok(Sent::Unanswered) => unanswered.push(number),
+                // It did nothing, and neither do those behind it, which are not sent.
+                Err(e) => {
+                    refused.push(number);
+                    failed = Some(e);
+                }
+            }
+        }
+        self.whole &= refused.is_empty() && unanswered.is_empty();
+        self.journal.added(table, range, refused, unanswered)?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Sends what is left, and says whether all of the range is there.
+    pub fn finish(mut self) -> Done<bool> {
+        self.send()?;
+        Ok(self.whole)
+    }
+}
+
+/// What is known of a row that was sent.
+fn outcome(table: &TableStatements, target: &MigrateTarget, row: &AddedRow) -> Done<AddedOutcome> {
+    let names: Vec<_> = table.counters(row.is_static).into_iter().map(quote_if_needed).collect();
+    let schema = table.table();
+    let columns = schema.partition().iter().chain(schema.clustering()).take(row.key.len());
+    let at: Vec<_> = columns.map(|c| format!("{} = ?", quote_if_needed(&c.name))).collect();
+    let cql = format!(
+        "SELECT {} FROM {} WHERE {} LIMIT 1",
+        names.join(", "),
+        table.name(),
+        at.join(" AND ")
+    );
+    let damaged = || Failure::new("a key in the journal is no key of its table");
+    let values = row.key.iter().map(|v| unhex(v).map(Bound::Bytes)).collect::<Option<Vec<_>>>();
+    let values = values.ok_or_else(damaged)?;
+    let session = target.session().with_consistency(EVERYWHERE).map_err(|e| cql_trouble(&e))?;
+    let statement = session.prepare(&cql).map_err(|e| cql_trouble(&e))?;
+    let rows = session.run(&statement, &values, &Run::default()).map_err(|e| cql_trouble(&e))?;
+    let found: Vec<Option<i64>> = match rows.iter().next() {
+        Some(found) => (0..names.len())
+            .map(|n| found.bytes(n).and_then(|b| b.try_into().ok()).map(i64::from_be_bytes))
+            .collect(),
+        None => vec![None; names.len()],
+    };
+    Ok(match found {
+        found if found == row.sums => AddedOutcome::There,
+        found if found.iter().all(Option::is_none) => AddedOutcome::Missing,
+        _ => AddedOutcome::Unknown,
+    })
+}
+
+/// Finds out what became of rows that were sent and not answered. A cluster may carry out what it
+/// has not answered for some time, so each is looked at no sooner than `settle` after it was sent.
+///
+/// # Errors
+/// A cluster of which not every replica answers, and those of the journal.
+pub fn settle(
+    env: &Arc<dyn Env>,
+    tables: &[&TableStatements],
+    target: &MigrateTarget,
+    journal: &MigrateJournal,
+    settle: Duration,
+) -> Done {
+    for (table, range) in journal.doubtful() {
+        let state = journal.range(table, range);
+        let Some(statements) = tables.get(table) else { continue };
+        let settled = state.sent_at.saturating_add(settle.as_micros() as u64);
+        let left = settled.saturating_sub(env.wall_micros()).min(settle.as_micros() as u64);
+        target.pause(Duration::from_micros(left));
+        if target.is_stopped() {
+            return Ok(());
+        }
+        for row in &state.doubtful {
+            journal.settled(table, range, row, outcome(statements, target, row)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// A row of the journal in words: its key, and what was to be added.
+pub fn row_words(table: &TableStatements, row: &AddedRow) -> String {
+    let values: Vec<Vec<u8>> = row.key.iter().filter_map(|v| unhex(v)).collect();
+    let count = table.table().partition().len().min(values.len());
+    let (partition, clustering) = values.split_at(count);
+    let key = StatementKey { partition: partition.to_vec(), clustering: clustering.to_vec() };
+    let names = table.counters(row.is_static).into_iter().zip(&row.sums);
+    let sums = names.filter_map(|(name, sum)| Some(format!("{name} {:+}", (*sum)?)));
+    format!(
+        "{} WHERE {}: {}",
+        table.name(),
+        table.key_words(&key),
+        sums.collect::<Vec<_>>().join(", ")
+    )
+}

@@ -1,0 +1,419 @@
+//! The journal of a migration: a file that says what is done, so that one that was interrupted goes
+//! on.
+//!
+//! Invariants:
+//! - A line is a record of JSON; the last one may have been cut off, and counts for nothing then.
+//! - That a range was begun is on the device before anything of it is sent, so whoever goes on knows
+//!   what may have been sent before.
+//! - Rows of counters are on the device before they are sent: what was sent and not answered is
+//!   known by its key and its values.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use firn_kv::{Env, ErrorKind, FileLock, WriteFile};
+use firn_tools::output::{Done, Failure};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+/// The largest journal that is read, in bytes.
+const MAX_JOURNAL: u64 = 4 << 30;
+
+/// What a migration is of. One that goes on must be the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalHead {
+    /// The version of the journal.
+    pub firn_migrate: u32,
+    /// The store that is read, by its id.
+    pub store: String,
+    /// The nodes that the conversation begins with.
+    pub target: Vec<String>,
+    /// The tables, each a keyspace, a name and an id.
+    pub tables: Vec<(String, String, String)>,
+    /// How many ranges of tokens each table has.
+    pub ranges: u16,
+    /// What of the tables is carried.
+    pub condition: Option<String>,
+}
+
+/// The version of journals that this code writes.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// A row of counters that is added to the target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct AddedRow {
+    /// Whether it is the static row.
+    pub is_static: bool,
+    /// The values of its key in hexadecimal: those of the partition, then those of the row.
+    pub key: Vec<String>,
+    /// What is added to each counter.
+    pub sums: Vec<Option<i64>>,
+}
+
+/// A line of the journal. Tables and ranges are numbers in the head's order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum JournalLine {
+    Head(JournalHead),
+    /// A range is begun, as the state of this sequence number has it.
+    Begun {
+        table: usize,
+        range: usize,
+        seq: u64,
+    },
+    /// All of a range is there; what this run has added is as of this sequence number.
+    Done {
+        table: usize,
+        range: usize,
+        seq: u64,
+    },
+    /// These rows of counters are about to be sent.
+    Adding {
+        table: usize,
+        range: usize,
+        seq: u64,
+        /// Microseconds since 1970.
+        at: u64,
+        rows: Vec<AddedRow>,
+    },
+    /// The last `Adding` of the range was sent: these rows, by their places in it, are not there, and
+    /// of those there was no answer.
+    Added {
+        table: usize,
+        range: usize,
+        refused: Vec<usize>,
+        unanswered: Vec<usize>,
+    },
+    /// A row that was sent and not answered turned out to be there, or not, or neither.
+    Settled {
+        table: usize,
+        range: usize,
+        row: AddedRow,
+        outcome: AddedOutcome,
+    },
+    /// All changes up to this sequence number are there.
+    Followed {
+        seq: u64,
+    },
+}
+
+/// What is known of a row of counters that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddedOutcome {
+    /// It is there.
+    There,
+    /// It is not there, and is sent again.
+    Missing,
+    /// Nobody can know.
+    Unknown,
+}
+
+/// What a journal says of a range.
+#[derive(Clone, Debug, Default)]
+pub struct RangeState {
+    /// How often it was begun.
+    pub begun: u32,
+    /// The sequence number of the state that was read first.
+    pub seq: Option<u64>,
+    /// Whether all of it is there.
+    pub done: bool,
+    /// Keys of rows of counters that are there, or of which nobody can know, with the sequence
+    /// number of the state that they are of.
+    pub added: BTreeMap<(bool, Vec<String>), u64>,
+    /// Rows of counters that are being sent.
+    sending: Vec<AddedRow>,
+    /// Rows of counters that were sent and not answered.
+    pub doubtful: Vec<AddedRow>,
+    /// When the last of them was sent, in microseconds since 1970.
+    pub sent_at: u64,
+    /// The sequence number of the state that they are of.
+    pub sent_seq: u64,
+}
+
+/// The state of a migration.
+#[derive(Debug, Default)]
+struct JournalState {
+    /// By tables and ranges.
+    ranges: BTreeMap<(usize, usize), RangeState>,
+    /// The changes that are there.
+    followed: Option<u64>,
+    /// Rows of counters of which nobody can know, by tables.
+    unknown: Vec<(usize, AddedRow)>,
+}
+
+impl JournalState {
+    fn take(&mut self, line: JournalLine) {
+        match line {
+            JournalLine::Head(_) => {}
+            JournalLine::Begun { table, range, seq } => {
+                let state = self.ranges.entry((table, range)).or_default();
+                state.begun += 1;
+                state.seq.get_or_insert(seq);
+            }
+            JournalLine::Done { table, range, seq } => {
+                let state = self.ranges.entry((table, range)).or_default();
+                state.done = true;
+                let of_all = *state.seq.get_or_insert(seq);
+                // Where all is as of one state, rows need not be known one by one.
+                if state.added.values().all(|seq| *seq == of_all) {
+                    state.added.clear();
+                }
+            }
+            JournalLine::Adding { table, range, seq, at, rows } => {
+                let state = self.ranges.entry((table, range)).or_default();
+                (state.sending, state.sent_at, state.sent_seq) = (rows, at, seq);
+            }
+            JournalLine::Added { table, range, refused, unanswered } => {
+                let state = self.ranges.entry((table, range)).or_default();
+                let refused: BTreeSet<usize> = refused.into_iter().collect();
+                let unanswered: BTreeSet<usize> = unanswered.into_iter().collect();
+                let seq = state.sent_seq;
+                for (n, row) in std::mem::take(&mut state.sending).into_iter().enumerate() {
+                    if unanswered.contains(&n) {
+                        state.doubtful.push(row);
+                    } else if !refused.contains(&n) {
+                        state.added.insert((row.is_static, row.key), seq);
+                    }
+                }
+            }
+            JournalLine::Settled { table, range, row, outcome } => {
+                let state = self.ranges.entry((table, range)).or_default();
+                state.doubtful.retain(|r| *r != row);
+                if outcome != AddedOutcome::Missing {
+                    state.added.insert((row.is_static, row.key.clone()), state.sent_seq);
+                }
+                if outcome == AddedOutcome::Unknown {
+                    self.unknown.push((table, row));
+                }
+            }
+            JournalLine::Followed { seq } => self.followed = Some(seq),
+        }
+    }
+
+    /// What was being sent when the run before ended was not answered.
+    fn end_of_run(&mut self) {
+        for state in self.ranges.values_mut() {
+            let sending = std::mem::take(&mut state.sending);
+            state.doubtful.extend(sending);
+        }
+    }
+}
+
+/// The journal of a migration that runs.
+pub struct MigrateJournal {
+    path: PathBuf,
+    env: Arc<dyn Env>,
+    file: Mutex<Box<dyn WriteFile>>,
+    /// What its lines say together.
+    state: Mutex<JournalState>,
+    /// Keeps others from going on with it meanwhile.
+    _lock: Box<dyn FileLock>,
+}
+
+impl std::fmt::Debug for MigrateJournal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MigrateJournal").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn read(env: &Arc<dyn Env>, path: &Path) -> Done<Option<Vec<u8>>> {
+    match env.read_all(path, MAX_JOURNAL) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The file of this name with an ending.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+fn no_journal(path: &Path, why: &str) -> Failure {
+    Failure::with_next(
+        format!("{} is no journal of a migration that can go on: {why}", path.display()),
+        "name the right one with --journal, or leave out --resume and name a new one to begin anew",
+    )
+}
+
+impl MigrateJournal {
+    /// Begins a journal, or goes on with the one that is there.
+    ///
+    /// # Errors
+    /// One that is there and was not asked for, one that is asked for and is missing, is of another
+    /// migration or can't be read; those of files.
+    pub fn open(
+        env: &Arc<dyn Env>,
+        path: &Path,
+        head: &JournalHead,
+        resume: bool,
+    ) -> Done<MigrateJournal> {
+        let lock = env.lock(&beside(path, ".lock"))?;
+        let there = read(env, path)?.filter(|bytes| !bytes.is_empty());
+        let mut state = JournalState::default();
+        let mut kept = vec![];
+        match there {
+            None if resume => return Err(no_journal(path, "it is not there")),
+            None => {}
+            Some(_) if !resume => {
+                return Err(Failure::with_next(
+                    format!("{} is the journal of a migration that was begun", path.display()),
+                    "--resume goes on with it; remove it to begin anew, which counters need empty tables for",
+                ));
+            }
+            Some(bytes) => {
+                let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+                kept = bytes[..whole].to_vec();
+                let mut lines = kept.split(|b| *b == b'\n').filter(|l| !l.is_empty());
+                let first = lines.next().map(serde_json::from_slice);
+                match first {
+                    Some(Ok(JournalLine::Head(of))) if of == *head => {}
+                    Some(Ok(JournalLine::Head(_))) => {
+                        let why = "it is of another store, cluster, choice of tables or condition";
+                        return Err(no_journal(path, why));
+                    }
+                    _ => return Err(no_journal(path, "it does not begin as one")),
+                }
+                for (number, line) in lines.enumerate() {
+                    let line = serde_json::from_slice(line);
+                    let why = |e| no_journal(path, &format!("line {}: {e}", number + 2));
+                    state.take(line.map_err(why)?);
+                }
+            }
+        }
+        if kept.is_empty() {
+            kept = line_of(&JournalLine::Head(head.clone()))?;
+        }
+        // Written anew beside it, so that a line that was cut off is not in the middle.
+        let anew = beside(path, ".new");
+        let mut file = env.create(&anew)?;
+        file.append(&kept)?;
+        file.sync()?;
+        drop(file);
+        env.rename(&anew, path)?;
+        let dir = path.parent().filter(|p| !p.as_os_str().is_empty());
+        env.sync_dir(dir.unwrap_or(Path::new(".")))?;
+        let file = Mutex::new(env.append(path)?);
+        let (path, env) = (path.to_owned(), env.clone());
+        state.end_of_run();
+        Ok(MigrateJournal { path, env, file, state: Mutex::new(state), _lock: lock })
+    }
+
+    fn add(&self, line: JournalLine, durable: bool) -> Done {
+        let bytes = line_of(&line)?;
+        let mut file = self.file.lock();
+        file.append(&bytes)?;
+        if durable {
+            file.sync()?;
+        }
+        self.state.lock().take(line);
+        Ok(())
+    }
+
+    /// What it says of a range.
+    pub fn range(&self, table: usize, range: usize) -> RangeState {
+        self.state.lock().ranges.get(&(table, range)).cloned().unwrap_or_default()
+    }
+
+    /// Ranges with rows of counters that were not answered.
+    pub fn doubtful(&self) -> Vec<(usize, usize)> {
+        let state = self.state.lock();
+        let all = state.ranges.iter().filter(|(_, range)| !range.doubtful.is_empty());
+        all.map(|(place, _)| *place).collect()
+    }
+
+    /// Rows of counters of which nobody can know whether they are there, each with its table.
+    pub fn unknown(&self) -> Vec<(usize, AddedRow)> {
+        self.state.lock().unknown.clone()
+    }
+
+    /// The sequence number from which on changes are missing at the target; `None` where nothing was
+    /// read yet.
+    pub fn follows_from(&self) -> Option<u64> {
+        let state = self.state.lock();
+        let first = state.ranges.values().filter_map(|range| range.seq).min();
+        state.followed.or(first)
+    }
+
+    /// The sequence number of the oldest state that was read.
+    pub fn oldest(&self) -> Option<u64> {
+        self.state.lock().ranges.values().filter_map(|range| range.seq).min()
+    }
+
+    /// A range is about to be sent.
+    ///
+    /// # Errors
+    /// Those of files, as of all that is written here.
+    pub fn begun(&self, table: usize, range: usize, seq: u64) -> Done {
+        self.add(JournalLine::Begun { table, range, seq }, true)
+    }
+
+    /// All of a range is there.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn done(&self, table: usize, range: usize, seq: u64) -> Done {
+        self.add(JournalLine::Done { table, range, seq }, false)
+    }
+
+    /// These rows of counters are about to be sent.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn adding(&self, table: usize, range: usize, seq: u64, rows: &[AddedRow]) -> Done {
+        let (at, rows) = (self.env.wall_micros(), rows.to_vec());
+        self.add(JournalLine::Adding { table, range, seq, at, rows }, true)
+    }
+
+    /// They were sent; those at these places were refused, or not answered.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn added(
+        &self,
+        table: usize,
+        range: usize,
+        refused: Vec<usize>,
+        unanswered: Vec<usize>,
+    ) -> Done {
+        self.add(JournalLine::Added { table, range, refused, unanswered }, false)
+    }
+
+    /// It was found out what became of a row that was not answered.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn settled(
+        &self,
+        table: usize,
+        range: usize,
+        row: &AddedRow,
+        outcome: AddedOutcome,
+    ) -> Done {
+        self.add(JournalLine::Settled { table, range, row: row.clone(), outcome }, true)
+    }
+
+    /// All changes up to this sequence number are there.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn followed(&self, seq: u64) -> Done {
+        self.add(JournalLine::Followed { seq }, false)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn line_of(line: &JournalLine) -> Done<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(line)
+        .map_err(|e| Failure::new(format!("cannot write the journal: {e}")))?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}

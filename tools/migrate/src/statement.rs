@@ -1,0 +1,631 @@
+//! The cells of a partition as statements that write them with their times.
+//!
+//! Invariants:
+//! - Cells of one row with the same timestamp and the same end are one statement; what is deleted has
+//!   a statement of its own. A statement may be carried out again: timestamps decide. Only whole
+//!   lists ([`CellStatement::is_list`]) and counters ([`counter_row`](TableStatements::counter_row))
+//!   are not so.
+//! - A time to live is always named, 0 for none: the table's own would count otherwise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_cassandra::{
+    NodeBound, NodeCell, NodeCellState, NodeColumn, NodeEvent, NodeExpiry, NodeRow, counter_sum,
+};
+use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
+use firn_cql::internals::values::{literal, put_parts};
+use firn_cql::{Bound, quote_if_needed};
+use firn_table_events::{ExportedTable, cql_trouble};
+use firn_tools::output::Done;
+use firn_wide::Type;
+
+use crate::bounds::{BoundSide, SlicePiece, pieces};
+use crate::definitions::full_name;
+use crate::report::CarriedLosses;
+
+/// Bytes that a statement takes in a batch besides its values.
+const OVERHEAD: usize = 48;
+
+/// A statement with its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellStatement {
+    /// The statement.
+    pub text: Arc<str>,
+    /// What is bound to its markers.
+    pub values: Vec<Bound>,
+    /// About as many bytes as it takes in a batch.
+    pub bytes: usize,
+    /// Cells, deletions and markers that it writes.
+    pub cells: u64,
+    /// Whether it writes a whole list, whose elements would be there twice if it was carried out
+    /// again with the same timestamp: its first value.
+    pub is_list: bool,
+}
+
+impl CellStatement {
+    fn new(text: &Arc<str>, values: Vec<Bound>, cells: u64) -> CellStatement {
+        let value = |v: &Bound| v.bytes().map_or(4, |b| b.len() + 4);
+        let bytes = OVERHEAD + values.iter().map(value).sum::<usize>();
+        CellStatement { text: text.clone(), values, bytes, cells, is_list: false }
+    }
+
+    /// The same, to be carried out once more.
+    #[must_use]
+    pub fn again(&self) -> CellStatement {
+        let mut again = self.clone();
+        if let (true, Some(Bound::Bytes(bytes))) = (self.is_list, again.values.first_mut())
+            && let Ok(timestamp) = <[u8; 8]>::try_from(&**bytes)
+        {
+            *bytes = i64::from_be_bytes(timestamp).saturating_add(1).to_be_bytes().to_vec();
+        }
+        again
+    }
+}
+
+/// Whose statement it is: the row or the static cells of a partition, or all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatementKey {
+    /// The values of the partition key's columns.
+    pub partition: Vec<Vec<u8>>,
+    /// Those of the clustering columns; none for the partition.
+    pub clustering: Vec<Vec<u8>>,
+}
+
+/// A column that `UPDATE` sets in one of two forms.
+struct SetColumn {
+    /// The first of its markers, or that of its own statement's.
+    slot: usize,
+    form: SetForm,
+    name: String,
+    delete: Arc<str>,
+    delete_element: Arc<str>,
+    /// Of a list: the statement that sets it. Of a user type: those that delete its fields.
+    others: Vec<Arc<str>>,
+}
+
+/// How the cells of a column are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SetForm {
+    /// `c = ?`
+    Whole,
+    /// `c = c + ?`, with a map.
+    Map,
+    /// `c = c + ?`, with a set.
+    Set,
+    /// `c = ?` by itself.
+    List,
+    /// `c.f = ?` for each field.
+    Fields,
+    /// `c = c + ?`, a number.
+    Counter,
+}
+
+fn form(column: &TableColumn) -> SetForm {
+    match &column.of.of {
+        of if of.is_counter() => SetForm::Counter,
+        _ if !column.of.multicell => SetForm::Whole,
+        Type::Map(_) => SetForm::Map,
+        Type::Set(_) => SetForm::Set,
+        Type::List(_) => SetForm::List,
+        _ => SetForm::Fields,
+    }
+}
+
+/// The columns of rows, or those that are static.
+struct SetPart {
+    /// By the numbers that events have; `None`: a column that the table does not have.
+    columns: Vec<Option<SetColumn>>,
+    /// Markers of `set` that stand for columns.
+    slots: usize,
+    /// Sets all columns but lists; of counters it adds to all.
+    set: Arc<str>,
+}
+
+/// What statements write of a table.
+pub struct TableStatements {
+    table: Arc<TableSchema>,
+    name: String,
+    of_partition: String,
+    insert: Arc<str>,
+    delete_row: Arc<str>,
+    delete_partition: Arc<str>,
+    statics: SetPart,
+    regulars: SetPart,
+}
+
+impl std::fmt::Debug for TableStatements {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TableStatements").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// `a = ? AND b = ?`
+fn equal(columns: &[TableColumn]) -> String {
+    let one = |c: &TableColumn| format!("{} = ?", quote_if_needed(&c.name));
+    columns.iter().map(one).collect::<Vec<_>>().join(" AND ")
+}
+
+fn both(a: &str, b: &str) -> String {
+    if b.is_empty() { a.to_owned() } else { format!("{a} AND {b}") }
+}
+
+fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPart {
+    let delete = |what: &str| -> Arc<str> {
+        format!("DELETE {what} FROM {name} USING TIMESTAMP ? WHERE {at}").into()
+    };
+    let update = |what: &str| -> Arc<str> {
+        format!("UPDATE {name} USING TIMESTAMP ? AND TTL ? SET {what} WHERE {at}").into()
+    };
+    let (mut slots, mut sets) = (0, vec![]);
+    let mut counts = false;
+    let mut column = |column: &TableColumn| {
+        let quoted = quote_if_needed(&column.name);
+        let form = form(column);
+        let (slot, mut others) = (slots, vec![]);
+        match form {
+            SetForm::Whole => sets.push(format!("{quoted} = ?")),
+            SetForm::Map | SetForm::Set | SetForm::Counter => {
+                counts |= form == SetForm::Counter;
+                sets.push(format!("{quoted} = {quoted} + ?"));
+            }
+            SetForm::List => others.push(update(&format!("{quoted} = ?"))),
+            SetForm::Fields => {
+                let Type::Udt(udt) = &column.of.of else { return None };
+                for (field, _) in &udt.fields {
+                    let field = format!("{quoted}.{}", quote_if_needed(field));
+                    others.push(delete(&field));
+                    sets.push(format!("{field} = ?"));
+                }
+            }
+        }
+        slots = sets.len();
+        let delete_element = delete(&format!("{quoted}[?]"));
+        let (name, delete) = (column.name.clone(), delete(&quoted));
+        Some(SetColumn { slot, form, name, delete, delete_element, others })
+    };
+    let columns = numbered.into_iter().map(|c| column(c?)).collect();
+    let sets = sets.join(", ");
+    let set = match counts {
+        true => format!("UPDATE {name} SET {sets} WHERE {at}").into(),
+        false => update(&sets),
+    };
+    SetPart { columns, slots, set }
+}
+
+/// When cells were written, and until when they live.
+type Times = (i64, Option<i64>);
+
+/// Cells of one row with the same times.
+struct TimedCells {
+    slots: Vec<Bound>,
+    /// Keys and values of maps, elements of sets, by their slots.
+    elements: BTreeMap<usize, Vec<Vec<u8>>>,
+    cells: u64,
+}
+
+fn number(n: i64) -> Bound {
+    Bound::Bytes(n.to_be_bytes().to_vec())
+}
+
+/// A collection of these values; of a map, keys and values in turns.
+fn collection(parts: &[Vec<u8>], count: usize) -> Done<Bound> {
+    let mut out = vec![];
+    let put = put_parts(count, parts.iter().map(|p| Some(&**p)), &mut out);
+    put.map_err(|e| cql_trouble(&e))?;
+    Ok(Bound::Bytes(out))
+}
+
+/// A time to live that ends at this second, as seconds from now on.
+fn ttl(expires: Option<i64>, now: i64) -> Bound {
+    let left = expires.map_or(0, |e| e.saturating_sub(now).clamp(1, MAX_TTL));
+    Bound::Bytes((left as i32).to_be_bytes().to_vec())
+}
+
+/// The longest time to live that CQL takes, in seconds.
+const MAX_TTL: i64 = 630_720_000;
+
+/// What is made of a row.
+struct RowMaker<'a> {
+    part: &'a SetPart,
+    key: &'a [Bound],
+    now: i64,
+    attempt: i64,
+    groups: BTreeMap<Times, TimedCells>,
+    out: Vec<CellStatement>,
+    losses: &'a mut CarriedLosses,
+}
+
+impl RowMaker<'_> {
+    /// Of a statement with one value before the key.
+    fn push(&mut self, text: &Arc<str>, before: Vec<Bound>) {
+        let values = before.into_iter().chain(self.key.iter().cloned()).collect();
+        self.out.push(CellStatement::new(text, values, 1));
+    }
+
+    fn group(&mut self, timestamp: i64, expires: Option<i64>) -> &mut TimedCells {
+        let slots = self.part.slots;
+        let new =
+            || TimedCells { slots: vec![Bound::Unset; slots], elements: BTreeMap::new(), cells: 0 };
+        let group = self.groups.entry((timestamp, expires)).or_insert_with(new);
+        group.cells += 1;
+        group
+    }
+
+    fn column(&mut self, column: &NodeColumn) -> Done {
+        let Some(to) = self.part.columns.get(column.column).and_then(Option::as_ref) else {
+            self.losses.unknown_columns += column.cells.len() as u64;
+            return Ok(());
+        };
+        if to.form == SetForm::List {
+            return self.list(to, column);
+        }
+        if let Some(d) = column.deletion {
+            self.push(&to.delete, vec![number(d.timestamp)]);
+        }
+        column.cells.iter().for_each(|cell| self.cell(to, cell));
+        Ok(())
+    }
+
+    fn cell(&mut self, to: &SetColumn, cell: &NodeCell) {
+        let (value, expires) = match &cell.state {
+            NodeCellState::Live(value) => (value, None),
+            // As on a node: what has ended is a deletion.
+            NodeCellState::Expiring(_, e) if e.expires <= self.now => {
+                self.losses.ended += 1;
+                return self.deleted(to, cell);
+            }
+            NodeCellState::Expiring(value, e) => (value, Some(e.expires)),
+            NodeCellState::Deleted(_) => return self.deleted(to, cell),
+        };
+        let path = cell.path.as_deref().unwrap_or_default();
+        let slot = match to.form {
+            SetForm::Fields => match field(path).filter(|f| *f < to.others.len()) {
+                Some(field) => to.slot + field,
+                None => {
+                    self.losses.unknown_columns += 1;
+                    return;
+                }
+            },
+            _ => to.slot,
+        };
+        let group = self.group(cell.timestamp, expires);
+        match to.form {
+            SetForm::Map => {
+                let of = group.elements.entry(slot).or_default();
+                of.extend([path.to_vec(), value.clone()]);
+            }
+            SetForm::Set => group.elements.entry(slot).or_default().push(path.to_vec()),
+            _ => group.slots[slot] = Bound::Bytes(value.clone()),
+        }
+    }
+
+    fn deleted(&mut self, to: &SetColumn, cell: &NodeCell) {
+        let timestamp = number(cell.timestamp);
+        match (to.form, cell.path.as_deref()) {
+            (SetForm::Map | SetForm::Set, Some(path)) => {
+                // The element's marker stands before that of the timestamp.
+                self.push(&to.delete_element, vec![Bound::Bytes(path.to_vec()), timestamp]);
+            }
+            (SetForm::Fields, Some(path)) => match field(path).and_then(|f| to.others.get(f)) {
+                Some(text) => self.push(&text.clone(), vec![timestamp]),
+                None => self.losses.unknown_columns += 1,
+            },
+            _ => self.push(&to.delete, vec![timestamp]),
+        }
+    }
+
+    /// A list is written whole: its elements have no names that two sides share. It has the times
+    /// of its newest element, and what is deleted of it is not there.
+    fn list(&mut self, to: &SetColumn, column: &NodeColumn) -> Done {
+        let of_cells = column.cells.iter().map(|c| c.timestamp).max();
+        let Some(timestamp) = of_cells.max(column.deletion.map(|d| d.timestamp)) else {
+            return Ok(());
+        };
+        let mut elements: Vec<Vec<u8>> = vec![];
+        let mut times: Vec<(i64, Option<i64>)> = vec![];
+        for cell in &column.cells {
+            match &cell.state {
+                NodeCellState::Live(value) => {
+                    elements.push(value.clone());
+                    times.push((cell.timestamp, None));
+                }
+                NodeCellState::Expiring(value, e) if e.expires > self.now => {
+                    elements.push(value.clone());
+                    times.push((cell.timestamp, Some(e.expires)));
+                }
+                _ => {}
+            }
+        }
+        if elements.is_empty() {
+            self.push(&to.delete, vec![number(timestamp)]);
+            return Ok(());
+        }
+        if times.iter().any(|t| *t != times[0]) || times.len() < column.cells.len() {
+            self.losses.mixed_lists += 1;
+        }
+        // One that lives for good outlives all that end.
+        let lasting = times.iter().any(|t| t.1.is_none());
+        let expires = times.iter().filter_map(|t| t.1).max().filter(|_| !lasting);
+        let Some(text) = to.others.first() else { return Ok(()) };
+        let count = elements.len();
+        let value = collection(&elements, count)?;
+        let at = number(timestamp.saturating_add(self.attempt));
+        self.push(&text.clone(), vec![at, ttl(expires, self.now), value]);
+        if let Some(made) = self.out.last_mut() {
+            (made.is_list, made.cells) = (true, count as u64);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Done<Vec<CellStatement>> {
+        for ((timestamp, expires), mut group) in std::mem::take(&mut self.groups) {
+            for (slot, parts) in std::mem::take(&mut group.elements) {
+                let of_map = |c: &SetColumn| c.slot == slot && c.form == SetForm::Map;
+                let is_map = self.part.columns.iter().flatten().any(of_map);
+                let count = if is_map { parts.len() / 2 } else { parts.len() };
+                group.slots[slot] = collection(&parts, count)?;
+            }
+            let mut values = vec![number(timestamp), ttl(expires, self.now)];
+            values.append(&mut group.slots);
+            values.extend(self.key.iter().cloned());
+            self.out.push(CellStatement::new(&self.part.set, values, group.cells));
+        }
+        Ok(self.out)
+    }
+}
+
+/// The number of a user type's field.
+fn field(path: &[u8]) -> Option<usize> {
+    <[u8; 2]>::try_from(path).ok().map(|n| usize::from(u16::from_be_bytes(n)))
+}
+
+impl TableStatements {
+    /// Those of a table.
+    pub fn new(exported: &ExportedTable) -> TableStatements {
+        let table = exported.schema().clone();
+        let name = full_name(&table.keyspace, &table.name);
+        let of_partition = equal(table.partition());
+        let at = both(&of_partition, &equal(table.clustering()));
+        let keys: Vec<_> = table.partition().iter().chain(table.clustering()).collect();
+        let names: Vec<_> = keys.iter().map(|c| quote_if_needed(&c.name)).collect();
+        let markers = vec!["?"; keys.len()].join(", ");
+        let insert = format!(
+            "INSERT INTO {name} ({}) VALUES ({markers}) USING TIMESTAMP ? AND TTL ?",
+            names.join(", ")
+        );
+        TableStatements {
+            insert: insert.into(),
+            delete_row: format!("DELETE FROM {name} USING TIMESTAMP ? WHERE {at}").into(),
+            delete_partition: format!("DELETE FROM {name} USING TIMESTAMP ? WHERE {of_partition}")
+                .into(),
+            statics: set_part(&name, &of_partition, exported.numbered(true)),
+            regulars: set_part(&name, &at, exported.numbered(false)),
+            table,
+            name,
+            of_partition,
+        }
+    }
+
+    /// The table's name, as CQL writes it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<TableSchema> {
+        &self.table
+    }
+
+    /// The values of a partition key's columns.
+    ///
+    /// # Errors
+    /// A key that is none of the table's.
+    pub fn partition_values(&self, key: &[u8]) -> Done<Vec<Vec<u8>>> {
+        let mut parts = PartitionKey::default();
+        parts.set(&self.table, key).map_err(|e| cql_trouble(&e))?;
+        let count = self.table.partition().len();
+        Ok((0..count).map(|n| parts.part(n).unwrap_or_default().to_vec()).collect())
+    }
+
+    /// A key in words, as a `WHERE` has it.
+    pub fn key_words(&self, key: &StatementKey) -> String {
+        let partition = self.table.partition().iter().zip(&key.partition);
+        let clustering = self.table.clustering().iter().zip(&key.clustering);
+        let one = |(c, v): (&TableColumn, &Vec<u8>)| {
+            format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, Some(v)))
+        };
+        partition.chain(clustering).map(one).collect::<Vec<_>>().join(" AND ")
+    }
+
+    fn part(&self, is_static: bool) -> &SetPart {
+        if is_static { &self.statics } else { &self.regulars }
+    }
+
+    /// The statement that deletes a partition.
+    pub fn partition_deletion(&self, partition: &[Vec<u8>], timestamp: i64) -> CellStatement {
+        let key = partition.iter().map(|v| Bound::Bytes(v.clone()));
+        let values = std::iter::once(number(timestamp)).chain(key).collect();
+        CellStatement::new(&self.delete_partition, values, 1)
+    }
+
+    /// The statements that delete the rows between two bounds.
+    pub fn range_deletion(
+        &self,
+        partition: &[Vec<u8>],
+        (start, end): (&NodeBound, &NodeBound),
+        timestamp: i64,
+        losses: &mut CarriedLosses,
+    ) -> Vec<CellStatement> {
+        let side = |bound: &NodeBound| {
+            let values = bound.clustering.iter().cloned().collect::<Option<Vec<_>>>()?;
+            Some(BoundSide { values, inclusive: bound.inclusive })
+        };
+        let ends = side(start).zip(side(end));
+        let Some(all) = ends.as_ref().and_then(|(start, end)| pieces(start, end)) else {
+            // Of a table without static columns, all rows of a partition are the partition.
+            if !self.table.has_statics() {
+                return vec![self.partition_deletion(partition, timestamp)];
+            }
+            losses.whole_ranges += 1;
+            return vec![];
+        };
+        all.iter().map(|piece| self.piece(partition, piece, timestamp)).collect()
+    }
+
+    fn piece(
+        &self,
+        partition: &[Vec<u8>],
+        piece: &SlicePiece<'_>,
+        timestamp: i64,
+    ) -> CellStatement {
+        let clustering = self.table.clustering();
+        let mut at = both(&self.of_partition, &equal(&clustering[..piece.prefix.len()]));
+        let mut values = vec![number(timestamp)];
+        values.extend(partition.iter().chain(piece.prefix).map(|v| Bound::Bytes(v.clone())));
+        if let Some(column) = clustering.get(piece.prefix.len()) {
+            let name = quote_if_needed(&column.name);
+            // What comes later in descending order is less.
+            let words = if column.descending { ["<", ">"] } else { [">", "<"] };
+            for (side, word) in [piece.lower, piece.upper].into_iter().zip(words) {
+                let Some((value, inclusive)) = side else { continue };
+                let equal = if inclusive { "=" } else { "" };
+                at.push_str(&format!(" AND {name} {word}{equal} ?"));
+                values.push(Bound::Bytes(value.clone()));
+            }
+        }
+        let text = format!("DELETE FROM {} USING TIMESTAMP ? WHERE {at}", self.name);
+        CellStatement::new(&text.into(), values, 1)
+    }
+
+    /// The statements of a row at the second `now`. `attempt`: how often it may have been written
+    /// before.
+    ///
+    /// # Errors
+    /// A collection that is too large for CQL.
+    pub fn row(
+        &self,
+        partition: &[Vec<u8>],
+        row: &NodeRow,
+        now: i64,
+        attempt: i64,
+        losses: &mut CarriedLosses,
+    ) -> Done<Vec<CellStatement>> {
+        let clustering = row.clustering.iter().map(|v| v.clone().unwrap_or_default());
+        let key: Vec<Bound> =
+            partition.iter().cloned().chain(clustering).map(Bound::Bytes).collect();
+        let part = self.part(row.is_static);
+        let groups = BTreeMap::new();
+        let mut maker = RowMaker { part, key: &key, now, attempt, groups, out: vec![], losses };
+        if let Some(d) = row.deletion {
+            maker.push(&self.delete_row, vec![number(d.timestamp)]);
+        }
+        if let Some(l) = row.liveness {
+            // One that has ended still says that an older one is over, so it ends once more.
+            let expires = l.expiry.map(|e: NodeExpiry| e.expires);
+            let times = [number(l.timestamp), ttl(expires, now)];
+            let values = key.iter().cloned().chain(times).collect();
+            maker.out.push(CellStatement::new(&self.insert, values, 1));
+        }
+        row.columns.iter().try_for_each(|column| maker.column(column))?;
+        maker.finish()
+    }
+
+    /// What a row of counters adds, with a value for each column that counts, and its statement.
+    /// `None` where it has none.
+    pub fn counter_row(&self, partition: &[Vec<u8>], row: &NodeRow) -> Option<CellStatement> {
+        let part = self.part(row.is_static);
+        let mut slots = vec![Bound::Unset; part.slots];
+        let mut cells = 0;
+        for column in &row.columns {
+            let Some(to) = part.columns.get(column.column).and_then(Option::as_ref) else {
+                continue;
+            };
+            let sum = |cell: &NodeCell| match &cell.state {
+                NodeCellState::Live(shards) => counter_sum([&**shards]),
+                _ => None,
+            };
+            if let Some(sum) = column.cells.first().and_then(sum) {
+                slots[to.slot] = number(sum);
+                cells += 1;
+            }
+        }
+        let clustering = row.clustering.iter().map(|v| v.clone().unwrap_or_default());
+        let key = partition.iter().cloned().chain(clustering).map(Bound::Bytes);
+        let values = slots.into_iter().chain(key).collect();
+        (cells > 0).then(|| CellStatement::new(&part.set, values, cells))
+    }
+
+    /// The names of the columns that count, in the order of the values of
+    /// [`counter_row`](TableStatements::counter_row).
+    pub fn counters(&self, of_static: bool) -> Vec<&str> {
+        self.part(of_static).columns.iter().flatten().map(|c| &*c.name).collect()
+    }
+}
+
+/// Follows the events of a table, and makes statements of them.
+#[derive(Debug)]
+pub struct StatementWalk<'a> {
+    of: &'a TableStatements,
+    partition: Vec<Vec<u8>>,
+    open: Option<(NodeBound, i64)>,
+}
+
+impl<'a> StatementWalk<'a> {
+    /// From the first event on.
+    pub fn new(of: &'a TableStatements) -> StatementWalk<'a> {
+        StatementWalk { of, partition: vec![], open: None }
+    }
+
+    /// Begins a partition of which nothing is said.
+    ///
+    /// # Errors
+    /// A key that is none of the table's.
+    pub fn enter(&mut self, key: &[u8]) -> Done {
+        self.partition = self.of.partition_values(key)?;
+        self.open = None;
+        Ok(())
+    }
+
+    /// The partition that it stands in.
+    pub fn partition(&self) -> &[Vec<u8>] {
+        &self.partition
+    }
+
+    /// The statements of an event, at the second `now`, and whose they are.
+    ///
+    /// # Errors
+    /// A key that is none of the table's.
+    pub fn event(
+        &mut self,
+        event: &NodeEvent,
+        now: i64,
+        attempt: i64,
+        losses: &mut CarriedLosses,
+    ) -> Done<(StatementKey, Vec<CellStatement>)> {
+        let mut key = StatementKey::default();
+        let made = match event {
+            NodeEvent::Partition(p) => {
+                self.enter(&p.key)?;
+                let deletion = p.deletion.map(|d| d.timestamp);
+                let make = |t| self.of.partition_deletion(&self.partition, t);
+                deletion.map(make).into_iter().collect()
+            }
+            NodeEvent::Marker(m) => {
+                let mut made = vec![];
+                if let (Some((end, _)), Some((start, timestamp))) = (&m.close, self.open.take()) {
+                    let ends = (&start, end);
+                    made = self.of.range_deletion(&self.partition, ends, timestamp, losses);
+                }
+                self.open = m.open.as_ref().map(|(bound, d)| (bound.clone(), d.timestamp));
+                made
+            }
+            NodeEvent::Row(row) => {
+                key.clustering = row.clustering.iter().flatten().cloned().collect();
+                self.of.row(&self.partition, row, now, attempt, losses)?
+            }
+        };
+        key.partition.clone_from(&self.partition);
+        Ok((key, made))
+    }
+}
