@@ -19,9 +19,11 @@ const LOOK: Duration = Duration::from_millis(50);
 pub fn token_ranges(partitioner: Partitioner, count: u16) -> Vec<Partitions> {
     let count = if partitioner.token_len() == 0 { 1 } else { u128::from(count.max(1)) };
     let len = partitioner.token_len();
-    // The first eight bytes of a token as keys have it, which are spread evenly.
+    // The first eight bytes of a token as keys have it, which are spread evenly: over all of them,
+    // or where they are of sixteen bytes over the lower half.
+    let bits = if len > 8 { 63 } else { 64 };
     let bound = |n: u128| {
-        let first = ((n << 64) / count) as u64;
+        let first = ((n << bits) / count) as u64;
         let mut bytes = first.to_be_bytes().to_vec();
         bytes.truncate(len);
         bytes
