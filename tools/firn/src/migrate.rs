@@ -4,6 +4,7 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +13,17 @@ use std::time::Duration;
 use clap::Args;
 use firn_cluster::Session;
 use firn_cql::internals::catalog::TableSchema;
-use firn_kv::OsEnv;
+use firn_kv::{ChangeFeed, ErrorKind, OsEnv};
 use firn_migrate::definitions::{self, CarriedDefinition, DefinitionPhase, full_name};
+use firn_migrate::follow::{self, Follower};
 use firn_migrate::journal::MigrateJournal;
 use firn_migrate::outward::{Outward, OutwardTable, TableLook};
 use firn_migrate::report::MOST_TOLD;
 use firn_migrate::target::MigrateTarget;
+use firn_server::{Options, Server};
 use firn_table_events::cql_trouble;
 use firn_tools::io::{Stopwatch, stdout};
+use firn_tools::options::size as parse_size;
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_workload::spec::parse_count;
 use serde_json::json;
@@ -32,12 +36,13 @@ pub const EXAMPLES: &str = "\
 Keyspaces, types and tables are shown and made first, then every cell is sent with its timestamp and what is left of its time to live,
 row markers, static columns, and deletions of partitions, ranges, rows, columns and elements; then indexes and views are made. What is
 there already stays: timestamps decide. Lists are written whole. Counters are added once, into empty tables. The store is read beside
-a writer, as it is when this begins. A journal says what is done: after any interruption --resume goes on.
+a writer, as it is when this begins; with --follow this process is the writer, and goes on until the switch. A journal says what is done: after any interruption --resume goes on.
 
 Examples:
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --dry-run            what would be made, and what CQL can't carry, by number
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --replication 3
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --resume             goes on where it was interrupted
+  firn --db shop migrate --to cassandra://10.0.0.1 --follow --listen 127.0.0.1:9042    serves the store meanwhile, and sends what is written
   firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.items,shop.orders --rate 20k
   firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.orders --where \"day >= '2026-01-01'\"";
 
@@ -59,8 +64,8 @@ pub struct MigrateArgs {
     /// Replication of keyspaces that are made: a number of replicas in each data centre, or a map of CQL [default: as the store has it]
     #[arg(long, value_name = "N|MAP")]
     replication: Option<String>,
-    /// Carry only rows of which this holds, a condition on columns of the primary key as behind WHERE; static columns go with
-    /// conditions on the partition key
+    /// Carry only rows of which this holds, a condition on columns of the primary key as behind WHERE, and static columns of
+    /// partitions that it does not leave out
     #[arg(long = "where", value_name = "CONDITION")]
     condition: Option<String>,
     /// Read everything, show what would be made and what could not be carried, and send nothing
@@ -78,6 +83,18 @@ pub struct MigrateArgs {
     /// Statements that are under way at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_parallel)]
     parallel: usize,
+    /// Then send what is written to the store meanwhile, until Ctrl-C: this process has the store open, and nobody else may
+    #[arg(long)]
+    follow: bool,
+    /// Be a server for the store meanwhile, as `firn serve` is, so that clients go on writing
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "follow")]
+    listen: Option<SocketAddr>,
+    /// End when nothing was written for so long
+    #[arg(long, value_name = "SECONDS", requires = "follow")]
+    until_idle: Option<u64>,
+    /// Keep at most so much of the store's log for what was not sent yet
+    #[arg(long, value_name = "SIZE", default_value = "16g", requires = "follow", value_parser = parse_size)]
+    hold_log: u64,
     /// Look for counters that were sent and not answered no sooner than so long after that
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(..=3600))]
     settle: u64,
@@ -137,7 +154,7 @@ pub fn run(global: &Global, args: &MigrateArgs) -> Done {
     let url = cluster_url(&args.to, args.user.as_deref(), args.password_file.as_deref())?;
     let replication = args.replication.as_deref().map(definitions::replication).transpose()?;
     global.check_model()?;
-    let session = global.model(global.to_read())?;
+    let session = open(global, args)?;
     let (tables, left) = chosen(&session, &args.tables)?;
     if tables.is_empty() {
         let next = "`firn cql -e \"DESCRIBE TABLES\"` lists tables";
@@ -147,6 +164,16 @@ pub fn run(global: &Global, args: &MigrateArgs) -> Done {
     let definitions = definitions::definitions(&source, &tables, replication.as_deref())?;
     interrupt::watch()?;
     let stop = interrupt::flag();
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())?;
+    // Before anything is read, so that nothing lies between.
+    let feed = match args.follow && !args.dry_run {
+        true => Some(follow::feed(&session, None, args.hold_log)?),
+        false => None,
+    };
+    let server = match args.listen.filter(|_| !args.dry_run) {
+        Some(address) => Some(listen(global, &session, address)?),
+        None => None,
+    };
     let outward =
         Arc::new(Outward::new(OsEnv::new(), &session, &tables, args.condition.as_deref())?);
     let migration = Migration { global, args, definitions, left, outward, stop };
@@ -166,7 +193,38 @@ pub fn run(global: &Global, args: &MigrateArgs) -> Done {
     }
     let copied = migration.copy(target, &nodes)?;
     migration.define(copied.target.session(), DefinitionPhase::After)?;
+    if let Some(feed) = feed {
+        migration.follow(&session, &copied, feed)?;
+    }
+    if let Some(server) = server {
+        server.stop().map_err(|e| Failure::new(e.to_string()))?;
+    }
     migration.finish(&looks, Some(&copied))
+}
+
+/// Opens the store: beside a writer, or to be the writer that is followed.
+fn open(global: &Global, args: &MigrateArgs) -> Done<firn_cql::Session> {
+    if !args.follow || args.dry_run {
+        return global.model(global.to_read());
+    }
+    global.model(global.to_write(false, 16 << 20)).map_err(|e| match e {
+        Failure::Engine(e) if e.kind() == ErrorKind::Locked => Failure::with_next(
+            e.to_string(),
+            "only the process that has the store open can follow it: end the server, and let this one serve by --listen ADDRESS:PORT; \
+             a program of yours that has it open calls firn-migrate itself",
+        ),
+        other => other,
+    })
+}
+
+/// Serves the store meanwhile.
+fn listen(global: &Global, session: &firn_cql::Session, address: SocketAddr) -> Done<Server> {
+    let mut options = Options::directory(&global.store.db);
+    options.address = address;
+    let server = Server::over(session.clone(), options);
+    let server = server.map_err(|e| Failure::new(format!("cannot serve at {address}: {e}")))?;
+    eprintln!("serving {} at {}", global.store.db.display(), server.address());
+    Ok(server)
 }
 
 /// A migration that runs.
@@ -257,7 +315,8 @@ impl Migration<'_> {
             outward.check_empty(&target)?;
         }
         let journal = MigrateJournal::open(&env, &self.journal_path(), &head, args.resume)?;
-        if let Some(before) = journal.oldest().filter(|seq| *seq != outward.seq) {
+        let before = journal.oldest().filter(|seq| *seq != outward.seq && !args.follow);
+        if let Some(before) = before {
             let writes = things(outward.seq.saturating_sub(before), "write", "writes");
             self.note(format!(
                 "the store has taken {writes} since this began: what they changed in ranges that were done before is not carried"
@@ -269,6 +328,43 @@ impl Migration<'_> {
         outward.send_all(&target, &journal, args.parallel, settle, &self.stop, &progress)?;
         drop(progress);
         Ok(Copied { target, journal, seconds: watch.seconds() })
+    }
+
+    /// Sends what is written meanwhile. `feed`: from before the copy on.
+    fn follow(&self, session: &firn_cql::Session, copied: &Copied, feed: ChangeFeed) -> Done {
+        let args = self.args;
+        let from = copied.journal.follows_from().filter(|from| *from < feed.seq());
+        let feed = match from {
+            Some(from) => follow::feed(session, Some(from), args.hold_log)?,
+            None => feed,
+        };
+        let mut follower =
+            Follower::new(self.outward.clone(), session.clone(), feed, &copied.journal)?;
+        eprintln!(
+            "everything is copied, {} behind; what is written now follows, until Ctrl-C",
+            things(follower.behind(), "write", "writes")
+        );
+        let progress = Progress::operations("follow", None);
+        let idle = args.until_idle.map(Duration::from_secs);
+        follower.run(&copied.target, &copied.journal, idle, &progress)?;
+        drop(progress);
+        match follower.behind() {
+            0 => eprintln!("all writes to the store are at the cluster"),
+            n => self.note(format!(
+                "{} to the store not at the cluster yet: --resume --follow sends them",
+                things(n, "write", "writes")
+            )),
+        }
+        follower
+            .losses
+            .told()
+            .into_iter()
+            .for_each(|loss| self.note(format!("written meanwhile: {loss}")));
+        if follower.deleted_counters > 0 {
+            let count = things(follower.deleted_counters, "deletion", "deletions");
+            self.note(format!("{count} of counters sent: a cluster may not count on from these"));
+        }
+        Ok(())
     }
 
     /// Says what was done; fails where something was refused, or is not known.

@@ -16,8 +16,10 @@ use crate::definitions::full_name;
 /// What of a table is carried.
 #[derive(Clone, Debug)]
 pub struct KeyCondition {
-    filter: RowFilter,
-    partition: usize,
+    /// What is asked of partition keys alone.
+    partitions: RowFilter,
+    /// All that is asked.
+    rows: RowFilter,
     /// Whether it asks for nothing but columns of the partition key.
     pub of_partitions: bool,
 }
@@ -63,10 +65,17 @@ impl KeyCondition {
             markers: Markers::new(parsed.markers),
             calls: vec![],
         };
-        let purpose = Purpose::Select { filtering: true, nearest: None };
-        let of = Restrictions::prepare(purpose, false, table, &select.relations, &mut context);
-        let of = of.map_err(|e| refused(e.to_string()))?;
-        let (partition, keys) = (table.partition().len(), table.clustering().len());
+        let mut prepare = |relations: &[Relation<'_>]| {
+            let purpose = Purpose::Select { filtering: true, nearest: None };
+            let of = Restrictions::prepare(purpose, false, table, relations, &mut context);
+            of.map_err(|e| refused(e.to_string()))
+        };
+        let of = prepare(&select.relations)?;
+        let is_of_partition = |name: &str| table.partition().iter().any(|c| c.name == name);
+        let mut of_key = select.relations.clone();
+        of_key.retain_mut(|r| r.columns_mut().iter().all(|name| is_of_partition(&name.text)));
+        let of_partitions = of_key.len() == select.relations.len();
+        let of_key = prepare(&of_key)?;
         let is_token = |r: &Relation<'_>| matches!(r, Relation::Token { .. });
         let asks_more = of.filtered_columns().next().is_some() || select.limit.is_some();
         if asks_more || parsed.markers > 0 || select.relations.iter().any(is_token) {
@@ -74,18 +83,25 @@ impl KeyCondition {
         }
         let random = || engine.random_bits();
         let env = EvalEnv { bound: &[], now: engine.store().timestamp(), random: &random };
-        let filter = of.whole_filter(&env).map_err(|e| refused(e.to_string()))?;
-        let of_partitions = (partition..partition + keys).all(|column| !of.restricts(column));
-        Ok(KeyCondition { filter, partition, of_partitions })
+        let filter = |of: &Restrictions| of.whole_filter(&env).map_err(|e| refused(e.to_string()));
+        Ok(KeyCondition { partitions: filter(&of_key)?, rows: filter(&of)?, of_partitions })
     }
 
-    /// Whether what has this key is carried; without clustering values: the partition.
+    /// Whether something of a partition is carried: its static cells, and rows that are accepted.
     ///
     /// # Errors
     /// Those of comparing values.
-    pub fn accepts(&self, partition: &[Vec<u8>], clustering: &[Vec<u8>]) -> Done<bool> {
-        debug_assert_eq!(partition.len(), self.partition);
+    pub fn accepts_partition(&self, partition: &[Vec<u8>]) -> Done<bool> {
+        let values = KeyValues { partition, clustering: &[] };
+        self.partitions.accepts(&values).map_err(|e| cql_trouble(&e))
+    }
+
+    /// Whether a row is carried.
+    ///
+    /// # Errors
+    /// Those of comparing values.
+    pub fn accepts_row(&self, partition: &[Vec<u8>], clustering: &[Vec<u8>]) -> Done<bool> {
         let values = KeyValues { partition, clustering };
-        self.filter.accepts(&values).map_err(|e| cql_trouble(&e))
+        self.rows.accepts(&values).map_err(|e| cql_trouble(&e))
     }
 }

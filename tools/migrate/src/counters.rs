@@ -12,7 +12,7 @@ use firn_kv::Env;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
 
-use crate::journal::{AddedOutcome, AddedRow, MigrateJournal, RangeState};
+use crate::journal::{AddedOutcome, AddedRow, FOLLOWED, MigrateJournal, RangeState};
 use crate::statement::{CellStatement, StatementKey, TableStatements};
 use crate::target::{MigrateTarget, Sent};
 
@@ -34,7 +34,7 @@ pub(crate) struct CounterGroup<'a> {
     begun: bool,
     /// Whether everything until now is there.
     whole: bool,
-    rows: Vec<(StatementKey, CellStatement, AddedRow)>,
+    rows: Vec<CountedRow>,
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -48,6 +48,54 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 fn as_number(value: &Bound) -> Option<i64> {
     value.bytes().and_then(|b| b.try_into().ok()).map(i64::from_be_bytes)
+}
+
+/// A row that is to be added: its key, its statement, and what the journal has of it.
+pub(crate) type CountedRow = (StatementKey, CellStatement, AddedRow);
+
+/// What a row of counters adds; `None` for nothing.
+pub(crate) fn counted(
+    table: &TableStatements,
+    partition: &[Vec<u8>],
+    row: &NodeRow,
+) -> Option<CountedRow> {
+    let statement = table.counter_row(partition, row)?;
+    let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
+    let key = StatementKey { partition: partition.to_vec(), clustering };
+    let words = key.partition.iter().chain(&key.clustering).map(|v| hex(v)).collect();
+    let count = table.counters(row.is_static).len();
+    let sums = statement.values.iter().take(count).map(as_number).collect();
+    let added = AddedRow { is_static: row.is_static, key: words, sums };
+    Some((key, statement, added))
+}
+
+/// Adds what was counted meanwhile, up to a sequence number. What is not answered, nobody finds out
+/// about later; nor about what was not sent any more where it ends.
+pub(crate) fn add_followed(
+    table: &TableStatements,
+    number: usize,
+    seq: u64,
+    target: &MigrateTarget,
+    journal: &MigrateJournal,
+    rows: &[CountedRow],
+) -> Done {
+    let added: Vec<AddedRow> = rows.iter().map(|r| r.2.clone()).collect();
+    journal.adding(number, FOLLOWED, seq, &added)?;
+    let (mut refused, mut unanswered) = (vec![], vec![]);
+    let mut failed = None;
+    for (number, (key, statement, _)) in rows.iter().enumerate() {
+        match failed.is_none().then(|| target.count(table, key, statement)) {
+            Some(Ok(Sent::There)) => {}
+            Some(Ok(Sent::Refused)) => refused.push(number),
+            Some(Ok(Sent::Unanswered)) | None => unanswered.push(number),
+            Some(Err(e)) => {
+                unanswered.push(number);
+                failed = Some(e);
+            }
+        }
+    }
+    journal.added(number, FOLLOWED, refused, unanswered)?;
+    failed.map_or(Ok(()), Err)
 }
 
 impl<'a> CounterGroup<'a> {
@@ -65,18 +113,12 @@ impl<'a> CounterGroup<'a> {
 
     /// Adds a row, unless it is there.
     pub fn add(&mut self, partition: &[Vec<u8>], row: &NodeRow) -> Done {
-        let Some(statement) = self.table.counter_row(partition, row) else { return Ok(()) };
-        let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
-        let key = StatementKey { partition: partition.to_vec(), clustering };
-        let words = key.partition.iter().chain(&key.clustering).map(|v| hex(v)).collect();
-        let count = self.table.counters(row.is_static).len();
-        let sums = statement.values.iter().take(count).map(as_number).collect();
-        let added = AddedRow { is_static: row.is_static, key: words, sums };
-        let place = (added.is_static, added.key.clone());
+        let Some(counted) = counted(self.table, partition, row) else { return Ok(()) };
+        let place = (counted.2.is_static, counted.2.key.clone());
         if self.before.added.contains_key(&place) {
             return Ok(());
         }
-        self.rows.push((key, statement, added));
+        self.rows.push(counted);
         if self.rows.len() >= GROUP { self.send() } else { Ok(()) }
     }
 

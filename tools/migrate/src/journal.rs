@@ -40,6 +40,9 @@ pub struct JournalHead {
 /// The version of journals that this code writes.
 pub const JOURNAL_VERSION: u32 = 1;
 
+/// The number that stands for what is written to a table meanwhile, in place of a range's.
+pub const FOLLOWED: usize = usize::MAX;
+
 /// A row of counters that is added to the target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct AddedRow {
@@ -171,9 +174,12 @@ impl JournalState {
                 let unanswered: BTreeSet<usize> = unanswered.into_iter().collect();
                 let seq = state.sent_seq;
                 for (n, row) in std::mem::take(&mut state.sending).into_iter().enumerate() {
-                    if unanswered.contains(&n) {
+                    // What followed is more than what was there, so nobody finds out about it later.
+                    if unanswered.contains(&n) && range == FOLLOWED {
+                        self.unknown.push((table, row));
+                    } else if unanswered.contains(&n) {
                         state.doubtful.push(row);
-                    } else if !refused.contains(&n) {
+                    } else if !refused.contains(&n) && range != FOLLOWED {
                         state.added.insert((row.is_static, row.key), seq);
                     }
                 }
@@ -194,9 +200,12 @@ impl JournalState {
 
     /// What was being sent when the run before ended was not answered.
     fn end_of_run(&mut self) {
-        for state in self.ranges.values_mut() {
+        for ((table, range), state) in &mut self.ranges {
             let sending = std::mem::take(&mut state.sending);
-            state.doubtful.extend(sending);
+            match *range {
+                FOLLOWED => self.unknown.extend(sending.into_iter().map(|row| (*table, row))),
+                _ => state.doubtful.extend(sending),
+            }
         }
     }
 }
@@ -342,6 +351,13 @@ impl MigrateJournal {
     /// The sequence number of the oldest state that was read.
     pub fn oldest(&self) -> Option<u64> {
         self.state.lock().ranges.values().filter_map(|range| range.seq).min()
+    }
+
+    /// How often anything of a table was begun, at most.
+    pub fn attempts(&self, table: usize) -> u32 {
+        let state = self.state.lock();
+        let of_table = state.ranges.iter().filter(|(place, _)| place.0 == table);
+        of_table.map(|(_, range)| range.begun).max().unwrap_or_default()
     }
 
     /// A range is about to be sent.

@@ -10,6 +10,7 @@ mod bounds;
 pub mod condition;
 pub mod counters;
 pub mod definitions;
+pub mod follow;
 pub mod journal;
 pub mod outward;
 mod ranges;

@@ -59,10 +59,10 @@ impl TableLook {
 
 /// The tables of a store, as one state has them, on their way.
 pub struct Outward {
-    env: Arc<dyn Env>,
+    pub(crate) env: Arc<dyn Env>,
     /// The tables.
     pub tables: Vec<OutwardTable>,
-    ranges: Vec<Partitions>,
+    pub(crate) ranges: Vec<Partitions>,
     /// The sequence number of the state.
     pub seq: u64,
     store: String,
@@ -80,25 +80,25 @@ fn stopped() -> Failure {
 }
 
 /// Follows the events of a table, of those that a condition accepts only.
-struct ConditionWalk<'a> {
+pub(crate) struct ConditionWalk<'a> {
     table: &'a OutwardTable,
-    walk: StatementWalk<'a>,
+    pub walk: StatementWalk<'a>,
     key: Vec<Vec<u8>>,
     accepted: bool,
 }
 
 impl<'a> ConditionWalk<'a> {
-    fn new(table: &'a OutwardTable) -> ConditionWalk<'a> {
+    pub fn new(table: &'a OutwardTable) -> ConditionWalk<'a> {
         let walk = StatementWalk::new(&table.statements);
         ConditionWalk { table, walk, key: vec![], accepted: true }
     }
 
     /// Whether what this event says is carried.
-    fn accepts(&mut self, event: &NodeEvent, losses: &mut CarriedLosses) -> Done<bool> {
+    pub fn accepts(&mut self, event: &NodeEvent, losses: &mut CarriedLosses) -> Done<bool> {
         let Some(condition) = &self.table.condition else { return Ok(true) };
         if let NodeEvent::Partition(p) = event {
             self.key = self.table.statements.partition_values(&p.key)?;
-            self.accepted = !condition.of_partitions || condition.accepts(&self.key, &[])?;
+            self.accepted = condition.accepts_partition(&self.key)?;
         }
         if !self.accepted || condition.of_partitions {
             return Ok(self.accepted);
@@ -106,15 +106,16 @@ impl<'a> ConditionWalk<'a> {
         match event {
             NodeEvent::Partition(p) => losses.kept_back += u64::from(p.deletion.is_some()),
             NodeEvent::Marker(m) => losses.kept_back += u64::from(m.open.is_some()),
+            NodeEvent::Row(row) if row.is_static => return Ok(true),
             NodeEvent::Row(row) => {
                 let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
-                return condition.accepts(&self.key, &clustering);
+                return condition.accepts_row(&self.key, &clustering);
             }
         }
         Ok(false)
     }
 
-    fn event(
+    pub fn event(
         &mut self,
         event: &NodeEvent,
         now: i64,
@@ -187,7 +188,7 @@ impl Outward {
         }
     }
 
-    fn now(&self) -> i64 {
+    pub(crate) fn now(&self) -> i64 {
         (self.env.wall_micros() / 1_000_000) as i64
     }
 
@@ -259,20 +260,26 @@ impl Outward {
         Ok(TableLook { totals, losses })
     }
 
-    /// Refuses tables of counters that have some at the target: they would be added to.
+    /// Refuses tables that have rows at the target which would not be merged with: counters would be
+    /// added to, and lists that were sent before would have each element twice.
     ///
     /// # Errors
     /// The first such table, and those of reading it.
     pub fn check_empty(&self, target: &MigrateTarget) -> Done {
-        for table in self.tables.iter().filter(|t| t.exported.schema().is_counter()) {
+        for table in &self.tables {
             let name = table.statements.name();
+            let why = match table.exported.schema().is_counter() {
+                true => "a migration would add to its counters",
+                false if table.statements.has_lists() => {
+                    "lists that are sent again have each element twice"
+                }
+                false => continue,
+            };
             let rows = target.session().execute(&format!("SELECT * FROM {name} LIMIT 1"), ());
             if !rows.map_err(|e| cql_trouble(&e))?.is_empty() {
                 return Err(Failure::with_next(
-                    format!(
-                        "{name} has counters at the cluster already, which a migration would add to"
-                    ),
-                    "TRUNCATE it there, or leave it out with --tables",
+                    format!("{name} has rows at the cluster already: {why}"),
+                    "TRUNCATE it there, or leave it out with --tables; --resume goes on with a migration that was begun",
                 ));
             }
         }

@@ -16,9 +16,10 @@ use firn_cassandra::{
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::{literal, put_parts};
 use firn_cql::{Bound, quote_if_needed};
-use firn_table_events::{ExportedTable, cql_trouble};
+use firn_table_events::{ExportedTable, cql_trouble, model_trouble};
 use firn_tools::output::Done;
 use firn_wide::Type;
+use firn_wide::internals::key::{Layout, ROWS, STATIC};
 
 use crate::bounds::{BoundSide, SlicePiece, pieces};
 use crate::definitions::full_name;
@@ -438,6 +439,18 @@ impl TableStatements {
         partition.chain(clustering).map(one).collect::<Vec<_>>().join(" AND ")
     }
 
+    /// Whether it has lists whose elements are cells.
+    pub fn has_lists(&self) -> bool {
+        let all = self.statics.columns.iter().chain(&self.regulars.columns);
+        all.flatten().any(|c| c.form == SetForm::List)
+    }
+
+    /// Whether the column of this number is such a list.
+    pub fn is_list(&self, of_static: bool, number: usize) -> bool {
+        let column = self.part(of_static).columns.get(number).and_then(Option::as_ref);
+        column.is_some_and(|c| c.form == SetForm::List)
+    }
+
     fn part(&self, is_static: bool) -> &SetPart {
         if is_static { &self.statics } else { &self.regulars }
     }
@@ -554,6 +567,48 @@ impl TableStatements {
         let key = partition.iter().cloned().chain(clustering).map(Bound::Bytes);
         let values = slots.into_iter().chain(key).collect();
         (cells > 0).then(|| CellStatement::new(&part.set, values, cells))
+    }
+
+    /// The statement that deletes what lies at a key of the store, a counter, or from there on: all
+    /// counters of its row, or of its partition.
+    ///
+    /// # Errors
+    /// A key that is none of the table's.
+    pub fn counter_deletion(
+        &self,
+        layout: &Layout,
+        at: &[u8],
+        is_range: bool,
+        now: i64,
+    ) -> Done<(StatementKey, CellStatement)> {
+        let end = layout.partition_len(at).map_err(model_trouble)?;
+        let (partition, place) = at.split_at(end);
+        let mut raw = vec![];
+        layout.key_of(partition, &mut raw).map_err(model_trouble)?;
+        let mut key = StatementKey { partition: self.partition_values(&raw)?, clustering: vec![] };
+        let timestamp = now.saturating_mul(1_000_000);
+        let is_static = place.first() == Some(&STATIC);
+        if place.first() != Some(&ROWS) && !is_static {
+            let deletion = self.partition_deletion(&key.partition, timestamp);
+            return Ok((key, deletion));
+        }
+        let row = if is_static { 1 } else { layout.row_len(place).map_err(model_trouble)? };
+        if !is_static {
+            let mut values = vec![];
+            layout.clustering_of(&place[1..row - 1], &mut values).map_err(model_trouble)?;
+            key.clustering = values;
+        }
+        let id = match is_range {
+            true => None,
+            false => self.table.column_at(&place[row..]).map_err(|e| cql_trouble(&e))?,
+        };
+        let name = id.and_then(|id| self.table.column_by_id(id)).map(|c| &c.name);
+        let columns = &self.part(is_static).columns;
+        let column = columns.iter().flatten().find(|c| Some(&c.name) == name);
+        let text = column.map_or(&self.delete_row, |c| &c.delete);
+        let values = key.partition.iter().chain(&key.clustering).cloned().map(Bound::Bytes);
+        let values = std::iter::once(number(timestamp)).chain(values).collect();
+        Ok((key, CellStatement::new(text, values, 1)))
     }
 
     /// The names of the columns that count, in the order of the values of

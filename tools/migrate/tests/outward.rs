@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Scratch, TABLES, assert_same, fill};
+use common::{Scratch, TABLES, assert_same, fill, write, write_cells};
 use firn_cluster::Session as ClusterSession;
 use firn_cql::Session;
 use firn_kv::OsEnv;
 use firn_migrate::definitions::{DefinitionPhase, check_columns, define, definitions};
+use firn_migrate::follow::{Follower, feed};
 use firn_migrate::journal::MigrateJournal;
 use firn_migrate::outward::Outward;
 use firn_migrate::target::MigrateTarget;
@@ -124,6 +125,53 @@ fn one_that_is_stopped_again_and_again_ends_the_same() {
 }
 
 #[test]
+fn what_is_written_meanwhile_follows() {
+    for seed in 1..=3 {
+        let dir = Scratch::new(&format!("follow-{seed}"));
+        let source = Session::open(dir.0.join("store")).unwrap();
+        let mut rng = Rng::new(100 + seed);
+        fill(&source, &mut rng, 700);
+        let server = Server::start(Options::ephemeral()).unwrap();
+        let session = connect(&server);
+        define_all(&source, &session, DefinitionPhase::Before);
+        let (env, journal) = (OsEnv::new(), dir.0.join("journal"));
+        // Statements go on while the copy is made, and between two that follow.
+        let begun = feed(&source, None, 1 << 30).unwrap();
+        let writer = {
+            let (source, mut rng) = (source.clone(), Rng::new(200 + seed));
+            let work = move || write_cells(&source, &mut rng, 2_000_000, 700);
+            env.spawn("writer", Box::new(work)).unwrap()
+        };
+        carry(&source, session.clone(), &journal, false, None).unwrap();
+        writer.join();
+        let mut begun = Some(begun);
+        for part in 0..2 {
+            let outward = Arc::new(Outward::new(env.clone(), &source, &names(), None).unwrap());
+            let head = outward.head(&["here".to_owned()]);
+            let journal = MigrateJournal::open(&env, &journal, &head, true).unwrap();
+            let from = journal.follows_from();
+            let changes = begun.take().map_or_else(|| feed(&source, from, 1 << 30), Ok).unwrap();
+            let mut follower = Follower::new(outward, source.clone(), changes, &journal).unwrap();
+            write(&source, &mut rng, 3_000_000 + part * 100_000, 500);
+            if part == 1 {
+                source.execute("TRUNCATE k.keys", ()).unwrap();
+                write(&source, &mut rng, 3_500_000, 50);
+            }
+            let stop = Arc::new(AtomicBool::new(false));
+            let target = MigrateTarget::new(session.clone(), env.clone(), None, stop);
+            let progress = Progress::operations("test", None);
+            follower.run(&target, &journal, Some(Duration::ZERO), &progress).unwrap();
+            while follower.behind() > 0 {
+                follower.run(&target, &journal, Some(Duration::ZERO), &progress).unwrap();
+            }
+            assert_eq!(target.refused(), []);
+            assert_same(&source, &server.session(), &format!("seed {seed}, part {part}"));
+        }
+        server.stop().unwrap();
+    }
+}
+
+#[test]
 fn counters_go_into_empty_tables_only() {
     let dir = Scratch::new("counters");
     let source = Session::open(dir.0.join("store")).unwrap();
@@ -133,6 +181,8 @@ fn counters_go_into_empty_tables_only() {
     define_all(&source, &target, DefinitionPhase::Before);
     target.execute("UPDATE k.counts SET n = n + 1 WHERE p = 1 AND c = 1", ()).unwrap();
     let refused = carry(&source, target, &dir.0.join("journal"), false, None).unwrap_err();
-    assert!(format!("{refused:?}").contains("k.counts has counters at the cluster already"));
+    assert!(format!("{refused:?}").contains(
+        "k.counts has rows at the cluster already: a migration would add to its counters"
+    ));
     server.stop().unwrap();
 }

@@ -16,7 +16,7 @@ use firn_cassandra::{
 use firn_cql::internals::catalog::{ColumnType, TableColumn, TableSchema};
 use firn_tools::output::{Done, Failure, things};
 use firn_wide::internals::cell::{Cell, CellDeletion, CellState};
-use firn_wide::internals::key::{END, KeyPlace, Layout, ROWS};
+use firn_wide::internals::key::{BEYOND, END, KeyPlace, Layout, ROWS};
 use firn_wide::internals::store::{
     Body, Partitions, RowItem, SliceReader, StoreFamily, StoreSlice, StoreView,
 };
@@ -213,6 +213,11 @@ impl ExportedTable {
         Ok(ExportedTable { schema, family, view, owner, header, places })
     }
 
+    /// Where it is stored.
+    pub fn family(&self) -> &StoreFamily {
+        &self.family
+    }
+
     /// The table.
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
@@ -242,20 +247,40 @@ impl ExportedTable {
     ) -> Done<ExportTotals> {
         let slice = StoreSlice::all().raw();
         let scan = self.view.scan(&self.family, range, &slice).map_err(model_trouble)?;
-        let mut walk = EventWalk {
-            table: self,
-            now: scan.now(),
-            totals: ExportTotals::default(),
-            take,
-            partition: None,
-            deleted: None,
-            open: None,
-            ranges: vec![],
-            markers: vec![].into_iter().peekable(),
-            row: None,
-        };
+        let mut walk = EventWalk::new(self, scan.now(), take);
         walk.run(scan)?;
         Ok(walk.totals)
+    }
+
+    /// What lives of a row, or of the static cells where `clustering` is `None`; nothing else is said
+    /// of it. `None` where nothing lives.
+    ///
+    /// # Errors
+    /// Those of reading, and values that are none of the key's types.
+    pub fn live_row(&self, key: &[u8], clustering: Option<&[Vec<u8>]>) -> Done<Option<NodeRow>> {
+        let slice = match clustering {
+            None => StoreSlice::statics(),
+            Some(values) => {
+                let mut from = vec![];
+                self.family.layout().put_row(values, &mut from).map_err(model_trouble)?;
+                let until = [&*from, &[BEYOND]].concat();
+                StoreSlice::between(from, until)
+            }
+        };
+        let mut scan = self.view.read(&self.family, key, &slice).map_err(model_trouble)?;
+        let mut found = None;
+        let mut take = |event: &NodeEvent| {
+            if let NodeEvent::Row(row) = event {
+                found = Some(row.clone());
+            }
+            Ok(())
+        };
+        let mut walk = EventWalk::new(self, scan.now(), &mut take);
+        while let Some(item) = scan.next().map_err(model_trouble)? {
+            walk.item(&item)?;
+        }
+        walk.end_of_row()?;
+        Ok(found)
     }
 }
 
@@ -362,6 +387,25 @@ struct EventWalk<'t> {
 }
 
 impl<'t> EventWalk<'t> {
+    fn new(
+        table: &'t ExportedTable,
+        now: i64,
+        take: &'t mut dyn FnMut(&NodeEvent) -> Done,
+    ) -> EventWalk<'t> {
+        EventWalk {
+            table,
+            now,
+            totals: ExportTotals::default(),
+            take,
+            partition: None,
+            deleted: None,
+            open: None,
+            ranges: vec![],
+            markers: vec![].into_iter().peekable(),
+            row: None,
+        }
+    }
+
     fn layout(&self) -> &Layout {
         self.table.family.layout()
     }

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use firn_cassandra::{NodeCellState, NodeEvent, NodeRow, counter_sum};
 use firn_cql::Session;
-use firn_kv::{Env, OsEnv};
+use firn_kv::OsEnv;
 use firn_table_events::ExportedTable;
 use firn_testkit::rng::Rng;
 use firn_wide::internals::store::Partitions;
@@ -224,6 +224,14 @@ pub fn write(session: &Session, rng: &mut Rng, from: i64, statements: i64) {
     for number in 0..statements {
         let back = if rng.one_in(5) { rng.below(200) as i64 } else { 0 };
         let statement = statement(rng, from + number * 10 - back);
+        session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
+    }
+}
+
+/// The same; the timestamps rise, and none is of two statements.
+pub fn write_cells(session: &Session, rng: &mut Rng, from: i64, statements: i64) {
+    for number in 0..statements {
+        let statement = statement(rng, from + number * 10);
         session.execute(&statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
     }
 }

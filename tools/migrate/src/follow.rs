@@ -1,0 +1,528 @@
+//! `--follow`: what is written to the store meanwhile goes to the cluster, too, until the switch.
+//!
+//! What the store's feed of changes tells is put, as it is stored, into a mirror in memory that has
+//! nothing else in it; so what has changed is read, and made statements of, as a whole table is. A
+//! round is what came since the round before.
+//!
+//! Invariants:
+//! - The feed begins before anything of the store is read, so nothing lies between.
+//! - A round is in the journal as followed when all of it was taken; one that was interrupted is sent
+//!   again, but for counters: those are in the journal before they are sent, and told where nobody
+//!   knows.
+//! - A list is sent as it is in the store, with a timestamp above that of what was sent before.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use firn_cassandra::{NodeCell, NodeCellState, NodeEvent, NodeRow};
+use firn_cql::Session;
+use firn_kv::{BatchOp, Change, ChangeFeed, DbOptions, Env, ErrorKind, MemEnv, Seq, TreeOptions};
+use firn_table_events::{ExportedTable, cql_trouble, model_trouble};
+use firn_tools::output::{Done, Failure, Progress, things};
+use firn_wide::internals::store::{
+    CellStore, FamilySpec, Partitions, StoreFamily, StoreMutation, StoreOptions, StoreView,
+};
+
+use crate::counters::{CountedRow, add_followed, counted};
+use crate::journal::{FOLLOWED, MigrateJournal};
+use crate::outward::{ConditionWalk, Outward, OutwardTable};
+use crate::report::CarriedLosses;
+use crate::statement::TableStatements;
+use crate::target::{MigrateTarget, PartitionBatch};
+
+/// A round ends with so many operations,
+const ROUND: usize = 5_000;
+/// or when nothing came for so long.
+const WAIT: Duration = Duration::from_millis(100);
+/// Bytes of memtables of the mirror.
+const MIRROR_BUDGET: usize = 64 << 20;
+/// Lists whose timestamps had to be raised, of which that is known.
+const MOST_RAISED: usize = 100_000;
+
+/// A table that is followed.
+struct FollowedTable {
+    /// The name of its tree.
+    tree: String,
+    /// What came of it, as it is stored.
+    mirror: OutwardTable,
+    mirrored: StoreFamily,
+    /// What it has now.
+    live: ExportedTable,
+    /// Whether it was truncated in the round.
+    truncated: bool,
+    /// Keys of counters that were deleted in the round, or ranges of them.
+    deleted: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Counters up to this sequence number were sent by a round before.
+    counted: Seq,
+    /// Whether anything came in the round.
+    changed: bool,
+}
+
+/// Follows a store.
+pub struct Follower {
+    outward: Arc<Outward>,
+    session: Session,
+    feed: ChangeFeed,
+    store: CellStore,
+    tables: Vec<FollowedTable>,
+    /// Timestamps that lists were sent with where these are not those of their elements.
+    raised: BTreeMap<(usize, Vec<u8>, Vec<Vec<u8>>, usize), i64>,
+    /// The definitions when it began.
+    version: u64,
+    /// Deletions of counters, which a cluster does not count on from.
+    pub deleted_counters: u64,
+    /// What could not be sent as it was.
+    pub losses: CarriedLosses,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("seq", &self.feed.seq()).finish_non_exhaustive()
+    }
+}
+
+/// The feed of a store from a sequence number on, which holds at most `most` bytes of its log.
+///
+/// # Errors
+/// A log that does not begin early enough, and those of [`firn_kv::Db::changes_since`].
+pub fn feed(session: &Session, seq: Option<Seq>, most: u64) -> Done<ChangeFeed> {
+    let store = session.engine().store();
+    let seq = seq.unwrap_or_else(|| store.view().seq().unwrap_or_default());
+    store.db().changes_since(seq, most).map_err(lagged)
+}
+
+fn lagged(e: firn_kv::Error) -> Failure {
+    match e.kind() {
+        ErrorKind::Lagged => Failure::with_next(
+            format!("the store has let go of changes that were not sent yet: {e}"),
+            "remove the journal and begin anew, with a larger --hold-log: what is at the cluster already is sent again, lists and counters want empty tables",
+        ),
+        _ => e.into(),
+    }
+}
+
+/// A store in memory with the families of these tables.
+fn mirror(outward: &Outward) -> Done<(CellStore, Vec<StoreFamily>)> {
+    let env: Arc<dyn Env> = Arc::new(MemEnv::new(outward.env.random()));
+    let db = DbOptions {
+        background_threads: 0,
+        memory_budget: MIRROR_BUDGET,
+        wal_segment: 1 << 20,
+        ..DbOptions::default()
+    };
+    let options = StoreOptions { db, clock: None };
+    let store = CellStore::open_in(env, "mirror", options).map_err(model_trouble)?;
+    let mut families = vec![];
+    for table in &outward.tables {
+        let family = table.exported.family();
+        let spec = FamilySpec {
+            id: family.id(),
+            layout: family.layout().clone(),
+            counter: family.is_counter(),
+            gc_grace: u32::MAX,
+            indexes: vec![],
+            tree: TreeOptions::default(),
+            has_views: false,
+        };
+        let mirrored = store.open_family(spec).map_err(model_trouble)?;
+        if !family.is_counter() {
+            know_deletions(&store, &mirrored)?;
+        }
+        families.push(mirrored);
+    }
+    Ok((store, families))
+}
+
+/// Lets a family know that it may have deletions of each kind: what comes is put in as it is stored.
+fn know_deletions(store: &CellStore, family: &StoreFamily) -> Done {
+    let mut place = vec![];
+    let layout = family.layout();
+    layout.put_static(&1_u16.to_be_bytes(), &mut place).map_err(model_trouble)?;
+    let mut all = StoreMutation::new(b"any");
+    all.delete_complex(family, &place, 1);
+    all.delete_row(family, &place, 1);
+    all.delete_range(
+        family,
+        &[firn_wide::internals::key::ROWS],
+        &[firn_wide::internals::key::ROWS + 1],
+        1,
+    );
+    all.delete_partition(family, 1);
+    store.apply(&[all], firn_kv::Durability::Process).map_err(model_trouble)?;
+    store.truncate(family).map_err(model_trouble)
+}
+
+impl Follower {
+    /// Follows what a feed tells of the tables of a migration.
+    ///
+    /// # Errors
+    /// Those of the mirror and of the journal.
+    pub fn new(
+        outward: Arc<Outward>,
+        session: Session,
+        feed: ChangeFeed,
+        journal: &MigrateJournal,
+    ) -> Done<Follower> {
+        let (store, families) = mirror(&outward)?;
+        let engine = session.engine();
+        let owner = engine.host_id().into_bytes();
+        let live = engine.store().latest();
+        let mut tables = vec![];
+        for (number, (table, mirrored)) in outward.tables.iter().zip(families).enumerate() {
+            let schema = table.exported.schema();
+            let of = |family: &StoreFamily, view: StoreView| {
+                let partitioner = engine.partitioner();
+                ExportedTable::new(schema.clone(), family.clone(), view, partitioner, owner)
+            };
+            let exported = of(&mirrored, store.latest())?;
+            let statements = TableStatements::new(&exported);
+            let condition = table.condition.clone();
+            journal.begun(number, FOLLOWED, feed.seq())?;
+            tables.push(FollowedTable {
+                tree: table.exported.family().tree().name().to_owned(),
+                mirror: OutwardTable { exported, statements, condition },
+                mirrored,
+                live: of(table.exported.family(), live.clone())?,
+                truncated: false,
+                deleted: vec![],
+                counted: journal.range(number, FOLLOWED).sent_seq,
+                changed: false,
+            });
+        }
+        let version = engine.catalog().version();
+        Ok(Follower {
+            outward,
+            session,
+            feed,
+            store,
+            tables,
+            raised: BTreeMap::new(),
+            version,
+            deleted_counters: 0,
+            losses: CarriedLosses::default(),
+        })
+    }
+
+    /// How many writes are not sent yet.
+    pub fn behind(&self) -> u64 {
+        let newest = self.session.engine().store().view().seq().unwrap_or_default();
+        newest.saturating_sub(self.feed.seq())
+    }
+
+    /// Sends what is written, until it is stopped, or nothing was written for so long.
+    ///
+    /// # Errors
+    /// A feed that has fallen behind, definitions that have changed, a cluster that does not take what
+    /// is sent.
+    pub fn run(
+        &mut self,
+        target: &MigrateTarget,
+        journal: &MigrateJournal,
+        until_idle: Option<Duration>,
+        progress: &Progress,
+    ) -> Done {
+        let env = self.outward.env.clone();
+        let mut last = env.monotonic_nanos();
+        while !target.is_stopped() {
+            if self.round(target, journal)? {
+                last = env.monotonic_nanos();
+            }
+            let behind = things(self.behind(), "write", "writes");
+            progress.say(format!("{behind} behind"));
+            let idle = Duration::from_nanos(env.monotonic_nanos().saturating_sub(last));
+            if until_idle.is_some_and(|most| idle >= most) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what came since the round before; says whether anything did.
+    fn round(&mut self, target: &MigrateTarget, journal: &MigrateJournal) -> Done<bool> {
+        let mut operations = 0;
+        let mut any = false;
+        while operations < ROUND && !target.is_stopped() {
+            let wait = if any { Duration::ZERO } else { WAIT };
+            let Some(change) = self.feed.next(wait).map_err(lagged)? else { break };
+            any = true;
+            operations += self.take(&change, journal)?;
+        }
+        if !any {
+            return Ok(false);
+        }
+        self.check_definitions()?;
+        let seq = self.feed.seq();
+        for number in 0..self.tables.len() {
+            self.send(number, seq, target, journal)?;
+        }
+        // What was refused is sent again by whoever goes on.
+        if target.counts.refused.load(Ordering::Acquire) == 0 {
+            journal.followed(seq)?;
+        }
+        Ok(true)
+    }
+
+    /// Puts a change into the mirror; gives how many operations it has.
+    fn take(&mut self, change: &Change, journal: &MigrateJournal) -> Done<usize> {
+        if change.is_loaded() {
+            return Err(Failure::with_next(
+                "data was loaded into the store past its log, which the feed of changes does not have",
+                "remove the journal and begin anew",
+            ));
+        }
+        let last = *change.seqs().end();
+        let mut count = 0;
+        for op in change.ops() {
+            count += 1;
+            let Some((tree, key)) = place_of(&op) else { continue };
+            let Some(number) = self.tables.iter().position(|t| t.tree == tree) else { continue };
+            let ranges = &self.outward.ranges;
+            let table = &mut self.tables[number];
+            let is_counter = table.mirrored.is_counter();
+            // Keys of the data model begin with more than nothing, so this is all of the table.
+            if let BatchOp::DeleteRange { start: [], .. } = op {
+                if is_counter && was_read(journal, number, ranges.len(), last)? {
+                    continue;
+                }
+                (table.truncated, table.changed) = (true, true);
+                table.deleted.clear();
+                self.store.truncate(&table.mirrored).map_err(model_trouble)?;
+                continue;
+            }
+            if is_counter {
+                let at = ranges.iter().position(|r| holds(r, key)).unwrap_or_default();
+                let state = journal.range(number, at);
+                let read = state.added.values().copied().chain(state.seq).max();
+                if last <= table.counted.max(read.unwrap_or_default()) {
+                    continue;
+                }
+            }
+            let tree = table.mirrored.tree();
+            table.changed = true;
+            match op {
+                BatchOp::Put { key, value, .. } => tree.put(key, value)?,
+                BatchOp::Merge { key, operand, .. } => tree.merge(key, operand)?,
+                // Of cells: what lies under a deletion, which is put in beside it.
+                _ if !is_counter => {}
+                BatchOp::Delete { key, .. } => {
+                    tree.delete(key)?;
+                    table.deleted.push((key.to_vec(), None));
+                }
+                BatchOp::DeleteRange { start, end, .. } => {
+                    let end = end.unwrap_or_default();
+                    tree.delete_range(start..end)?;
+                    table.deleted.push((start.to_vec(), Some(end.to_vec())));
+                }
+                _ => {}
+            }
+        }
+        Ok(count)
+    }
+
+    /// Refuses to go on when a table that is followed is not what it was.
+    fn check_definitions(&mut self) -> Done {
+        let engine = self.session.engine();
+        let catalog = engine.fresh_catalog().map_err(|e| cql_trouble(&e))?;
+        if catalog.version() == self.version {
+            return Ok(());
+        }
+        for table in &self.outward.tables {
+            let before = table.exported.schema();
+            let now = catalog.keyspace(&before.keyspace).and_then(|k| k.table(&before.name));
+            if now.is_none_or(|now| now.id != before.id || now.columns() != before.columns()) {
+                return Err(Failure::with_next(
+                    format!("the definition of {} has changed", table.statements.name()),
+                    "change it at the cluster, too, remove the journal, and begin anew",
+                ));
+            }
+        }
+        self.version = catalog.version();
+        Ok(())
+    }
+
+    /// Sends what the mirror has of a table, and empties it.
+    fn send(
+        &mut self,
+        number: usize,
+        seq: Seq,
+        target: &MigrateTarget,
+        journal: &MigrateJournal,
+    ) -> Done {
+        if !std::mem::take(&mut self.tables[number].changed) {
+            return Ok(());
+        }
+        if std::mem::take(&mut self.tables[number].truncated) {
+            let cql = format!("TRUNCATE {}", self.tables[number].mirror.statements.name());
+            target.session().execute(&cql, ()).map_err(|e| cql_trouble(&e))?;
+        }
+        match self.tables[number].mirrored.is_counter() {
+            true => self.send_counters(number, seq, target, journal)?,
+            false => self.send_cells(number, target, journal)?,
+        }
+        self.store.truncate(&self.tables[number].mirrored).map_err(model_trouble)
+    }
+
+    fn send_cells(
+        &mut self,
+        number: usize,
+        target: &MigrateTarget,
+        journal: &MigrateJournal,
+    ) -> Done {
+        let attempt = i64::from(journal.attempts(number));
+        let table = &self.tables[number];
+        let (raised, losses) = (&mut self.raised, &mut self.losses);
+        let mut walk = ConditionWalk::new(&table.mirror);
+        let mut batch = PartitionBatch::new(target, &table.mirror.statements);
+        let mut partition = vec![];
+        let outward = &self.outward;
+        table.mirror.exported.each(&Partitions::all(), &mut |event| {
+            let (key, statements) = match event {
+                NodeEvent::Row(row) => {
+                    let row = with_lists(table, number, &partition, row, raised)?;
+                    walk.event(&NodeEvent::Row(row), outward.now(), attempt, losses)?
+                }
+                other => {
+                    if let NodeEvent::Partition(p) = other {
+                        partition.clone_from(&p.key);
+                    }
+                    walk.event(other, outward.now(), attempt, losses)?
+                }
+            };
+            batch.add(&key, statements)
+        })?;
+        batch.send()
+    }
+
+    fn send_counters(
+        &mut self,
+        number: usize,
+        seq: Seq,
+        target: &MigrateTarget,
+        journal: &MigrateJournal,
+    ) -> Done {
+        let table = &mut self.tables[number];
+        let mut batch = PartitionBatch::new(target, &table.mirror.statements);
+        let mut losses = CarriedLosses::default();
+        for (start, end) in std::mem::take(&mut table.deleted) {
+            let statements = &table.mirror.statements;
+            let layout = table.mirrored.layout();
+            let (key, made) =
+                statements.counter_deletion(layout, &start, end.is_some(), self.outward.now())?;
+            self.deleted_counters += 1;
+            if table
+                .mirror
+                .condition
+                .as_ref()
+                .map_or(Ok(true), |c| c.accepts_partition(&key.partition))?
+            {
+                batch.add(&key, vec![made])?;
+            }
+        }
+        batch.send()?;
+        let mut rows: Vec<CountedRow> = vec![];
+        let mut walk = ConditionWalk::new(&table.mirror);
+        table.mirror.exported.each(&Partitions::all(), &mut |event| {
+            let accepted = walk.accepts(event, &mut losses)?;
+            match event {
+                NodeEvent::Partition(p) => walk.walk.enter(&p.key)?,
+                NodeEvent::Row(row) if accepted => {
+                    rows.extend(counted(&table.mirror.statements, walk.walk.partition(), row));
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if !rows.is_empty() {
+            add_followed(&table.mirror.statements, number, seq, target, journal, &rows)?;
+        }
+        table.counted = seq;
+        Ok(())
+    }
+}
+
+/// The tree of an operation, and its first key.
+fn place_of<'a>(op: &BatchOp<'a>) -> Option<(&'a str, &'a [u8])> {
+    match op {
+        BatchOp::Put { tree, key, .. }
+        | BatchOp::Delete { tree, key }
+        | BatchOp::Merge { tree, key, .. } => Some((tree, key)),
+        BatchOp::DeleteRange { tree, start, .. } => Some((tree, start)),
+        _ => None,
+    }
+}
+
+/// Whether a key lies in a range of partitions.
+fn holds(range: &Partitions, key: &[u8]) -> bool {
+    let after = match &range.from {
+        Bound::Included(from) => key >= &**from,
+        Bound::Excluded(from) => key > &**from,
+        Bound::Unbounded => true,
+    };
+    let before = match &range.until {
+        Bound::Included(until) => key <= &**until,
+        Bound::Excluded(until) => key < &**until,
+        Bound::Unbounded => true,
+    };
+    after && before
+}
+
+/// Whether the counters of a table were read after this sequence number; of all ranges the same.
+fn was_read(journal: &MigrateJournal, table: usize, ranges: usize, seq: Seq) -> Done<bool> {
+    let after = (0..ranges).filter(|r| journal.range(table, *r).seq.is_some_and(|s| s >= seq));
+    match after.count() {
+        0 => Ok(false),
+        n if n == ranges => Ok(true),
+        _ => Err(Failure::with_next(
+            "a table of counters was truncated while a migration that was interrupted had read a part of it",
+            "TRUNCATE it at the cluster, remove the journal and begin anew",
+        )),
+    }
+}
+
+/// A row of the mirror with its lists as they are in the store, and with timestamps that are above
+/// those that they may have been sent with.
+fn with_lists(
+    table: &FollowedTable,
+    number: usize,
+    partition: &[u8],
+    row: &NodeRow,
+    raised: &mut BTreeMap<(usize, Vec<u8>, Vec<Vec<u8>>, usize), i64>,
+) -> Done<NodeRow> {
+    let mut row = row.clone();
+    let is_list = |n: usize| table.mirror.statements.is_list(row.is_static, n);
+    if !row.columns.iter().any(|c| is_list(c.column)) {
+        return Ok(row);
+    }
+    let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
+    let at = (!row.is_static).then_some(&*clustering);
+    let live = table.live.live_row(partition, at)?;
+    for column in
+        row.columns.iter_mut().filter(|c| table.mirror.statements.is_list(row.is_static, c.column))
+    {
+        let there = live.iter().flat_map(|l| &l.columns).find(|c| c.column == column.column);
+        let there: Vec<NodeCell> = there.map(|c| c.cells.clone()).unwrap_or_default();
+        let of_cells = column.cells.iter().map(|c| c.timestamp).max();
+        let newest = of_cells.max(column.deletion.map(|d| d.timestamp)).unwrap_or(i64::MIN);
+        let is_new = |c: &&NodeCell| column.cells.iter().any(|new| new.path == c.path);
+        let before = there.iter().filter(|c| !is_new(c)).map(|c| c.timestamp).max();
+        let place = (number, partition.to_vec(), clustering.clone(), column.column);
+        let before = before.max(raised.get(&place).copied());
+        let mut timestamp = newest;
+        if let Some(before) = before.filter(|before| *before >= newest) {
+            timestamp = before.saturating_add(1);
+            if raised.len() >= MOST_RAISED {
+                raised.clear();
+            }
+            raised.insert(place, timestamp);
+        }
+        // What says when it was written, and is no element.
+        let state = NodeCellState::Deleted(0);
+        column.cells = there;
+        column.cells.push(NodeCell { path: None, timestamp, state });
+        column.deletion = None;
+    }
+    Ok(row)
+}
