@@ -7,6 +7,7 @@
 #![warn(missing_debug_implementations)]
 
 mod bounds;
+pub mod cells;
 pub mod condition;
 pub mod counters;
 pub mod definitions;
@@ -15,5 +16,7 @@ pub mod journal;
 pub mod outward;
 mod ranges;
 pub mod report;
+pub mod source;
+pub mod spans;
 pub mod statement;
 pub mod target;

@@ -1,0 +1,456 @@
+//! The cells of a table as CQL can tell them, whichever database is asked: a `SELECT` of each column
+//! with its write times and times to live, by token ranges and pages, taken apart into rows of cells.
+//!
+//! Invariants: rows come in the order of the ring and of the table, so two databases that are read
+//! side by side can be merged; an element of a set, list or map and a field of a user type is a cell
+//! of its own; what a server does not tell of a cell is `None`, never a guess.
+//!
+//! CQL tells no deletions, no row markers and no names of lists' elements. Until 5.0, Cassandra does
+//! not tell write times of parts of columns either: then the statement does without them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firn_cluster::{Prepared, Session};
+use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
+use firn_cql::internals::values::{literal, split};
+use firn_cql::{Bound, Class, Error, PagingState, Result, Row, Rows, Run, quote_if_needed};
+use firn_kv::Env;
+use firn_wide::internals::key::{Layout, STATIC};
+use firn_wide::{Partitioner, Type};
+
+use crate::spans::TokenSpan;
+
+/// Rows that are fetched at a time, unless they are so large that the time for an answer is up.
+const PAGE: usize = 1000;
+/// How often a page is asked for.
+const TRIES: u32 = 8;
+/// How long a reader waits before the second time; each further time twice as long.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A cell, as CQL tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldCell {
+    /// The number of its column among [`TableSchema::columns`].
+    pub column: usize,
+    /// Which part of the column it is: the key of a map, the element of a set, the number of a
+    /// field (2 bytes), the place in a list (4 bytes). `None`: the column is one cell.
+    pub path: Option<Vec<u8>>,
+    /// Its value; that of an element of a set is empty.
+    pub value: Vec<u8>,
+    /// When it was written, microseconds since 1970. `None`: the server does not tell.
+    pub written: Option<i64>,
+    /// The second since 1970 in which it expires, by this machine's clock. `None`: never, or the
+    /// server does not tell.
+    pub expires: Option<i64>,
+}
+
+/// A row, or what is static of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldRow {
+    /// The key of its partition.
+    pub key: Vec<u8>,
+    /// The partition's part of the store's keys, which orders partitions.
+    pub order: Vec<u8>,
+    /// Its place in the partition, which orders rows; what is static comes first.
+    pub place: Vec<u8>,
+    /// The values of its clustering columns; `None`: it is what is static.
+    pub clustering: Option<Vec<Vec<u8>>>,
+    /// Its cells, in the order of columns and of what their parts are found by.
+    pub cells: Vec<ToldCell>,
+}
+
+/// The statement that reads a table's cells at one database.
+#[derive(Debug)]
+pub struct CellQuery {
+    session: Session,
+    schema: Arc<TableSchema>,
+    layout: Layout,
+    /// For spans that are open on both sides, behind one, before one, between both.
+    prepared: [Prepared; 4],
+    /// Of each column that is not of the key where its value stands in a row, and whether its times
+    /// follow.
+    selected: Vec<SelectedColumn>,
+    tells_parts: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SelectedColumn {
+    /// Its number in the table.
+    column: usize,
+    at: usize,
+    /// Where its write time stands.
+    written: Option<usize>,
+    /// Where its time to live stands.
+    ttl: Option<usize>,
+}
+
+/// Whether a column is several cells.
+fn is_many(column: &TableColumn) -> bool {
+    column.of.multicell
+}
+
+impl CellQuery {
+    /// Prepares to read a table, as Firn knows it, at a database. `condition` narrows it, as it
+    /// would stand behind `WHERE`.
+    ///
+    /// # Errors
+    /// What the database says of the statement: a table or column that it has not, a condition that
+    /// can't be.
+    pub fn new(
+        session: &Session,
+        partitioner: Partitioner,
+        schema: &Arc<TableSchema>,
+        condition: Option<&str>,
+    ) -> Result<CellQuery> {
+        let query = CellQuery::with_parts(session, partitioner, schema, condition, true);
+        let has_parts = schema.columns().iter().any(is_many);
+        match query {
+            // Cassandra before 5.0, and ScyllaDB.
+            Err(e) if has_parts && matches!(e.class(), Class::Invalid | Class::Syntax) => {
+                let without = CellQuery::with_parts(session, partitioner, schema, condition, false);
+                without.map_err(|_| e)
+            }
+            other => other,
+        }
+    }
+
+    fn with_parts(
+        session: &Session,
+        partitioner: Partitioner,
+        schema: &Arc<TableSchema>,
+        condition: Option<&str>,
+        tells_parts: bool,
+    ) -> Result<CellQuery> {
+        let name = |c: &TableColumn| quote_if_needed(&c.name).into_owned();
+        let keys: Vec<String> = schema.partition().iter().map(name).collect();
+        let mut terms: Vec<String> = keys.clone();
+        terms.extend(schema.clustering().iter().map(name));
+        let mut selected = vec![];
+        for (number, column) in schema.columns().iter().enumerate().skip(terms.len()) {
+            let told = tells_parts || !is_many(column);
+            let at = terms.len();
+            terms.push(name(column));
+            let mut ask = |what: &str, told: bool| {
+                told.then(|| {
+                    terms.push(format!("{what}({})", name(column)));
+                    terms.len() - 1
+                })
+            };
+            let written = ask("writetime", told);
+            // A counter has no time to live.
+            let ttl = ask("ttl", told && !column.is_counter());
+            selected.push(SelectedColumn { column: number, at, written, ttl });
+        }
+        let token = format!("token({})", keys.join(", "));
+        let from = format!(
+            "SELECT {} FROM {}.{}",
+            terms.join(", "),
+            quote_if_needed(&schema.keyspace),
+            quote_if_needed(&schema.name)
+        );
+        let prepare = |after: bool, until: bool| {
+            let mut conditions = vec![];
+            if after {
+                conditions.push(format!("{token} > ?"));
+            }
+            if until {
+                conditions.push(format!("{token} <= ?"));
+            }
+            conditions.extend(condition.map(str::to_owned));
+            let filtering = if condition.is_some() { " ALLOW FILTERING" } else { "" };
+            session.prepare(&match conditions.is_empty() {
+                true => from.clone(),
+                false => format!("{from} WHERE {}{filtering}", conditions.join(" AND ")),
+            })
+        };
+        Ok(CellQuery {
+            session: session.clone(),
+            schema: schema.clone(),
+            layout: schema.layout(partitioner),
+            prepared: [
+                prepare(false, false)?,
+                prepare(true, false)?,
+                prepare(false, true)?,
+                prepare(true, true)?,
+            ],
+            selected,
+            tells_parts,
+        })
+    }
+
+    /// The table.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// Whether the database tells the times of parts of columns, where the table has such.
+    pub fn tells_parts(&self) -> bool {
+        self.tells_parts
+    }
+
+    /// A reader of what lies in a span of tokens.
+    pub fn read<'q>(&'q self, env: &'q dyn Env, span: TokenSpan) -> CellReader<'q> {
+        let token = |t: i64| Bound::Bytes(t.to_be_bytes().to_vec());
+        let number = usize::from(span.after.is_some()) + 2 * usize::from(span.until.is_some());
+        CellReader {
+            query: self,
+            env,
+            prepared: &self.prepared[number],
+            values: [span.after, span.until].into_iter().flatten().map(token).collect(),
+            paging: None,
+            page: PAGE,
+            is_last: false,
+            key: None,
+            last: None,
+            rows: VecDeque::new(),
+        }
+    }
+}
+
+/// Reads the rows of a span.
+pub struct CellReader<'q> {
+    query: &'q CellQuery,
+    env: &'q dyn Env,
+    prepared: &'q Prepared,
+    values: Vec<Bound>,
+    paging: Option<PagingState>,
+    /// Rows that are asked for next.
+    page: usize,
+    is_last: bool,
+    /// The key of the last row: the first of a partition tells what is static of it.
+    key: Option<Vec<u8>>,
+    /// Partition and place of the last row that was given.
+    last: Option<(Vec<u8>, Vec<u8>)>,
+    /// Rows of the page that are not given yet.
+    rows: VecDeque<ToldRow>,
+}
+
+impl std::fmt::Debug for CellReader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CellReader").field("values", &self.values).finish_non_exhaustive()
+    }
+}
+
+impl CellReader<'_> {
+    /// The next row; `None` behind the last.
+    ///
+    /// # Errors
+    /// What the database says, where it says so again and again; an answer that can't be understood.
+    pub fn advance(&mut self) -> Result<Option<ToldRow>> {
+        let row = loop {
+            match self.rows.pop_front() {
+                Some(row) => break row,
+                None if self.is_last => return Ok(None),
+                None => self.fetch()?,
+            }
+        };
+        let here = Some((row.order.clone(), row.place.clone()));
+        if self.last >= here {
+            let schema = &self.query.schema;
+            let table = format!("{}.{}", schema.keyspace, schema.name);
+            let row = row_text(schema, &row);
+            let text =
+                format!("{table} comes in another order than Firn's: {row} is behind a later row");
+            return Err(Error::refused(Class::Server, text));
+        }
+        self.last = here;
+        Ok(Some(row))
+    }
+
+    fn fetch(&mut self) -> Result<()> {
+        let mut tries = 0;
+        let (rows, second) = loop {
+            let second = (self.env.wall_micros() / 1_000_000) as i64;
+            let (page_size, paging) = (Some(self.page), self.paging.clone());
+            let how = Run { page_size, paging, ..Run::default() };
+            tries += 1;
+            match self.query.session.run(self.prepared, &self.values, &how) {
+                Ok(rows) => break (rows, second),
+                Err(e) if tries == TRIES || !is_passing(e.class()) => return Err(e),
+                Err(_) => {
+                    self.page = (self.page / 2).max(1);
+                    self.env.sleep(PAUSE * 2u32.pow(tries - 1));
+                }
+            }
+        };
+        self.paging = rows.paging().cloned();
+        self.is_last = self.paging.is_none();
+        self.take_apart(&rows, second)
+    }
+
+    fn take_apart(&mut self, rows: &Rows, second: i64) -> Result<()> {
+        let (query, schema) = (self.query, &*self.query.schema);
+        let (of_key, of_clustering) = (schema.partition().len(), schema.clustering().len());
+        let mut parts: Vec<&[u8]> = vec![];
+        for row in rows.iter() {
+            parts.clear();
+            parts.extend((0..of_key).map(|i| row.bytes(i).unwrap_or_default()));
+            let mut key = vec![];
+            schema.put_partition_key(&parts, &mut key)?;
+            let mut order = vec![];
+            query.layout.put_partition(&key, &mut order)?;
+            if self.key.as_ref() != Some(&key) {
+                self.key = Some(key.clone());
+                let cells = query.cells(&row, true, second)?;
+                if !cells.is_empty() {
+                    let (key, order, place) = (key.clone(), order.clone(), vec![STATIC]);
+                    self.rows.push_back(ToldRow { key, order, place, clustering: None, cells });
+                }
+            }
+            let clustering = (of_key..of_key + of_clustering).map(|i| row.bytes(i));
+            let Some(clustering) = clustering.collect::<Option<Vec<&[u8]>>>() else {
+                // A partition that has nothing but what is static.
+                continue;
+            };
+            let mut place = vec![];
+            query.layout.put_row(&clustering, &mut place)?;
+            let cells = query.cells(&row, false, second)?;
+            let clustering = Some(clustering.iter().map(|v| v.to_vec()).collect());
+            self.rows.push_back(ToldRow { key, order, place, clustering, cells });
+        }
+        Ok(())
+    }
+}
+
+/// Whether asking again may help.
+fn is_passing(class: Class) -> bool {
+    matches!(
+        class,
+        Class::Unavailable
+            | Class::Overloaded
+            | Class::IsBootstrapping
+            | Class::ReadTimeout
+            | Class::ReadFailure
+            | Class::Unanswered
+    )
+}
+
+impl CellQuery {
+    /// The cells of a row, or those that are static of its partition.
+    fn cells(&self, row: &Row<'_>, of_static: bool, second: i64) -> Result<Vec<ToldCell>> {
+        let mut cells = vec![];
+        for selected in &self.selected {
+            let column = &self.schema.columns()[selected.column];
+            let Some(value) = row.bytes(selected.at).filter(|_| column.is_static() == of_static)
+            else {
+                continue;
+            };
+            let told = |at: Option<usize>| at.and_then(|at| row.bytes(at));
+            let (written, ttl) = (told(selected.written), told(selected.ttl));
+            if is_many(column) {
+                self.parts(selected.column, value, written, ttl, second, &mut cells)
+            } else {
+                cell(selected.column, None, value, written, ttl, second).map(|c| cells.push(c))
+            }
+            .ok_or_else(|| {
+                let (keyspace, table) = (&self.schema.keyspace, &self.schema.name);
+                let text = format!("the answer about {keyspace}.{table} can't be understood: its times of {} are not those of its value", column.name);
+                Error::refused(Class::Server, text)
+            })?;
+        }
+        Ok(cells)
+    }
+
+    /// The cells that a value is made of. `None` for times of another number of parts.
+    fn parts(
+        &self,
+        number: usize,
+        value: &[u8],
+        written: Option<&[u8]>,
+        ttl: Option<&[u8]>,
+        second: i64,
+        cells: &mut Vec<ToldCell>,
+    ) -> Option<()> {
+        let of = &self.schema.columns()[number].of.of;
+        let width = if matches!(of, Type::Map(_)) { 2 } else { 1 };
+        let all = split(of, value).ok()?;
+        let (written, ttl) = (times(written)?, times(ttl)?);
+        let parts = all.len() / width;
+        if [&written, &ttl].into_iter().flatten().any(|times| times.len() != parts) {
+            return None;
+        }
+        for (i, part) in all.chunks_exact(width).enumerate() {
+            let (path, value) = match (of, part) {
+                (Type::Map(_), [Some(key), Some(value)]) => (key.to_vec(), *value),
+                (Type::Set(_), [Some(element)]) => (element.to_vec(), &[][..]),
+                (Type::List(_), [Some(element)]) => {
+                    (u32::try_from(i).ok()?.to_be_bytes().to_vec(), *element)
+                }
+                (Type::Udt(_), [Some(field)]) => {
+                    (u16::try_from(i).ok()?.to_be_bytes().to_vec(), *field)
+                }
+                (Type::Udt(_), [None]) => continue,
+                _ => return None,
+            };
+            let time = |of: &Option<Vec<_>>| of.as_ref().and_then(|times| times[i]);
+            cells.push(cell(number, Some(path), value, time(&written), time(&ttl), second)?);
+        }
+        Some(())
+    }
+}
+
+/// The times of parts, where they are told. `None` for bytes that are no list.
+fn times(told: Option<&[u8]>) -> Option<Option<Vec<Option<&[u8]>>>> {
+    let numbers = Type::List(Arc::new(Type::Bytes));
+    told.map(|told| split(&numbers, told)).transpose().ok()
+}
+
+/// A cell of what a server has told. `None` for times that are none.
+fn cell(
+    column: usize,
+    path: Option<Vec<u8>>,
+    value: &[u8],
+    written: Option<&[u8]>,
+    ttl: Option<&[u8]>,
+    second: i64,
+) -> Option<ToldCell> {
+    let written = written.map(|w| w.try_into().map(i64::from_be_bytes)).transpose().ok()?;
+    let ttl = ttl.map(|t| t.try_into().map(i32::from_be_bytes)).transpose().ok()?;
+    let expires = ttl.map(|ttl| second.saturating_add(ttl.into()));
+    Some(ToldCell { column, path, value: value.to_vec(), written, expires })
+}
+
+/// The key of a row, as CQL writes it.
+pub fn row_text(schema: &TableSchema, row: &ToldRow) -> String {
+    let mut key = PartitionKey::default();
+    let is_key = key.set(schema, &row.key).is_ok();
+    let of = |c: &TableColumn, value: Option<&[u8]>| {
+        format!("{} = {}", quote_if_needed(&c.name), literal(&c.of.of, value))
+    };
+    let part = |c: &TableColumn| of(c, key.part(c.position).filter(|_| is_key));
+    let clustering = schema.clustering().iter().zip(row.clustering.iter().flatten());
+    let mut all: Vec<String> = schema.partition().iter().map(part).collect();
+    all.extend(clustering.map(|(c, value)| of(c, Some(value))));
+    if row.clustering.is_none() {
+        all.push("static".to_owned());
+    }
+    all.join(", ")
+}
+
+/// A cell's column, and which part of it the cell is, as CQL writes it.
+pub fn cell_text(schema: &TableSchema, cell: &ToldCell) -> String {
+    let column = &schema.columns()[cell.column];
+    let name = quote_if_needed(&column.name);
+    let Some(path) = &cell.path else { return name.into_owned() };
+    let number = path.iter().fold(0, |n, byte| n << 8 | usize::from(*byte));
+    match &column.of.of {
+        Type::Udt(user) => match user.fields.get(number) {
+            Some((field, _)) => format!("{name}.{}", quote_if_needed(field)),
+            None => format!("{name}, field {number}"),
+        },
+        Type::Map(kv) => format!("{name}[{}]", literal(&kv.0, Some(path))),
+        Type::Set(of) => format!("{name}[{}]", literal(of, Some(path))),
+        _ => format!("{name}[{number}]"),
+    }
+}
+
+/// A cell's value, as CQL writes it.
+pub fn value_text(schema: &TableSchema, cell: &ToldCell) -> String {
+    let of = &schema.columns()[cell.column].of;
+    match (&of.of, &cell.path) {
+        (Type::Set(element), Some(path)) => literal(element, Some(path)),
+        (_, path) => literal(&of.cell_type(path.as_deref()), Some(&cell.value)),
+    }
+}

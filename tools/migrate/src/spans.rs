@@ -1,0 +1,47 @@
+//! The ring of tokens in spans, as a `SELECT` says them.
+//!
+//! Invariant: the spans of a ring have each token once.
+
+use firn_wide::Partitioner;
+
+/// How many spans a ring has. Each is a step that need not be done again.
+const SPANS: u64 = 128;
+
+/// Tokens from one, which is not among them, to another, which is. `None`: the end of the ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenSpan {
+    /// What it begins behind.
+    pub after: Option<i64>,
+    /// What it ends with.
+    pub until: Option<i64>,
+}
+
+/// The spans of a ring, in order. Tokens that are no numbers of 64 bits are all in one.
+pub fn token_spans(partitioner: Partitioner) -> Vec<TokenSpan> {
+    if partitioner != Partitioner::Murmur3 {
+        return vec![TokenSpan::default()];
+    }
+    let width = u64::MAX / SPANS + 1;
+    let end = |number: u64| {
+        let is_inside = (1..SPANS).contains(&number);
+        is_inside.then(|| i64::MIN.wrapping_add_unsigned(number * width))
+    };
+    (0..SPANS).map(|n| TokenSpan { after: end(n), until: end(n + 1) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_each_token_once() {
+        let spans = token_spans(Partitioner::Murmur3);
+        assert_eq!(spans.len() as u64, SPANS);
+        assert_eq!((spans[0].after, spans[spans.len() - 1].until), (None, None));
+        for pair in spans.windows(2) {
+            assert_eq!(pair[0].until, pair[1].after);
+            assert!(pair[0].after < pair[0].until, "{pair:?}");
+        }
+        assert_eq!(token_spans(Partitioner::Random), [TokenSpan::default()]);
+    }
+}
