@@ -9,9 +9,11 @@
 mod bounds;
 pub mod cells;
 pub mod condition;
+pub mod copied;
 pub mod counters;
 pub mod definitions;
 pub mod follow;
+pub mod from;
 pub mod journal;
 pub mod outward;
 mod ranges;
@@ -19,4 +21,5 @@ pub mod report;
 pub mod source;
 pub mod spans;
 pub mod statement;
+pub mod taker;
 pub mod target;
