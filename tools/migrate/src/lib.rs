@@ -6,6 +6,7 @@
 
 #![warn(missing_debug_implementations)]
 
+pub mod both;
 mod bounds;
 pub mod cells;
 pub mod condition;
@@ -23,3 +24,4 @@ pub mod spans;
 pub mod statement;
 pub mod taker;
 pub mod target;
+pub mod verify;

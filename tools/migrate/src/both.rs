@@ -1,0 +1,109 @@
+//! Whole tables of both sides compared, by spans of tokens, in threads.
+//!
+//! Invariant: of differences so many are kept as were asked for, those with the smallest tokens; all
+//! are counted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use firn_cluster::Session;
+use firn_cql::internals::catalog::TableSchema;
+use firn_kv::Env;
+use firn_tools::output::{Done, Failure};
+use firn_wide::Partitioner;
+use parking_lot::Mutex;
+
+use crate::cells::CellQuery;
+use crate::from::CopyProgress;
+use crate::ranges::in_parallel;
+use crate::spans::token_spans;
+use crate::verify::{FoundDifference, VerifiedTable, VerifyCounts};
+use firn_table_events::cql_trouble;
+
+/// How both sides are compared.
+pub struct BothSides {
+    /// The store.
+    pub firn: Session,
+    /// The cluster.
+    pub cluster: Session,
+    /// How keys are spread, at both.
+    pub partitioner: Partitioner,
+    /// What rows are compared, as behind `WHERE`. `None`: all.
+    pub condition: Option<String>,
+    /// How many threads work.
+    pub threads: usize,
+    /// Seconds by which times to live may differ.
+    pub drift: u32,
+    /// How many differences of a table are kept.
+    pub most: usize,
+    /// Ends the comparison soon after it is set.
+    pub stop: Arc<AtomicBool>,
+    /// The clock.
+    pub env: Arc<dyn Env>,
+}
+
+impl std::fmt::Debug for BothSides {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BothSides").field("partitioner", &self.partitioner).finish_non_exhaustive()
+    }
+}
+
+/// What was found, by spans.
+#[derive(Default)]
+struct BothFound {
+    counts: VerifyCounts,
+    differences: BTreeMap<usize, Vec<FoundDifference>>,
+}
+
+/// Compares a table; `look` is told how far it is, again and again.
+///
+/// # Errors
+/// What a side says of the statement that reads the table; a comparison that was stopped.
+pub fn verify_table(
+    sides: &Arc<BothSides>,
+    schema: &Arc<TableSchema>,
+    mut look: impl FnMut(CopyProgress),
+) -> Done<(VerifyCounts, Vec<FoundDifference>)> {
+    let query = |session: &Session| {
+        let condition = sides.condition.as_deref();
+        CellQuery::new(session, sides.partitioner, schema, condition).map_err(|e| cql_trouble(&e))
+    };
+    let (firn, cluster) = (query(&sides.firn)?, query(&sides.cluster)?);
+    let all = token_spans(sides.partitioner);
+    let count = all.len();
+    let found = Arc::new((Mutex::new(BothFound::default()), AtomicUsize::new(0)));
+    let (work, working) = (sides.clone(), found.clone());
+    let span = move |number: usize| -> Done {
+        let mut differences = vec![];
+        let table = VerifiedTable {
+            firn: &firn,
+            cluster: &cluster,
+            drift: work.drift.into(),
+            env: &*work.env,
+        };
+        let counts = table.compare(all[number], &work.stop, &mut |difference| {
+            if differences.len() < work.most {
+                differences.push(difference);
+            }
+        });
+        let counts = counts.map_err(|e| cql_trouble(&e))?;
+        let mut found = working.0.lock();
+        found.counts.add(&counts);
+        found.differences.insert(number, differences);
+        working.1.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    };
+    in_parallel(&sides.env, sides.threads, count, &sides.stop, Arc::new(span), || {
+        let cells = found.0.lock().counts.cells;
+        look(CopyProgress { done: found.1.load(Ordering::Relaxed), spans: count, cells });
+    })?;
+    if sides.stop.load(Ordering::Relaxed) {
+        return Err(Failure::new("the comparison was interrupted"));
+    }
+    let mut found = found.0.lock();
+    let mut differences: Vec<_> =
+        std::mem::take(&mut found.differences).into_values().flatten().collect();
+    differences.truncate(sides.most);
+    Ok((found.counts.clone(), differences))
+}

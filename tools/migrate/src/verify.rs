@@ -1,0 +1,393 @@
+//! Both sides of a migration compared, row by row and cell by cell, as CQL tells them.
+//!
+//! Invariants: both are read in the order of the ring and merged, so each row is looked at once;
+//! nothing that differs is passed over: it is a difference, or one of the numbers of
+//! [`VerifyCounts`] that say what could not be compared.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use firn_cql::Result;
+use firn_cql::internals::catalog::TableSchema;
+use firn_kv::Env;
+use firn_tools::output::things;
+use firn_wide::Type;
+use serde_json::{Value, json};
+
+use crate::cells::{CellQuery, ToldCell, ToldRow, cell_text, row_text, value_text};
+use crate::definitions::full_name;
+use crate::spans::TokenSpan;
+
+/// In what the sides differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DifferenceKind {
+    /// A row that only Firn has.
+    RowOnlyInFirn,
+    /// A row that only the cluster has.
+    RowOnlyInCluster,
+    /// A cell that only Firn has, in a row of both.
+    CellOnlyInFirn,
+    /// A cell that only the cluster has, in a row of both.
+    CellOnlyInCluster,
+    /// The values of a cell.
+    Value,
+    /// The write times of a cell.
+    WriteTime,
+    /// What is left of a cell's time to live.
+    TimeToLive,
+}
+
+impl DifferenceKind {
+    /// What programs are told.
+    pub fn name(self) -> &'static str {
+        match self {
+            DifferenceKind::RowOnlyInFirn => "row_only_in_firn",
+            DifferenceKind::RowOnlyInCluster => "row_only_in_cluster",
+            DifferenceKind::CellOnlyInFirn => "cell_only_in_firn",
+            DifferenceKind::CellOnlyInCluster => "cell_only_in_cluster",
+            DifferenceKind::Value => "value",
+            DifferenceKind::WriteTime => "write_time",
+            DifferenceKind::TimeToLive => "time_to_live",
+        }
+    }
+
+    /// So many of them, in words.
+    pub fn told(self, n: u64) -> String {
+        match self {
+            DifferenceKind::RowOnlyInFirn => things(n, "row only in Firn", "rows only in Firn"),
+            DifferenceKind::RowOnlyInCluster => {
+                things(n, "row only in the cluster", "rows only in the cluster")
+            }
+            DifferenceKind::CellOnlyInFirn => things(n, "cell only in Firn", "cells only in Firn"),
+            DifferenceKind::CellOnlyInCluster => {
+                things(n, "cell only in the cluster", "cells only in the cluster")
+            }
+            DifferenceKind::Value => things(n, "other value", "other values"),
+            DifferenceKind::WriteTime => things(n, "other write time", "other write times"),
+            DifferenceKind::TimeToLive => things(n, "other time to live", "other times to live"),
+        }
+    }
+}
+
+/// One thing in which the sides differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundDifference {
+    /// The table, as CQL writes its name.
+    pub table: String,
+    /// The key of the row, as CQL writes it.
+    pub row: String,
+    /// The column or part of one, of a cell.
+    pub cell: Option<String>,
+    /// In what they differ.
+    pub kind: DifferenceKind,
+    /// What Firn has.
+    pub firn: String,
+    /// What the cluster has.
+    pub cluster: String,
+}
+
+impl FoundDifference {
+    /// In words.
+    pub fn told(&self) -> String {
+        let at = match &self.cell {
+            Some(cell) => format!("{}: {}, {cell}", self.table, self.row),
+            None => format!("{}: {}", self.table, self.row),
+        };
+        match self.kind {
+            DifferenceKind::RowOnlyInFirn => format!("{at} is only in Firn"),
+            DifferenceKind::RowOnlyInCluster => format!("{at} is only in the cluster"),
+            DifferenceKind::CellOnlyInFirn => format!("{at} is only in Firn: {}", self.firn),
+            DifferenceKind::CellOnlyInCluster => {
+                format!("{at} is only in the cluster: {}", self.cluster)
+            }
+            DifferenceKind::Value => {
+                format!("{at} is {} in Firn, {} in the cluster", self.firn, self.cluster)
+            }
+            DifferenceKind::WriteTime => {
+                format!(
+                    "{at} was written at {} in Firn, at {} in the cluster",
+                    self.firn, self.cluster
+                )
+            }
+            DifferenceKind::TimeToLive => {
+                format!("{at} has to live {} in Firn, {} in the cluster", self.firn, self.cluster)
+            }
+        }
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "table": self.table, "row": self.row, "cell": self.cell, "kind": self.kind.name(),
+            "firn": self.firn, "cluster": self.cluster,
+        })
+    }
+}
+
+/// What was compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyCounts {
+    /// Rows that both sides have.
+    pub rows: u64,
+    /// Cells that both sides have.
+    pub cells: u64,
+    /// Differences, by their kinds.
+    pub differences: BTreeMap<DifferenceKind, u64>,
+    /// Elements of lists with another write time or time to live: a list is carried to a cluster as
+    /// a whole, so these can't be kept.
+    pub list_times: u64,
+    /// Cells whose write time and time to live the cluster does not tell.
+    pub untold_times: u64,
+    /// Counters, whose write times are those of the copy.
+    pub counters: u64,
+    /// Cells and rows that only one side had, and whose time to live was up meanwhile.
+    pub expired: u64,
+}
+
+impl VerifyCounts {
+    /// Adds those of another part.
+    pub fn add(&mut self, other: &VerifyCounts) {
+        self.rows += other.rows;
+        self.cells += other.cells;
+        for (kind, n) in &other.differences {
+            *self.differences.entry(*kind).or_default() += n;
+        }
+        self.list_times += other.list_times;
+        self.untold_times += other.untold_times;
+        self.counters += other.counters;
+        self.expired += other.expired;
+    }
+
+    /// How many differences there are.
+    pub fn total(&self) -> u64 {
+        self.differences.values().sum()
+    }
+
+    /// What could not be compared, by number, in words.
+    pub fn uncompared(&self) -> Vec<String> {
+        let mut all = vec![];
+        let mut say = |n: u64, one: &str, many: &str| {
+            if n > 0 {
+                all.push(things(n, one, many));
+            }
+        };
+        say(
+            self.list_times,
+            "element of a list has another write time or time to live: CQL carries lists as a whole",
+            "elements of lists have another write time or time to live: CQL carries lists as a whole",
+        );
+        say(
+            self.untold_times,
+            "cell of a collection or user type was compared by its value alone: the cluster does not tell its write time",
+            "cells of collections or user types were compared by their values alone: the cluster does not tell their write times",
+        );
+        say(
+            self.counters,
+            "counter was compared by its value alone: its write time is that of the copy",
+            "counters were compared by their values alone: their write times are those of the copy",
+        );
+        say(
+            self.expired,
+            "row or cell was up on one side while the other was read",
+            "rows and cells were up on one side while the other was read",
+        );
+        all
+    }
+
+    /// For programs.
+    pub fn json(&self) -> Value {
+        let differences: BTreeMap<&str, u64> =
+            self.differences.iter().map(|(kind, n)| (kind.name(), *n)).collect();
+        json!({
+            "rows": self.rows, "cells": self.cells, "differences": differences,
+            "uncompared": {
+                "list_times": self.list_times, "untold_times": self.untold_times,
+                "counters": self.counters, "expired": self.expired,
+            },
+        })
+    }
+}
+
+/// A table at both sides.
+pub struct VerifiedTable<'a> {
+    /// Firn's.
+    pub firn: &'a CellQuery,
+    /// The cluster's.
+    pub cluster: &'a CellQuery,
+    /// Seconds by which times to live may differ.
+    pub drift: i64,
+    /// The clock.
+    pub env: &'a dyn Env,
+}
+
+impl std::fmt::Debug for VerifiedTable<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VerifiedTable").field("firn", &self.firn).finish_non_exhaustive()
+    }
+}
+
+/// What is found, and whom it is told.
+struct DifferenceFindings<'a> {
+    schema: &'a TableSchema,
+    drift: i64,
+    /// The second now.
+    second: i64,
+    counts: VerifyCounts,
+    tell: &'a mut dyn FnMut(FoundDifference),
+}
+
+impl VerifiedTable<'_> {
+    /// Compares what lies in a span of tokens, until `stop` is set; `tell` is told of each
+    /// difference.
+    ///
+    /// # Errors
+    /// What a side says.
+    pub fn compare(
+        &self,
+        span: TokenSpan,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(FoundDifference),
+    ) -> Result<VerifyCounts> {
+        let mut findings = DifferenceFindings {
+            schema: self.firn.schema(),
+            drift: self.drift,
+            second: 0,
+            counts: VerifyCounts::default(),
+            tell,
+        };
+        let (mut ours, mut theirs) =
+            (self.firn.read(self.env, span), self.cluster.read(self.env, span));
+        let (mut a, mut b) = (ours.advance()?, theirs.advance()?);
+        loop {
+            findings.second = (self.env.wall_micros() / 1_000_000) as i64;
+            let order = match (&a, &b) {
+                (None, None) => return Ok(findings.counts),
+                _ if stop.load(Relaxed) => return Ok(findings.counts),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(a), Some(b)) => (&a.order, &a.place).cmp(&(&b.order, &b.place)),
+            };
+            match (order, &a, &b) {
+                (Ordering::Less, Some(a), _) => findings.lonely(a, DifferenceKind::RowOnlyInFirn),
+                (Ordering::Greater, _, Some(b)) => {
+                    findings.lonely(b, DifferenceKind::RowOnlyInCluster);
+                }
+                (_, Some(a), Some(b)) => findings.rows(a, b),
+                _ => {}
+            }
+            if order.is_le() {
+                a = ours.advance()?;
+            }
+            if order.is_ge() {
+                b = theirs.advance()?;
+            }
+        }
+    }
+}
+
+impl DifferenceFindings<'_> {
+    fn found(
+        &mut self,
+        row: &ToldRow,
+        cell: Option<&ToldCell>,
+        kind: DifferenceKind,
+        (firn, cluster): (String, String),
+    ) {
+        *self.counts.differences.entry(kind).or_default() += 1;
+        let schema = self.schema;
+        (self.tell)(FoundDifference {
+            table: full_name(&schema.keyspace, &schema.name),
+            row: row_text(schema, row),
+            cell: cell.map(|c| cell_text(schema, c)),
+            kind,
+            firn,
+            cluster,
+        });
+    }
+
+    /// Whether a cell may have been up while the other side was read.
+    fn is_up(&self, cell: &ToldCell) -> bool {
+        cell.expires.is_some_and(|expires| expires <= self.second.saturating_add(self.drift))
+    }
+
+    /// A row that only one side has.
+    fn lonely(&mut self, row: &ToldRow, kind: DifferenceKind) {
+        if !row.cells.is_empty() && row.cells.iter().all(|c| self.is_up(c)) {
+            self.counts.expired += 1;
+            return;
+        }
+        self.found(row, None, kind, (String::new(), String::new()));
+    }
+
+    fn rows(&mut self, a: &ToldRow, b: &ToldRow) {
+        self.counts.rows += 1;
+        let (ours, theirs) = (by_place(a), by_place(b));
+        let places: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
+        for place in places {
+            match (ours.get(place), theirs.get(place)) {
+                (Some(ours), Some(theirs)) => self.cells(a, ours, theirs),
+                (Some(only), None) | (None, Some(only)) if self.is_up(only) => {
+                    self.counts.expired += 1;
+                }
+                (Some(only), None) => {
+                    let texts = (value_text(self.schema, only), String::new());
+                    self.found(a, Some(only), DifferenceKind::CellOnlyInFirn, texts);
+                }
+                (None, Some(only)) => {
+                    let texts = (String::new(), value_text(self.schema, only));
+                    self.found(a, Some(only), DifferenceKind::CellOnlyInCluster, texts);
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn cells(&mut self, row: &ToldRow, ours: &ToldCell, theirs: &ToldCell) {
+        self.counts.cells += 1;
+        let schema = self.schema;
+        if ours.value != theirs.value {
+            let texts = (value_text(schema, ours), value_text(schema, theirs));
+            self.found(row, Some(ours), DifferenceKind::Value, texts);
+        }
+        let column = &schema.columns()[ours.column];
+        if column.is_counter() {
+            self.counts.counters += 1;
+            return;
+        }
+        let (Some(written), Some(theirs_written)) = (ours.written, theirs.written) else {
+            self.counts.untold_times += 1;
+            return;
+        };
+        let lives_alike = match (ours.expires, theirs.expires) {
+            (None, None) => true,
+            (Some(a), Some(b)) => a.abs_diff(b) <= self.drift.unsigned_abs(),
+            _ => false,
+        };
+        if written == theirs_written && lives_alike {
+            return;
+        }
+        if ours.path.is_some() && matches!(column.of.of, Type::List(_)) {
+            self.counts.list_times += 1;
+            return;
+        }
+        if written != theirs_written {
+            let texts = (written.to_string(), theirs_written.to_string());
+            self.found(row, Some(ours), DifferenceKind::WriteTime, texts);
+        }
+        if !lives_alike {
+            let left = |cell: &ToldCell| match cell.expires {
+                None => "for ever".to_owned(),
+                Some(expires) => format!("{} s", expires.saturating_sub(self.second)),
+            };
+            let texts = (left(ours), left(theirs));
+            self.found(row, Some(ours), DifferenceKind::TimeToLive, texts);
+        }
+    }
+}
+
+/// The cells of a row by their columns and what their parts are found by.
+fn by_place(row: &ToldRow) -> BTreeMap<(usize, Option<&[u8]>), &ToldCell> {
+    row.cells.iter().map(|c| ((c.column, c.path.as_deref()), c)).collect()
+}
