@@ -23,6 +23,10 @@ mod load;
 mod load_rows;
 #[cfg(feature = "cluster")]
 mod migrate;
+#[cfg(feature = "cluster")]
+mod migrate_from;
+#[cfg(feature = "cluster")]
+mod migrate_verify;
 mod names;
 mod pager;
 mod prompt;
@@ -134,7 +138,7 @@ enum FirnCommand {
     /// Be a server for Cassandra's clients: any driver, cqlsh
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeArgs),
-    /// Carry tables of CQL to a cluster of Apache Cassandra or ScyllaDB
+    /// Carry tables of CQL to a cluster of Apache Cassandra or ScyllaDB, or from one, or compare both
     #[cfg(feature = "cluster")]
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(migrate::MigrateArgs),

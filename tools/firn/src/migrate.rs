@@ -1,4 +1,5 @@
-//! `firn migrate`: tables of CQL to a cluster of Apache Cassandra or ScyllaDB.
+//! `firn migrate`: tables of CQL to a cluster of Apache Cassandra or ScyllaDB; `migrate_from` is the
+//! way back, `migrate_verify` compares both sides.
 //!
 //! Invariant: definitions, and what can't be carried, are shown before anything is made or sent.
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use firn_cluster::Session;
+use firn_cluster::{ClusterUrl, Session};
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{ChangeFeed, ErrorKind, OsEnv};
 use firn_migrate::definitions::{self, CarriedDefinition, DefinitionPhase, full_name};
@@ -31,6 +32,7 @@ use serde_json::json;
 use crate::connect::{cluster_url, not_connected};
 use crate::interrupt;
 use crate::store::Global;
+use crate::{migrate_from, migrate_verify};
 
 pub const EXAMPLES: &str = "\
 Keyspaces, types and tables are shown and made first, then every cell is sent with its timestamp and what is left of its time to live,
@@ -44,14 +46,28 @@ Examples:
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --resume             goes on where it was interrupted
   firn --db shop migrate --to cassandra://10.0.0.1 --follow --listen 127.0.0.1:9042    serves the store meanwhile, and sends what is written
   firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.items,shop.orders --rate 20k
-  firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.orders --where \"day >= '2026-01-01'\"";
+  firn --db shop migrate --to cassandra://10.0.0.1 --tables shop.orders --where \"day >= '2026-01-01'\"
+  firn --db shop migrate --from cassandra://10.0.0.1,10.0.0.2                    the way back: what the cluster has, into the store
+  firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --verify             compares both sides";
 
 /// What `firn migrate` takes.
 #[derive(Args, Clone, Debug)]
 pub struct MigrateArgs {
     /// The cluster that takes the tables
-    #[arg(long, value_name = "URL")]
-    to: String,
+    #[arg(long, value_name = "URL", required_unless_present = "from", conflicts_with = "from")]
+    to: Option<String>,
+    /// The cluster that the tables are read from, by its CQL alone; the store is made where there is none
+    #[arg(long, value_name = "URL", conflicts_with_all = ["replication", "settle", "follow"])]
+    from: Option<String>,
+    /// Copy nothing: compare the store with the cluster that --to or --from names, cell by cell: values, write times, times to live
+    #[arg(long, conflicts_with_all = ["dry_run", "resume", "journal", "rate", "replication", "settle", "follow"])]
+    verify: bool,
+    /// What is left of times to live may differ by so much
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "verify")]
+    pub drift: u32,
+    /// How many differences of each table are shown
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "verify")]
+    pub show: usize,
     /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
     #[arg(short, long, value_name = "NAME")]
     user: Option<String>,
@@ -60,29 +76,29 @@ pub struct MigrateArgs {
     password_file: Option<PathBuf>,
     /// Tables: KEYSPACE.TABLE, or KEYSPACE for all of its tables [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    tables: Vec<String>,
+    pub tables: Vec<String>,
     /// Replication of keyspaces that are made: a number of replicas in each data centre, or a map of CQL [default: as the store has it]
     #[arg(long, value_name = "N|MAP")]
     replication: Option<String>,
     /// Carry only rows of which this holds, a condition on columns of the primary key as behind WHERE, and static columns of
     /// partitions that it does not leave out
     #[arg(long = "where", value_name = "CONDITION")]
-    condition: Option<String>,
+    pub condition: Option<String>,
     /// Read everything, show what would be made and what could not be carried, and send nothing
     #[arg(long)]
-    dry_run: bool,
+    pub dry_run: bool,
     /// Go on with a migration that was interrupted, by its journal
     #[arg(long)]
-    resume: bool,
+    pub resume: bool,
     /// The file that says what is done [default: the store's name with .migration behind it]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     /// Send at most so many cells a second [default: as many as the cluster takes]
     #[arg(long, value_name = "CELLS", value_parser = parse_count)]
-    rate: Option<u64>,
+    pub rate: Option<u64>,
     /// Statements that are under way at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_parallel)]
-    parallel: usize,
+    pub parallel: usize,
     /// Then send what is written to the store meanwhile, until Ctrl-C: this process has the store open, and nobody else may
     #[arg(long)]
     follow: bool,
@@ -107,7 +123,7 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 
 /// Tables that are not carried, by their kinds; views are, as definitions.
 #[derive(Default)]
-struct LeftBehind {
+pub struct LeftBehind {
     compact: Vec<String>,
 }
 
@@ -117,7 +133,7 @@ fn is_plain(table: &TableSchema) -> bool {
 }
 
 /// The tables that are meant, in order.
-fn chosen(
+pub fn chosen(
     session: &firn_cql::Session,
     names: &[String],
 ) -> Done<(Vec<(String, String)>, LeftBehind)> {
@@ -149,9 +165,30 @@ fn chosen(
     Ok((all, left))
 }
 
+impl MigrateArgs {
+    /// Where what is done is written down.
+    pub fn journal_path(&self, global: &Global) -> PathBuf {
+        self.journal.clone().unwrap_or_else(|| {
+            let mut name = global.store.db.as_os_str().to_owned();
+            name.push(".migration");
+            PathBuf::from(name)
+        })
+    }
+}
+
 /// Runs `firn migrate`.
 pub fn run(global: &Global, args: &MigrateArgs) -> Done {
-    let url = cluster_url(&args.to, args.user.as_deref(), args.password_file.as_deref())?;
+    let url = args.to.as_deref().or(args.from.as_deref()).unwrap_or_default();
+    let url = cluster_url(url, args.user.as_deref(), args.password_file.as_deref())?;
+    match &args.from {
+        _ if args.verify => migrate_verify::run(global, args, url),
+        Some(_) => migrate_from::run(global, args, url),
+        None => outward(global, args, url),
+    }
+}
+
+/// Runs `firn migrate --to`.
+fn outward(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     let replication = args.replication.as_deref().map(definitions::replication).transpose()?;
     global.check_model()?;
     let session = open(global, args)?;
@@ -297,14 +334,6 @@ impl Migration<'_> {
         of_phase.into_iter().try_for_each(|d| definitions::define(target, d))
     }
 
-    fn journal_path(&self) -> PathBuf {
-        self.args.journal.clone().unwrap_or_else(|| {
-            let mut name = self.global.store.db.as_os_str().to_owned();
-            name.push(".migration");
-            PathBuf::from(name)
-        })
-    }
-
     fn copy(&self, session: Session, nodes: &[String]) -> Done<Copied> {
         let (args, outward) = (self.args, &self.outward);
         let (env, watch) = (OsEnv::new(), Stopwatch::start());
@@ -314,7 +343,8 @@ impl Migration<'_> {
         if !args.resume {
             outward.check_empty(&target)?;
         }
-        let journal = MigrateJournal::open(&env, &self.journal_path(), &head, args.resume)?;
+        let journal =
+            MigrateJournal::open(&env, &self.args.journal_path(self.global), &head, args.resume)?;
         let before = journal.oldest().filter(|seq| *seq != outward.seq && !args.follow);
         if let Some(before) = before {
             let writes = things(outward.seq.saturating_sub(before), "write", "writes");

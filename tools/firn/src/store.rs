@@ -144,6 +144,23 @@ impl Global {
             .map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
     }
 
+    /// Opens the database for writing, or makes it, with the partitioner of what is put into it:
+    /// `whose` says what that is.
+    pub fn model_as(&self, partitioner: String, whose: &str) -> Done<Session> {
+        let store = firn_wide::StoreOptions { db: self.to_write(true, 16 << 20), clock: None };
+        let options =
+            firn_wide::Options { partitioner: Some(partitioner), store, ..Default::default() };
+        let wide = Wide::open_with(&self.store.db, options).map_err(|e| match e {
+            firn_wide::Error::Configuration(_) => Failure::with_next(
+                e.to_string(),
+                format!("the partitioner is that of {whose}: name another directory with --db, of a new store or one that has it"),
+            ),
+            other => wide_failure(other, &self.store.db),
+        })?;
+        Session::new(wide)
+            .map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
+    }
+
     /// Whether a shell has to begin with nothing: a store without keyspaces, or none yet. It then
     /// speaks to an [`empty`] database, and the first statement that makes a keyspace makes the
     /// store: so a name mistyped makes none.

@@ -31,6 +31,8 @@ pub struct BothSides {
     pub partitioner: Partitioner,
     /// What rows are compared, as behind `WHERE`. `None`: all.
     pub condition: Option<String>,
+    /// Whether what is static is compared.
+    pub has_statics: bool,
     /// How many threads work.
     pub threads: usize,
     /// Seconds by which times to live may differ.
@@ -79,6 +81,7 @@ pub fn verify_table(
         let table = VerifiedTable {
             firn: &firn,
             cluster: &cluster,
+            has_statics: work.has_statics,
             drift: work.drift.into(),
             env: &*work.env,
         };

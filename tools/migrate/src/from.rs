@@ -76,7 +76,7 @@ struct CopiedTable {
 }
 
 /// Why a table has to be empty before it is copied into, if it has to.
-fn only_once(schema: &TableSchema) -> Option<&'static str> {
+pub fn only_once(schema: &TableSchema) -> Option<&'static str> {
     let has_list = |c: &firn_cql::internals::catalog::TableColumn| {
         c.of.multicell && matches!(c.of.of, Type::List(_))
     };

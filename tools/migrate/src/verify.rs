@@ -16,13 +16,17 @@ use firn_tools::output::things;
 use firn_wide::Type;
 use serde_json::{Value, json};
 
-use crate::cells::{CellQuery, ToldCell, ToldRow, cell_text, row_text, value_text};
+use crate::cells::{CellQuery, CellReader, ToldCell, ToldRow, cell_text, row_text, value_text};
 use crate::definitions::full_name;
 use crate::spans::TokenSpan;
 
 /// In what the sides differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DifferenceKind {
+    /// A table that only Firn has.
+    TableOnlyInFirn,
+    /// A table that only the cluster has.
+    TableOnlyInCluster,
     /// A row that only Firn has.
     RowOnlyInFirn,
     /// A row that only the cluster has.
@@ -43,6 +47,8 @@ impl DifferenceKind {
     /// What programs are told.
     pub fn name(self) -> &'static str {
         match self {
+            DifferenceKind::TableOnlyInFirn => "table_only_in_firn",
+            DifferenceKind::TableOnlyInCluster => "table_only_in_cluster",
             DifferenceKind::RowOnlyInFirn => "row_only_in_firn",
             DifferenceKind::RowOnlyInCluster => "row_only_in_cluster",
             DifferenceKind::CellOnlyInFirn => "cell_only_in_firn",
@@ -56,6 +62,12 @@ impl DifferenceKind {
     /// So many of them, in words.
     pub fn told(self, n: u64) -> String {
         match self {
+            DifferenceKind::TableOnlyInFirn => {
+                things(n, "table only in Firn", "tables only in Firn")
+            }
+            DifferenceKind::TableOnlyInCluster => {
+                things(n, "table only in the cluster", "tables only in the cluster")
+            }
             DifferenceKind::RowOnlyInFirn => things(n, "row only in Firn", "rows only in Firn"),
             DifferenceKind::RowOnlyInCluster => {
                 things(n, "row only in the cluster", "rows only in the cluster")
@@ -76,7 +88,7 @@ impl DifferenceKind {
 pub struct FoundDifference {
     /// The table, as CQL writes its name.
     pub table: String,
-    /// The key of the row, as CQL writes it.
+    /// The key of the row, as CQL writes it; of a table nothing.
     pub row: String,
     /// The column or part of one, of a cell.
     pub cell: Option<String>,
@@ -89,15 +101,26 @@ pub struct FoundDifference {
 }
 
 impl FoundDifference {
+    /// A table, by its name as CQL writes it, that only one side has.
+    pub fn of_table(table: String, kind: DifferenceKind) -> FoundDifference {
+        let (row, firn, cluster) = Default::default();
+        FoundDifference { table, row, cell: None, kind, firn, cluster }
+    }
+
     /// In words.
     pub fn told(&self) -> String {
         let at = match &self.cell {
             Some(cell) => format!("{}: {}, {cell}", self.table, self.row),
+            None if self.row.is_empty() => format!("the table {}", self.table),
             None => format!("{}: {}", self.table, self.row),
         };
         match self.kind {
-            DifferenceKind::RowOnlyInFirn => format!("{at} is only in Firn"),
-            DifferenceKind::RowOnlyInCluster => format!("{at} is only in the cluster"),
+            DifferenceKind::TableOnlyInFirn | DifferenceKind::RowOnlyInFirn => {
+                format!("{at} is only in Firn")
+            }
+            DifferenceKind::TableOnlyInCluster | DifferenceKind::RowOnlyInCluster => {
+                format!("{at} is only in the cluster")
+            }
             DifferenceKind::CellOnlyInFirn => format!("{at} is only in Firn: {}", self.firn),
             DifferenceKind::CellOnlyInCluster => {
                 format!("{at} is only in the cluster: {}", self.cluster)
@@ -216,6 +239,8 @@ pub struct VerifiedTable<'a> {
     pub firn: &'a CellQuery,
     /// The cluster's.
     pub cluster: &'a CellQuery,
+    /// Whether what is static is compared.
+    pub has_statics: bool,
     /// Seconds by which times to live may differ.
     pub drift: i64,
     /// The clock.
@@ -259,7 +284,15 @@ impl VerifiedTable<'_> {
         };
         let (mut ours, mut theirs) =
             (self.firn.read(self.env, span), self.cluster.read(self.env, span));
-        let (mut a, mut b) = (ours.advance()?, theirs.advance()?);
+        let next = |reader: &mut CellReader<'_>| -> Result<Option<ToldRow>> {
+            loop {
+                match reader.advance()? {
+                    Some(row) if row.clustering.is_none() && !self.has_statics => {}
+                    other => return Ok(other),
+                }
+            }
+        };
+        let (mut a, mut b) = (next(&mut ours)?, next(&mut theirs)?);
         loop {
             findings.second = (self.env.wall_micros() / 1_000_000) as i64;
             let order = match (&a, &b) {
@@ -278,10 +311,10 @@ impl VerifiedTable<'_> {
                 _ => {}
             }
             if order.is_le() {
-                a = ours.advance()?;
+                a = next(&mut ours)?;
             }
             if order.is_ge() {
-                b = theirs.advance()?;
+                b = next(&mut theirs)?;
             }
         }
     }

@@ -123,6 +123,7 @@ impl Sides {
             cluster: self.cluster.clone(),
             partitioner: self.store.engine().partitioner(),
             condition: None,
+            has_statics: true,
             threads: 2,
             drift: 5,
             most: 10,

@@ -23,11 +23,9 @@ use clap::Args;
 use firn_cassandra::{NodeFolder, NodeTable, table_of_folder};
 use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
-use firn_table_events::model_trouble;
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_tools::shell;
-use firn_wide::{Error, Options, StoreOptions, Wide};
 use serde_json::json;
 
 pub use export::{NodeExportArgs, export};
@@ -139,7 +137,7 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
     });
     let plans = plans.collect::<Done<Vec<_>>>()?;
     let partitioner = partitioner(&plans)?;
-    let session = open(global, partitioner)?;
+    let session = global.model_as(partitioner, "the files")?;
     let watch = Stopwatch::start();
     let (keyspaces, with_schema) = (all.keys().map(|k| &*k.0), schema.is_some());
     define::keyspaces(&session, keyspaces)?;
@@ -194,21 +192,6 @@ fn partitioner(plans: &[(define::TablePlan, &Vec<NodeSource>)]) -> Done<String> 
             "import those of one cluster at a time, each into a store of its own",
         )),
     }
-}
-
-/// Opens the store for writing, or makes it with this partitioner.
-fn open(global: &Global, partitioner: String) -> Done<Session> {
-    let store = StoreOptions { db: global.to_write(true, 16 << 20), clock: None };
-    let options = Options { partitioner: Some(partitioner), store, ..Options::default() };
-    let wide = Wide::open_with(&global.store.db, options).map_err(|e| match e {
-        Error::Configuration(_) => Failure::with_next(
-            e.to_string(),
-            "the partitioner is the files': name another directory with --db, of a new store or one that has it",
-        ),
-        other => model_trouble(other),
-    })?;
-    let cannot = |e| Failure::new(format!("cannot open {}: {e}", global.store.db.display()));
-    Session::new(wide).map_err(cannot)
 }
 
 fn one(

@@ -1,0 +1,192 @@
+//! `firn migrate --verify`: the store and a cluster compared, cell by cell.
+//!
+//! Invariant: what is not compared is said, by number.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use firn_cluster::{ClusterUrl, Session};
+use firn_cql::internals::catalog::TableSchema;
+use firn_kv::OsEnv;
+use firn_migrate::both::{BothSides, verify_table};
+use firn_migrate::condition::KeyCondition;
+use firn_migrate::definitions::{check_columns, full_name};
+use firn_migrate::source::{partitioner, source_schema};
+use firn_migrate::verify::{DifferenceKind, FoundDifference, VerifyCounts};
+use firn_tools::io::{Stopwatch, stdout};
+use firn_tools::output::{Done, Failure, Progress, things};
+use serde_json::json;
+
+use crate::connect::not_connected;
+use crate::interrupt;
+use crate::migrate::{MigrateArgs, chosen};
+use crate::migrate_from::{note, tables_in};
+use crate::store::Global;
+
+/// A table that was looked at.
+struct ComparedTable {
+    name: String,
+    counts: VerifyCounts,
+    found: Vec<FoundDifference>,
+}
+
+/// The tables of both sides, and those that only one has.
+struct ComparedNames {
+    both: Vec<(String, String)>,
+    only: Vec<FoundDifference>,
+}
+
+/// The tables that are meant.
+fn names(
+    session: &firn_cql::Session,
+    cluster: &Session,
+    args: &MigrateArgs,
+) -> Done<ComparedNames> {
+    let (ours, _) = chosen(session, &args.tables)?;
+    let theirs = source_schema(cluster, &[])?.tables;
+    let is_named = |(keyspace, table): &&(String, String)| {
+        let full = format!("{keyspace}.{table}");
+        args.tables.iter().any(|n| n == keyspace || *n == full)
+            || args.tables.is_empty() && ours.iter().any(|t| t.0 == *keyspace)
+    };
+    let mut only = vec![];
+    let mut lonely = |(keyspace, table): &(String, String), kind| {
+        only.push(FoundDifference::of_table(full_name(keyspace, table), kind));
+    };
+    for table in ours.iter().filter(|t| !theirs.contains(t)) {
+        lonely(table, DifferenceKind::TableOnlyInFirn);
+    }
+    for table in theirs.iter().filter(is_named).filter(|t| !ours.contains(t)) {
+        lonely(table, DifferenceKind::TableOnlyInCluster);
+    }
+    let both = ours.iter().filter(|t| theirs.contains(t)).cloned().collect();
+    Ok(ComparedNames { both, only })
+}
+
+/// Runs `firn migrate --verify`.
+pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
+    global.check_model()?;
+    let session = global.model(global.to_read())?;
+    let cluster = Session::connect_to(url).map_err(|e| not_connected(&e))?;
+    let (here, there) = (session.engine().partitioner(), partitioner(&cluster)?);
+    if here.full_name() != there {
+        return Err(Failure::with_next(
+            format!("the store's partitioner is {here}, the cluster's {there}"),
+            "both sides are read in the order of tokens, so they can only be compared where it is the same",
+        ));
+    }
+    let names = names(&session, &cluster, args)?;
+    let firn = Session::from(session.clone());
+    for (keyspace, table) in &names.both {
+        check_columns(&firn, &cluster, keyspace, table)?;
+        check_columns(&cluster, &firn, keyspace, table)?;
+    }
+    interrupt::watch()?;
+    let watch = Stopwatch::start();
+    let mut all = vec![];
+    for table in &tables_in(&session, &names.both)? {
+        let condition = args.condition.clone();
+        let sides = BothSides {
+            firn: firn.clone(),
+            cluster: cluster.clone(),
+            partitioner: here,
+            has_statics: has_statics(&session, table, condition.as_deref()),
+            condition,
+            threads: args.parallel,
+            drift: args.drift,
+            most: args.show,
+            stop: interrupt::flag(),
+            env: OsEnv::new(),
+        };
+        let name = full_name(&table.keyspace, &table.name);
+        if !sides.has_statics && table.has_statics() {
+            note(
+                global,
+                format!("{name}: static columns are not compared, because --where is about rows"),
+            );
+        }
+        let progress = Progress::operations(&table.name, Some(0));
+        let (counts, found) = verify_table(&Arc::new(sides), table, |at| {
+            progress.at(at.done as u64);
+            progress.say(things(at.cells, "cell", "cells"));
+        })?;
+        drop(progress);
+        let table = ComparedTable { name, counts, found };
+        table.tell(global)?;
+        all.push(table);
+    }
+    finish(global, &names.only, &all, watch.seconds())
+}
+
+/// Whether static columns are compared: they go with all rows of a partition, or with none.
+fn has_statics(
+    session: &firn_cql::Session,
+    table: &Arc<TableSchema>,
+    condition: Option<&str>,
+) -> bool {
+    let of = condition.map(|text| KeyCondition::new(session, table, text));
+    of.is_none_or(|of| of.is_ok_and(|of| of.of_partitions))
+}
+
+impl ComparedTable {
+    /// Says what was found.
+    fn tell(&self, global: &Global) -> Done {
+        let ComparedTable { name, counts, found } = self;
+        if !global.store.json {
+            let mut out = stdout();
+            found.iter().try_for_each(|difference| writeln!(out, "{}", difference.told()))?;
+        }
+        let more = counts.total().saturating_sub(found.len() as u64);
+        if more > 0 {
+            eprintln!(
+                "{name}: {} not shown (--show)",
+                things(more, "more difference", "more differences")
+            );
+        }
+        let compared = format!(
+            "{} and {}",
+            things(counts.rows, "row", "rows"),
+            things(counts.cells, "cell", "cells")
+        );
+        let kinds: Vec<String> = counts.differences.iter().map(|(kind, n)| kind.told(*n)).collect();
+        match kinds.is_empty() {
+            true => eprintln!("{name}: {compared} are equal"),
+            false => eprintln!(
+                "{name}: of {compared} at both sides, and those of one, {}",
+                kinds.join(", ")
+            ),
+        }
+        counts.uncompared().into_iter().for_each(|words| note(global, format!("{name}: {words}")));
+        Ok(())
+    }
+}
+
+fn finish(global: &Global, only: &[FoundDifference], all: &[ComparedTable], seconds: f64) -> Done {
+    let mut sum = VerifyCounts::default();
+    all.iter().for_each(|table| sum.add(&table.counts));
+    let total = sum.total() + only.len() as u64;
+    if global.store.json {
+        let tables = all.iter().map(|table| {
+            let mut told = table.counts.json();
+            told["table"] = table.name.clone().into();
+            told["found"] = table.found.iter().map(FoundDifference::json).collect();
+            told
+        });
+        let told = json!({
+            "equal": total == 0, "differences": total, "tables": tables.collect::<Vec<_>>(),
+            "tables_of_one_side": only.iter().map(FoundDifference::json).collect::<Vec<_>>(), "seconds": seconds,
+        });
+        writeln!(stdout(), "{told}")?;
+    } else {
+        let mut out = stdout();
+        only.iter().try_for_each(|difference| writeln!(out, "{}", difference.told()))?;
+    }
+    note(global, "CQL tells no deletions and no row markers, so these are not compared");
+    eprintln!(
+        "{} in {} and {}, {seconds:.1} s",
+        things(total, "difference", "differences"),
+        things(sum.rows, "row", "rows"),
+        things(sum.cells, "cell", "cells")
+    );
+    if total == 0 { Ok(()) } else { Err(Failure::Found) }
+}
