@@ -1,7 +1,7 @@
-//! Tables of a cluster copied into a store, by spans of tokens, in threads; what is done is recorded,
-//! so a copy that broke off can go on.
+//! Tables of a cluster copied into a store, by spans of tokens, in threads; a journal says what
+//! is done, so a copy that broke off can go on.
 //!
-//! Invariant: a span is recorded when all of it is safe in the store; a table of counters or lists
+//! Invariant: a span is in the journal when all of it is safe in the store; a table of counters or lists
 //! was empty when its copy began.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use firn_tools::output::{Done, Failure};
 use firn_wide::Type;
 
 use crate::cells::CellQuery;
-use crate::copied::CopyRecord;
+use crate::copied::CopyJournal;
 use crate::definitions::full_name;
 use crate::ranges::in_parallel;
 use crate::spans::{TokenSpan, token_spans};
@@ -42,12 +42,12 @@ pub struct ClusterCopy {
     /// The clock.
     pub env: Arc<dyn Env>,
     /// What is done.
-    pub record: CopyRecord,
+    pub journal: CopyJournal,
 }
 
 impl std::fmt::Debug for ClusterCopy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClusterCopy").field("record", &self.record).finish_non_exhaustive()
+        f.debug_struct("ClusterCopy").field("journal", &self.journal).finish_non_exhaustive()
     }
 }
 
@@ -100,7 +100,7 @@ pub fn copy_table(
     let name = full_name(&schema.keyspace, &schema.name);
     let engine = copy.store.engine();
     let family = engine.family(schema).map_err(|e| cql_trouble(&e))?;
-    if !copy.record.has_begun(&name) {
+    if !copy.journal.has_begun(&name) {
         if let Some(why) = only_once(schema).filter(|_| !family.tree().is_empty().unwrap_or(false))
         {
             return Err(Failure::with_next(
@@ -108,9 +108,9 @@ pub fn copy_table(
                 format!("TRUNCATE {name} there, or copy into a new store (--db)"),
             ));
         }
-        copy.record.begin(&name)?;
+        copy.journal.begin(&name)?;
     }
-    let known = copy.record.done(&name);
+    let known = copy.journal.spans(&name);
     let all = token_spans(engine.partitioner());
     let spans = all.len();
     let left = all.into_iter().enumerate().filter(|(n, _)| !known.contains_key(n)).collect();
@@ -143,7 +143,7 @@ pub fn copy_table(
         return Err(Failure::with_next("the copy was interrupted", "--resume goes on with it"));
     }
     let mut counts = TakenCounts::default();
-    copy.record.done(&name).values().for_each(|of| counts.add(of));
+    copy.journal.spans(&name).values().for_each(|of| counts.add(of));
     Ok(counts)
 }
 
@@ -152,7 +152,7 @@ impl CopiedTable {
     fn span(&self, number: usize) -> Done {
         let Some((number, span)) = self.left.get(number).copied() else { return Ok(()) };
         let copy = &*self.copy;
-        let mut taker = RowTaker::new(&copy.store, self.schema.clone(), copy.record.began())?;
+        let mut taker = RowTaker::new(&copy.store, self.schema.clone(), copy.journal.began())?;
         let mut reader = self.query.read(&*copy.env, span);
         while let Some(row) = reader.advance().map_err(|e| cql_trouble(&e))? {
             taker.take(&row)?;
@@ -163,7 +163,7 @@ impl CopiedTable {
         }
         taker.flush()?;
         copy.store.engine().store().db().sync()?;
-        copy.record.end(&self.name, number, taker.counts)?;
+        copy.journal.end(&self.name, number, taker.counts)?;
         self.done.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -9,16 +9,15 @@
 //!   known by its key and its values.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::{Env, ErrorKind, FileLock, WriteFile};
-use firn_tools::output::{Done, Failure};
+use firn_kv::Env;
+use firn_tools::output::Done;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// The largest journal that is read, in bytes.
-const MAX_JOURNAL: u64 = 4 << 30;
+use crate::journal_file::JournalFile;
 
 /// What a migration is of. One that goes on must be the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,41 +211,16 @@ impl JournalState {
 
 /// The journal of a migration that runs.
 pub struct MigrateJournal {
-    path: PathBuf,
     env: Arc<dyn Env>,
-    file: Mutex<Box<dyn WriteFile>>,
+    file: JournalFile,
     /// What its lines say together.
     state: Mutex<JournalState>,
-    /// Keeps others from going on with it meanwhile.
-    _lock: Box<dyn FileLock>,
 }
 
 impl std::fmt::Debug for MigrateJournal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MigrateJournal").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("MigrateJournal").field("path", &self.path()).finish_non_exhaustive()
     }
-}
-
-fn read(env: &Arc<dyn Env>, path: &Path) -> Done<Option<Vec<u8>>> {
-    match env.read_all(path, MAX_JOURNAL) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// The file of this name with an ending.
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    PathBuf::from(name)
-}
-
-fn no_journal(path: &Path, why: &str) -> Failure {
-    Failure::with_next(
-        format!("{} is no journal of a migration that can go on: {why}", path.display()),
-        "name the right one with --journal, or leave out --resume and name a new one to begin anew",
-    )
 }
 
 impl MigrateJournal {
@@ -261,64 +235,25 @@ impl MigrateJournal {
         head: &JournalHead,
         resume: bool,
     ) -> Done<MigrateJournal> {
-        let lock = env.lock(&beside(path, ".lock"))?;
-        let there = read(env, path)?.filter(|bytes| !bytes.is_empty());
         let mut state = JournalState::default();
-        let mut kept = vec![];
-        match there {
-            None if resume => return Err(no_journal(path, "it is not there")),
-            None => {}
-            Some(_) if !resume => {
-                return Err(Failure::with_next(
-                    format!("{} is the journal of a migration that was begun", path.display()),
-                    "--resume goes on with it; remove it to begin anew, which counters need empty tables for",
-                ));
+        let line = JournalLine::Head(head.clone());
+        let file = JournalFile::open(env, path, &line, resume, |number, line| match line {
+            JournalLine::Head(of) if number == 0 && of == *head => Ok(()),
+            JournalLine::Head(_) => {
+                Err("it is of another store, cluster, choice of tables or condition".to_owned())
             }
-            Some(bytes) => {
-                let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-                kept = bytes[..whole].to_vec();
-                let mut lines = kept.split(|b| *b == b'\n').filter(|l| !l.is_empty());
-                let first = lines.next().map(serde_json::from_slice);
-                match first {
-                    Some(Ok(JournalLine::Head(of))) if of == *head => {}
-                    Some(Ok(JournalLine::Head(_))) => {
-                        let why = "it is of another store, cluster, choice of tables or condition";
-                        return Err(no_journal(path, why));
-                    }
-                    _ => return Err(no_journal(path, "it does not begin as one")),
-                }
-                for (number, line) in lines.enumerate() {
-                    let line = serde_json::from_slice(line);
-                    let why = |e| no_journal(path, &format!("line {}: {e}", number + 2));
-                    state.take(line.map_err(why)?);
-                }
+            _ if number == 0 => Err("it does not begin as one".to_owned()),
+            line => {
+                state.take(line);
+                Ok(())
             }
-        }
-        if kept.is_empty() {
-            kept = line_of(&JournalLine::Head(head.clone()))?;
-        }
-        // Written anew beside it, so that a line that was cut off is not in the middle.
-        let anew = beside(path, ".new");
-        let mut file = env.create(&anew)?;
-        file.append(&kept)?;
-        file.sync()?;
-        drop(file);
-        env.rename(&anew, path)?;
-        let dir = path.parent().filter(|p| !p.as_os_str().is_empty());
-        env.sync_dir(dir.unwrap_or(Path::new(".")))?;
-        let file = Mutex::new(env.append(path)?);
-        let (path, env) = (path.to_owned(), env.clone());
+        })?;
         state.end_of_run();
-        Ok(MigrateJournal { path, env, file, state: Mutex::new(state), _lock: lock })
+        Ok(MigrateJournal { env: env.clone(), file, state: Mutex::new(state) })
     }
 
     fn add(&self, line: JournalLine, durable: bool) -> Done {
-        let bytes = line_of(&line)?;
-        let mut file = self.file.lock();
-        file.append(&bytes)?;
-        if durable {
-            file.sync()?;
-        }
+        self.file.add(&line, durable)?;
         self.state.lock().take(line);
         Ok(())
     }
@@ -423,13 +358,6 @@ impl MigrateJournal {
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
-}
-
-fn line_of(line: &JournalLine) -> Done<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(line)
-        .map_err(|e| Failure::new(format!("cannot write the journal: {e}")))?;
-    bytes.push(b'\n');
-    Ok(bytes)
 }

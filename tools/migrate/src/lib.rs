@@ -16,6 +16,7 @@ pub mod definitions;
 pub mod follow;
 pub mod from;
 pub mod journal;
+mod journal_file;
 pub mod outward;
 mod ranges;
 pub mod report;

@@ -14,7 +14,7 @@ use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{Env, OsEnv};
 use firn_migrate::both::{BothSides, verify_table};
 use firn_migrate::cells::CellQuery;
-use firn_migrate::copied::{CopyPlan, CopyRecord};
+use firn_migrate::copied::{CopyJournal, CopyPlan};
 use firn_migrate::definitions::{DefinitionPhase, define};
 use firn_migrate::from::{ClusterCopy, copy_table};
 use firn_migrate::source::source_schema;
@@ -304,17 +304,17 @@ fn what_cql_cannot_carry_is_counted_apart() {
     assert_eq!((found, counts.expired), (vec![], 1));
 }
 
-/// A copy of one table, of which the record is in a folder of its own.
+/// Copies, whose journal is in a folder of its own.
 struct Copied {
     env: Arc<dyn Env>,
-    record: PathBuf,
+    journal: PathBuf,
 }
 
 impl Copied {
     fn new(name: &str) -> Copied {
         let dir = std::env::temp_dir().join(format!("firn-migrate-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        Copied { env: OsEnv::new(), record: dir.join("record") }
+        Copied { env: OsEnv::new(), journal: dir.join("journal") }
     }
 
     fn open(&self, sides: &Sides, resume: bool) -> Done<Arc<ClusterCopy>> {
@@ -327,14 +327,14 @@ impl Copied {
             rate: None,
             stop: Arc::default(),
             env: self.env.clone(),
-            record: CopyRecord::open(&self.env, &self.record, plan, resume)?,
+            journal: CopyJournal::open(&self.env, &self.journal, &plan, resume)?,
         }))
     }
 }
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        std::fs::remove_dir_all(self.record.parent().unwrap()).unwrap();
+        std::fs::remove_dir_all(self.journal.parent().unwrap()).unwrap();
     }
 }
 
@@ -361,7 +361,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
     for name in ["many", "plays"] {
         let table = tables.iter().find(|t| t.name == name).unwrap();
         // What is done of it is from here on in the record.
-        let begins = std::fs::metadata(&copied.record).map_or(0, |record| record.len());
+        let begins = std::fs::metadata(&copied.journal).map_or(0, |record| record.len());
         let mut cuts = 0;
         let counts = loop {
             let copy = copied.open(&sides, resume).unwrap();
@@ -378,7 +378,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
                 Ok(counts) if cuts == CUTS => break counts,
                 Ok(_) => {
                     // As one that is killed before the record has all that is in the store.
-                    let record = std::fs::read(&copied.record).unwrap();
+                    let record = std::fs::read(&copied.journal).unwrap();
                     let begun = record[begins as usize..].iter().position(|b| *b == b'\n');
                     let least = begins + begun.unwrap() as u64 + 200;
                     let mut keep = rng.range(least..record.len() as u64);
@@ -389,7 +389,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
                             "UPDATE plays SET n = n + 1000 WHERE album = 'k7' AND song = 's'";
                         sides.at_cluster(more);
                     }
-                    std::fs::write(&copied.record, &record[..keep as usize]).unwrap();
+                    std::fs::write(&copied.journal, &record[..keep as usize]).unwrap();
                     cuts += 1;
                 }
                 Err(_) => stopped += 1,
@@ -404,11 +404,11 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
     // Whoever does not know of the copy is told, and so is who takes another one for it.
     assert!(copied.open(&sides, false).is_err());
     let other = CopyPlan { nodes: vec!["there".to_owned()], condition: None, began: 1 };
-    assert!(CopyRecord::open(&copied.env, &copied.record, other, true).is_err());
-    std::fs::write(&copied.record, "{\"nodes\": 7}\n").unwrap();
+    assert!(CopyJournal::open(&copied.env, &copied.journal, &other, true).is_err());
+    std::fs::write(&copied.journal, "{\"nodes\": 7}\n").unwrap();
     assert!(copied.open(&sides, true).is_err());
     // What would be there twice is not copied into what has rows.
-    std::fs::remove_file(&copied.record).unwrap();
+    std::fs::remove_file(&copied.journal).unwrap();
     let again = copied.open(&sides, false).unwrap();
     for table in &tables {
         let done = copy_table(&again, table, |_| {});
