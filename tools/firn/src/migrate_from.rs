@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use firn_cluster::{ClusterUrl, Session};
+use firn_cql::Class;
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::{Env, OsEnv};
 use firn_migrate::cells::CellQuery;
@@ -18,6 +19,7 @@ use firn_migrate::definitions::{
 };
 use firn_migrate::from::{ClusterCopy, copy_table, only_once};
 use firn_migrate::source::{LeftDefinition, SourceSchema, estimate, partitioner, source_schema};
+use firn_migrate::spans::token_spans;
 use firn_migrate::taker::TakenCounts;
 use firn_table_events::cql_trouble;
 use firn_tools::io::{Stopwatch, stdout};
@@ -152,7 +154,16 @@ impl Inward<'_> {
         let (partitioner, condition) =
             (store.engine().partitioner(), self.args.condition.as_deref());
         let query = CellQuery::new(&self.cluster, partitioner, table, condition);
-        let query = query.map_err(|e| cql_trouble(&e))?;
+        let query = query.map_err(|e| match condition {
+            Some(condition) if matches!(e.class(), Class::Invalid | Class::Syntax) => {
+                let table = full_name(&table.keyspace, &table.name);
+                Failure::with_next(
+                    format!("--where {condition:?} on {table}: {}", e.text()),
+                    "write it as behind WHERE; --tables names tables that it fits",
+                )
+            }
+            _ => cql_trouble(&e),
+        })?;
         let mut losses = vec![];
         if let Some(why) = only_once(table) {
             losses.push(format!("it has to be empty in the store: it has {why}"));
@@ -231,9 +242,10 @@ impl Inward<'_> {
             journal,
         });
         let tables = tables_in(session, &self.schema.tables)?;
+        let spans = token_spans(session.engine().partitioner()).len() as u64;
         let mut all = vec![];
         for table in &tables {
-            let progress = Progress::operations(&table.name, Some(0));
+            let progress = Progress::operations(&table.name, Some(spans));
             all.push(copy_table(&copy, table, |at| {
                 progress.at(at.done as u64);
                 progress.say(things(at.cells, "cell", "cells"));

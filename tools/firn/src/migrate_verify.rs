@@ -12,6 +12,7 @@ use firn_migrate::both::{BothSides, verify_table};
 use firn_migrate::condition::KeyCondition;
 use firn_migrate::definitions::{check_columns, full_name};
 use firn_migrate::source::{partitioner, source_schema};
+use firn_migrate::spans::token_spans;
 use firn_migrate::verify::{DifferenceKind, FoundDifference, VerifyCounts};
 use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{Done, Failure, Progress, things};
@@ -83,6 +84,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     }
     interrupt::watch()?;
     let watch = Stopwatch::start();
+    let spans = token_spans(here).len() as u64;
     let mut all = vec![];
     for table in &tables_in(&session, &names.both)? {
         let condition = args.condition.clone();
@@ -105,7 +107,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
                 format!("{name}: static columns are not compared, because --where is about rows"),
             );
         }
-        let progress = Progress::operations(&table.name, Some(0));
+        let progress = Progress::operations(&table.name, Some(spans));
         let (counts, found) = verify_table(&Arc::new(sides), table, |at| {
             progress.at(at.done as u64);
             progress.say(things(at.cells, "cell", "cells"));
