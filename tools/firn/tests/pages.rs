@@ -176,6 +176,12 @@ fn cluster() {
     run("docs/cluster.md");
 }
 
+#[cfg(feature = "cluster")]
+#[test]
+fn migrate_from() {
+    run("docs/migrate-from.md");
+}
+
 #[test]
 fn inspect() {
     run("docs/inspect.md");
