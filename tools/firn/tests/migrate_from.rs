@@ -1,6 +1,7 @@
 //! `firn migrate --from` and `--verify` as processes: what they show, that a copy which is killed
 //! again and again ends as one that was not, and that what differs is found.
 #![cfg(feature = "cluster")]
+#![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
 mod common;
 
