@@ -47,7 +47,7 @@ pub struct TakenCounts {
     /// Rows without any cell, whose marker got the time of the copy.
     pub bare_markers: u64,
     /// Cells whose write time and time to live the cluster does not tell: they have the newest write
-    /// time of their row, and no time to live.
+    /// time of their row, or else the time of the copy, and no time to live.
     pub untold_times: u64,
     /// Elements of lists, whose names are new.
     pub elements: u64,
@@ -99,14 +99,9 @@ impl TakenCounts {
             self.untold_times,
             "cell of a collection or user type",
             "cells of collections or user types",
-            "the cluster does not tell their times, so each has the newest write time of its row, and no time to live",
+            "the cluster does not tell their times, so each has the newest write time that its row has, or else the time of the copy, and no time to live",
         );
-        say(
-            self.elements,
-            "element of a list",
-            "elements of lists",
-            "each has its write time and time to live, and a new name",
-        );
+        say(self.elements, "element of a list", "elements of lists", "each has a new name");
         all
     }
 
@@ -201,9 +196,9 @@ impl<'a> RowTaker<'a> {
     /// Marks a row as one that is there by itself, as long as any of its cells is.
     fn mark(&mut self, row: &ToldRow, newest: Option<i64>) {
         let expires = row.cells.iter().map(|c| c.expires).reduce(|a, b| Some(a?.max(b?)));
-        match newest {
-            Some(_) => self.counts.markers += 1,
-            None => self.counts.bare_markers += 1,
+        match row.cells.is_empty() {
+            true => self.counts.bare_markers += 1,
+            false => self.counts.markers += 1,
         }
         let place = [&*row.place, &self.marker].concat();
         let cell = ToldCell {
