@@ -27,6 +27,8 @@ mod migrate;
 mod migrate_from;
 #[cfg(feature = "cluster")]
 mod migrate_verify;
+#[cfg(feature = "cluster")]
+mod migrate_ways;
 mod names;
 mod pager;
 mod prompt;
@@ -192,7 +194,7 @@ fn main() -> ExitCode {
         FirnCommand::Cql(args) => cql::run(global, args),
         FirnCommand::Serve(args) => serve::run(global, args),
         #[cfg(feature = "cluster")]
-        FirnCommand::Migrate(args) => migrate::run(global, args),
+        FirnCommand::Migrate(args) => migrate_ways::run(global, args),
         FirnCommand::Define(args) => define::run(global, args),
         FirnCommand::PurgeReport(args) => purge::run(global, args),
         FirnCommand::Demo(args) => demo::run(global, args),

@@ -1,5 +1,5 @@
-//! `firn migrate`: tables of CQL to a cluster of Apache Cassandra or ScyllaDB; `migrate_from` is the
-//! way back, `migrate_verify` compares both sides.
+//! `firn migrate --to`: tables of CQL to a cluster of Apache Cassandra or ScyllaDB; and what all ways
+//! of `firn migrate` take.
 //!
 //! Invariant: definitions, and what can't be carried, are shown before anything is made or sent.
 
@@ -29,10 +29,9 @@ use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_workload::spec::parse_count;
 use serde_json::json;
 
-use crate::connect::{cluster_url, not_connected};
+use crate::connect::not_connected;
 use crate::interrupt;
 use crate::store::Global;
-use crate::{migrate_from, migrate_verify};
 
 pub const EXAMPLES: &str = "\
 Keyspaces, types and tables are shown and made first, then every cell is sent with its timestamp and what is left of its time to live,
@@ -55,13 +54,13 @@ Examples:
 pub struct MigrateArgs {
     /// The cluster that takes the tables
     #[arg(long, value_name = "URL", required_unless_present = "from", conflicts_with = "from")]
-    to: Option<String>,
+    pub to: Option<String>,
     /// The cluster that the tables are read from, by its CQL alone; the store is made where there is none
     #[arg(long, value_name = "URL", conflicts_with_all = ["replication", "settle", "follow"])]
-    from: Option<String>,
+    pub from: Option<String>,
     /// Copy nothing: compare the store with the cluster that --to or --from names, cell by cell: values, write times, times to live
     #[arg(long, conflicts_with_all = ["dry_run", "resume", "journal", "rate", "replication", "settle", "follow"])]
-    verify: bool,
+    pub verify: bool,
     /// What is left of times to live may differ by so much
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "verify")]
     pub drift: u32,
@@ -70,10 +69,10 @@ pub struct MigrateArgs {
     pub show: usize,
     /// Log in as this role; its password is asked for, or read from --password-file or $FIRN_PASSWORD
     #[arg(short, long, value_name = "NAME")]
-    user: Option<String>,
+    pub user: Option<String>,
     /// The file whose first line is the password
     #[arg(long, value_name = "FILE", requires = "user")]
-    password_file: Option<PathBuf>,
+    pub password_file: Option<PathBuf>,
     /// Tables: KEYSPACE.TABLE, or KEYSPACE for all of its tables [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub tables: Vec<String>,
@@ -176,19 +175,8 @@ impl MigrateArgs {
     }
 }
 
-/// Runs `firn migrate`.
-pub fn run(global: &Global, args: &MigrateArgs) -> Done {
-    let url = args.to.as_deref().or(args.from.as_deref()).unwrap_or_default();
-    let url = cluster_url(url, args.user.as_deref(), args.password_file.as_deref())?;
-    match &args.from {
-        _ if args.verify => migrate_verify::run(global, args, url),
-        Some(_) => migrate_from::run(global, args, url),
-        None => outward(global, args, url),
-    }
-}
-
 /// Runs `firn migrate --to`.
-fn outward(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
+pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     let replication = args.replication.as_deref().map(definitions::replication).transpose()?;
     global.check_model()?;
     let session = open(global, args)?;

@@ -101,7 +101,8 @@ pub fn copy_table(
     let engine = copy.store.engine();
     let family = engine.family(schema).map_err(|e| cql_trouble(&e))?;
     if !copy.journal.has_begun(&name) {
-        if let Some(why) = only_once(schema).filter(|_| !family.tree().is_empty().unwrap_or(false))
+        if let Some(why) = only_once(schema)
+            && !family.tree().is_empty()?
         {
             return Err(Failure::with_next(
                 format!("{name} has {why}, and is not empty in the store"),

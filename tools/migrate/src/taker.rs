@@ -128,7 +128,7 @@ pub struct RowTaker<'a> {
     /// The time of the copy, microseconds since 1970.
     copied: i64,
     mutations: Vec<StoreMutation>,
-    /// Operations and bytes in the mutations.
+    /// Mutations with their operations, and the bytes of these.
     waiting: (usize, usize),
     /// The key of the last row.
     key: Option<Vec<u8>>,
@@ -176,6 +176,7 @@ impl<'a> RowTaker<'a> {
         }
         if self.mutations.last().is_none_or(|m| m.key() != row.key) {
             self.mutations.push(StoreMutation::new(&row.key));
+            self.waiting.0 += 1;
         }
         let newest = row.cells.iter().filter_map(|c| c.written).max();
         if row.clustering.is_some() {
