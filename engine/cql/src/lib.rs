@@ -23,6 +23,7 @@
 //!   [`FromRow`] makes rows structs.
 //! - [`ToValue`], [`FromValue`], [`Values`], [`Named`]: Rust's types as values, and back; [`Value`]
 //!   where no type is known.
+//! - [`StatementLog`]: what sessions ran, as lines of JSON ([`LoggedStatement`]).
 //! - [`Script`] cuts a text into statements; [`quote_if_needed`] writes a name so that it is read
 //!   again.
 //!
@@ -48,7 +49,10 @@ pub use exec::{
 };
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;
-pub use session::{OwnedRow, Prepared, Run, Session, Typed, Walk};
+pub use session::{
+    LoggedSize, LoggedStatement, OwnedRow, Prepared, RanStatement, Run, Session, StatementLog,
+    StatementStart, Typed, Walk,
+};
 pub use syntax::ast::BatchKind;
 pub use syntax::{Piece, Script, SyntaxError, quote_if_needed};
 pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};

@@ -69,6 +69,9 @@ pub struct Options {
     pub workers: Option<usize>,
     /// The texts of prepared statements that are kept, together; 10 MiB.
     pub max_prepared: usize,
+    /// The file that all statements of clients are written to, as a
+    /// [`StatementLog`](firn_cql::StatementLog) has them. `None`: none.
+    pub statement_log: Option<PathBuf>,
 }
 
 impl Options {
@@ -92,6 +95,7 @@ impl Options {
             write_timeout: Duration::from_secs(60),
             workers: None,
             max_prepared: 10 << 20,
+            statement_log: None,
         }
     }
 

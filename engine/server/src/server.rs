@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_cql::Session;
+use firn_cql::{Session, StatementLog};
 use firn_kv::internals::db::PrometheusText;
 use firn_kv::{Env, OsEnv, Thread};
 use firn_wide::Wide;
@@ -108,6 +108,9 @@ impl Server {
     pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
         options.check()?;
         let login = options.wants_login(&session)?;
+        if let Some(file) = &options.statement_log {
+            session.log_statements(Arc::new(StatementLog::append(file)?))?;
+        }
         let env: Arc<dyn Env> = OsEnv::new();
         let tls = options.tls.as_ref().map(|tls| TlsAcceptor::new(&*env, tls)).transpose();
         let tls = tls.map_err(ServerError::Options)?;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{frame, int, segment, short, string, value};
-use firn_cql::Bound;
+use firn_cql::{Bound, LoggedSize, LoggedStatement};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, Consistency, CqlClient};
 use firn_server::internals::wire::{
     BatchMember, BatchRequest, Opcode, QueryParameters, Version, WireConsistency, WireRequest,
@@ -409,4 +409,29 @@ fn a_request_is_read_as_it_was_written() {
             assert_eq!(format!("{read:?}"), format!("{request:?}"));
         }
     }
+}
+
+#[test]
+fn what_clients_ask_is_written_to_a_file() {
+    let file = std::env::temp_dir().join(format!("firn-server-asked-{}", std::process::id()));
+    let mut options = Options::ephemeral();
+    options.statement_log = Some(file.clone());
+    let server = Server::start(options).unwrap();
+    let mut client = connect(&server);
+    let how = ClientRun::default();
+    client.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}", &how).unwrap();
+    client.query("CREATE TABLE k.t (id int PRIMARY KEY, v text)", &how).unwrap();
+    let mut insert = client.prepare("INSERT INTO k.t (id, v) VALUES (?, ?)").unwrap();
+    let values = [&[0, 0, 0, 1][..], b"a secret"].map(|bytes| Bound::Bytes(bytes.to_vec()));
+    client.execute(&mut insert, &values, &how).unwrap();
+    server.stop().unwrap();
+
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    let lines: Vec<_> = text.lines().map(|line| LoggedStatement::parse(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    assert_eq!(last.statement.as_deref(), Some("INSERT INTO k.t (id, v) VALUES (?, ?)"));
+    assert_eq!(last.values, [4, 8].map(|bytes| Some(LoggedSize::Bytes(bytes))));
+    assert!(lines.iter().any(|l| l.statement.as_deref().is_some_and(|s| s.contains("TABLE k.t"))));
+    assert!(!text.contains("secret"), "{text}");
 }

@@ -36,6 +36,7 @@ Examples:
   firn --db shop serve --tls-certificate server.pem --tls-key key.pem
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
   firn --db shop serve --backup /mnt/backups --backup-every 60 --backup-keep 48
+  firn --db shop serve --log-statements shop.statements    what clients ask, for `firn check --statements`
   firn --db shop serve --check                    what a server with these options would do";
 
 /// How often signals are looked for.
@@ -95,6 +96,9 @@ pub struct ServeArgs {
     /// The most deleted rows and cells that a read steps over; 0 for any [default: 100k, as Cassandra]
     #[arg(long, value_parser = parse_count, value_name = "N")]
     max_tombstones: Option<u64>,
+    /// Write every statement to this file, with its time and the sizes of its values (see `firn check --help`)
+    #[arg(long, value_name = "FILE")]
+    log_statements: Option<PathBuf>,
     /// What is told on standard error
     #[arg(long, value_enum, default_value = "warn", value_name = "LEVEL")]
     log: LogLevel,
@@ -198,6 +202,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     }
     options.idle_timeout = args.idle_timeout.map(Duration::from_secs);
     options.workers = args.workers;
+    options.statement_log = args.log_statements.clone();
     options
 }
 
@@ -251,6 +256,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "login": options.login,
             "insecure": options.insecure,
             "backups": args.backups.json(),
+            "log_statements": args.log_statements,
             "log": level,
         });
         writeln!(out, "{all}")?;
@@ -300,6 +306,9 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     let far = if options.insecure { "; from other machines, too" } else { "" };
     writeln!(out, "allowed          {who}{far}")?;
     writeln!(out, "backups          {}", args.backups.words())?;
+    if let Some(file) = &args.log_statements {
+        writeln!(out, "statements       to {}", file.display())?;
+    }
     writeln!(out, "log              {level}")?;
     Ok(out.flush()?)
 }

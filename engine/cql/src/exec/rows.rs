@@ -178,6 +178,11 @@ impl Rows {
         self.batch
     }
 
+    /// The bytes of all values together.
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.cells.bytes.len()
+    }
+
     /// The kind of the result.
     pub fn kind(&self) -> &Kind {
         &self.kind

@@ -15,6 +15,7 @@
 //! ```
 
 mod cache;
+mod log;
 mod prepared;
 mod run;
 mod walk;
@@ -32,6 +33,7 @@ use cache::StatementCache;
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex;
 use firn_wide::{Options, Wide};
+pub use log::{LoggedSize, LoggedStatement, RanStatement, StatementLog, StatementStart};
 use md5::{Digest, Md5};
 use parking_lot::{Mutex, RwLock};
 use prepared::Compiled;
@@ -55,12 +57,19 @@ pub struct Session {
     keyspace: RwLock<Option<Arc<str>>>,
     /// Who has logged in.
     role: OnceLock<Arc<str>>,
+    /// What its statements are written to.
+    log: OnceLock<Arc<StatementLog>>,
 }
 
 impl Clone for Session {
     fn clone(&self) -> Session {
-        let (keyspace, role) = (RwLock::new(self.keyspace()), self.role.clone());
-        Session { engine: self.engine.clone(), cache: self.cache.clone(), keyspace, role }
+        Session {
+            engine: self.engine.clone(),
+            cache: self.cache.clone(),
+            keyspace: RwLock::new(self.keyspace()),
+            role: self.role.clone(),
+            log: self.log.clone(),
+        }
     }
 }
 
@@ -164,6 +173,7 @@ impl Session {
             cache,
             keyspace: RwLock::new(None),
             role: OnceLock::new(),
+            log: OnceLock::new(),
         })
     }
 
@@ -189,9 +199,11 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// As [`firn_kv::Db::close`]: the database is closed all the same.
+    /// As [`firn_kv::Db::close`]: the database is closed all the same. Those of the log of
+    /// statements ([`StatementLog::flush`]).
     pub fn close(&self) -> Result<()> {
-        self.engine.close()
+        let closed = self.engine.close();
+        closed.and(self.log.get().map_or(Ok(()), |log| log.flush()))
     }
 
     /// The keyspace that is chosen.
@@ -231,6 +243,17 @@ impl Session {
         self.role.set(name.into()).map_err(|_| twice())
     }
 
+    /// From now on the statements that this session, and clones that are made of it, run are written
+    /// to a log: [`StatementLog`] says how. What is refused before it runs is, too.
+    ///
+    /// # Errors
+    /// `Invalid` for a session that has a log.
+    pub fn log_statements(&self, log: Arc<StatementLog>) -> Result<()> {
+        self.log
+            .set(log)
+            .map_err(|_| invalid("This session writes its statements to a log already"))
+    }
+
     /// Runs a statement. Those about rows are compiled once and kept.
     ///
     /// # Errors
@@ -252,6 +275,22 @@ impl Session {
 
     /// Compiles a statement about rows, or finds it compiled; carries out any other.
     fn begin(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
+        let Some(log) = self.log.get() else { return self.begin_unlogged(cql, values, how) };
+        let (start, keyspace) = (log.start(), how.keyspace.clone().or_else(|| self.keyspace()));
+        let begun = self.begin_unlogged(cql, values, how);
+        let outcome = match &begun {
+            // It is written down when it has run.
+            Ok(Begun::Compiled(_)) => return begun,
+            Ok(Begun::Done(rows)) => Ok(&**rows),
+            Err(e) => Err(e.class().name()),
+        };
+        let ran =
+            RanStatement { keyspace: keyspace.as_deref(), text: cql, markers: &[], values: &[] };
+        log.ran(start, None, &[ran], false, outcome);
+        begun
+    }
+
+    fn begin_unlogged(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
         self.engine.keep_up()?;
         let asked = self.asked(how.keyspace.as_ref(), cql);
         if let Some(found) = self.cached(&asked.key) {
@@ -390,9 +429,27 @@ impl Session {
         let bound = values.into_bound(prepared.markers())?;
         check_amount(bound.len(), prepared.markers())?;
         let request = Request { bound: &bound, role, ..request_of(how) };
-        let rows = prepared.0.plan.run(&self.engine, &request)?;
+        let start = self.log.get().map(|log| log.start());
+        let done = prepared.0.plan.run(&self.engine, &request);
+        self.write_down(start, None, &[(prepared, &bound)], how, &done);
+        let rows = done?;
         self.choose(&rows);
         Ok(rows)
+    }
+
+    /// Writes what ran to the log, if there is one.
+    fn write_down(
+        &self,
+        start: Option<StatementStart>,
+        batch: Option<BatchKind>,
+        members: &[(&Prepared, &[Bound])],
+        how: &Run,
+        done: &Result<Rows>,
+    ) {
+        let (Some(log), Some(start)) = (self.log.get(), start) else { return };
+        let members: Vec<_> = members.iter().map(|(p, values)| p.as_ran(values)).collect();
+        let outcome = done.as_ref().map_err(|e| e.class().name());
+        log.ran(start, batch, &members, how.paging.is_some(), outcome);
     }
 
     /// Runs compiled changes as one batch: all of them happen, or none. Of `how` the timestamp,
@@ -430,6 +487,10 @@ impl Session {
             present.push((prepared, &**bound));
         }
         let plans: Vec<_> = present.iter().map(|(p, bound)| (&*p.0.plan, *bound)).collect();
-        run_batch(&self.engine, kind, &plans, &request_of(how))
+        let start = self.log.get().map(|log| log.start());
+        let done = run_batch(&self.engine, kind, &plans, &request_of(how));
+        let members: Vec<_> = present.iter().map(|(p, bound)| (&**p, *bound)).collect();
+        self.write_down(start, Some(kind), &members, how, &done);
+        done
     }
 }

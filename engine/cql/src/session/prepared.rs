@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::log::RanStatement;
 use crate::exec::{ChangeKind, StatementPlan, TableAccess};
-use crate::values::ColumnSpec;
+use crate::values::{Bound, ColumnSpec};
 
 /// A statement, compiled. Cheap to clone. It is compiled again by itself when definitions have
 /// changed.
@@ -28,6 +29,16 @@ impl std::fmt::Debug for Prepared {
 }
 
 impl Prepared {
+    /// What a log is told of it when it has run with these values.
+    pub(super) fn as_ran<'a>(&'a self, values: &'a [Bound]) -> RanStatement<'a> {
+        RanStatement {
+            keyspace: self.0.keyspace.as_deref(),
+            text: &self.0.text,
+            markers: self.markers(),
+            values,
+        }
+    }
+
     /// What the native protocol calls it: a digest of the text, and of the keyspace where that makes
     /// a difference. Servers make the same.
     pub fn id(&self) -> [u8; 16] {

@@ -13,14 +13,17 @@ mod copy;
 mod cut;
 mod help;
 mod local;
+mod logged;
 mod remote;
 mod schema;
 mod shell;
 mod show;
 mod trace;
 
+use std::path::PathBuf;
+
 use clap::Args;
-use firn_cql::quote_if_needed;
+use firn_cql::{StatementLog, quote_if_needed};
 use firn_kv::DbOptions;
 use firn_tools::output::{Done, Failure};
 
@@ -29,6 +32,7 @@ use crate::statements::{StatementOrigin, Statements};
 use crate::store::Global;
 use backend::{PageWish, ShellBackend, ShellRefusal};
 use local::LocalBackend;
+use logged::LoggedBackend;
 use remote::RemoteBackend;
 use shell::{Shell, ShellOutcome};
 
@@ -53,6 +57,7 @@ Examples:
   firn --db shop cql -f schema.cql                a script; it stops at the first statement that fails
   firn --db shop cql -k shop -e \"SELECT * FROM items;\"
   firn --db shop cql -k shop --json -e \"SELECT * FROM items;\" | jq .id
+  firn --db shop cql -f report.cql --log report.statements
   firn --db shop cql -e \"COPY shop.items FROM 'items.csv' WITH HEADER = true\"
   firn cql --connect localhost                    a shell on a server at port 9042
   firn cql --connect db.example:9142 --user ann --password-file secret.txt -f report.cql --json
@@ -71,6 +76,9 @@ pub struct CqlArgs {
     /// In a script: print each statement before its answer
     #[arg(long)]
     echo: bool,
+    /// Write every statement that ran to this file, with its time and the sizes of its values (see `firn check --help`)
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
 }
 
 /// The size of a log segment. Each open begins a new one: a few statements get a small one, what
@@ -121,9 +129,11 @@ fn refused(e: ShellRefusal) -> Failure {
 fn with<B: ShellBackend>(
     global: &Global,
     args: &CqlArgs,
-    mut backend: B,
+    backend: B,
     greeting: Option<String>,
 ) -> Done {
+    let log = args.log.as_ref().map(StatementLog::append).transpose();
+    let mut backend = LoggedBackend { backend, log: log.map_err(|e| Failure::new(e.to_string()))? };
     if let Some(name) = &args.statements.keyspace {
         let statement = format!("USE {}", quote_if_needed(name));
         let next = "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one";

@@ -1,0 +1,104 @@
+//! A conversation whose statements are written to a log, wherever they run.
+
+use firn_cql::{Bound, ColumnSpec, RanStatement, Rows, StatementLog};
+
+use super::backend::{
+    PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
+};
+
+/// What a shell speaks to, and the log of it, if there is one.
+pub struct LoggedBackend<B> {
+    /// Where statements run.
+    pub backend: B,
+    /// What they are written to.
+    pub log: Option<StatementLog>,
+}
+
+/// A prepared statement with its text.
+pub struct LoggedPrepared<P> {
+    prepared: P,
+    text: String,
+}
+
+impl<P: PreparedStatement> PreparedStatement for LoggedPrepared<P> {
+    fn markers(&self) -> &[ColumnSpec] {
+        self.prepared.markers()
+    }
+
+    fn columns(&self) -> &[ColumnSpec] {
+        self.prepared.columns()
+    }
+}
+
+/// What a log calls an error.
+fn class(refusal: &ShellRefusal) -> &str {
+    match refusal {
+        ShellRefusal::Syntax(_) => "SyntaxException",
+        ShellRefusal::Refused { class, .. } => class,
+        ShellRefusal::Lost(_) => "Lost",
+        ShellRefusal::Stopped => "Stopped",
+        ShellRefusal::Fatal(_) => "Fatal",
+    }
+}
+
+impl<B: ShellBackend> LoggedBackend<B> {
+    fn noted(
+        &mut self,
+        text: &str,
+        (markers, values): (&[ColumnSpec], &[Bound]),
+        page: &PageWish,
+        run: impl FnOnce(&mut B) -> ShellResult,
+    ) -> ShellResult {
+        let Some(log) = &self.log else { return run(&mut self.backend) };
+        let (start, keyspace) = (log.start(), self.backend.keyspace());
+        let done = run(&mut self.backend);
+        let ran = RanStatement { keyspace: keyspace.as_deref(), text, markers, values };
+        log.ran(start, None, &[ran], page.from.is_some(), done.as_ref().map_err(class));
+        done
+    }
+}
+
+impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
+    type Prepared = LoggedPrepared<B::Prepared>;
+
+    fn keyspace(&self) -> Option<String> {
+        self.backend.keyspace()
+    }
+
+    fn who(&self) -> Option<&str> {
+        self.backend.who()
+    }
+
+    fn execute(&mut self, statement: &str, page: &PageWish) -> ShellResult {
+        self.noted(statement, (&[], &[]), page, |backend| backend.execute(statement, page))
+    }
+
+    fn prepare(&mut self, statement: &str) -> ShellResult<Self::Prepared> {
+        let prepared = self.backend.prepare(statement)?;
+        Ok(LoggedPrepared { prepared, text: statement.to_owned() })
+    }
+
+    fn run(
+        &mut self,
+        prepared: &mut Self::Prepared,
+        values: &[Bound],
+        page: &PageWish,
+    ) -> ShellResult {
+        // The types are needed beside the statement that is run.
+        let markers = prepared.markers().to_vec();
+        let LoggedPrepared { prepared, text } = prepared;
+        self.noted(text, (&markers, values), page, |backend| backend.run(prepared, values, page))
+    }
+
+    fn set(&mut self, setting: &ShellSetting) -> Result<String, String> {
+        self.backend.set(setting)
+    }
+
+    fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {
+        self.backend.trace()
+    }
+
+    fn version(&mut self) -> ShellResult<String> {
+        self.backend.version()
+    }
+}
