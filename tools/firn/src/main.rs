@@ -7,6 +7,7 @@
 mod backup;
 mod bench;
 mod cassandra;
+mod check;
 mod cli;
 mod connect;
 mod cql;
@@ -122,6 +123,9 @@ enum FirnCommand {
     /// Read everything and check everything
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
+    /// Say what Cassandra or ScyllaDB would refuse of a store, or do badly
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::OutgrowCheckArgs),
     /// Make a second store of the same content, at once
     #[command(after_help = whole::CHECKPOINT_EXAMPLES)]
     Checkpoint(whole::CheckpointArgs),
@@ -187,6 +191,7 @@ fn main() -> ExitCode {
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),
         FirnCommand::Verify(args) => verify::run(global, args),
+        FirnCommand::Check(args) => check::run(global, args),
         FirnCommand::Checkpoint(args) => whole::checkpoint(global, args),
         FirnCommand::Backup(args) => backup::run(global, args),
         FirnCommand::Compact(args) => whole::compact(global, args),

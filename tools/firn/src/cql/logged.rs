@@ -84,9 +84,12 @@ impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
         values: &[Bound],
         page: &PageWish,
     ) -> ShellResult {
+        let LoggedPrepared { prepared, text } = prepared;
+        if self.log.is_none() {
+            return self.backend.run(prepared, values, page);
+        }
         // The types are needed beside the statement that is run.
         let markers = prepared.markers().to_vec();
-        let LoggedPrepared { prepared, text } = prepared;
         self.noted(text, (&markers, values), page, |backend| backend.run(prepared, values, page))
     }
 

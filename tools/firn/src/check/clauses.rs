@@ -1,0 +1,482 @@
+//! What a target would make of a statement by its text: which clauses it has, against the schema.
+//!
+//! What depends on the values that were bound is left open: a [`StatementHit`] names the marker, and
+//! [`statements`](super::statements) asks the log for its size.
+
+use firn_cql::Session;
+use firn_cql::internals::catalog::{TableSchema, check_not_system};
+use firn_cql::internals::syntax::ast::{
+    About, Assign, BatchKind, BatchStatement, ChangeClause, ChangeGuard, Comparison, ConditionPart,
+    Delete, ExpressionKind, InsertValues, Inserted, QualifiedName, Relation, Select, Selector,
+    SelectorKind, SelectorPrimary, Statement, Term, TermKind, TermPrimary, Update,
+};
+use firn_cql::internals::syntax::keyword::Keyword;
+use firn_cql::internals::syntax::lexer::{Lexer, Tok};
+use firn_cql::internals::syntax::parse;
+use firn_wide::Type;
+
+use super::finding::{CheckFinding, FindingGravity};
+use super::functions::{is_of_5, older_name};
+use super::schema::full_name;
+use super::target::{FeatureSupport, TargetTable};
+
+const BY_PARTITION: &str =
+    "name the whole partition key, or keep a table whose partition key is what is asked for";
+const ONE_BY_ONE: &str = "send one statement for each partition, several at once, and bound how many; the driver sends each to a node that has it";
+
+/// Something that is to be said of a statement.
+#[derive(Clone, Debug)]
+pub struct StatementHit {
+    /// What is said, but for the statement's text.
+    pub finding: CheckFinding,
+    /// The values of `IN` that it depends on, if it does.
+    pub values: Option<InAmount>,
+}
+
+/// How many values an `IN` has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InAmount {
+    /// So many.
+    Written(u64),
+    /// As many as are bound to this marker.
+    Bound(u16),
+}
+
+/// A statement by its text.
+#[derive(Clone, Debug, Default)]
+pub struct JudgedText {
+    /// What is to be said of it.
+    pub hits: Vec<StatementHit>,
+    /// The table that it writes to, if it does: its size is bounded.
+    pub writes: Option<String>,
+    /// The kind of the batch that it is.
+    pub batch: Option<BatchKind>,
+}
+
+/// Judges texts against the schema of a store.
+pub struct ClauseJudge<'a> {
+    session: &'a Session,
+    target: &'static TargetTable,
+}
+
+/// The place of what has no table.
+const NO_PLACE: &str = "a statement";
+
+impl<'a> ClauseJudge<'a> {
+    pub fn new(session: &'a Session, target: &'static TargetTable) -> ClauseJudge<'a> {
+        ClauseJudge { session, target }
+    }
+
+    /// Judges a statement in this keyspace.
+    pub fn text(&self, keyspace: Option<&str>, text: &str) -> JudgedText {
+        let mut found = JudgedText::default();
+        let parsed = match parse(text) {
+            Ok(parsed) => parsed,
+            Err(e) => {
+                found.unjudged(
+                    NO_PLACE,
+                    "unreadable",
+                    format!("it is no CQL that Firn reads: {e}"),
+                );
+                return found;
+            }
+        };
+        let tables: Vec<&QualifiedName<'_>> = match &parsed.statement {
+            Statement::Select(s) => vec![&s.table],
+            Statement::Change(c) => vec![c.table()],
+            Statement::Batch(b) => b.changes.iter().map(ChangeClause::table).collect(),
+            // What a definition has made is judged as a definition.
+            _ => return found,
+        };
+        let catalog = self.session.engine().catalog();
+        let mut schemas = vec![];
+        for name in tables {
+            let Some(home) = name.keyspace.as_ref().map(|k| &*k.text).or(keyspace) else {
+                found.unjudged(
+                    NO_PLACE,
+                    "no-keyspace",
+                    "it names no keyspace, and none was chosen".to_owned(),
+                );
+                return found;
+            };
+            if check_not_system(home).is_err() {
+                return found;
+            }
+            let Some(table) = catalog.keyspace(home).and_then(|k| k.table(&name.name.text)) else {
+                let place = format!("{home}.{}", name.name.text);
+                found.unjudged(&place, "no-table", "the store has no such table".to_owned());
+                return found;
+            };
+            schemas.push(table.clone());
+        }
+        let place = full_name(&schemas[0]);
+        let home = keyspace.map(Into::into);
+        if let Err(e) = self.session.prepare_in(home.as_ref(), text) {
+            found.unjudged(
+                &place,
+                "refused-here",
+                format!("this store refuses it itself: {}", e.text()),
+            );
+            return found;
+        }
+        if self.target.between != FeatureSupport::There && has_between(text) {
+            let next = "write c >= a AND c <= b";
+            found.feature(self.target, self.target.between, "between", &place, "BETWEEN", next);
+        }
+        match &parsed.statement {
+            Statement::Select(s) => self.select(&mut found, s, &schemas[0], home.as_ref()),
+            Statement::Change(c) => {
+                self.change(&mut found, c, &schemas[0]);
+                found.writes = Some(place);
+            }
+            Statement::Batch(b) => self.batch(&mut found, b, &schemas),
+            _ => {}
+        }
+        found
+    }
+
+    fn select(
+        &self,
+        found: &mut JudgedText,
+        select: &Select<'_>,
+        table: &TableSchema,
+        home: Option<&std::sync::Arc<str>>,
+    ) {
+        let place = full_name(table);
+        self.in_of_key(found, &select.relations, table);
+        let is_one = names_partition(&select.relations, table);
+        let by_token = select.relations.iter().any(|r| matches!(r, Relation::Token { .. }));
+        let mut asks_index = select.order_by.iter().any(|order| order.nearest.is_some());
+        for relation in &select.relations {
+            let mut relation = relation.clone();
+            let names = relation
+                .columns_mut()
+                .iter()
+                .any(|column| table.indexes().iter().any(|index| index.column == column.text));
+            asks_index |= names;
+        }
+        let filters = select.allow_filtering && {
+            let without = Select { allow_filtering: false, ..select.clone() };
+            self.session.prepare_in(home, &without.to_string()).is_err()
+        };
+        match (is_one, filters) {
+            (true, true) => found.said(
+                FindingGravity::Differs,
+                "filters-partition",
+                &place,
+                "ALLOW FILTERING within one partition: all of it is read, and what does not fit is left out",
+                "it is as good as the partition is small; a clustering column would seek",
+            ),
+            (false, true) => found.said(
+                FindingGravity::Badly,
+                "filters",
+                &place,
+                "ALLOW FILTERING without the partition: every node reads all that it has of the table",
+                BY_PARTITION,
+            ),
+            (false, false) if by_token => {}
+            (false, false) if asks_index => {
+                if self.target.indexes_ask_every_node {
+                    let what = "it asks an index and names no partition: node after node is asked, until there are rows enough";
+                    found.said(FindingGravity::Badly, "asks-every-node", &place, what, BY_PARTITION);
+                }
+            }
+            (false, false) => found.said(
+                FindingGravity::Badly,
+                "reads-all",
+                &place,
+                "it names no partition: every node reads all that it has of the table",
+                "where all of it is wanted, go through it by ranges of token(), a page at a time; else name the partition key",
+            ),
+            (true, false) => {}
+        }
+        for selected in &select.selection {
+            self.selector(found, &selected.selector, table);
+        }
+        select.group_by.iter().for_each(|of| self.selector(found, of, table));
+        select.relations.iter().for_each(|r| self.relation(found, r, table));
+    }
+
+    fn in_of_key(&self, found: &mut JudgedText, relations: &[Relation<'_>], table: &TableSchema) {
+        for relation in relations {
+            let Relation::In { column, values } = relation else { continue };
+            let Some(column) = table.column(&column.text).filter(|c| c.is_primary_key()) else {
+                continue;
+            };
+            let of_partition = table.partition().iter().any(|c| c.name == column.name);
+            if !of_partition && self.target.in_values.fail.is_none() {
+                continue;
+            }
+            let amount = match values {
+                InsertValues::List(terms) => InAmount::Written(terms.len() as u64),
+                InsertValues::Marker(term) => match &term.kind {
+                    ExpressionKind::Primary(TermPrimary::Marker(m)) => InAmount::Bound(m.index),
+                    _ => continue,
+                },
+            };
+            let what = match of_partition {
+                true => format!(
+                    "IN of {}, a part of the partition key: one node asks for all of it, and holds it",
+                    column.name
+                ),
+                false => format!("IN of the clustering column {}", column.name),
+            };
+            let finding = CheckFinding::new(
+                FindingGravity::Badly,
+                "in-values",
+                full_name(table),
+                what,
+                ONE_BY_ONE,
+            );
+            found.hits.push(StatementHit { finding, values: Some(amount) });
+        }
+    }
+
+    fn change(&self, found: &mut JudgedText, change: &ChangeClause<'_>, table: &TableSchema) {
+        let place = full_name(table);
+        let has_condition = match change {
+            ChangeClause::Insert(s) => {
+                if let Inserted::Values { values, .. } = &s.what {
+                    values.iter().for_each(|term| self.term(found, term, table));
+                }
+                s.if_not_exists
+            }
+            ChangeClause::Update(s) => {
+                self.update(found, s, table);
+                s.guard != ChangeGuard::None
+            }
+            ChangeClause::Delete(s) => {
+                self.delete(found, s, table);
+                s.guard != ChangeGuard::None
+            }
+        };
+        if has_condition {
+            found.said(
+                FindingGravity::Differs,
+                "condition",
+                &place,
+                "a condition: the replicas agree on it in several rounds, and where no answer comes it may have happened or not",
+                "use conditions where they are needed, and read with SERIAL after a timeout; never mix them with plain writes of the same cells",
+            );
+        }
+    }
+
+    fn update(&self, found: &mut JudgedText, update: &Update<'_>, table: &TableSchema) {
+        let place = full_name(table);
+        self.in_of_key(found, &update.relations, table);
+        for assignment in &update.assignments {
+            let of = table.column(&assignment.column.text).map(|c| &c.of);
+            let is_list = of.is_some_and(|of| of.multicell && matches!(of.of, Type::List(_)));
+            let is_counter = of.is_some_and(|of| of.of == Type::Counter);
+            match &assignment.operation {
+                Assign::Element { .. } | Assign::Remove(_) if is_list => reads_list(found, &place),
+                Assign::Append(_) | Assign::Prepend(_) if is_list => found.said(
+                    FindingGravity::Differs,
+                    "not-twice",
+                    &place,
+                    "it adds to a list: sent again after a timeout, it may add twice",
+                    "a set, or a map by time, takes the same element twice without harm",
+                ),
+                Assign::Append(_) | Assign::Remove(_) if is_counter => found.said(
+                    FindingGravity::Differs,
+                    "not-twice",
+                    &place,
+                    "it adds to a counter: after a timeout nobody knows whether it has counted",
+                    "let the driver not repeat it by itself, or count rows of a table that take the same write twice",
+                ),
+                Assign::Set(term)
+                | Assign::Append(term)
+                | Assign::Remove(term)
+                | Assign::Prepend(term)
+                | Assign::Field { value: term, .. }
+                | Assign::Element { value: term, .. } => self.term(found, term, table),
+            }
+        }
+        update.relations.iter().for_each(|r| self.relation(found, r, table));
+    }
+
+    fn delete(&self, found: &mut JudgedText, delete: &Delete<'_>, table: &TableSchema) {
+        let place = full_name(table);
+        self.in_of_key(found, &delete.relations, table);
+        for target in &delete.targets {
+            let column = table.column(&target.column.text);
+            let is_list =
+                column.is_some_and(|c| c.of.multicell && matches!(c.of.of, Type::List(_)));
+            if is_list && matches!(target.part, ConditionPart::Element(_)) {
+                reads_list(found, &place);
+            }
+        }
+        delete.relations.iter().for_each(|r| self.relation(found, r, table));
+    }
+
+    fn batch(
+        &self,
+        found: &mut JudgedText,
+        batch: &BatchStatement<'_>,
+        schemas: &[std::sync::Arc<TableSchema>],
+    ) {
+        for (change, table) in batch.changes.iter().zip(schemas) {
+            self.change(found, change, table);
+        }
+        found.batch = Some(batch.kind);
+        found.writes = schemas.first().map(|table| full_name(table));
+    }
+
+    fn relation(&self, found: &mut JudgedText, relation: &Relation<'_>, table: &TableSchema) {
+        match relation {
+            Relation::Compare { value, .. }
+            | Relation::Contains { value, .. }
+            | Relation::ContainsKey { key: value, .. }
+            | Relation::Element { value, .. }
+            | Relation::Like { pattern: value, .. }
+            | Relation::Token { value, .. }
+            | Relation::Tuple { value, .. } => self.term(found, value, table),
+            Relation::In { values, .. } | Relation::TupleIn { values, .. } => {
+                if let InsertValues::List(terms) = values {
+                    terms.iter().for_each(|term| self.term(found, term, table));
+                }
+            }
+            Relation::NotNull { .. } => {}
+        }
+    }
+
+    fn term(&self, found: &mut JudgedText, term: &Term<'_>, table: &TableSchema) {
+        if let TermKind::Call(call) = &term.kind {
+            self.function(found, &call.function, table);
+        }
+        term.kind.operands(&mut |of| self.term(found, of, table));
+    }
+
+    fn selector(&self, found: &mut JudgedText, selector: &Selector<'_>, table: &TableSchema) {
+        let place = full_name(table);
+        match &selector.kind {
+            SelectorKind::Call(call) => self.function(found, &call.function, table),
+            SelectorKind::Primary(SelectorPrimary::Term(term)) => self.term(found, term, table),
+            SelectorKind::Primary(SelectorPrimary::About(about, of)) => {
+                let is_whole = match &of.kind {
+                    SelectorKind::Primary(SelectorPrimary::Column(c)) => {
+                        table.column(&c.text).is_some_and(|c| c.of.multicell)
+                    }
+                    _ => false,
+                };
+                if is_whole || *about == About::MaxWriteTime {
+                    let what = "writetime, ttl or maxwritetime of a whole collection or user type";
+                    let next = "keep the time in a column of its own";
+                    let support = self.target.functions_of_5;
+                    found.feature(self.target, support, "function-of-5", &place, what, next);
+                }
+            }
+            _ => {}
+        }
+        selector.kind.operands(&mut |of| self.selector(found, of, table));
+    }
+
+    fn function(&self, found: &mut JudgedText, name: &QualifiedName<'_>, table: &TableSchema) {
+        let (word, place) = (name.name.text.to_ascii_lowercase(), &full_name(table));
+        let home = name.keyspace.as_ref().map_or(&*table.keyspace, |k| &*k.text);
+        let catalog = self.session.engine().catalog();
+        let of_user = catalog.keyspace(home).is_some_and(|k| {
+            k.functions().any(|f| f.name == name.name.text)
+                || k.aggregates().any(|a| a.name == name.name.text)
+        });
+        if of_user {
+            let what = format!(
+                "it calls {word}, a function of this store: its body is in a language that the target has not"
+            );
+            let next = "compute it in the program";
+            found.said(FindingGravity::Refused, "calls-function", place, &what, next);
+            return;
+        }
+        let (support, next) = if word.starts_with("mask_") {
+            // The functions are there without the setting of masked columns.
+            let support = match self.target.masks {
+                FeatureSupport::Off(_) => FeatureSupport::There,
+                other => other,
+            };
+            (support, "mask it in the program".to_owned())
+        } else if is_of_5(&word) {
+            let older =
+                older_name(&word).map(|older| format!("write {older}, its name before 5.0"));
+            let next = older.unwrap_or_else(|| "compute it in the program".to_owned());
+            (self.target.functions_of_5, next)
+        } else {
+            return;
+        };
+        let what = format!("the function {word}");
+        found.feature(self.target, support, "function-of-5", place, &what, &next);
+    }
+}
+
+impl JudgedText {
+    fn said(
+        &mut self,
+        gravity: FindingGravity,
+        rule: &'static str,
+        place: &str,
+        what: &str,
+        next: &str,
+    ) {
+        // A statement that does a thing twice is told of once.
+        if !self.hits.iter().any(|hit| hit.finding.rule == rule && hit.finding.place == place) {
+            let finding = CheckFinding::new(gravity, rule, place, what, next);
+            self.hits.push(StatementHit { finding, values: None });
+        }
+    }
+
+    fn unjudged(&mut self, place: &str, rule: &'static str, what: String) {
+        let next = "if an application still runs it, run it against the target";
+        self.said(FindingGravity::Unjudged, rule, place, &what, next);
+    }
+
+    fn feature(
+        &mut self,
+        target: &TargetTable,
+        support: FeatureSupport,
+        rule: &'static str,
+        place: &str,
+        what: &str,
+        next: &str,
+    ) {
+        let finding = CheckFinding::of_feature(target, support, rule, place, what, next);
+        self.hits.extend(finding.map(|finding| StatementHit { finding, values: None }));
+    }
+}
+
+fn reads_list(found: &mut JudgedText, place: &str) {
+    found.said(
+        FindingGravity::Badly,
+        "reads-list",
+        place,
+        "it changes elements of a list by their number or value: the list is read before it is written, and two writers at once may hit another element",
+        "a map or a set, whose elements have names",
+    );
+}
+
+/// Whether the relations name one partition, or several by `IN`.
+fn names_partition(relations: &[Relation<'_>], table: &TableSchema) -> bool {
+    let is_named = |name: &str| {
+        relations.iter().any(|relation| match relation {
+            Relation::Compare { column, comparison, .. } => {
+                *comparison == Comparison::Eq && column.text == name
+            }
+            Relation::In { column, .. } => column.text == name,
+            _ => false,
+        })
+    };
+    let by_token = |relation: &Relation<'_>| {
+        matches!(relation, Relation::Token { comparison: Comparison::Eq, .. })
+    };
+    table.partition().iter().all(|c| is_named(&c.name)) || relations.iter().any(by_token)
+}
+
+/// Whether a text has the keyword outside strings and quoted names.
+fn has_between(text: &str) -> bool {
+    let mut lexer = Lexer::new(text, 0);
+    loop {
+        match lexer.next_token().kind {
+            Tok::Kw(Keyword::Between) => return true,
+            Tok::End | Tok::Bad(_) => return false,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What a target would make of the definitions.
+
+use firn_cql::internals::catalog::{
+    Catalog, IndexClass, KeyspaceEntry, TableColumn, TableIndex, TableSchema,
+};
+use firn_cql::quote_if_needed;
+use firn_wide::{Partitioner, Type};
+
+use super::finding::{CheckFinding, FigureUnit, FindingGravity, beyond};
+use super::target::{FeatureSupport, TargetTable};
+
+const DROP_COMPACT: &str = "ALTER TABLE … DROP COMPACT STORAGE here makes it an ordinary table, which is carried as any other";
+const AS_TABLE: &str = "make a table of CQL for it, and copy its rows with a program or with COPY: `firn cql -e \"SELECT …\"` reads it as a table";
+const OWN_TABLE: &str =
+    "keep a table of your own by that key, which the program writes beside this one";
+const OTHER_INDEX: &str = "keep a table by that column, which the program writes beside this one, or make an index that the target has";
+const NO_FUNCTION: &str = "leave it behind, and compute in the program";
+
+/// `keyspace.table`, as statements write it.
+pub fn full_name(table: &TableSchema) -> String {
+    format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
+}
+
+/// Judges all definitions.
+pub fn judge(
+    target: &TargetTable,
+    catalog: &Catalog,
+    partitioner: Partitioner,
+) -> Vec<CheckFinding> {
+    let mut all = vec![];
+    if partitioner != Partitioner::Murmur3 {
+        all.push(CheckFinding::new(
+            FindingGravity::Differs,
+            "partitioner",
+            "the store",
+            format!("its partitioner is {partitioner}, and a new cluster has Murmur3Partitioner: partitions come in another order, and token() gives other numbers"),
+            "ask for nothing by the order of partitions; what needs an order gets it from clustering columns",
+        ));
+    }
+    let count = catalog.tables().count() as u64;
+    if let Some((gravity, figure)) = beyond(target.tables, FigureUnit::Things, count) {
+        let what = "its tables and views: each takes memory on every node";
+        let next = "put tables of one form into one, with what tells them apart as the first column of the partition key";
+        let mut finding = CheckFinding::new(gravity, "tables", "the store", what, next);
+        finding.figure = Some(figure);
+        all.push(finding);
+    }
+    for keyspace in catalog.keyspaces() {
+        judge_keyspace(target, keyspace, &mut all);
+    }
+    all
+}
+
+fn judge_keyspace(target: &TargetTable, keyspace: &KeyspaceEntry, all: &mut Vec<CheckFinding>) {
+    let name = quote_if_needed(&keyspace.name).into_owned();
+    let class = keyspace.replication.get("class").map_or("", |c| c.rsplit('.').next().unwrap_or(c));
+    let factors: Vec<&String> =
+        keyspace.replication.iter().filter(|(k, _)| *k != "class").map(|(_, v)| v).collect();
+    if factors.iter().all(|factor| *factor == "1") {
+        all.push(CheckFinding::new(
+            FindingGravity::Differs,
+            "one-replica",
+            &name,
+            "its replication asks for one copy: on a cluster a node that is down takes its rows with it",
+            "define it there with replication_factor 3, or 2 on two nodes (`--replication` of `firn migrate`)",
+        ));
+    }
+    if class == "NetworkTopologyStrategy" {
+        let places: Vec<&str> = keyspace
+            .replication
+            .keys()
+            .filter(|k| *k != "class" && *k != "replication_factor")
+            .map(String::as_str)
+            .collect();
+        if !places.is_empty() {
+            all.push(CheckFinding::new(
+                FindingGravity::Differs,
+                "datacenters",
+                &name,
+                format!("its replication names data centres, {}: the target refuses names that it does not have", places.join(", ")),
+                "`SELECT data_center FROM system.local` there tells them; give the replication when you migrate",
+            ));
+        }
+    }
+    for function in keyspace.functions() {
+        let place = format!("{name}.{}", quote_if_needed(&function.name));
+        all.push(CheckFinding::new(
+            FindingGravity::Refused,
+            "function",
+            place,
+            format!(
+                "a function in {}: {} has functions in other languages",
+                function.language, target.title
+            ),
+            NO_FUNCTION,
+        ));
+    }
+    for aggregate in keyspace.aggregates() {
+        let place = format!("{name}.{}", quote_if_needed(&aggregate.name));
+        let what = format!(
+            "an aggregate over the function {}, which is refused",
+            quote_if_needed(&aggregate.state_function)
+        );
+        all.push(CheckFinding::new(FindingGravity::Refused, "aggregate", place, what, NO_FUNCTION));
+    }
+    for table in keyspace.tables() {
+        judge_table(target, table, all);
+    }
+}
+
+/// Whether a type, or one within it, is like that.
+pub fn has_type(of: &Type, is_like: &dyn Fn(&Type) -> bool) -> bool {
+    let within = |of: &Type| has_type(of, is_like);
+    is_like(of)
+        || match of {
+            Type::List(of) | Type::Set(of) | Type::Vector(of, _) | Type::Reversed(of) => within(of),
+            Type::Map(kv) => within(&kv.0) || within(&kv.1),
+            Type::Tuple(parts) | Type::Composite(parts) => parts.iter().any(within),
+            Type::Udt(user) => user.fields.iter().any(|(_, of)| within(of)),
+            _ => false,
+        }
+}
+
+fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFinding>) {
+    let place = full_name(table);
+    if let Some(family) = table.family() {
+        let (rule, what) = match family.is_super() {
+            true => ("super-columns", "a family of super columns, which CQL can't define"),
+            false => (
+                "family",
+                "a column family of the interface before CQL, which no target speaks any more",
+            ),
+        };
+        let what = format!("{what}; `firn export --cassandra` leaves it out");
+        all.push(CheckFinding::new(FindingGravity::Refused, rule, &place, what, AS_TABLE));
+    } else if table.is_compact() {
+        let what = "a compact table: deprecated there, and `firn export --cassandra` leaves it out";
+        all.push(match target.compact_storage {
+            FeatureSupport::There => CheckFinding::new(
+                FindingGravity::Badly,
+                "compact-storage",
+                &place,
+                what,
+                DROP_COMPACT,
+            ),
+            _ => CheckFinding::new(
+                FindingGravity::Refused,
+                "compact-storage",
+                &place,
+                what,
+                DROP_COMPACT,
+            ),
+        });
+    }
+    let columns = table.columns().len() as u64;
+    if let Some((gravity, figure)) = beyond(target.columns, FigureUnit::Things, columns) {
+        let next = "put what is read together into a map or a user type";
+        let mut finding = CheckFinding::new(gravity, "columns", &place, "its columns", next);
+        finding.figure = Some(figure);
+        all.push(finding);
+    }
+    if table.is_counter() {
+        let next = "a keyspace WITH tablets = {'enabled': false} has counters in every version";
+        let what = "a table of counters: older versions have none in keyspaces with tablets";
+        all.extend(CheckFinding::of_feature(
+            target,
+            target.counters,
+            "counters",
+            &place,
+            what,
+            next,
+        ));
+    }
+    if let Some(view) = table.view() {
+        let what = format!("a materialized view of {}", quote_if_needed(&view.base_name));
+        all.extend(CheckFinding::of_feature(
+            target,
+            target.views,
+            "view",
+            &place,
+            &what,
+            OWN_TABLE,
+        ));
+        if target.views != FeatureSupport::Missing {
+            let what = format!(
+                "{what}: there it follows its table later, and may stay different after a failure"
+            );
+            let next = "don't read your own writes from it; a table that the program writes itself is surer";
+            all.push(CheckFinding::new(
+                FindingGravity::Differs,
+                "view-follows",
+                &place,
+                what,
+                next,
+            ));
+        }
+    }
+    for column in table.columns() {
+        judge_column(target, &place, column, all);
+    }
+    for index in table.indexes() {
+        judge_index(target, table, index, all);
+    }
+    let strategy = table.options.map("compaction").and_then(|map| map.get("class"));
+    if strategy.is_some_and(|class| class.ends_with("UnifiedCompactionStrategy")) {
+        let next = "ALTER TABLE … WITH compaction = {'class': 'LeveledCompactionStrategy'}, or size-tiered";
+        let what = "its compaction is UnifiedCompactionStrategy";
+        all.extend(CheckFinding::of_feature(
+            target,
+            target.unified,
+            "compaction",
+            &place,
+            what,
+            next,
+        ));
+    }
+}
+
+fn judge_column(
+    target: &TargetTable,
+    place: &str,
+    column: &TableColumn,
+    all: &mut Vec<CheckFinding>,
+) {
+    let name = quote_if_needed(&column.name);
+    let is = |is_like: &dyn Fn(&Type) -> bool| has_type(&column.of.of, is_like);
+    if is(&|of| matches!(of, Type::Vector(..))) {
+        let what = format!("the column {name} has vectors");
+        let next = "keep them as frozen<list<float>>, and search elsewhere";
+        all.extend(CheckFinding::of_feature(target, target.vectors, "vector", place, &what, next));
+    }
+    if is(&|of| matches!(of, Type::Custom(_))) {
+        let what = format!("the column {name} has an order of the program's own, {}", column.of);
+        let next = "a column of a type of CQL whose order is the one that is wanted: a number or bytes made for it";
+        all.push(CheckFinding::new(FindingGravity::Refused, "comparator", place, what, next));
+    }
+    if is(&|of| matches!(of, Type::Composite(_))) {
+        let what =
+            format!("the column {name} has a composite of the time before CQL, {}", column.of);
+        let next = "a frozen tuple, or columns of their own";
+        let gravity = FindingGravity::Differs;
+        all.push(CheckFinding::new(
+            gravity,
+            "composite",
+            place,
+            format!("{what}: drivers read it as bytes"),
+            next,
+        ));
+    }
+    if let Some(mask) = &column.mask {
+        let what = format!("the column {name} is masked with {}", mask.name);
+        let next =
+            "leave out MASKED WITH; give those who may not see it a table without the column";
+        all.extend(CheckFinding::of_feature(target, target.masks, "mask", place, &what, next));
+    }
+}
+
+fn judge_index(
+    target: &TargetTable,
+    table: &TableSchema,
+    index: &TableIndex,
+    all: &mut Vec<CheckFinding>,
+) {
+    let place = full_name(table);
+    let name = format!("the index {} on {}", quote_if_needed(&index.name), index.target_text());
+    let class = index.class.as_deref().and_then(IndexClass::named);
+    let of_vectors =
+        table.column(&index.column).is_some_and(|c| matches!(c.of.of, Type::Vector(..)));
+    let (rule, support, word) = match class {
+        Some(IndexClass::Sasi) => ("sasi", target.sasi, "is of the class SASI"),
+        Some(IndexClass::StorageAttached) if of_vectors => {
+            ("vector-index", target.vector_indexes, "is a storage-attached one of vectors")
+        }
+        Some(IndexClass::StorageAttached) => {
+            ("storage-attached", target.storage_attached, "is storage-attached")
+        }
+        _ => ("index", FeatureSupport::There, ""),
+    };
+    all.extend(CheckFinding::of_feature(
+        target,
+        support,
+        rule,
+        &place,
+        &format!("{name} {word}"),
+        OTHER_INDEX,
+    ));
+    let local = target.indexes_ask_every_node;
+    if support == FeatureSupport::There {
+        let what = match local {
+            true => {
+                "each node indexes its own rows: a question that names no partition asks many nodes"
+            }
+            false => {
+                "there it is a view over all nodes, which each write pays for and which follows later"
+            }
+        };
+        let next = match local {
+            true => "name the partition beside the indexed column, or keep a table by that column",
+            false => {
+                "keep it where questions need it; with the partition key in the question a local index is cheaper"
+            }
+        };
+        let what = format!("{name}: {what}");
+        all.push(CheckFinding::new(FindingGravity::Differs, "index-cost", &place, what, next));
+    }
+}

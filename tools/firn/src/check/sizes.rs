@@ -1,0 +1,292 @@
+//! The sizes of what a table has: read as a whole, or in arcs of the ring.
+//!
+//! Only what is live is measured, as the target would have it after a migration, and the deletions
+//! that a read steps over. Bytes are those of keys, clustering values, names of elements and
+//! values, without compression and without what each database adds. Memory does not grow with the
+//! table: of each measure the greatest one is kept, with its place.
+
+use std::ops::Bound;
+
+use firn_cql::Session;
+use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
+use firn_cql::internals::values::literal;
+use firn_tools::output::{Done, Failure};
+use firn_wide::Partitioner;
+use firn_wide::internals::cell::CellState;
+use firn_wide::internals::store::{Partitions, RowItem, StoreSlice};
+use serde_json::{Value, json};
+
+use super::finding::shortened;
+use crate::store::failure;
+
+/// Arcs of the ring that a sample is made of, evenly spread.
+const ARCS: u64 = 64;
+/// How often progress is told, in partitions.
+const TOLD: u64 = 64;
+/// Characters of a key that are shown.
+const MOST_KEY: usize = 120;
+
+/// The greatest of a measure, and where it was found.
+#[derive(Clone, Debug, Default)]
+pub struct Greatest {
+    /// The figure.
+    pub figure: u64,
+    /// The key of its partition.
+    pub key: Vec<u8>,
+    /// Its column, where it is one's.
+    pub column: Option<String>,
+}
+
+impl Greatest {
+    fn see(&mut self, figure: u64, key: &[u8], column: impl FnOnce() -> Option<String>) {
+        if figure > self.figure {
+            self.figure = figure;
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.column = column();
+        }
+    }
+}
+
+/// What a table has.
+#[derive(Clone, Debug, Default)]
+pub struct TableSizes {
+    pub partitions: u64,
+    pub rows: u64,
+    pub cells: u64,
+    pub tombstones: u64,
+    pub bytes: u64,
+    pub partition_bytes: Greatest,
+    pub partition_rows: Greatest,
+    pub partition_tombstones: Greatest,
+    pub row_bytes: Greatest,
+    pub cell_bytes: Greatest,
+    pub collection_elements: Greatest,
+    pub key_bytes: Greatest,
+    /// The last second since 1970 in which something expires.
+    pub last_expiry: Greatest,
+}
+
+impl TableSizes {
+    /// Of each measure its name, for programs.
+    pub fn measures(&self) -> [(&'static str, &Greatest); 8] {
+        [
+            ("partition_bytes", &self.partition_bytes),
+            ("partition_rows", &self.partition_rows),
+            ("partition_tombstones", &self.partition_tombstones),
+            ("row_bytes", &self.row_bytes),
+            ("cell_bytes", &self.cell_bytes),
+            ("collection_elements", &self.collection_elements),
+            ("key_bytes", &self.key_bytes),
+            ("last_expiry", &self.last_expiry),
+        ]
+    }
+
+    /// For programs.
+    pub fn json(&self, table: &TableSchema) -> Value {
+        let greatest = |g: &Greatest| json!({"figure": g.figure, "key": shown_key(table, &g.key), "column": g.column});
+        let found = self.measures().into_iter().filter(|(_, g)| g.figure > 0);
+        json!({
+            "keyspace": table.keyspace, "table": table.name, "partitions": self.partitions, "rows": self.rows,
+            "cells": self.cells, "tombstones": self.tombstones, "bytes": self.bytes,
+            "greatest": found.map(|(name, g)| (name.to_owned(), greatest(g))).collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+/// The key of a partition as a condition of CQL: `k = 1 AND l = 'a'`.
+pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
+    let mut parts = PartitionKey::default();
+    if parts.set(table, key).is_err() {
+        return shortened(&format!("0x{}", firn_wide::internals::types::hex(key)), MOST_KEY);
+    }
+    let part = |(at, column): (usize, &TableColumn)| {
+        let name = firn_cql::quote_if_needed(&column.name).into_owned();
+        format!("{name} = {}", literal(&column.of.of, parts.part(at)))
+    };
+    let all: Vec<String> = table.partition().iter().enumerate().map(part).collect();
+    shortened(&all.join(" AND "), MOST_KEY)
+}
+
+/// The stretches of the ring that are read: all of it, or so many percent in arcs.
+///
+/// # Errors
+/// A sample where keys lie in their own order: no stretch stands for the others.
+pub fn stretches(partitioner: Partitioner, percent: Option<f64>) -> Done<Vec<Partitions>> {
+    let Some(percent) = percent else { return Ok(vec![Partitions::all()]) };
+    if !matches!(partitioner, Partitioner::Murmur3 | Partitioner::Random) {
+        return Err(Failure::with_next(
+            format!("a sample of {partitioner} stands for nothing: keys lie in their own order"),
+            "leave out --sample",
+        ));
+    }
+    // Tokens of Random begin with a 0: they are below the middle of what eight bytes can be.
+    let ring = if partitioner == Partitioner::Random { u64::MAX / 2 } else { u64::MAX };
+    let (step, width) = (ring / ARCS, (ring as f64 / ARCS as f64 * percent / 100.0) as u64);
+    let arc = |n: u64| {
+        let (from, until) = (n * step, (n * step).saturating_add(width.max(1)));
+        let end = |token: u64| token.to_be_bytes().to_vec();
+        Partitions { from: Bound::Included(end(from)), until: Bound::Excluded(end(until)) }
+    };
+    Ok((0..ARCS).map(arc).collect())
+}
+
+/// How far along the ring a partition lies, from 0 to 1.
+fn progress_of(partition: &[u8], partitioner: Partitioner) -> f64 {
+    let mut first = [0; 8];
+    for (to, from) in first.iter_mut().zip(partition) {
+        *to = *from;
+    }
+    let ring = if partitioner == Partitioner::Random { u64::MAX / 2 } else { u64::MAX };
+    (u64::from_be_bytes(first) as f64 / ring as f64).min(1.0)
+}
+
+/// Measures what lies in these stretches of a table. `told` is told how far along the ring it is.
+pub fn measure(
+    session: &Session,
+    table: &TableSchema,
+    stretches: &[Partitions],
+    told: &mut dyn FnMut(f64),
+) -> Done<TableSizes> {
+    let engine = session.engine();
+    let family = engine.family(table).map_err(|e| Failure::new(e.to_string()))?;
+    let mut walk = SizeWalk::new(table);
+    // What is read at one moment is not asked for: the store may be written to meanwhile.
+    let view = engine.store().latest();
+    for stretch in stretches {
+        let mut scan = view.scan(&family, stretch, &StoreSlice::all()).map_err(failure)?;
+        let mut stepped_over = 0;
+        while scan.next_partition().map_err(failure)? {
+            walk.key.clear();
+            walk.key.extend_from_slice(scan.key());
+            while let Some(item) = scan.next().map_err(failure)? {
+                walk.item(&item);
+            }
+            let tombstones = scan.tombstones() - stepped_over;
+            stepped_over = scan.tombstones();
+            walk.end_of_partition(tombstones);
+            if walk.sizes.partitions.is_multiple_of(TOLD) {
+                told(progress_of(scan.partition(), engine.partitioner()));
+            }
+        }
+    }
+    Ok(walk.sizes)
+}
+
+/// What is put together while a partition is read.
+struct SizeWalk<'t> {
+    table: &'t TableSchema,
+    /// Whether a value may be a collection by itself.
+    has_frozen: bool,
+    sizes: TableSizes,
+    key: Vec<u8>,
+    bytes: u64,
+    rows: u64,
+    row_bytes: u64,
+    /// The name of the column whose elements come, how many there were, and their bytes.
+    name: Vec<u8>,
+    elements: u64,
+    element_bytes: u64,
+    any: bool,
+}
+
+impl<'t> SizeWalk<'t> {
+    fn new(table: &'t TableSchema) -> SizeWalk<'t> {
+        SizeWalk {
+            table,
+            has_frozen: table.columns().iter().any(|c| c.of.is_collection() && !c.of.multicell),
+            sizes: TableSizes::default(),
+            key: vec![],
+            bytes: 0,
+            rows: 0,
+            row_bytes: 0,
+            name: vec![],
+            elements: 0,
+            element_bytes: 0,
+            any: false,
+        }
+    }
+
+    /// The column that a cell's name is of.
+    fn column(&self, name: &[u8]) -> Option<&'t TableColumn> {
+        self.table.column_by_id(self.table.column_at(name).ok()??)
+    }
+
+    fn item(&mut self, item: &RowItem<'_>) {
+        let Some(cell) = item.cell() else { return };
+        if item.new_row {
+            self.end_of_row();
+            self.row_bytes += item.place.row.len() as u64;
+            self.rows += u64::from(!item.place.is_static);
+        }
+        self.any = true;
+        self.sizes.cells += 1;
+        let value = cell.value();
+        let path = item.place.path.map_or(0, <[u8]>::len);
+        let bytes = (value.len() + path) as u64;
+        self.row_bytes += bytes;
+        if let CellState::Expiring { expires, .. } = cell.state
+            && let Ok(expires) = u64::try_from(expires)
+        {
+            self.sizes.last_expiry.see(expires, &self.key, || None);
+        }
+        let name = item.place.name;
+        if item.place.path.is_some() {
+            if self.name != name {
+                self.end_of_collection();
+                self.name.extend_from_slice(name);
+            }
+            self.elements += 1;
+            self.element_bytes += bytes;
+            return;
+        }
+        self.end_of_collection();
+        let (table, key) = (self.table, &self.key);
+        let column = || table.column_by_id(table.column_at(name).ok()??);
+        let called = || column().map(|c| c.name.clone());
+        self.sizes.cell_bytes.see(bytes, key, called);
+        if self.has_frozen
+            && let Some(count) = value.first_chunk::<4>()
+            && column().is_some_and(|c| c.of.is_collection())
+        {
+            let count = u64::from(u32::from_be_bytes(*count));
+            self.sizes.collection_elements.see(count, key, called);
+        }
+    }
+
+    fn end_of_collection(&mut self) {
+        if self.elements > 0 {
+            let called = self.column(&self.name).map(|c| c.name.clone());
+            let is_collection = self.column(&self.name).is_none_or(|c| c.of.is_collection());
+            if is_collection {
+                self.sizes.collection_elements.see(self.elements, &self.key, || called.clone());
+            }
+            self.sizes.cell_bytes.see(self.element_bytes, &self.key, || called);
+        }
+        self.name.clear();
+        (self.elements, self.element_bytes) = (0, 0);
+    }
+
+    fn end_of_row(&mut self) {
+        self.end_of_collection();
+        self.sizes.row_bytes.see(self.row_bytes, &self.key, || None);
+        self.bytes += std::mem::take(&mut self.row_bytes);
+    }
+
+    fn end_of_partition(&mut self, tombstones: u64) {
+        self.end_of_row();
+        let (bytes, rows) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.rows));
+        self.sizes.tombstones += tombstones;
+        self.sizes.partition_tombstones.see(tombstones, &self.key, || None);
+        if !std::mem::take(&mut self.any) {
+            return;
+        }
+        let bytes = bytes + self.key.len() as u64;
+        self.sizes.partitions += 1;
+        self.sizes.rows += rows;
+        self.sizes.bytes += bytes;
+        self.sizes.partition_bytes.see(bytes, &self.key, || None);
+        self.sizes.partition_rows.see(rows, &self.key, || None);
+        self.sizes.key_bytes.see(self.key.len() as u64, &self.key, || None);
+    }
+}
