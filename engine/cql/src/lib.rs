@@ -61,3 +61,8 @@ pub use values::{Bound, ColumnSpec, FromValue, Named, ToValue, Value, Values};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/cql.md")]
 struct Page;
+
+/// The example of the page on the way to a cluster.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/outgrow.md")]
+struct OutgrowPage;

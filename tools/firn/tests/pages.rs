@@ -5,7 +5,8 @@
 //! the path. One that is marked `sh found` ends with exit code 1, one that is marked `sh maybe`
 //! with 0 or 1. A `text` block right behind prints a part of the block's output; `…` stands for
 //! anything. Blocks marked `sh norun` build, and are tried by `.ci/run`; those marked `client` take a
-//! client of a server, and `.ci/clients` tries what they say. Blocks of Rust are doc
+//! client of a server, and `.ci/clients` tries what they say; those marked `cluster` take several
+//! nodes, and nothing tries them. Blocks of Rust are doc
 //! tests of the crate that the page is about.
 #![allow(
     clippy::disallowed_methods,
@@ -131,7 +132,7 @@ fn run(page: &str) {
                 );
                 continue;
             }
-            "sh client" | "python client" => continue,
+            "sh client" | "python client" | "sh cluster" | "yaml cluster" => continue,
             "rust" => continue,
             other => panic!("{place}: no block is marked {other:?}"),
         };
@@ -180,6 +181,11 @@ fn cluster() {
 #[test]
 fn migrate_from() {
     run("docs/migrate-from.md");
+}
+
+#[test]
+fn outgrow() {
+    run("docs/outgrow.md");
 }
 
 #[test]

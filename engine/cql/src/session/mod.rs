@@ -244,7 +244,7 @@ impl Session {
     }
 
     /// From now on the statements that this session, and clones that are made of it, run are written
-    /// to a log: [`StatementLog`] says how. What is refused before it runs is, too.
+    /// to a log: [`StatementLog`] says how. Texts that `execute` and `query` refuse are written, too.
     ///
     /// # Errors
     /// `Invalid` for a session that has a log.
