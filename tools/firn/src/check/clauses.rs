@@ -8,16 +8,17 @@ use firn_cql::internals::catalog::{TableSchema, check_not_system};
 use firn_cql::internals::syntax::ast::{
     About, Assign, BatchKind, BatchStatement, ChangeClause, ChangeGuard, Comparison, ConditionPart,
     Delete, ExpressionKind, InsertValues, Inserted, QualifiedName, Relation, Select, Selector,
-    SelectorKind, SelectorPrimary, Statement, Term, TermKind, TermPrimary, Update,
+    SelectorKind, SelectorPrimary, Statement, Term, TermKind, TermPrimary, Update, Using,
 };
 use firn_cql::internals::syntax::keyword::Keyword;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 use firn_cql::internals::syntax::parse;
 use firn_wide::Type;
 
+use super::data;
 use super::finding::{CheckFinding, FindingGravity};
-use super::functions::{is_of_5, older_name};
-use super::schema::full_name;
+use super::functions::{is_of_5, newer_name, older_name};
+use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
 const BY_PARTITION: &str =
@@ -57,14 +58,16 @@ pub struct JudgedText {
 pub struct ClauseJudge<'a> {
     session: &'a Session,
     target: &'static TargetTable,
+    /// The second since 1970 that it is.
+    now: u64,
 }
 
 /// The place of what has no table.
 const NO_PLACE: &str = "a statement";
 
 impl<'a> ClauseJudge<'a> {
-    pub fn new(session: &'a Session, target: &'static TargetTable) -> ClauseJudge<'a> {
-        ClauseJudge { session, target }
+    pub fn new(session: &'a Session, target: &'static TargetTable, now: u64) -> ClauseJudge<'a> {
+        ClauseJudge { session, target, now }
     }
 
     /// Judges a statement in this keyspace.
@@ -239,9 +242,11 @@ impl<'a> ClauseJudge<'a> {
                 if let Inserted::Values { values, .. } = &s.what {
                     values.iter().for_each(|term| self.term(found, term, table));
                 }
+                self.using(found, &s.using, table);
                 s.if_not_exists
             }
             ChangeClause::Update(s) => {
+                self.using(found, &s.using, table);
                 self.update(found, s, table);
                 s.guard != ChangeGuard::None
             }
@@ -259,6 +264,17 @@ impl<'a> ClauseJudge<'a> {
                 "use conditions where they are needed, and read with SERIAL after a timeout; never mix them with plain writes of the same cells",
             );
         }
+    }
+
+    /// Judges a time to live that stands in a statement.
+    fn using(&self, found: &mut JudgedText, using: &Using<'_>, table: &TableSchema) {
+        let Some(TermKind::Primary(TermPrimary::Constant(c))) = using.ttl.as_ref().map(|t| &t.kind)
+        else {
+            return;
+        };
+        let seconds = c.text.parse().unwrap_or(0);
+        let of_ttl = data::judge_ttl(self.target, self.now, seconds, &full_name(table));
+        found.hits.extend(of_ttl.map(|finding| StatementHit { finding, values: None }));
     }
 
     fn update(&self, found: &mut JudgedText, update: &Update<'_>, table: &TableSchema) {
@@ -363,7 +379,7 @@ impl<'a> ClauseJudge<'a> {
                     let what = "writetime, ttl or maxwritetime of a whole collection or user type";
                     let next = "keep the time in a column of its own";
                     let support = self.target.functions_of_5;
-                    found.feature(self.target, support, "function-of-5", &place, what, next);
+                    found.feature(self.target, support, "native-function", &place, what, next);
                 }
             }
             _ => {}
@@ -399,11 +415,13 @@ impl<'a> ClauseJudge<'a> {
                 older_name(&word).map(|older| format!("write {older}, its name before 5.0"));
             let next = older.unwrap_or_else(|| "compute it in the program".to_owned());
             (self.target.functions_of_5, next)
+        } else if let Some(newer) = newer_name(&word) {
+            (self.target.functions_before_5, format!("write {newer}"))
         } else {
             return;
         };
         let what = format!("the function {word}");
-        found.feature(self.target, support, "function-of-5", place, &what, &next);
+        found.feature(self.target, support, "native-function", place, &what, &next);
     }
 }
 

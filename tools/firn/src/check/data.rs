@@ -3,8 +3,7 @@
 use firn_cql::internals::catalog::TableSchema;
 
 use super::finding::{CheckFinding, FigureUnit, beyond};
-use super::schema::full_name;
-use super::sizes::{TableSizes, shown_key};
+use super::sizes::{TableSizes, full_name, shown_key};
 use super::target::TargetTable;
 
 const SPLIT: &str = "put a part of the clustering, or a bucket of time or of a hash, into the partition key, so that partitions stay small";
@@ -13,6 +12,18 @@ const APART: &str =
 const AS_ROWS: &str = "make a row of each element, in a table with a clustering column for it";
 const FEWER: &str = "delete ranges or whole partitions instead of cells, write no nulls, and let time to live end whole partitions; or compact the \
                      store with `firn compact` when their grace is over";
+
+const LIVES_SHORTER: &str = "write it with a shorter time to live, or set storage_compatibility_mode: NONE where the target is 5.0 and has no older nodes";
+
+/// Judges a time to live, in seconds, of what is written now.
+pub fn judge_ttl(target: &TargetTable, now: u64, ttl: u64, place: &str) -> Option<CheckFinding> {
+    let until = Some(ttl).filter(|ttl| *ttl > 0)?.saturating_add(now);
+    let (gravity, figure) = beyond(target.last_expiry, FigureUnit::Second, until)?;
+    let what = "what is written with this time to live would expire";
+    let mut finding = CheckFinding::new(gravity, "time-to-live", place, what, LIVES_SHORTER);
+    finding.figure = Some(figure);
+    Some(finding)
+}
 
 /// Judges the sizes of a table.
 pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> Vec<CheckFinding> {
@@ -35,12 +46,7 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
             "its longest partition key",
             "shorten the key: its hash as the key, and itself in a column",
         ),
-        (
-            t.last_expiry,
-            FigureUnit::Second,
-            "what expires last",
-            "write it again with a shorter time to live, or set storage_compatibility_mode: NONE where the target is 5.0 and has no older nodes",
-        ),
+        (t.last_expiry, FigureUnit::Second, "what expires last", LIVES_SHORTER),
     ];
     let mut all = vec![];
     for ((name, greatest), (bound, unit, what, next)) in sizes.measures().into_iter().zip(measures)

@@ -1,7 +1,6 @@
-//! The functions that came with Cassandra 5.0.
+//! The functions that came and went with Cassandra 5.0: tried on 5.0.9 and 4.1.10.
 
-/// Whether the word is a function's that Cassandra 5.0 has and 4.1 has not: tried on 5.0.9 and
-/// 4.1.10.
+/// Whether the word is a function's that Cassandra 5.0 has and 4.1 has not.
 pub fn is_of_5(word: &str) -> bool {
     const NEW: [&str; 16] = [
         "abs",
@@ -44,6 +43,15 @@ pub fn older_name(word: &str) -> Option<&'static str> {
     known.or(of_blobs.then_some("typeAsBlob or blobAsType"))
 }
 
+/// What is written since 5.0 for a function that went with it.
+pub fn newer_name(word: &str) -> Option<&'static str> {
+    match word {
+        "dateof" => Some("toTimestamp"),
+        "unixtimestampof" => Some("toUnixTimestamp"),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,7 +61,8 @@ mod tests {
         assert_eq!(older_name("to_timestamp"), Some("toTimestamp"));
         assert!(is_of_5("int_as_blob") && is_of_5("abs") && is_of_5("current_date"));
         for old in ["todate", "intasblob", "now", "token", "count", "max", "uuid"] {
-            assert!(!is_of_5(old), "{old}");
+            assert!(!is_of_5(old) && newer_name(old).is_none(), "{old}");
         }
+        assert_eq!(newer_name("dateof"), Some("toTimestamp"));
     }
 }

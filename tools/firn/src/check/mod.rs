@@ -20,6 +20,7 @@ use std::sync::Arc;
 use clap::Args;
 use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
+use firn_kv::OsEnv;
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, things};
 use serde_json::json;
@@ -120,9 +121,9 @@ pub fn run(global: &Global, args: &OutgrowCheckArgs) -> Done {
 
 fn look(session: &Session, args: &OutgrowCheckArgs) -> Done<CheckReport> {
     let target = args.target.table();
-    let engine = session.engine();
+    let (engine, now) = (session.engine(), OsEnv::new().wall_micros() / 1_000_000);
     let catalog = engine.fresh_catalog().map_err(|e| Failure::new(e.to_string()))?;
-    let mut findings = schema::judge(target, &catalog, engine.partitioner());
+    let mut findings = schema::judge(target, &catalog, engine.partitioner(), now);
     let all: Vec<Arc<TableSchema>> = catalog.tables().cloned().collect();
     let mut tables = vec![];
     if !args.definitions {
@@ -131,7 +132,7 @@ fn look(session: &Session, args: &OutgrowCheckArgs) -> Done<CheckReport> {
             findings.extend(data::judge(target, table, sizes));
         }
     }
-    let mut judge = StatementJudge::new(session, target);
+    let mut judge = StatementJudge::new(session, target, now);
     for file in &args.statements {
         judge.file(file)?;
     }
@@ -164,7 +165,7 @@ fn read(
     let progress = Progress::bytes("read", Some(all.iter().map(|(_, size)| size).sum()));
     let (mut done, mut measured) = (0, vec![]);
     for (table, size) in all {
-        progress.say(schema::full_name(&table));
+        progress.say(sizes::full_name(&table));
         let mut told = |part: f64| progress.at(done + (size as f64 * part) as u64);
         let sizes = sizes::measure(session, &table, &stretches, &mut told)?;
         done += size;

@@ -6,7 +6,9 @@ use firn_cql::internals::catalog::{
 use firn_cql::quote_if_needed;
 use firn_wide::{Partitioner, Type};
 
+use super::data;
 use super::finding::{CheckFinding, FigureUnit, FindingGravity, beyond};
+use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
 const DROP_COMPACT: &str = "ALTER TABLE … DROP COMPACT STORAGE here makes it an ordinary table, which is carried as any other";
@@ -16,16 +18,12 @@ const OWN_TABLE: &str =
 const OTHER_INDEX: &str = "keep a table by that column, which the program writes beside this one, or make an index that the target has";
 const NO_FUNCTION: &str = "leave it behind, and compute in the program";
 
-/// `keyspace.table`, as statements write it.
-pub fn full_name(table: &TableSchema) -> String {
-    format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
-}
-
 /// Judges all definitions.
 pub fn judge(
     target: &TargetTable,
     catalog: &Catalog,
     partitioner: Partitioner,
+    now: u64,
 ) -> Vec<CheckFinding> {
     let mut all = vec![];
     if partitioner != Partitioner::Murmur3 {
@@ -46,12 +44,17 @@ pub fn judge(
         all.push(finding);
     }
     for keyspace in catalog.keyspaces() {
-        judge_keyspace(target, keyspace, &mut all);
+        judge_keyspace(target, keyspace, now, &mut all);
     }
     all
 }
 
-fn judge_keyspace(target: &TargetTable, keyspace: &KeyspaceEntry, all: &mut Vec<CheckFinding>) {
+fn judge_keyspace(
+    target: &TargetTable,
+    keyspace: &KeyspaceEntry,
+    now: u64,
+    all: &mut Vec<CheckFinding>,
+) {
     let name = quote_if_needed(&keyspace.name).into_owned();
     let class = keyspace.replication.get("class").map_or("", |c| c.rsplit('.').next().unwrap_or(c));
     let factors: Vec<&String> =
@@ -105,6 +108,8 @@ fn judge_keyspace(target: &TargetTable, keyspace: &KeyspaceEntry, all: &mut Vec<
     }
     for table in keyspace.tables() {
         judge_table(target, table, all);
+        let ttl = table.options.default_ttl().into();
+        all.extend(data::judge_ttl(target, now, ttl, &full_name(table)));
     }
 }
 

@@ -10,6 +10,7 @@ use std::ops::Bound;
 use firn_cql::Session;
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::literal;
+use firn_cql::quote_if_needed;
 use firn_tools::output::{Done, Failure};
 use firn_wide::Partitioner;
 use firn_wide::internals::cell::CellState;
@@ -94,6 +95,11 @@ impl TableSizes {
     }
 }
 
+/// `keyspace.table`, as statements write it.
+pub fn full_name(table: &TableSchema) -> String {
+    format!("{}.{}", quote_if_needed(&table.keyspace), quote_if_needed(&table.name))
+}
+
 /// The key of a partition as a condition of CQL: `k = 1 AND l = 'a'`.
 pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
     let mut parts = PartitionKey::default();
@@ -101,7 +107,7 @@ pub fn shown_key(table: &TableSchema, key: &[u8]) -> String {
         return shortened(&format!("0x{}", firn_wide::internals::types::hex(key)), MOST_KEY);
     }
     let part = |(at, column): (usize, &TableColumn)| {
-        let name = firn_cql::quote_if_needed(&column.name).into_owned();
+        let name = quote_if_needed(&column.name).into_owned();
         format!("{name} = {}", literal(&column.of.of, parts.part(at)))
     };
     let all: Vec<String> = table.partition().iter().enumerate().map(part).collect();

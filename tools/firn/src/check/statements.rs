@@ -50,9 +50,9 @@ pub struct StatementJudge<'a> {
 }
 
 impl<'a> StatementJudge<'a> {
-    pub fn new(session: &'a Session, target: &'static TargetTable) -> StatementJudge<'a> {
+    pub fn new(session: &'a Session, target: &'static TargetTable, now: u64) -> StatementJudge<'a> {
         StatementJudge {
-            clauses: ClauseJudge::new(session, target),
+            clauses: ClauseJudge::new(session, target, now),
             target,
             seen: HashMap::new(),
             found: BTreeMap::new(),

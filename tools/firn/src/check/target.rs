@@ -102,6 +102,8 @@ pub struct TargetTable {
     pub counters: FeatureSupport,
     /// Functions of 5.0, and `writetime` of whole collections.
     pub functions_of_5: FeatureSupport,
+    /// `dateOf` and `unixTimestampOf`, which 5.0 has no more.
+    pub functions_before_5: FeatureSupport,
     /// `BETWEEN`.
     pub between: FeatureSupport,
 }
@@ -173,6 +175,7 @@ const CASSANDRA_5: TargetTable = TargetTable {
     compact_storage: FeatureSupport::There,
     counters: FeatureSupport::There,
     functions_of_5: FeatureSupport::There,
+    functions_before_5: FeatureSupport::Missing,
     between: FeatureSupport::Missing,
 };
 
@@ -189,6 +192,7 @@ const CASSANDRA_4: TargetTable = TargetTable {
     vectors: FeatureSupport::Missing,
     unified: FeatureSupport::Missing,
     functions_of_5: FeatureSupport::Missing,
+    functions_before_5: FeatureSupport::There,
     ..CASSANDRA_5
 };
 
@@ -233,6 +237,7 @@ const SCYLLA: TargetTable = TargetTable {
     compact_storage: FeatureSupport::Off("enable_create_table_with_compact_storage"),
     counters: FeatureSupport::Unsure,
     functions_of_5: FeatureSupport::Unsure,
+    functions_before_5: FeatureSupport::There,
     between: FeatureSupport::Unsure,
 };
 
