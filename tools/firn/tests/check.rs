@@ -327,6 +327,23 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
     let rules: Vec<String> = told(&scylla).into_iter().map(|(_, rule, _)| rule).collect();
     assert!(!rules.iter().any(|r| r == "batch-bytes" || r == "batch-partitions"), "{rules:?}");
     assert_eq!(finding(&scylla, "in-values")["measured"], 200);
+
+    // A script is judged as a log is.
+    let batch = |p: i32, condition: &str| {
+        format!(
+            "USE shop; BEGIN BATCH INSERT INTO t (p, c) VALUES (1, 1) {condition}; UPDATE t SET v = 0x00 WHERE p = {p} AND c = 2; APPLY BATCH;"
+        )
+    };
+    let rules = |script: &str| {
+        let args = ["check", "--json", "--for", "cassandra-5", "shop", "--statements", "-"];
+        let done = Ran::of(t.firn_with(&args, script.as_bytes()));
+        let report = serde_json::from_str(&done.1).unwrap();
+        told(&report).into_iter().map(|(gravity, rule, _)| (gravity, rule)).collect::<Vec<_>>()
+    };
+    let spans = ("refused".to_owned(), "conditions-span".to_owned());
+    assert!(rules(&batch(2, "IF NOT EXISTS")).contains(&spans));
+    assert!(!rules(&batch(1, "IF NOT EXISTS")).contains(&spans));
+    assert!(!rules(&batch(2, "")).contains(&spans));
 }
 
 #[test]

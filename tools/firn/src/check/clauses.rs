@@ -6,53 +6,26 @@
 use firn_cql::Session;
 use firn_cql::internals::catalog::{TableSchema, check_not_system};
 use firn_cql::internals::syntax::ast::{
-    About, Assign, BatchKind, BatchStatement, ChangeClause, ChangeGuard, Comparison, ConditionPart,
-    Delete, ExpressionKind, InsertValues, Inserted, QualifiedName, Relation, Select, Selector,
-    SelectorKind, SelectorPrimary, Statement, Term, TermKind, TermPrimary, Update, Using,
+    About, Assign, BatchStatement, ChangeClause, Comparison, ConditionPart, Delete, ExpressionKind,
+    InsertValues, Inserted, QualifiedName, Relation, Select, Selector, SelectorKind,
+    SelectorPrimary, Statement, Term, TermKind, TermPrimary, Update, Using,
 };
 use firn_cql::internals::syntax::keyword::Keyword;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 use firn_cql::internals::syntax::parse;
 use firn_wide::Type;
 
+use super::batches::{conditions_span, is_conditional};
 use super::data;
 use super::finding::{CheckFinding, FindingGravity};
 use super::functions::{is_of_5, newer_name, older_name};
+use super::judged::{InAmount, JudgedText, StatementHit};
 use super::sizes::full_name;
 use super::target::{FeatureSupport, TargetTable};
 
 const BY_PARTITION: &str =
     "name the whole partition key, or keep a table whose partition key is what is asked for";
 const ONE_BY_ONE: &str = "send one statement for each partition, several at once, and bound how many; the driver sends each to a node that has it";
-
-/// Something that is to be said of a statement.
-#[derive(Clone, Debug)]
-pub struct StatementHit {
-    /// What is said, but for the statement's text.
-    pub finding: CheckFinding,
-    /// The values of `IN` that it depends on, if it does.
-    pub values: Option<InAmount>,
-}
-
-/// How many values an `IN` has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InAmount {
-    /// So many.
-    Written(u64),
-    /// As many as are bound to this marker.
-    Bound(u16),
-}
-
-/// A statement by its text.
-#[derive(Clone, Debug, Default)]
-pub struct JudgedText {
-    /// What is to be said of it.
-    pub hits: Vec<StatementHit>,
-    /// The table that it writes to, if it does: its size is bounded.
-    pub writes: Option<String>,
-    /// The kind of the batch that it is.
-    pub batch: Option<BatchKind>,
-}
 
 /// Judges texts against the schema of a store.
 pub struct ClauseJudge<'a> {
@@ -237,25 +210,20 @@ impl<'a> ClauseJudge<'a> {
 
     fn change(&self, found: &mut JudgedText, change: &ChangeClause<'_>, table: &TableSchema) {
         let place = full_name(table);
-        let has_condition = match change {
+        match change {
             ChangeClause::Insert(s) => {
                 if let Inserted::Values { values, .. } = &s.what {
                     values.iter().for_each(|term| self.term(found, term, table));
                 }
                 self.using(found, &s.using, table);
-                s.if_not_exists
             }
             ChangeClause::Update(s) => {
                 self.using(found, &s.using, table);
                 self.update(found, s, table);
-                s.guard != ChangeGuard::None
             }
-            ChangeClause::Delete(s) => {
-                self.delete(found, s, table);
-                s.guard != ChangeGuard::None
-            }
-        };
-        if has_condition {
+            ChangeClause::Delete(s) => self.delete(found, s, table),
+        }
+        if is_conditional(change) {
             found.said(
                 FindingGravity::Differs,
                 "condition",
@@ -333,6 +301,15 @@ impl<'a> ClauseJudge<'a> {
     ) {
         for (change, table) in batch.changes.iter().zip(schemas) {
             self.change(found, change, table);
+        }
+        if conditions_span(&batch.changes, schemas) {
+            found.said(
+                FindingGravity::Refused,
+                "conditions-span",
+                &full_name(&schemas[0]),
+                "a batch with a condition over several partitions",
+                "put what is decided together into one partition, or write the rest when the condition has held",
+            );
         }
         found.batch = Some(batch.kind);
         found.writes = schemas.first().map(|table| full_name(table));
@@ -422,41 +399,6 @@ impl<'a> ClauseJudge<'a> {
         };
         let what = format!("the function {word}");
         found.feature(self.target, support, "native-function", place, &what, &next);
-    }
-}
-
-impl JudgedText {
-    fn said(
-        &mut self,
-        gravity: FindingGravity,
-        rule: &'static str,
-        place: &str,
-        what: &str,
-        next: &str,
-    ) {
-        // A statement that does a thing twice is told of once.
-        if !self.hits.iter().any(|hit| hit.finding.rule == rule && hit.finding.place == place) {
-            let finding = CheckFinding::new(gravity, rule, place, what, next);
-            self.hits.push(StatementHit { finding, values: None });
-        }
-    }
-
-    fn unjudged(&mut self, place: &str, rule: &'static str, what: String) {
-        let next = "if an application still runs it, run it against the target";
-        self.said(FindingGravity::Unjudged, rule, place, &what, next);
-    }
-
-    fn feature(
-        &mut self,
-        target: &TargetTable,
-        support: FeatureSupport,
-        rule: &'static str,
-        place: &str,
-        what: &str,
-        next: &str,
-    ) {
-        let finding = CheckFinding::of_feature(target, support, rule, place, what, next);
-        self.hits.extend(finding.map(|finding| StatementHit { finding, values: None }));
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! Nothing is written, and a program may write meanwhile.
 
+mod batches;
 mod clauses;
 mod data;
 mod finding;
 mod functions;
+mod judged;
 mod schema;
 mod sizes;
 mod statements;

@@ -14,8 +14,9 @@ use firn_cql::{LoggedStatement, Script, Session};
 use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure, Progress};
 
-use super::clauses::{ClauseJudge, InAmount, JudgedText};
+use super::clauses::ClauseJudge;
 use super::finding::{CheckFinding, FigureUnit, FindingFigure, FindingGravity, beyond, shortened};
+use super::judged::{InAmount, JudgedText};
 use super::target::{TargetBound, TargetTable};
 
 /// Texts that are kept with what was found in them.
