@@ -385,6 +385,14 @@ fn a_store_that_fits_is_said_to() {
     Ran::of(t.run("keys", &["put", "a", "b"], b"")).good();
     Ran::of(t.run("keys", &["check", "--for", "scylla"], b"")).said(2, &["no keyspaces"]);
     Ran::of(t.firn_with(&["check", "shop"], b"")).said(2, &["--for"]);
+    // A log that can't be written is told of.
+    let statement = "SELECT * FROM system.local";
+    Ran::of(t.run("shop", &["cql", "-e", statement, "--log", "nowhere/asked"], b""))
+        .said(2, &["nowhere/asked"]);
+    if cfg!(target_os = "linux") {
+        Ran::of(t.run("shop", &["cql", "-e", statement, "--log", "/dev/full"], b""))
+            .said(2, &["/dev/full"]);
+    }
     let missing = ["check", "--for", "scylla", "shop", "--statements", "nothing"];
     Ran::of(t.firn_with(&missing, b"")).said(2, &["nothing"]);
 }

@@ -32,8 +32,8 @@ const MOST_TEXT: usize = 1 << 20;
 ///
 /// Lines are written together: what has come is in the file when 64 KiB wait, with the first line
 /// a second later, with [`flush`](StatementLog::flush), and when the last handle is dropped. The
-/// file grows as long as statements come; who cuts it off or moves it away loses no later line but
-/// those that wait.
+/// file grows as long as statements come; it may be cut off meanwhile, and later lines come behind
+/// what it has then.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -93,6 +93,7 @@ pub struct RanStatement<'a> {
 /// A line of a [`StatementLog`]: a statement that ran, or a batch of several. Fields that say
 /// nothing are left out of the line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LoggedStatement {
     /// When it began, to the millisecond: `2026-11-26 07:44:04.123Z`.
     #[serde(default)]

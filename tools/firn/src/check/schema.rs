@@ -114,7 +114,7 @@ fn judge_keyspace(
 }
 
 /// Whether a type, or one within it, is like that.
-pub fn has_type(of: &Type, is_like: &dyn Fn(&Type) -> bool) -> bool {
+fn has_type(of: &Type, is_like: &dyn Fn(&Type) -> bool) -> bool {
     let within = |of: &Type| has_type(of, is_like);
     is_like(of)
         || match of {

@@ -133,12 +133,10 @@ impl<'a> StatementJudge<'a> {
             {
                 keyspace = Some(name.text.to_string());
             }
-            let logged = LoggedStatement {
-                keyspace: keyspace.clone(),
-                statement: Some(piece.text().to_owned()),
-                ..LoggedStatement::default()
-            };
-            self.line(&logged);
+            let mut written = LoggedStatement::default();
+            written.keyspace.clone_from(&keyspace);
+            written.statement = Some(piece.text().to_owned());
+            self.line(&written);
         }
     }
 

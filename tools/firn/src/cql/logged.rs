@@ -1,5 +1,7 @@
 //! A conversation whose statements are written to a log, wherever they run.
 
+use std::sync::Arc;
+
 use firn_cql::{Bound, ColumnSpec, RanStatement, Rows, StatementLog};
 
 use super::backend::{
@@ -11,7 +13,7 @@ pub struct LoggedBackend<B> {
     /// Where statements run.
     pub backend: B,
     /// What they are written to.
-    pub log: Option<StatementLog>,
+    pub log: Option<Arc<StatementLog>>,
 }
 
 /// A prepared statement with its text.

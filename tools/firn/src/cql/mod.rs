@@ -21,6 +21,7 @@ mod show;
 mod trace;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use firn_cql::{StatementLog, quote_if_needed};
@@ -132,8 +133,20 @@ fn with<B: ShellBackend>(
     backend: B,
     greeting: Option<String>,
 ) -> Done {
-    let log = args.log.as_ref().map(StatementLog::append).transpose();
-    let mut backend = LoggedBackend { backend, log: log.map_err(|e| Failure::new(e.to_string()))? };
+    let failed = |e: firn_cql::Error| Failure::new(e.to_string());
+    let log = args.log.as_ref().map(StatementLog::append).transpose().map_err(failed)?;
+    let log = log.map(Arc::new);
+    let done = run_with(global, args, LoggedBackend { backend, log: log.clone() }, greeting);
+    // What the shell came to counts more than its log.
+    done.and(log.map_or(Ok(()), |log| log.flush().map_err(failed)))
+}
+
+fn run_with<B: ShellBackend>(
+    global: &Global,
+    args: &CqlArgs,
+    mut backend: B,
+    greeting: Option<String>,
+) -> Done {
     if let Some(name) = &args.statements.keyspace {
         let statement = format!("USE {}", quote_if_needed(name));
         let next = "`DESCRIBE KEYSPACES` lists them, `CREATE KEYSPACE` makes one";
