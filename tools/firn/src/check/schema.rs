@@ -136,10 +136,10 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
                 "a column family of the interface before CQL, which no target speaks any more",
             ),
         };
-        let what = format!("{what}; `firn export --cassandra` leaves it out");
+        let what = format!("{what}; `firn migrate` and `firn export --cassandra` leave it out");
         all.push(CheckFinding::new(FindingGravity::Refused, rule, &place, what, AS_TABLE));
     } else if table.is_compact() {
-        let what = "a compact table: deprecated there, and `firn export --cassandra` leaves it out";
+        let what = "a compact table: deprecated there, and `firn migrate` and `firn export --cassandra` leave it out";
         all.push(match target.compact_storage {
             FeatureSupport::There => CheckFinding::new(
                 FindingGravity::Badly,
