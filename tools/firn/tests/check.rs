@@ -5,8 +5,10 @@
 mod common;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use common::{Ran, Temp};
+use firn_wide::{CfDef, Comparator, KsDef, Malformed, Options, Registry, TypeError, Wide};
 use serde_json::Value;
 
 const KEYSPACE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2};\nUSE shop;\n";
@@ -291,6 +293,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
         "{\"statement\": \"SELECT nothing FROM t WHERE p = 1\", \"keyspace\": \"shop\"}".to_owned(),
         "{\"statement\": \"SELECT * FROM system.local\"}".to_owned(),
         "{\"statement\": \"SELECT oops FROM t\", \"keyspace\": \"shop\", \"error\": \"InvalidRequest\"}".to_owned(),
+        format!("{{\"statement\": \"{insert}\", \"values\": [{0}, {0}, {0}], \"rows\": {0}}}", u64::MAX),
         "{\"cut off".to_owned(),
     ];
     let judged = |target: &str| {
@@ -305,6 +308,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
         &five,
         &[
             ("does badly", "value-bytes", "shop.t"),
+            ("refused", "write-bytes", "shop.t"),
             ("does badly", "batch-bytes", "shop.t"),
             ("refused", "batch-bytes", "shop.t"),
             ("does badly", "batch-partitions", "shop.t"),
@@ -320,7 +324,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
     let findings = five["findings"].as_array().unwrap();
     let heavy = findings.iter().find(|f| f["rule"] == "batch-bytes" && f["gravity"] == "refused");
     assert_eq!(heavy.unwrap()["measured"], 3 * (8 + (30 << 10)) + 9 * 20);
-    assert_eq!(five["statements"], 1 + 3 * 3 + 12 + 7);
+    assert_eq!(five["statements"], 1 + 3 * 3 + 12 + 7 + 1);
     assert_eq!(five["statements_failed"], 1);
     let scylla = judged("scylla");
     assert_told(&scylla, &[("refused", "in-values", "shop.t")]);
@@ -363,6 +367,61 @@ fn families_of_the_interface_before_are_found() {
     );
     let cells: Vec<_> = report["tables"].as_array().unwrap().iter().map(|t| &t["cells"]).collect();
     assert_eq!(cells, [&Value::from(1), &Value::from(1)], "{report:#}");
+}
+
+/// An order that only its program has.
+struct Mine;
+
+impl Comparator for Mine {
+    fn name(&self) -> &str {
+        "com.example.Mine"
+    }
+    fn validate(&self, _: &[u8]) -> Result<(), TypeError> {
+        Ok(())
+    }
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+        out.extend(value.iter().map(|byte| !byte));
+        Ok(())
+    }
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        out.extend(form.iter().map(|byte| !byte));
+        Ok(())
+    }
+    fn from_text(&self, _: &str, _: &mut Vec<u8>) -> Result<(), TypeError> {
+        Ok(())
+    }
+    fn to_text(&self, _: &[u8]) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn orders_of_a_program_are_found_without_the_program() {
+    let t = Temp::new("check", "comparator");
+    let mut registry = Registry::new();
+    registry.register(Arc::new(Mine));
+    let options = Options { registry: Arc::new(registry), ..Options::default() };
+    let wide = Wide::open_with(t.path("shop"), options).unwrap();
+    let of =
+        |name: &str, class: &str| CfDef { comparator_type: class.into(), ..CfDef::new("K", name) };
+    let families = vec![
+        of("Plain", "com.example.Mine"),
+        of("Deep", "CompositeType(ReversedType(com.example.Mine),UTF8Type)"),
+    ];
+    wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
+    let row = wide.keyspace("K").unwrap().family("Plain").unwrap().row("a row");
+    for name in ["b", "abc", "c"] {
+        row.insert(name, "a value").unwrap();
+    }
+    wide.store().close().unwrap();
+    drop((row, wide));
+    let (code, report) = t.check(&["--for", "scylla", "shop"]);
+    assert_eq!(code, 1, "{report:#}");
+    let (plain, deep) = ("\"K\".\"Plain\"", "\"K\".\"Deep\"");
+    assert_told(&report, &[("refused", "comparator", plain), ("refused", "comparator", deep)]);
+    let tables = report["tables"].as_array().unwrap();
+    let sizes = tables.iter().find(|table| table["table"] == "Plain").unwrap();
+    assert_eq!((&sizes["partitions"], &sizes["cells"]), (&1.into(), &3.into()), "{sizes:#}");
 }
 
 #[test]

@@ -233,14 +233,17 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
     Ok(())
 }
 
+/// The types of a family, as its definition names them.
+fn classes(def: &CfDef) -> impl Iterator<Item = &String> {
+    let own = [&def.comparator_type, &def.default_validation_class, &def.key_validation_class];
+    own.into_iter()
+        .chain(&def.subcomparator_type)
+        .chain(def.column_metadata.iter().map(|c| &c.validation_class))
+}
+
 /// Types that are not there are not damage: whoever opens the store has not said what they are.
 fn check_types(key: &str, def: &CfDef, registry: &Registry) -> Result<()> {
-    let own = [&def.comparator_type, &def.default_validation_class, &def.key_validation_class];
-    let classes = own
-        .into_iter()
-        .chain(&def.subcomparator_type)
-        .chain(def.column_metadata.iter().map(|c| &c.validation_class));
-    for class in classes {
+    for class in classes(def) {
         if let Err(unknown) = typing::lookup(class, registry) {
             let (keyspace, name, class, known) =
                 (&def.keyspace, &def.name, unknown.class, unknown.known.join(", "));
@@ -290,6 +293,30 @@ impl Schema {
         records.extend(self.families().filter(|f| wanted(f)).map(|f| family(f)));
         records.sort();
         records
+    }
+
+    /// The names of all classes in the types of families, built-in ones among them: what a registry
+    /// must have for [`from_records`](Schema::from_records) of the same records is here, too.
+    ///
+    /// # Errors
+    /// `Corrupt` with the name of a record that can't be read.
+    pub fn class_names<'a>(
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for (key, value) in records {
+            let shown = String::from_utf8_lossy(key);
+            if !shown.starts_with(FAMILY) {
+                continue;
+            }
+            let record: FamilyRecord = read(&shown, value)?;
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '$');
+            for class in classes(&record.definition) {
+                let words = class.split(|c| !is_part(c)).filter(|word| !word.is_empty());
+                names.extend(words.map(str::to_owned));
+            }
+        }
+        Ok(names)
     }
 
     /// The schema that these records describe. They are all those of the tree whose key begins with

@@ -9,6 +9,7 @@ mod data;
 mod finding;
 mod functions;
 mod judged;
+mod opening;
 mod schema;
 mod sizes;
 mod statements;
@@ -115,7 +116,7 @@ pub fn run(global: &Global, args: &OutgrowCheckArgs) -> Done {
             "name the store as `firn check --for TARGET DIR`",
         ));
     }
-    let session = global.model(global.to_read())?;
+    let session = opening::open(&global)?;
     let report = look(&session, args)?;
     print(&global, args, &report)?;
     if report.is_clean() { Ok(()) } else { Err(Failure::Found) }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use firn_cql::internals::syntax::ast::{BatchKind, Statement};
-use firn_cql::{LoggedStatement, Script, Session};
+use firn_cql::{LoggedSize, LoggedStatement, Script, Session};
 use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure, Progress};
 
@@ -150,7 +150,8 @@ impl<'a> StatementJudge<'a> {
         let is_batch = !logged.members.is_empty();
         let members = if is_batch { &logged.members } else { alone };
         let mut one_partition = false;
-        let (mut written, mut cells, mut place, mut kind, mut shown) = (0, 0, None, None, None);
+        let (mut written, mut cells) = (0_u64, 0_u64);
+        let (mut place, mut kind, mut shown) = (None, None, None);
         for member in members {
             self.judged += 1;
             let Some(text) = &member.statement else {
@@ -178,10 +179,13 @@ impl<'a> StatementJudge<'a> {
             }
             if let Some(table) = &judged.writes {
                 let bound = member.values.iter().flatten();
-                let (bytes, count) = bound.fold((0, 0), |(b, n), size| (b + size.bytes(), n + 1));
+                let sum =
+                    |(b, n): (u64, u64), size: &LoggedSize| (b.saturating_add(size.bytes()), n + 1);
+                let (bytes, count) = bound.fold((0, 0), sum);
                 // What is bound is not in the text, and what is not bound is.
                 let in_text = if member.values.is_empty() { text.len() as u64 } else { 0 };
-                written += bytes + in_text;
+                // A line may say anything.
+                written = written.saturating_add(bytes).saturating_add(in_text);
                 cells += count;
                 place = place.or_else(|| Some(table.clone()));
                 for size in member.values.iter().flatten() {
@@ -293,7 +297,7 @@ impl<'a> StatementJudge<'a> {
         if partitions.is_some_and(|n| n < 2) {
             return;
         }
-        let weight = bytes + cells * CELL;
+        let weight = bytes.saturating_add(cells * CELL);
         let what = "a batch over several partitions weighs about";
         self.bound(
             self.target.batch_bytes,

@@ -1,0 +1,65 @@
+//! Opens a store to look at its sizes, also one with orders that only its program has.
+//!
+//! Invariant: nothing is written, and no order is asked for: entries are read as they lie.
+
+use std::sync::Arc;
+
+use firn_cql::Session;
+use firn_kv::OsEnv;
+use firn_tools::output::{Done, Failure};
+use firn_wide::internals::schema::{RECORD_PREFIX, Schema};
+use firn_wide::internals::store::CellStore;
+use firn_wide::internals::types::hex;
+use firn_wide::{Comparator, Malformed, Registry, StoreOptions, TypeError, Wide};
+
+use crate::store::{Global, failure};
+
+/// In place of a comparator that only the store's program has.
+struct StandIn(String);
+
+impl Comparator for StandIn {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn validate(&self, _: &[u8]) -> Result<(), TypeError> {
+        Ok(())
+    }
+
+    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+        out.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+        out.extend_from_slice(form);
+        Ok(())
+    }
+
+    fn from_text(&self, _: &str, _: &mut Vec<u8>) -> Result<(), TypeError> {
+        Err(TypeError(format!("{} is not here", self.0)))
+    }
+
+    fn to_text(&self, value: &[u8]) -> String {
+        hex(value)
+    }
+}
+
+/// Opens the store for reading.
+pub fn open(global: &Global) -> Done<Session> {
+    let dir = &global.store.db;
+    let options = || StoreOptions { db: global.to_read(), clock: None };
+    let mut registry = Registry::new();
+    let store = CellStore::open_in(OsEnv::new(), dir, options()).map_err(failure)?;
+    let records = store.records(RECORD_PREFIX).map_err(failure)?;
+    drop(store);
+    let records = records.iter().map(|(key, value)| (&**key, &**value));
+    for name in Schema::class_names(records).map_err(failure)? {
+        // Names of the built-in types mean these all the same.
+        registry.register(Arc::new(StandIn(name)));
+    }
+    let registry = Arc::new(registry);
+    let options = firn_wide::Options { store: options(), registry, ..Default::default() };
+    let wide = Wide::open_with(dir, options).map_err(failure)?;
+    Session::new(wide).map_err(|e| Failure::new(format!("cannot open {}: {e}", dir.display())))
+}
