@@ -348,6 +348,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
     assert!(rules(&batch(2, "IF NOT EXISTS")).contains(&spans));
     assert!(!rules(&batch(1, "IF NOT EXISTS")).contains(&spans));
     assert!(!rules(&batch(2, "")).contains(&spans));
+    assert_eq!(rules("USE shop; BEGIN BATCH APPLY BATCH; ;;"), []);
 }
 
 #[test]

@@ -85,7 +85,9 @@ impl<'a> ClauseJudge<'a> {
             };
             schemas.push(table.clone());
         }
-        let place = full_name(&schemas[0]);
+        // A batch may be of nothing.
+        let Some(first) = schemas.first() else { return found };
+        let place = full_name(first);
         let home = keyspace.map(Into::into);
         if let Err(e) = self.session.prepare_in(home.as_ref(), text) {
             found.unjudged(
@@ -100,9 +102,9 @@ impl<'a> ClauseJudge<'a> {
             found.feature(self.target, self.target.between, "between", &place, "BETWEEN", next);
         }
         match &parsed.statement {
-            Statement::Select(s) => self.select(&mut found, s, &schemas[0], home.as_ref()),
+            Statement::Select(s) => self.select(&mut found, s, first, home.as_ref()),
             Statement::Change(c) => {
-                self.change(&mut found, c, &schemas[0]);
+                self.change(&mut found, c, first);
                 found.writes = Some(place);
             }
             Statement::Batch(b) => self.batch(&mut found, b, &schemas),
@@ -302,17 +304,18 @@ impl<'a> ClauseJudge<'a> {
         for (change, table) in batch.changes.iter().zip(schemas) {
             self.change(found, change, table);
         }
-        if conditions_span(&batch.changes, schemas) {
+        let place = schemas.first().map(|table| full_name(table));
+        if let Some(place) = place.as_ref().filter(|_| conditions_span(&batch.changes, schemas)) {
             found.said(
                 FindingGravity::Refused,
                 "conditions-span",
-                &full_name(&schemas[0]),
+                place,
                 "a batch with a condition over several partitions",
                 "put what is decided together into one partition, or write the rest when the condition has held",
             );
         }
         found.batch = Some(batch.kind);
-        found.writes = schemas.first().map(|table| full_name(table));
+        found.writes = place;
     }
 
     fn relation(&self, found: &mut JudgedText, relation: &Relation<'_>, table: &TableSchema) {
