@@ -416,6 +416,7 @@ types:
             22: text
             24: number
             26: number
+            28: number
             _: unknown(tag.value)
     instances:
       name:
@@ -628,6 +629,7 @@ enums:
     22: filter_prefix
     24: values_apart
     26: values_garbage
+    28: filter_allocation
   policy_tag:
     2: name
     4: parameters

@@ -11,9 +11,14 @@ seq:
     type: u1
     valid:
       any-of: [1, 2]
-    doc: Bytes of a fingerprint.
+    doc: Bytes of a fingerprint, before bits are dropped.
+  - id: dropped
+    type: u1
+    valid:
+      max: 7
+    doc: How many of its highest bits are dropped.
   - id: reserved
-    contents: [0, 0, 0]
+    contents: [0, 0]
   - id: len_segment
     type: u4
     valid:
@@ -30,13 +35,8 @@ seq:
     type: u4
     valid: len_segments + 2 * len_segment
   - id: fingerprints
-    type:
-      switch-on: kind
-      cases:
-        1: u1
-        2: u2
-    repeat: expr
-    repeat-expr: num_fingerprints
+    size: (num_fingerprints * (8 * kind - dropped) + 7) / 8
+    doc: Of 8 * kind - dropped bits each, one behind the other from the lowest bit of the first byte on.
   - id: no_rest
     size-eos: true
     valid: "[].as<bytes>"

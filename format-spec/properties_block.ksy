@@ -37,6 +37,7 @@ types:
             '"entries"': number
             '"entry.largest"': number
             '"filter"': number
+            '"filter.dropped"': number
             '"filter.keys"': number
             '"hook.filter_prefix"': text
             '"hook.merge"': text

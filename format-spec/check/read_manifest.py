@@ -28,6 +28,7 @@ MESSAGES = {
     "options": {
         2: "compression", 4: "filter", 6: "block_size", 8: "table_size", 10: "memtable_size", 12: "policy", 14: "tombstone_age_secs",
         16: "merge", 18: "purge", 20: "summary", 22: "filter_prefix", 24: "values_apart", 26: "values_garbage",
+        28: "filter_allocation",
     },
     "policy": {2: "name", 4: "parameters"},
     "parameter": {2: "name", 4: "value"},
@@ -36,7 +37,7 @@ EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: 
 REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
 REPEATED |= {"log_writers.writers", "tree.values", "tables.values"}
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge", "options.purge", "options.summary"}
-OPTIONAL |= {"options.filter_prefix", "options.values_apart", "options.values_garbage", "state.parent", "table.values_apart"}
+OPTIONAL |= {"options.filter_prefix", "options.values_apart", "options.values_garbage", "options.filter_allocation", "state.parent", "table.values_apart"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
 INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
@@ -114,6 +115,8 @@ def message(kind, b):
     if kind == "options":
         if any(b > 1 for b in out["compression"]) or any(b > 2 for b in out["filter"]):
             raise Newer("unknown compression or filter")
+        if out.get("filter_allocation", 0) > 1:
+            raise Newer("unknown allocation of filters")
     return decoded_policy(out) if kind == "policy" else out
 
 

@@ -167,15 +167,17 @@ class Filter:
     """A binary fuse filter."""
 
     def __init__(self, b):
-        need(len(b) >= 24 and b[0] in (1, 2) and b[1:4] == bytes(3), "no filter")
+        need(len(b) >= 24 and b[0] in (1, 2) and b[1] < 8 and b[2:4] == bytes(2), "no filter")
+        self.dropped = b[1]
+        self.bits = 8 * b[0] - b[1]
         self.width, self.segment, self.seed, self.count = b[0], u32(b, 4), u64(b, 8), u32(b, 16)
         n, s = u32(b, 20), self.segment
         need(s > 0 and s & (s - 1) == 0 and self.count >= s and self.count % s == 0, "a filter of odd sizes")
-        need(n == self.count + 2 * s and len(b) == 24 + n * self.width, "a filter of another length")
-        self.prints = b[24:]
+        need(n == self.count + 2 * s and len(b) == 24 + (n * self.bits + 7) // 8, "a filter of another length")
+        self.prints = int.from_bytes(b[24:], "little")
 
     def at(self, i):
-        return int.from_bytes(self.prints[i * self.width : (i + 1) * self.width], "little")
+        return self.prints >> i * self.bits & (1 << self.bits) - 1
 
     def may_contain(self, k):
         h = (k + self.seed) & M64
@@ -186,7 +188,7 @@ class Filter:
         a = h * self.count >> 64
         b = (a + s) ^ (h >> 18 & s - 1)
         c = (a + 2 * s) ^ (h & s - 1)
-        return self.at(a) ^ self.at(b) ^ self.at(c) == (h ^ h >> 32) & ((1 << 8 * self.width) - 1)
+        return self.at(a) ^ self.at(b) ^ self.at(c) == (h ^ h >> 32) & (1 << self.bits) - 1
 
 
 def tombstone_block(b):
@@ -207,7 +209,7 @@ def tombstone_block(b):
 
 
 NUMBERS = (
-    "block.size compression created.micros data.blocks deletes entries entry.largest filter filter.keys level merges "
+    "block.size compression created.micros data.blocks deletes entries entry.largest filter filter.dropped filter.keys level merges "
     "oldest.tombstone range.deletes raw.keys raw.values seq.max seq.min tree"
 ).split()
 TEXTS = "hook.filter_prefix hook.merge hook.purge hook.summary writer".split()
@@ -221,7 +223,7 @@ def properties_block(b):
         last, name = name, name.decode("utf-8", "replace")
         out[name] = number(value) if name in NUMBERS else text(value) if name in TEXTS else value
     get = lambda name: out.get(name, 0)
-    need(get("compression") in (0, 1) and get("filter") in (0, 1, 2) and get("tree") < 1 << 32, "a property out of bounds")
+    need(get("compression") in (0, 1) and get("filter") in (0, 1, 2) and get("filter.dropped") < 8 and get("tree") < 1 << 32, "a property out of bounds")
     return out
 
 
@@ -344,6 +346,7 @@ class Table:
         if not self.filter:
             return
         need(self.filter.width == self.properties.get("filter", 0), "a filter of another kind")
+        need(self.filter.dropped == self.properties.get("filter.dropped", 0), "a filter with other bits dropped")
         hook = self.properties.get("hook.filter_prefix", "")
         take = re.fullmatch(r"first (\d+)", hook) if hooks else None
         if hook and not take:

@@ -44,7 +44,8 @@ pub use base::hooks::{
 pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
 pub use base::open_files::{FileStats, OpenFiles};
 pub use base::options::{
-    Compression, DbOptions, Durability, FilterKind, MemoryBudget, ReadMode, TreeOptions,
+    Compression, DbOptions, Durability, FilterAllocation, FilterKind, MemoryBudget, ReadMode,
+    TreeOptions,
 };
 pub use base::reads::ReadStats;
 pub use cache::CacheStats;

@@ -134,6 +134,9 @@ pub struct BenchArgs {
     /// engine has it]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
     values_apart: Option<u64>,
+    /// How runs share the memory of their filters
+    #[arg(long, value_enum, default_value = "by-level")]
+    filter_allocation: options::Allocation,
     /// Compression of blocks
     #[arg(long, value_enum, default_value = "lz4")]
     compression: Codec,

@@ -138,6 +138,7 @@ impl BenchPlan {
             values_apart: args
                 .values_apart
                 .map_or(usual.values_apart, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            filter_allocation: args.filter_allocation.into(),
             compression: vec![args.compression.into()],
             memtable_size: usize::try_from(args.memtable).unwrap_or(usize::MAX),
             policy: args.policy.clone(),

@@ -9,6 +9,7 @@ use crate::Setting;
 use crate::advice::{AdviceFacts, advise};
 use crate::run::{Bench, MeasuredRun};
 use firn_tools::io::stdout;
+use firn_tools::options::allocation_name;
 use firn_tools::output::{Done, bytes, count, nanos, print_table, rate, row, table};
 use firn_tools::stats::stats_json;
 
@@ -205,7 +206,8 @@ fn as_json(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench, advice: &[Str
             "num": args.num, "key_size": args.key_size, "value_size": args.value_size, "threads": args.threads,
             "distribution": args.distribution, "durability": format!("{:?}", args.durability).to_lowercase(),
             "policy": args.policy.to_string(), "budget": args.budget, "memtable": args.memtable,
-            "compression": format!("{:?}", args.compression).to_lowercase(), "seed": args.seed, "keep": args.keep,
+            "compression": format!("{:?}", args.compression).to_lowercase(),
+            "filter_allocation": allocation_name(args.filter_allocation.into()), "seed": args.seed, "keep": args.keep,
         },
         "steps": bench.steps.iter().map(step_json).collect::<Vec<_>>(),
         "seconds": bench.seconds,

@@ -7,6 +7,7 @@
 //! | `policy` | a policy's text, see [`Policy`](firn_kv::Policy) |
 //! | `compression` | `none`, `lz4`, `zstd`; for each level, separated by commas, of which the last repeats |
 //! | `filter` | `none`, `fuse8`, `fuse16`; in the same way |
+//! | `filter_allocation` | `by-level`, `monkey` |
 //! | `block_size`, `table_size`, `memtable_size` | bytes, as `64m` |
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
 //! | `values_apart` | bytes of the shortest value that lies apart, as `4k`; 0 for none |
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 pub use firn_kv::policy::{size, size_text};
-use firn_kv::{Compression, Durability, FilterKind, TreeOptions};
+use firn_kv::{Compression, Durability, FilterAllocation, FilterKind, TreeOptions};
 
 use crate::output::{Color, Style};
 
@@ -64,10 +65,11 @@ impl From<Durable> for Durability {
 }
 
 /// The names of the options that can be [`set`].
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "policy",
     "compression",
     "filter",
+    "filter_allocation",
     "block_size",
     "table_size",
     "memtable_size",
@@ -82,8 +84,34 @@ const CODECS: [(Compression, &str); 3] =
 const FILTERS: [(FilterKind, &str); 3] =
     [(FilterKind::None, "none"), (FilterKind::Fuse8, "fuse8"), (FilterKind::Fuse16, "fuse16")];
 
+/// [`FilterAllocation`] on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Allocation {
+    /// Each table has the filter of its level
+    ByLevel,
+    /// Small runs have more bits for a key, the largest fewer, for the same memory
+    Monkey,
+}
+
+impl From<Allocation> for FilterAllocation {
+    fn from(a: Allocation) -> FilterAllocation {
+        match a {
+            Allocation::ByLevel => FilterAllocation::ByLevel,
+            Allocation::Monkey => FilterAllocation::Monkey,
+        }
+    }
+}
+
+const ALLOCATIONS: [(FilterAllocation, &str); 2] =
+    [(FilterAllocation::ByLevel, "by-level"), (FilterAllocation::Monkey, "monkey")];
+
 fn name_of<T: PartialEq>(names: &[(T, &'static str)], of: &T) -> &'static str {
     names.iter().find(|(t, _)| t == of).map_or("?", |(_, name)| name)
+}
+
+/// The name of an allocation, as [`set`] takes it.
+pub fn allocation_name(of: FilterAllocation) -> &'static str {
+    name_of(&ALLOCATIONS, &of)
 }
 
 /// The options of a tree but for its hooks, by name.
@@ -95,6 +123,7 @@ pub fn list(options: &TreeOptions) -> Vec<(&'static str, String)> {
         options.policy.to_string(),
         levels(&CODECS, &options.compression),
         levels(&FILTERS, &options.filter),
+        allocation_name(options.filter_allocation).to_owned(),
         size_text(options.block_size as u64),
         size_text(options.table_size),
         size_text(options.memtable_size as u64),
@@ -118,13 +147,13 @@ pub fn unusual(options: &TreeOptions) -> Vec<(&'static str, String)> {
 /// # Errors
 /// A sentence about the name or the text.
 pub fn set(options: &mut TreeOptions, name: &str, text: &str) -> Result<(), String> {
+    fn named<T: Copy>(names: &[(T, &'static str)], word: &str) -> Result<T, String> {
+        let found = names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word.trim()));
+        let all = || names.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
+        found.map(|(t, _)| *t).ok_or_else(|| format!("{word:?} is none of {}", all()))
+    }
     fn levels<T: Copy>(names: &[(T, &'static str)], text: &str) -> Result<Vec<T>, String> {
-        let one = |word: &str| {
-            let found = names.iter().find(|(_, name)| name.eq_ignore_ascii_case(word.trim()));
-            let all = || names.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-            found.map(|(t, _)| *t).ok_or_else(|| format!("{word:?} is none of {}", all()))
-        };
-        text.split(',').map(one).collect()
+        text.split(',').map(|word| named(names, word)).collect()
     }
     let told = |why: &dyn Display| format!("{name}: {why}");
     let in_memory = |text: &str| {
@@ -134,6 +163,9 @@ pub fn set(options: &mut TreeOptions, name: &str, text: &str) -> Result<(), Stri
         "policy" => options.policy = text.parse().map_err(|e| told(&e))?,
         "compression" => options.compression = levels(&CODECS, text).map_err(|e| told(&e))?,
         "filter" => options.filter = levels(&FILTERS, text).map_err(|e| told(&e))?,
+        "filter_allocation" => {
+            options.filter_allocation = named(&ALLOCATIONS, text).map_err(|e| told(&e))?
+        }
         "block_size" => options.block_size = in_memory(text).map_err(|e| told(&e))?,
         "table_size" => options.table_size = size(text).map_err(|e| told(&e))?,
         "memtable_size" => options.memtable_size = in_memory(text).map_err(|e| told(&e))?,
@@ -159,6 +191,7 @@ mod tests {
             "lazy-leveled:ratio=8",
             "none,lz4",
             "fuse16,fuse8,none",
+            "monkey",
             "8k",
             "32m",
             "1m",
@@ -178,6 +211,7 @@ mod tests {
             ("policy", "lazy-leveled:1", "ratio is 1; it must be 2 to 64"),
             ("compression", "zip", "none, lz4, zstd"),
             ("filter", "fuse9", "fuse8"),
+            ("filter_allocation", "fair", "monkey"),
             ("block_size", "big", "no unit"),
             ("tombstone_age_secs", "1h", "tombstone_age_secs"),
             ("size", "1", "block_size"),

@@ -7,7 +7,7 @@ use clap::builder::ArgPredicate;
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::install;
-use firn_tools::options::size;
+use firn_tools::options::{Allocation, size};
 use firn_tools::output::{Color, Done, Failure, Style};
 
 use crate::machine::{Load, Machine, MergeCost};
@@ -156,6 +156,9 @@ pub struct CostModel {
     /// Filter of tables
     #[arg(long, default_value = "fuse8", value_parser = ["none", "fuse8", "fuse16"])]
     pub filter: String,
+    /// How runs share the memory of their filters
+    #[arg(long, value_enum, default_value = "by-level")]
+    pub filter_allocation: Allocation,
     /// Memory of a memtable
     #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
     pub memtable_size: u64,
@@ -491,6 +494,7 @@ impl CostModel {
                 Compression::None
             }],
             filter: vec![CostModel::filter(&self.filter)],
+            filter_allocation: self.filter_allocation.into(),
             memtable_size: self.memtable_size as usize,
             table_size: self.table_size,
             tombstone_age_secs: self.tombstone_age,

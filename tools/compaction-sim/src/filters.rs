@@ -2,7 +2,78 @@
 //! section 4) has it: the expected number of runs whose filter errs.
 //!
 //! A filter of `b` bits for each key errs with a chance of e^(−b ln² 2), as a Bloom filter does. The
-//! engine's own filters are of 9 and 18 bits and better than that; they can be chosen by level.
+//! engine's own filters are better than that: `b` bits of a fingerprint, which take 9/8 `b` bits of
+//! memory, err with a chance of 2^−b ([`TableFilters`]).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use firn_kv::internals::compaction::{
+    CompactionJob, RunShape, TableShape, flushed_bits, merged_bits,
+};
+use firn_kv::{FilterAllocation, TreeOptions};
+
+/// Bits of memory for each bit of a fingerprint.
+const OVERHEAD: f64 = 9.0 / 8.0;
+
+/// The engine's filters of a simulated tree's tables: what options give their level, or what they
+/// got when they were written.
+pub struct TableFilters {
+    options: Arc<TreeOptions>,
+    /// Bits of a fingerprint where runs share memory, by table.
+    shared: HashMap<u64, f64>,
+}
+
+impl TableFilters {
+    /// Of no tables yet.
+    pub fn new(options: Arc<TreeOptions>) -> TableFilters {
+        TableFilters { options, shared: HashMap::new() }
+    }
+
+    fn usual(&self, level: u8) -> f64 {
+        self.options.filter_at(level.into()).bits().into()
+    }
+
+    /// A flush makes these tables of so many entries beside those runs.
+    pub fn flushed(&mut self, runs: &[Arc<RunShape>], made: &[TableShape], entries: u64) {
+        self.note(made, |usual| flushed_bits(runs, entries, usual));
+    }
+
+    /// A job makes these tables.
+    pub fn merged(&mut self, runs: &[Arc<RunShape>], job: &CompactionJob, made: &[TableShape]) {
+        self.note(made, |usual| merged_bits(runs, job, usual));
+    }
+
+    fn note(&mut self, made: &[TableShape], bits: impl FnOnce(&dyn Fn(u8) -> f64) -> f64) {
+        if self.options.filter_allocation == FilterAllocation::Monkey && !made.is_empty() {
+            let bits = bits(&|level| self.usual(level));
+            self.shared.extend(made.iter().map(|t| (t.id, bits)));
+        }
+    }
+
+    /// These tables are no more.
+    pub fn forget(&mut self, tables: impl Iterator<Item = u64>) {
+        tables.for_each(|id| _ = self.shared.remove(&id));
+    }
+
+    /// Bits of a fingerprint, on average, in the filter of a table of a level.
+    fn bits(&self, level: u8, table: u64) -> f64 {
+        self.shared.get(&table).copied().unwrap_or_else(|| self.usual(level))
+    }
+
+    /// Bytes of the filter of a table of a level.
+    pub fn bytes(&self, level: u8, table: &TableShape) -> f64 {
+        table.entries as f64 * self.bits(level, table.id) * OVERHEAD / 8.0
+    }
+
+    /// The chance that the filter of a table of a level errs: where bits are no whole number some
+    /// tables have the one below and some the one above.
+    pub fn error(&self, level: u8, table: u64) -> f64 {
+        let bits = self.bits(level, table);
+        let above = bits - bits.floor();
+        0.5f64.powf(bits.floor()) * (1.0 - above / 2.0)
+    }
+}
 
 /// The chance that a filter with so many bits for each key errs.
 pub fn error_of(bits: f64) -> f64 {

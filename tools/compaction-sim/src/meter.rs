@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use firn_kv::FilterKind;
-use firn_kv::TreeOptions;
 use firn_kv::internals::base::key::head;
 use firn_kv::internals::compaction::{RunShape, TableShape, TreeShape};
 use firn_tools::page::{DrawnRun, Film, PageFrame};
 use serde::Serialize;
 
+use crate::filters::TableFilters;
 use crate::store::LiveKeys;
 
 /// Points of a curve are thinned out when they become more than these.
@@ -325,7 +324,7 @@ impl SimMeter {
     pub fn finish(
         mut self,
         now: &Moment<'_>,
-        options: &TreeOptions,
+        of_tables: &TableFilters,
         left: Vec<(f64, u64)>,
         index_per_entry: f64,
     ) -> SimOutcome {
@@ -349,21 +348,13 @@ impl SimMeter {
         o.space_amplification = o.bytes as f64 / o.live_bytes.max(1.0);
         let (mut filters, mut entries) = (0.0, 0.0);
         for r in &now.shape.runs {
-            let (bits, wrong) = match options.filter_at(r.level as usize) {
-                FilterKind::None => (0.0, 1.0),
-                FilterKind::Fuse8 => (9.0, 1.0 / 256.0),
-                FilterKind::Fuse16 => (18.0, 1.0 / 65536.0),
-            };
-            let n: u64 = r.tables.iter().map(|t| t.entries).sum();
-            let covered: f64 = r
-                .tables
-                .iter()
-                .map(|t| (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64))
-                .sum();
-            entries += n as f64;
-            filters += n as f64 * bits / 8.0;
-            o.tables_per_read += covered;
-            o.blocks_per_miss += covered * wrong;
+            for t in &r.tables {
+                let covered = (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64);
+                entries += t.entries as f64;
+                filters += of_tables.bytes(r.level, t);
+                o.tables_per_read += covered;
+                o.blocks_per_miss += covered * of_tables.error(r.level, t.id);
+            }
         }
         o.filter_bytes = filters;
         o.index_bytes = entries * index_per_entry;

@@ -19,6 +19,7 @@ use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 
 use crate::exact::{Exact, ExactTtl};
+use crate::filters::TableFilters;
 use crate::idea::SimPolicy;
 use crate::machine::{Load, Machine, MachineCost};
 use crate::meter::{Moment, SimMeter, SimOutcome};
@@ -130,6 +131,7 @@ struct Sim<'a, S> {
     setup: &'a Setup,
     options: Arc<TreeOptions>,
     store: S,
+    filters: TableFilters,
     shape: TreeShape,
     /// Bytes of the shape's tables.
     bytes: u64,
@@ -173,6 +175,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let fill = SimFill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
         Sim {
             setup,
+            filters: TableFilters::new(options.clone()),
             options,
             store,
             shape,
@@ -230,7 +233,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
-        let outcome = self.meter.finish(&moment, &self.options, left, per_entry);
+        let outcome = self.meter.finish(&moment, &self.filters, left, per_entry);
         Ok((outcome, self.shape))
     }
 
@@ -473,6 +476,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
 
     fn start_flush(&mut self) -> Result<RunningJob> {
         let made = self.store.flush(self.wall())?;
+        self.filters.flushed(&self.shape.runs, &made.tables, made.entries as u64);
         let bytes = made.tables.iter().map(|t| t.size).sum();
         let factor = self.setup.flush_factors.get(self.flushes_begun).copied();
         let factor = factor.unwrap_or_else(|| self.jitter(self.machine().jitter.0));
@@ -516,6 +520,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         for part in job.parts(&self.shape) {
             made.append(self.store.merge(&self.shape, &part, self.wall())?);
         }
+        self.filters.merged(&self.shape.runs, &job, &made.tables);
         let bytes_in = mark(&mut self.shape, &job);
         let bytes_out = made.tables.iter().map(|t| t.size).sum();
         let cost = match job.action {
@@ -567,6 +572,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 let gone = apply(&mut self.shape, &job, work.made.tables);
                 self.bytes = self.bytes + out - gone.iter().map(|t| t.1).sum::<u64>();
                 debug_assert_eq!(self.bytes, self.shape.size());
+                self.filters.forget(gone.iter().map(|t| t.0));
                 self.store.forget(gone.into_iter().map(|t| t.0));
                 Some(job)
             }

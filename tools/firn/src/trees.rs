@@ -169,6 +169,7 @@ Options, with their defaults:
   policy=tiered            when tables are merged (below)
   compression=lz4          of blocks: none, lz4 or zstd; for each level, separated by commas, of which the last repeats
   filter=fuse8             of tables: none, fuse8 (9 bits a key) or fuse16 (18 bits a key); in the same way
+  filter_allocation=by-level  monkey: runs share that memory so that fewest filters err, small ones getting more bits a key
   block_size=4032          aim for a block, 512 to 64k
   table_size=64m           aim for a table's file, from 64k on
   memtable_size=64m        memory that is filled before it becomes a table, 64k to 2g

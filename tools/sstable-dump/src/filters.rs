@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::FilterKind;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::Trailer;
@@ -51,7 +50,8 @@ struct MeasuredFilter {
     tree: String,
     run: u64,
     entries: u64,
-    kind: FilterKind,
+    /// Bits of a fingerprint; 0 without a filter.
+    bits: u8,
     keys: u64,
     bytes: u64,
     probes: u64,
@@ -90,20 +90,20 @@ impl MeasuredFilter {
         let percent = |f: f64| format!("{:.3} %", f * 100.0);
         [
             self.name.clone(),
-            filter_name(self.kind).into(),
+            filter_name(self.bits),
             count(self.keys),
             bytes(self.bytes * 9 / 8),
             count(self.probes),
             count(self.wrong),
             if self.probes == 0 { "-".into() } else { percent(self.rate()) },
-            if self.kind == FilterKind::None { "-".into() } else { percent(expected(self.kind)) },
+            if self.bits == 0 { "-".into() } else { percent(expected(self.bits)) },
             if self.prefixed { "prefixes".into() } else { count(self.denied) },
         ]
     }
 }
 
-fn expected(k: FilterKind) -> f64 {
-    if k == FilterKind::None { 1.0 } else { 256f64.powi(-(k as i32)) }
+fn expected(bits: u8) -> f64 {
+    0.5f64.powi(bits.into())
 }
 
 /// The figures of all these tables together: what is not one of all is left out.
@@ -113,7 +113,7 @@ fn sum(name: String, all: &[MeasuredFilter]) -> [String; 9] {
         tree: String::new(),
         run: 0,
         entries: 0,
-        kind: FilterKind::None,
+        bits: 0,
         keys: 0,
         bytes: 0,
         probes: 0,
@@ -143,7 +143,7 @@ fn cost(tables: &[MeasuredFilter]) -> FilterCost {
     let runs: Vec<f64> = tables
         .chunk_by(|a, b| a.run == b.run)
         .map(|run| {
-            let rate = |m: &MeasuredFilter| if m.kind == FilterKind::None { 1.0 } else { m.rate() };
+            let rate = |m: &MeasuredFilter| if m.bits == 0 { 1.0 } else { m.rate() };
             let weight = |m: &MeasuredFilter| m.entries.max(1) as f64;
             run.iter().map(|m| rate(m) * weight(m)).sum::<f64>()
                 / run.iter().map(weight).sum::<f64>()
@@ -155,21 +155,20 @@ fn cost(tables: &[MeasuredFilter]) -> FilterCost {
 fn measure(name: String, t: &Arc<Table>, probes: u64) -> Done<MeasuredFilter> {
     let p = t.properties();
     let prefixed = !p.filter_prefix.is_empty();
-    let bits = p.filter as u64;
     let mut m = MeasuredFilter {
         name,
         tree: String::new(),
         run: 0,
         entries: p.entries,
-        kind: p.filter,
+        bits: p.filter_bits(),
         keys: p.filter_keys,
-        bytes: p.filter_keys * bits,
+        bytes: (p.filter_keys * u64::from(p.filter_bits())).div_ceil(8),
         probes: 0,
         wrong: 0,
         denied: 0,
         prefixed,
     };
-    if p.filter == FilterKind::None || p.entries == 0 {
+    if p.filter_bits() == 0 || p.entries == 0 {
         return Ok(m);
     }
     let mut next = numbers();
@@ -254,8 +253,8 @@ pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
     if screen.json {
         let one = |m: &MeasuredFilter| {
             json!({
-                "tree": of_store.then_some(&m.tree), "table": m.name, "filter": filter_name(m.kind), "hashes": m.keys, "probes": m.probes,
-                "false_positives": m.wrong, "rate": m.rate(), "expected": expected(m.kind), "keys_denied": m.denied,
+                "tree": of_store.then_some(&m.tree), "table": m.name, "filter": filter_name(m.bits), "hashes": m.keys, "probes": m.probes,
+                "false_positives": m.wrong, "rate": m.rate(), "expected": expected(m.bits), "keys_denied": m.denied,
             })
         };
         writeln!(screen.out, "{:#}", all.iter().map(one).collect::<serde_json::Value>())?;

@@ -128,12 +128,15 @@ fn options(
             .ok_or_else(|| format!("the unknown compression {name:?}"))?,
     };
     let prefixed = !text("filter_prefix").is_empty();
-    let filter = match text("filter") {
-        _ if prefixed => FilterKind::None,
-        "none" => FilterKind::None,
-        "fuse8" | "" => FilterKind::Fuse8,
-        "fuse16" => FilterKind::Fuse16,
-        other => return Err(format!("the unknown filter {other:?}")),
+    let bits =
+        |name: &str| name.strip_prefix("fuse")?.parse().ok().filter(|b| (1..=16).contains(b));
+    let (filter, filter_dropped) = match text("filter") {
+        _ if prefixed => (FilterKind::None, 0),
+        "none" => (FilterKind::None, 0),
+        "" => (d.filter, d.filter_dropped),
+        name => bits(name)
+            .map(FilterKind::holding)
+            .ok_or_else(|| format!("the unknown filter {name:?}"))?,
     };
     let summary = need(o, "summary").ok().filter(|s| !s.is_empty());
     let kept = |name: Vec<u8>| {
@@ -149,6 +152,7 @@ fn options(
             .map(|n| if n == 0 { d.block_size } else { n as usize })?,
         compression,
         filter,
+        filter_dropped,
         summary: summary.map(kept).transpose()?,
         merge: text("merge").to_owned(),
         purge: text("purge").to_owned(),

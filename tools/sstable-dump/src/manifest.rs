@@ -8,8 +8,9 @@ use firn_kv::internals::manifest::{
     self, Edit, ManifestFrame, ManifestGap, ManifestState, PersistedOptions, TableMeta,
     manifest_name,
 };
-use firn_kv::{Error, ErrorKind};
+use firn_kv::{Error, ErrorKind, FilterAllocation};
 use firn_tools::escape;
+use firn_tools::options::allocation_name;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
 use serde_json::{Value, json};
 
@@ -63,11 +64,14 @@ pub fn meta_json(t: &TableMeta) -> Value {
 fn options_json(o: &PersistedOptions) -> Value {
     let codecs: Vec<_> = o.compression.iter().map(|c| c.name()).collect();
     let filters: Vec<_> = o.filter.iter().map(|&f| crate::props::filter_name(f)).collect();
+    let codecs: Vec<_> = o.compression.iter().map(|&c| crate::props::codec(c)).collect();
+    let filters: Vec<_> = o.filter.iter().map(|&f| crate::props::filter_name(f.bits())).collect();
     json!({
         "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,
         "memtable_size": o.memtable_size, "policy": o.policy.to_string(), "tombstone_age_secs": o.tombstone_age_secs,
         "merge": o.merge, "purge": o.purge, "summary": o.summary, "filter_prefix": o.filter_prefix,
         "values_apart": o.values_apart, "values_garbage": o.values_garbage,
+        "filter_allocation": allocation_name(o.filter_allocation),
     })
 }
 
@@ -203,6 +207,10 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
             bytes(o.block_size),
             bytes(o.table_size)
         )?;
+        if o.filter_allocation != FilterAllocation::ByLevel {
+            let name = allocation_name(o.filter_allocation);
+            writeln!(screen.out, "  memory of filters is shared out as {name}")?;
+        }
         if o.values_apart > 0 {
             writeln!(
                 screen.out,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::FilterKind;
+use firn_kv::Compression;
 use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::sstable::Properties;
@@ -37,6 +38,17 @@ pub fn filter_name(f: FilterKind) -> &'static str {
         FilterKind::Fuse8 => "fuse8",
         FilterKind::Fuse16 => "fuse16",
     }
+/// The name of a codec.
+pub fn codec(c: Compression) -> &'static str {
+    match c {
+        Compression::None => "none",
+        Compression::Lz4 => "lz4",
+    }
+}
+
+/// The name of a filter whose fingerprints have so many bits.
+pub fn filter_name(bits: u8) -> String {
+    if bits == 0 { "none".to_owned() } else { format!("fuse{bits}") }
 }
 
 /// All properties as JSON.
@@ -48,6 +60,8 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
         "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
+        "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": codec(p.compression),
+        "filter": filter_name(p.filter_bits()), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
         "summary_hex": escape::hex(&p.summary_bytes), "values_apart": apart::uses_json(&p.values),
     })
@@ -130,7 +144,7 @@ fn lines(
                 p.compression.name()
             ),
         ),
-        ("filter", format!("{}, {} hashes", filter_name(p.filter), count(p.filter_keys))),
+        ("filter", format!("{}, {} hashes", filter_name(p.filter_bits()), count(p.filter_keys))),
         ("created", text::moment(p.created_micros)),
         ("writer", p.writer.clone()),
     ];

@@ -117,6 +117,7 @@ fn variant(t: &Arc<Table>, codec: Compression, block_size: u32, limit: u64) -> D
         block_size: block_size as usize,
         compression: codec,
         filter: if p.filter_prefix.is_empty() { p.filter } else { firn_kv::FilterKind::None },
+        filter_dropped: p.filter_dropped,
         ..WriterOptions::default()
     };
     let name = Path::new("what if");

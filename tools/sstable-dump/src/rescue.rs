@@ -78,6 +78,7 @@ fn options_from(p: &Properties) -> WriterOptions {
         block_size: usize::try_from(p.block_size).unwrap_or(4096).clamp(512, 65_536),
         compression: p.compression,
         filter: if p.filter_prefix.is_empty() { p.filter } else { FilterKind::None },
+        filter_dropped: p.filter_dropped,
         filter_prefix: None,
         summary: (!p.summary.is_empty()).then(kept),
         merge: p.merge.clone(),

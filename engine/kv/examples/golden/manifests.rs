@@ -14,7 +14,7 @@ use firn_kv::internals::manifest::{
     manifest_name,
 };
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
-use firn_kv::{Compression, FilterKind, Movement, Policy, Result, TreeOptions};
+use firn_kv::{Compression, FilterAllocation, FilterKind, Movement, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 
@@ -53,6 +53,9 @@ fn options(rng: &mut Rng) -> PersistedOptions {
     let filters = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
     o.filter = (0..levels).map(|_| rng.choose(&filters).copied().unwrap_or_default()).collect();
     o.tombstone_age_secs = rng.below(1 << 30);
+    if o.tombstone_age_secs.is_multiple_of(3) {
+        o.filter_allocation = FilterAllocation::Monkey;
+    }
     (o.block_size, o.table_size, o.memtable_size) =
         (rng.range(512..65_537), rng.below(1 << 40), rng.below(1 << 31));
     let mut name = |what: &str| rng.one_in(2).then(|| format!("{what} hook ❄"));

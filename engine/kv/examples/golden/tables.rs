@@ -48,6 +48,8 @@ pub struct Recipe {
     pub shape: &'static str,
     pub compression: Compression,
     pub filter: FilterKind,
+    /// Bits of its fingerprints that are dropped.
+    pub filter_dropped: u8,
     /// Bytes of a key that go into the filter; all without.
     pub prefix: Option<usize>,
     pub block_size: usize,
@@ -262,6 +264,7 @@ impl Recipe {
             block_size: self.block_size,
             compression: self.compression,
             filter: self.filter,
+            filter_dropped: self.filter_dropped,
             filter_prefix: self
                 .prefix
                 .map(|n| Arc::new(First(n, format!("first {n}"))) as Arc<dyn FilterPrefix>),
@@ -350,6 +353,7 @@ pub fn all() -> Vec<Recipe> {
                         shape,
                         compression,
                         filter,
+                        filter_dropped: 0,
                         prefix,
                         block_size,
                         summary,
@@ -357,6 +361,13 @@ pub fn all() -> Vec<Recipe> {
                     });
                 }
             }
+        }
+    }
+    let plain = out[0];
+    for filter in [FilterKind::Fuse8, FilterKind::Fuse16] {
+        for filter_dropped in 1..8 {
+            let (id, block_size) = (out.len() as u64 + 1, 4032);
+            out.push(Recipe { id, filter, filter_dropped, block_size, ..plain });
         }
     }
     out
@@ -383,6 +394,7 @@ pub fn zstd() -> Vec<Recipe> {
 }
 
 /// One table of each shape that stays small, the options in turn.
+/// Two tables with filters whose fingerprints have lost bits, and one table of each shape that stays small, the options in turn.
 pub fn few() -> Vec<Recipe> {
     let large = ["large keys", "large values", "more keys than a block may gather"];
     let mut out: Vec<Recipe> = vec![];
@@ -391,8 +403,10 @@ pub fn few() -> Vec<Recipe> {
         let of: Vec<Recipe> = all()
             .into_iter()
             .filter(|r| r.shape == shape && r.block_size < 65_536 && lz4(r))
+            .filter(|r| r.filter_dropped == 0)
             .collect();
         out.push(of[7 * i % of.len()]);
     }
+    out.extend(all().into_iter().filter(|r| r.filter_dropped == 3));
     out
 }

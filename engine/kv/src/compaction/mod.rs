@@ -5,6 +5,7 @@
 //!   says of itself, `strategy`, what it does, and `view`, what of a shape several of them need.
 //! - [`choose`]: the most urgent work, what there is to do in all; with `deletes`, `expired` and
 //!   `readers`, which are common to policies, and `adopt`, what of a merge need not be written again.
+//! - `filters`: how runs share the memory of filters.
 //! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
 //!
 //! All are pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests in
@@ -16,6 +17,7 @@ pub mod choose;
 mod deletes;
 pub mod describe;
 mod expired;
+mod filters;
 pub mod pace;
 pub mod policy;
 mod readers;
@@ -26,6 +28,7 @@ mod values;
 mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};
+pub use filters::{FilteredRun, flushed_bits, merged_bits, share_bits, whole_bits};
 pub use pace::{delay, fill_delay, pressure};
 pub use readers::{LEAST_TOLL, is_paid};
 pub use shape::{

@@ -15,8 +15,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::key::Seq;
-use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionInput, CompactionJob, Reason, TreeShape, fits};
+use crate::base::options::{FilterAllocation, TreeOptions};
+use crate::compaction::{
+    Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, merged_bits,
+};
 use crate::manifest::TableMeta;
 use crate::merge::job::{MadeTables, run, unite};
 use crate::merge::merging::MergeSource;
@@ -228,6 +230,28 @@ impl Core {
         let made = made
             .and_then(|made| self.env.sync_dir(&self.dir).map(|()| made))
             .inspect_err(|_| remove_tables(self, &c.task.created()))?;
+        if c.options.filter_allocation == FilterAllocation::Monkey {
+            let usual = |level: u8| c.options.filter_at(level.into()).bits().into();
+            c.task.filter_bits(|| merged_bits(&c.version.shapes, &c.job, &usual));
+        }
+        let mut out = NewTables {
+            core: self,
+            tree: &c.tree,
+            options: c.options.clone(),
+            level: c.job.output_level,
+            task: c.task.clone(),
+            during: &mut go_on,
+            written,
+        };
+        let made: Result<Vec<_>> = c
+            .parts
+            .iter()
+            .zip(&parts)
+            .map(|(part, inputs)| self.merge_part(c, part, inputs, &snapshots, &mut out))
+            .collect();
+        self.count_rest(&mut account, made.is_ok());
+        let made = made?;
+        self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
         let (mut tables, mut values) = (c.adopted(), vec![]);
         for (made, newest) in made.into_iter().zip(newest) {

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::options::TreeOptions;
+use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::{Blocked, CompactionJob, TableShape, TreeShape, manual};
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
-use crate::sstable::Table;
+use crate::sstable::{Properties, Table};
 
 use super::state::core::Core;
 use super::state::tree::{Holder, TreeCore};
@@ -99,7 +99,7 @@ fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
         && p.range_deletes == 0
         && p.block_size == options.block_size as u64
         && p.compression == options.compression_at(level)
-        && p.filter == options.filter_at(level)
+        && has_filter(p, options, level)
         && p.merge == name(options.merge.as_ref().map(|h| h.name()))
         && p.summary == name(options.summary.as_ref().map(|h| h.name()))
         && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
@@ -107,4 +107,14 @@ fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
         && p.values.is_empty()
         && p.largest_entry < options.apart_from() as u64
         && table.is_plain()
+}
+
+/// Whether a table of `level` has the filter that it would be written with. Where runs share memory
+/// that depends on what else there is, and a table is not written again for it.
+fn has_filter(p: &Properties, options: &TreeOptions, level: usize) -> bool {
+    let usual = options.filter_at(level);
+    match options.filter_allocation {
+        FilterAllocation::ByLevel => p.filter == usual && p.filter_dropped == 0,
+        FilterAllocation::Monkey => (p.filter == FilterKind::None) == (usual == FilterKind::None),
+    }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::facts::TableFacts;
-use crate::base::options::{FilterKind, TreeOptions};
+use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
 use crate::base::sync::AtomicU64;
 use crate::cache::FrameRef;
+use crate::compaction::{Cuts, flushed_bits, whole_bits};
 use crate::env::WriteFile;
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
@@ -19,7 +20,7 @@ use crate::merge::run::table_path;
 use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
 
 use super::state::core::Core;
-use super::state::pins::PinnedTask;
+use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
 use super::state::tree::TreeCore;
 
@@ -40,13 +41,15 @@ impl Outputs for NewTables<'_> {
     fn create(&mut self) -> Result<TableWriter> {
         let (file, path, id) = self.new_file()?;
         let o = &self.options;
+        let (filter, filter_dropped) = self.filter(id);
         let options = WriterOptions {
             identity: self.core.new_identity(),
             tree: self.tree.id,
             level: self.level,
             block_size: o.block_size,
             compression: o.compression_at(self.level as usize),
-            filter: self.filter(),
+            filter,
+            filter_dropped,
             filter_prefix: o.filter_prefix.clone(),
             summary: o.summary.clone(),
             merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
@@ -110,17 +113,37 @@ impl NewTables<'_> {
         Ok((file, path, id))
     }
 
-    /// The filter to make: none while the hook that says what belongs into it has not been handed
-    /// in, or was not when the options were taken.
-    fn filter(&self) -> FilterKind {
+    /// The filter to make for table `id`, and how many bits of it are dropped: none while the hook
+    /// that says what belongs into it has not been handed in, or was not when the options were
+    /// taken.
+    fn filter(&self, id: u64) -> (FilterKind, u8) {
         let same = || {
             self.tree.view.load_full().options.filter_prefix.is_some()
                 == self.options.filter_prefix.is_some()
         };
-        if self.tree.is_hooked() && same() {
-            self.options.filter_at(self.level as usize)
-        } else {
-            FilterKind::None
+        if !self.tree.is_hooked() || !same() {
+            return (FilterKind::None, 0);
+        }
+        match self.options.filter_allocation {
+            FilterAllocation::ByLevel => (self.options.filter_at(self.level as usize), 0),
+            FilterAllocation::Monkey => {
+                let bits = self.task.filter_bits(|| self.flushed_bits());
+                FilterKind::holding(whole_bits(bits, id))
+            }
+        }
+    }
+
+    /// Bits of a fingerprint of tables of a new run of level 0: how many entries it will have, only
+    /// a flush knows.
+    fn flushed_bits(&self) -> f64 {
+        let view = self.tree.view.load_full();
+        let usual = |level: u8| self.options.filter_at(level.into()).bits().into();
+        match view.sealed.last() {
+            // Memtables are flushed oldest first.
+            Some(sealed) if self.task.kind() == PinKind::Flush => {
+                flushed_bits(&view.version.shapes, sealed.mem.entries(), &usual)
+            }
+            _ => usual(self.level),
         }
     }
 }

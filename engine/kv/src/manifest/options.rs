@@ -4,21 +4,21 @@
 //! A tree's options are a message (see `fields`): 2 compression (one byte per level), 4 filter (one
 //! byte per level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a
 //! tombstone in seconds, 24 values apart from so many bytes on (where there are any), 26 garbage of
-//! value files in percent (where it is not 30); and where the tree has them the names of its hooks: 16 merge, 18 purge, 20
-//! summary, 22 filter prefix.
+//! value files in percent (where it is not 30), 28 the filters' allocation (where it is not by level);
+//! and where the tree has them the names of its hooks: 16 merge, 18 purge, 20 summary, 22 filter prefix.
 //!
 //! A policy is a message of 2 its name and one field 4 per parameter, in the order in which the
 //! policy declares them ([`Description`]); a parameter is a message of 2 its name and 4 its value:
 //! a varint; a fraction is an IEEE double of 8 bytes, little-endian; a list is zigzag varints; a
 //! choice is its number, and is not written where that is 0.
 //!
-//! Invariants: what was written is read back equal; an unknown policy, parameter, compression or
-//! filter is `Incompatible`, never guessed at.
+//! Invariants: what was written is read back equal; an unknown policy, parameter, compression,
+//! filter or allocation is `Incompatible`, never guessed at.
 
 use super::fields::{Field, FieldWriter, fields, need};
 use crate::base::coding::{ByteReader, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::options::{Compression, FilterKind, TreeOptions};
+use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
 
 /// The garbage of value files that is not written down.
@@ -30,6 +30,7 @@ const USUAL_GARBAGE: u8 = 30;
 pub struct PersistedOptions {
     pub compression: Vec<Compression>,
     pub filter: Vec<FilterKind>,
+    pub filter_allocation: FilterAllocation,
     pub block_size: u64,
     pub table_size: u64,
     pub memtable_size: u64,
@@ -53,6 +54,7 @@ impl PersistedOptions {
         PersistedOptions {
             compression: o.compression.clone(),
             filter: o.filter.clone(),
+            filter_allocation: o.filter_allocation,
             block_size: o.block_size as u64,
             table_size: o.table_size,
             memtable_size: o.memtable_size as u64,
@@ -78,6 +80,7 @@ impl PersistedOptions {
         TreeOptions {
             compression: self.compression.clone(),
             filter: self.filter.clone(),
+            filter_allocation: self.filter_allocation,
             block_size: usize::try_from(self.block_size).unwrap_or(usize::MAX),
             table_size: self.table_size,
             memtable_size: usize::try_from(self.memtable_size).unwrap_or(usize::MAX),
@@ -130,6 +133,9 @@ impl PersistedOptions {
         if self.values_garbage != USUAL_GARBAGE {
             w.number(26, self.values_garbage.into());
         }
+        if self.filter_allocation != FilterAllocation::ByLevel {
+            w.number(28, self.filter_allocation as u64);
+        }
         for (tag, name) in
             [(16, &self.merge), (18, &self.purge), (20, &self.summary), (22, &self.filter_prefix)]
         {
@@ -145,6 +151,7 @@ impl PersistedOptions {
         let (mut block_size, mut table_size, mut memtable_size, mut age) = (None, None, None, None);
         let (mut merge, mut purge, mut summary, mut filter_prefix) = (None, None, None, None);
         let (mut values_apart, mut values_garbage) = (0, USUAL_GARBAGE);
+        let mut filter_allocation = FilterAllocation::ByLevel;
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -168,12 +175,20 @@ impl PersistedOptions {
                 22 => filter_prefix = Some(f.text()?),
                 24 => values_apart = f.number()?,
                 26 => values_garbage = f.small()?,
+                28 => {
+                    filter_allocation = match f.number()? {
+                        0 => FilterAllocation::ByLevel,
+                        1 => FilterAllocation::Monkey,
+                        n => return Err(newer(&format!("allocation of filters {n}"))),
+                    }
+                }
                 _ => f.unknown()?,
             }
         }
         Ok(PersistedOptions {
             compression: need(compression, OF, "compression")?,
             filter: need(filter, OF, "filter")?,
+            filter_allocation,
             block_size: need(block_size, OF, "block size")?,
             table_size: need(table_size, OF, "table size")?,
             memtable_size: need(memtable_size, OF, "memtable size")?,

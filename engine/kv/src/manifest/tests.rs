@@ -17,7 +17,7 @@ use crate::base::checksum::checksum;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
 use crate::base::identity::{LogWriter, TableIdentity};
-use crate::base::options::{Compression, FilterKind, TreeOptions};
+use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{self, Param, ParameterKind, Policy};
 use crate::env::Env;
 
@@ -69,6 +69,8 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
         |(l, policy, n, h)| PersistedOptions {
             compression: l.0,
             filter: l.1,
+            filter_allocation: [FilterAllocation::ByLevel, FilterAllocation::Monkey]
+                [(n[2] % 2) as usize],
             block_size: n[0],
             table_size: n[1],
             memtable_size: n[2],

@@ -123,28 +123,33 @@ pub fn index_block(raw: &[u8], data_len: u64) -> Result<IndexBlock, &'static str
 /// A filter block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterBlock {
-    /// Bytes of a fingerprint.
+    /// Bytes of a fingerprint, before bits are dropped.
     pub kind: u8,
+    /// How many of its highest bits are dropped.
+    pub dropped: u8,
     /// Length of a segment.
     pub segment_len: u32,
     /// The seed.
     pub seed: u64,
     /// Length of all segments but the last two.
     pub segments_len: u32,
-    /// The fingerprints.
-    pub fingerprints: Vec<u16>,
+    /// How many fingerprints there are.
+    pub len: u64,
+    /// The fingerprints, as they are packed.
+    pub fingerprints: Vec<u8>,
 }
 
 /// Reads a filter block. What is wrong, if it is not sound.
 pub fn filter_block(raw: &[u8]) -> Result<FilterBlock, &'static str> {
     let f = BlockFilter::decode(raw)?;
-    let (kind, fingerprints) = (f.kind() as u8, f.fingerprints());
     Ok(FilterBlock {
-        kind,
+        kind: f.kind() as u8,
+        dropped: f.dropped(),
         segment_len: f.segment,
         seed: f.seed,
         segments_len: f.count,
-        fingerprints,
+        len: f.len(),
+        fingerprints: f.fingerprints().to_vec(),
     })
 }
 

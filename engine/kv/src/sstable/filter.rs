@@ -4,18 +4,20 @@
 //! Filter block, little-endian:
 //! ```text
 //! 0   u8   kind: 1 for 8-bit fingerprints, 2 for 16-bit ones
-//! 1   3 x 0
+//! 1   u8   how many of their highest bits are dropped, 0 to 7
+//! 2   2 x 0
 //! 4   u32  segment_length, a power of two
 //! 8   u64  seed
 //! 16  u32  segment_count_length, a multiple of segment_length, at least one of it
 //! 20  u32  number of fingerprints: segment_count_length + 2 * segment_length
-//! 24       fingerprints, u8 or u16
+//! 24       fingerprints of 8 * kind - dropped bits each, one behind the other from the lowest bit on
 //! ```
 //! A hash `k` may be in the set when, with `h = mix(k + seed)` (`mix`: the finalizer of
 //! MurmurHash3, 64 bits) and `a = (h * segment_count_length) >> 64`,
 //! `b = (a + segment_length) ^ ((h >> 18) & (segment_length - 1))`, `c = (a + 2 * segment_length) ^
 //! (h & (segment_length - 1))`, the fingerprints at `a`, `b` and `c` XOR to the lowest bits of
-//! `h ^ (h >> 32)`.
+//! `h ^ (h >> 32)`. That holds for each bit by itself, so a filter that has dropped some still finds
+//! every member; each bit less doubles its false positives.
 //!
 //! Invariants: [`BlockFilter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds
 //! for every `h`: segments are aligned to their length, so XOR with less than that stays inside
@@ -28,19 +30,19 @@ use crate::base::options::FilterKind;
 
 const HEADER: usize = 24;
 
+/// Bytes behind the fingerprints in memory, so that each can be loaded as four bytes.
+const PADDING: usize = 3;
+
 /// A filter held in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockFilter {
     pub seed: u64,
     pub segment: u32,
     pub count: u32,
-    prints: Prints,
-}
-
-#[derive(Clone, Debug)]
-enum Prints {
-    Narrow(Box<[u8]>),
-    Wide(Box<[u16]>),
+    kind: FilterKind,
+    dropped: u8,
+    /// The fingerprints as they are in the block, and the padding.
+    prints: Box<[u8]>,
 }
 
 #[inline]
@@ -52,36 +54,53 @@ fn mix(mut h: u64) -> u64 {
     h ^ (h >> 33)
 }
 
-/// Builds the block for `hashes`; `None` for no filter. Hashes may repeat, rarely.
-pub(crate) fn build(kind: FilterKind, hashes: &mut Vec<u64>) -> Option<Vec<u8>> {
+/// Builds the block for `hashes`, of whose fingerprints the `dropped` (0 to 7) highest bits are left
+/// out; `None` for no filter. Hashes may repeat, rarely.
+pub(crate) fn build(kind: FilterKind, dropped: u8, hashes: &mut Vec<u64>) -> Option<Vec<u8>> {
+    debug_assert!(dropped < 8, "a byte of each fingerprint would be left out");
     if hashes.len() > u32::MAX as usize / 4 {
         return None;
     }
+    let head = |seed, segments, prints| header([kind as u8, dropped], seed, segments, prints);
     match kind {
         FilterKind::None => None,
         FilterKind::Fuse8 => {
             let f = retry(hashes, |h| BinaryFuse8::try_from(h).ok())?;
-            let mut out = header(
-                kind,
-                f.descriptor.seed,
-                [f.descriptor.segment_length, f.descriptor.segment_count_length],
-                f.len(),
-            );
-            out.extend_from_slice(&f.fingerprints);
+            let d = &f.descriptor;
+            let mut out = head(d.seed, [d.segment_length, d.segment_count_length], f.len());
+            pack(f.fingerprints.iter().map(|&p| p.into()), kind.bits() - dropped, &mut out);
             Some(out)
         }
         FilterKind::Fuse16 => {
             let f = retry(hashes, |h| BinaryFuse16::try_from(h).ok())?;
-            let mut out = header(
-                kind,
-                f.descriptor.seed,
-                [f.descriptor.segment_length, f.descriptor.segment_count_length],
-                f.len(),
-            );
-            f.fingerprints.iter().for_each(|p| out.extend_from_slice(&p.to_le_bytes()));
+            let d = &f.descriptor;
+            let mut out = head(d.seed, [d.segment_length, d.segment_count_length], f.len());
+            pack(f.fingerprints.iter().copied(), kind.bits() - dropped, &mut out);
             Some(out)
         }
     }
+}
+
+/// Appends the lowest `bits` (1 to 16) bits of each fingerprint.
+fn pack(prints: impl Iterator<Item = u16>, bits: u8, out: &mut Vec<u8>) {
+    let (mut gathered, mut have) = (0u32, 0);
+    for print in prints {
+        gathered |= (u32::from(print) & mask(bits)) << have;
+        have += bits;
+        while have >= 8 {
+            out.push(gathered as u8);
+            gathered >>= 8;
+            have -= 8;
+        }
+    }
+    if have > 0 {
+        out.push(gathered as u8);
+    }
+}
+
+#[inline]
+fn mask(bits: u8) -> u32 {
+    (1 << bits) - 1
 }
 
 /// Construction draws new seeds by itself; what makes it fail for good is repeats, so they are
@@ -94,9 +113,14 @@ fn retry<T>(hashes: &mut Vec<u64>, make: impl Fn(&[u64]) -> Option<T>) -> Option
     })
 }
 
-fn header(kind: FilterKind, seed: u64, [segment, count]: [u32; 2], prints: usize) -> Vec<u8> {
+fn header(
+    [kind, dropped]: [u8; 2],
+    seed: u64,
+    [segment, count]: [u32; 2],
+    prints: usize,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER + prints * kind as usize);
-    out.extend_from_slice(&[kind as u8, 0, 0, 0]);
+    out.extend_from_slice(&[kind, dropped, 0, 0]);
     out.extend_from_slice(&segment.to_le_bytes());
     out.extend_from_slice(&seed.to_le_bytes());
     out.extend_from_slice(&count.to_le_bytes());
@@ -107,9 +131,15 @@ fn header(kind: FilterKind, seed: u64, [segment, count]: [u32; 2], prints: usize
 impl BlockFilter {
     /// Reads a filter block. What is wrong, if it is none.
     pub fn decode(b: &[u8]) -> Result<BlockFilter, &'static str> {
-        if b.len() < HEADER || b[1..4] != [0; 3] {
+        if b.len() < HEADER || b[1] > 7 || b[2..4] != [0; 2] {
             return Err("a filter that is cut off");
         }
+        let kind = match b[0] {
+            1 => FilterKind::Fuse8,
+            2 => FilterKind::Fuse16,
+            _ => return Err("a filter of unknown kind"),
+        };
+        let dropped = b[1];
         let (segment, seed, count, prints) =
             (u32_at(b, 4), u64_at(b, 8), u32_at(b, 16), u32_at(b, 20));
         let need = count as u64 + 2 * segment as u64;
@@ -118,57 +148,64 @@ impl BlockFilter {
             && count.is_multiple_of(segment)
             && prints as u64 == need;
         let body = &b[HEADER..];
-        if !sound || body.len() as u64 != need * b[0] as u64 {
+        let bits = need * u64::from(kind.bits() - dropped);
+        if !sound || body.len() as u64 != bits.div_ceil(8) {
             return Err("a filter whose sizes do not fit together");
         }
-        let prints = match b[0] {
-            1 => Prints::Narrow(body.into()),
-            2 => Prints::Wide(
-                body.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect(),
-            ),
-            _ => return Err("a filter of unknown kind"),
-        };
-        Ok(BlockFilter { seed, segment, count, prints })
+        let mut prints = Vec::with_capacity(body.len() + PADDING);
+        prints.extend_from_slice(body);
+        prints.extend_from_slice(&[0; PADDING]);
+        Ok(BlockFilter { seed, segment, count, kind, dropped, prints: prints.into() })
+    }
+
+    /// The fingerprint at a place, with bits of what follows above it.
+    #[inline]
+    fn print(&self, at: u32) -> u32 {
+        let bit = u64::from(at) * u64::from(self.bits());
+        u32_at(&self.prints, (bit >> 3) as usize) >> (bit & 7)
     }
 
     /// Whether the hash may be in the set: `false` is always right.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         let h = mix(hash.wrapping_add(self.seed));
-        let mask = self.segment - 1;
+        let within = self.segment - 1;
         let a = ((h as u128 * self.count as u128) >> 64) as u32;
-        let b = (a + self.segment) ^ ((h >> 18) as u32 & mask);
-        let c = (a + 2 * self.segment) ^ (h as u32 & mask);
-        let (a, b, c) = (a as usize, b as usize, c as usize);
-        let print = h ^ (h >> 32);
-        match &self.prints {
-            Prints::Narrow(p) => p[a] ^ p[b] ^ p[c] == print as u8,
-            Prints::Wide(p) => p[a] ^ p[b] ^ p[c] == print as u16,
-        }
+        let b = (a + self.segment) ^ ((h >> 18) as u32 & within);
+        let c = (a + 2 * self.segment) ^ (h as u32 & within);
+        let print = (h ^ (h >> 32)) as u32;
+        (self.print(a) ^ self.print(b) ^ self.print(c) ^ print) & mask(self.bits()) == 0
     }
 
     /// Its kind.
     pub fn kind(&self) -> FilterKind {
-        match self.prints {
-            Prints::Narrow(_) => FilterKind::Fuse8,
-            Prints::Wide(_) => FilterKind::Fuse16,
-        }
+        self.kind
     }
 
-    /// The fingerprints.
-    pub fn fingerprints(&self) -> Vec<u16> {
-        match &self.prints {
-            Prints::Narrow(p) => p.iter().map(|&p| p.into()).collect(),
-            Prints::Wide(p) => p.to_vec(),
-        }
+    /// How many of the highest bits of each fingerprint are dropped.
+    pub fn dropped(&self) -> u8 {
+        self.dropped
+    }
+
+    /// Bits of a fingerprint, 1 to 16.
+    #[inline]
+    fn bits(&self) -> u8 {
+        self.kind.bits() - self.dropped
+    }
+
+    /// How many fingerprints there are.
+    pub fn len(&self) -> u64 {
+        u64::from(self.count) + 2 * u64::from(self.segment)
+    }
+
+    /// The fingerprints, as they are packed.
+    pub fn fingerprints(&self) -> &[u8] {
+        &self.prints[..self.prints.len() - PADDING]
     }
 
     /// Bytes held.
     pub fn memory(&self) -> usize {
-        match &self.prints {
-            Prints::Narrow(p) => p.len(),
-            Prints::Wide(p) => 2 * p.len(),
-        }
+        self.prints.len()
     }
 }
 
@@ -185,12 +222,18 @@ mod tests {
     #[test]
     fn members_are_found_and_strangers_mostly_not() {
         for n in [0, 1, 2, 3, 10, 1000, 100_000] {
-            for (kind, most) in [(FilterKind::Fuse8, 0.006), (FilterKind::Fuse16, 0.0004)] {
-                let f = BlockFilter::decode(&build(kind, &mut hashes(n)).unwrap()).unwrap();
-                assert!(hashes(n).into_iter().all(|h| f.may_contain(h)), "{n} {kind:?}");
+            for bits in 1..=16 {
+                let (kind, dropped) = FilterKind::holding(bits);
+                let block = build(kind, dropped, &mut hashes(n)).unwrap();
+                let f = BlockFilter::decode(&block).unwrap();
+                assert_eq!((f.kind(), f.dropped(), f.bits()), (kind, dropped, bits));
+                assert_eq!(f.memory() - PADDING, block.len() - HEADER);
+                assert!(hashes(n).into_iter().all(|h| f.may_contain(h)), "{n} {bits}");
                 let wrong =
                     (n..n + 50_000).filter(|i| f.may_contain(key_hash(&i.to_le_bytes()))).count();
-                assert!(n < 10 || (wrong as f64) < 50_000.0 * most, "{n} {kind:?} {wrong}");
+                let expected = 50_000.0 * 0.5f64.powi(bits.into());
+                assert!(n < 10 || (wrong as f64) < 1.3 * expected + 16.0, "{n} {bits} {wrong}");
+                assert!(n < 1000 || (wrong as f64) > 0.7 * expected - 16.0, "{n} {bits} {wrong}");
             }
         }
     }
@@ -200,14 +243,15 @@ mod tests {
         let keys = hashes(5000);
         let theirs = BinaryFuse8::try_from(&keys).unwrap();
         let ours =
-            BlockFilter::decode(&build(FilterKind::Fuse8, &mut keys.clone()).unwrap()).unwrap();
+            BlockFilter::decode(&build(FilterKind::Fuse8, 0, &mut keys.clone()).unwrap()).unwrap();
         assert!(hashes(100_000).iter().all(|h| theirs.contains(h) == ours.may_contain(*h)));
     }
 
     proptest! {
         #[test]
-        fn damaged_filters_are_refused_or_answer(n in 0u64..40, at in 0usize..24, bit in 0u8..8, cut in 0usize..30, probes: [u64; 8]) {
-            let mut b = build(FilterKind::Fuse8, &mut hashes(n)).unwrap();
+        fn damaged_filters_are_refused_or_answer(n in 0u64..40, bits in 1u8..=16, at in 0usize..24, bit in 0u8..8, cut in 0usize..30, probes: [u64; 8]) {
+            let (kind, dropped) = FilterKind::holding(bits);
+            let mut b = build(kind, dropped, &mut hashes(n)).unwrap();
             b[at] ^= 1 << bit;
             b.truncate(b.len() - cut.saturating_sub(20));
             if let Ok(f) = BlockFilter::decode(&b) {

@@ -56,6 +56,8 @@ pub struct Properties {
     pub largest_entry: u64,
     /// The filter; `None` too when it could not be built.
     pub filter: FilterKind,
+    /// How many of the highest bits of its fingerprints are dropped, 0 to 7.
+    pub filter_dropped: u8,
     /// Hashes in the filter.
     pub filter_keys: u64,
     /// Name of the filter prefix, empty when filters hold whole keys.
@@ -129,6 +131,11 @@ impl Properties {
         }
     }
 
+    /// Bits of a fingerprint of the filter; 0 for no filter.
+    pub fn filter_bits(&self) -> u8 {
+        self.filter.bits().saturating_sub(self.filter_dropped)
+    }
+
     /// The properties block.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
@@ -169,6 +176,9 @@ impl Properties {
             ("seq.min", self.min_seq),
             ("tree", self.tree as u64),
         ];
+        all.extend(
+            (self.filter_dropped > 0).then_some(("filter.dropped", self.filter_dropped.into())),
+        );
         all.extend(self.oldest_tombstone_micros.map(|t| ("oldest.tombstone", t)));
         all
     }
@@ -225,6 +235,9 @@ impl Properties {
             b"filter" => {
                 let kinds = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
                 self.filter = kinds.get(usize::try_from(number()?).ok()?).copied()?
+            }
+            b"filter.dropped" => {
+                self.filter_dropped = u8::try_from(number()?).ok().filter(|d| *d < 8)?
             }
             b"filter.keys" => self.filter_keys = number()?,
             b"hook.filter_prefix" => self.filter_prefix = text()?,

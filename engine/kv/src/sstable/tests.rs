@@ -224,9 +224,15 @@ fn options() -> impl Strategy<Value = WriterOptions> {
         prop::option::of(0usize..5),
     )
         .prop_map(|(block_size, compression, filter, prefix)| WriterOptions {
+        any::<bool>(),
+        (filter, 0u8..8),
+        prop::option::of(0usize..5),
+    )
+        .prop_map(|(block_size, lz4, (filter, filter_dropped), prefix)| WriterOptions {
             block_size,
             compression,
             filter,
+            filter_dropped,
             filter_prefix: prefix.map(|n| Arc::new(First(n)) as Arc<dyn FilterPrefix>),
             summary: Some(Arc::new(Longest)),
             merge: "add".into(),

@@ -240,7 +240,8 @@ impl Table {
             return Err(e.at(&self.path, self.index.end()).block("properties"));
         }
         if !self.filter_forgotten
-            && p.filter != self.filter.as_ref().map_or(FilterKind::None, |f| f.kind())
+            && (p.filter, p.filter_dropped)
+                != self.filter.as_ref().map_or((FilterKind::None, 0), |f| (f.kind(), f.dropped()))
         {
             let e =
                 Error::corruption("the table's filter is not the one that the properties tell of");

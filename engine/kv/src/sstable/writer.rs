@@ -54,6 +54,8 @@ pub struct WriterOptions {
     pub compression: Compression,
     /// The filter.
     pub filter: FilterKind,
+    /// How many of the highest bits of its fingerprints are dropped, 0 to 7.
+    pub filter_dropped: u8,
     /// Puts prefixes of keys into the filter instead of whole keys.
     pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
     /// Collects facts about the table.
@@ -87,6 +89,7 @@ impl Default for WriterOptions {
             block_size: DEFAULT_BLOCK_SIZE,
             compression: Compression::Lz4,
             filter: FilterKind::Fuse8,
+            filter_dropped: 0,
             filter_prefix: None,
             summary: None,
             merge: String::new(),
@@ -105,6 +108,7 @@ impl fmt::Debug for WriterOptions {
             .field("block_size", &self.block_size)
             .field("compression", &self.compression)
             .field("filter", &self.filter)
+            .field("filter_dropped", &self.filter_dropped)
             .field("filter_prefix", &self.filter_prefix.as_ref().map(|h| h.name().to_owned()))
             .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
             .finish_non_exhaustive()
@@ -354,7 +358,9 @@ impl TableWriter {
     /// Roughly how long the file would be if it were finished now; the block in the making is
     /// counted before compression.
     pub fn estimated_size(&self) -> u64 {
-        let filter = self.hashes.len() * 9 / 8 * self.options.filter as usize;
+        let bits =
+            usize::from(self.options.filter.bits().saturating_sub(self.options.filter_dropped));
+        let filter = self.hashes.len() * 9 / 8 * bits / 8;
         self.output.offset()
             + (self.block.raw_size() + filter + self.index.estimate()) as u64
             + 1024
@@ -389,9 +395,12 @@ impl TableWriter {
         let filter = if self.hashes.is_empty() {
             None
         } else {
-            filter::build(self.options.filter, &mut self.hashes)
+            filter::build(self.options.filter, self.options.filter_dropped, &mut self.hashes)
         };
-        self.props.filter = if filter.is_some() { self.options.filter } else { FilterKind::None };
+        (self.props.filter, self.props.filter_dropped) = match filter {
+            Some(_) => (self.options.filter, self.options.filter_dropped),
+            None => (FilterKind::None, 0),
+        };
         self.props.filter_keys = if filter.is_some() { self.hashes.len() as u64 } else { 0 };
         let filter_len = match filter {
             Some(f) => self.put(BlockKind::Filter, Compression::None, &f)?,

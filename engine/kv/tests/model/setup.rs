@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{DbOptions, Durability, OpenFiles, Policy, ReadMode, TreeOptions};
+use firn_kv::{DbOptions, Durability, FilterAllocation, OpenFiles, Policy, ReadMode, TreeOptions};
 use firn_testkit::history::TREES;
 use firn_testkit::oracle::Fold;
 use firn_testkit::rng::Rng;
@@ -80,6 +80,9 @@ impl Setup {
         if rng.one_in(2) {
             o.values_apart = *rng.choose(&[16, 40, 200]).unwrap();
             o.values_garbage = *rng.choose(&[1, 30, 90]).unwrap();
+        }
+        if rng.one_in(3) {
+            o.filter_allocation = FilterAllocation::Monkey;
         }
         if self.roomy {
             (o.memtable_size, o.table_size) = (2 << 20, 1 << 20);

@@ -6,7 +6,8 @@ use std::fmt;
 use clap::ValueEnum;
 use firn_kv::internals::env::fault::{Fault, OpClass};
 use firn_kv::{
-    Compression, DbOptions, Durability, FilterKind, OpenFiles, Policy, ReadMode, TreeOptions,
+    Compression, DbOptions, Durability, FilterAllocation, FilterKind, OpenFiles, Policy, ReadMode,
+    TreeOptions,
 };
 use firn_workload::rng::{Rng, mix};
 use serde_json::{Value, json};
@@ -141,6 +142,8 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
     let options = TreeOptions {
         values_apart: [0, 16, 64, 1024][rng.below(4) as usize],
         values_garbage: [1, 30, 90][rng.below(3) as usize],
+        filter_allocation: [FilterAllocation::ByLevel, FilterAllocation::Monkey]
+            [rng.below(2) as usize],
         ..options
     };
     let zstd = (rng.below(3) == 0 && Compression::Zstd.is_available()).then_some(Compression::Zstd);

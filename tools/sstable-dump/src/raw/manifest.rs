@@ -144,6 +144,9 @@ fn options(o: &PersistedOptions) -> Value {
     if o.values_garbage != TreeOptions::default().values_garbage {
         out["values_garbage"] = o.values_garbage.into();
     }
+    if o.filter_allocation != TreeOptions::default().filter_allocation {
+        out["filter_allocation"] = (o.filter_allocation as u8).into();
+    }
     out
 }
 

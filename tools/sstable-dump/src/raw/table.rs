@@ -161,8 +161,8 @@ fn value_block(raw: &[u8]) -> Result<Value, &'static str> {
 fn filter_block(raw: &[u8]) -> Result<Value, &'static str> {
     let f = fields::filter_block(raw)?;
     Ok(json!({
-        "kind": f.kind, "len_segment": f.segment_len, "seed": f.seed, "len_segments": f.segments_len,
-        "num_fingerprints": f.fingerprints.len(), "fingerprints": f.fingerprints,
+        "kind": f.kind, "dropped": f.dropped, "len_segment": f.segment_len, "seed": f.seed, "len_segments": f.segments_len,
+        "num_fingerprints": f.len, "fingerprints": hex(&f.fingerprints),
     }))
 }
 

@@ -10,3 +10,4 @@ pub(crate) use db::check_rate;
 pub use db::{DbOptions, Durability, MemoryBudget, ReadMode};
 pub(crate) use tree::NO_ZSTD;
 pub use tree::{Compression, DEFAULT_BLOCK_SIZE, FilterKind, TreeOptions};
+pub use tree::{Compression, DEFAULT_BLOCK_SIZE, FilterAllocation, FilterKind, TreeOptions};

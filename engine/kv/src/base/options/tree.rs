@@ -67,6 +67,39 @@ pub enum FilterKind {
     Fuse16 = 2,
 }
 
+impl FilterKind {
+    /// Bits of a fingerprint, 0, 8 or 16; 0 for no filter.
+    #[inline]
+    pub fn bits(self) -> u8 {
+        self as u8 * 8
+    }
+
+    /// The kind with the shortest fingerprints of at least so many bits (at most 16), and how many
+    /// of theirs are more than that.
+    pub fn holding(bits: u8) -> (FilterKind, u8) {
+        let kind = match bits {
+            0 => FilterKind::None,
+            1..=8 => FilterKind::Fuse8,
+            _ => FilterKind::Fuse16,
+        };
+        (kind, kind.bits().saturating_sub(bits))
+    }
+}
+
+/// How the memory of a tree's filters is shared out among its tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FilterAllocation {
+    /// Each table has what [`TreeOptions::filter`] says of its level.
+    #[default]
+    ByLevel = 0,
+    /// The runs share what [`TreeOptions::filter`] gives them together, so that a look for a key
+    /// that is not there meets the fewest false positives: small runs get more bits for a key, the
+    /// largest fewer, 1 to 16 each, or none. The idea is Monkey's (Dayan, Athanassoulis and Idreos,
+    /// SIGMOD '17). A table keeps what it was written with, so a tree follows as it is merged.
+    Monkey = 1,
+}
+
 impl From<PolicyError> for Error {
     fn from(e: PolicyError) -> Error {
         Error::invalid(e.to_string())
@@ -91,6 +124,18 @@ pub struct TreeOptions {
     pub compression: Vec<Compression>,
     /// Filter per level; the last one repeats. Default: [`FilterKind::Fuse8`] everywhere.
     pub filter: Vec<FilterKind>,
+    /// How their memory is shared out. Default: [`FilterAllocation::ByLevel`].
+    ///
+    /// ```
+    /// use firn_kv::{FilterAllocation, FilterKind, TreeOptions};
+    /// let options = TreeOptions {
+    ///     filter: vec![FilterKind::Fuse8], // 9 bits a key over all runs, and more in small ones
+    ///     filter_allocation: FilterAllocation::Monkey,
+    ///     ..TreeOptions::default()
+    /// };
+    /// assert!(options.check().is_ok());
+    /// ```
+    pub filter_allocation: FilterAllocation,
     /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's
     /// header.
     pub block_size: usize,
@@ -135,6 +180,7 @@ impl Default for TreeOptions {
         TreeOptions {
             compression: vec![Compression::Lz4],
             filter: vec![FilterKind::Fuse8],
+            filter_allocation: FilterAllocation::ByLevel,
             block_size: DEFAULT_BLOCK_SIZE,
             table_size: 64 << 20,
             memtable_size: 64 << 20,
@@ -155,6 +201,7 @@ impl fmt::Debug for TreeOptions {
         f.debug_struct("TreeOptions")
             .field("compression", &self.compression)
             .field("filter", &self.filter)
+            .field("filter_allocation", &self.filter_allocation)
             .field("block_size", &self.block_size)
             .field("table_size", &self.table_size)
             .field("memtable_size", &self.memtable_size)

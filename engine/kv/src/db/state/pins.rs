@@ -13,7 +13,7 @@
 //! files with the Db by hard links.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::epoch;
 use crate::base::ops::TreeId;
@@ -129,9 +129,21 @@ pub struct PinnedTask {
     tables: Vec<Arc<TableHandle>>,
     created: Mutex<Vec<u64>>,
     done: AtomicU64,
+    filter_bits: OnceLock<f64>,
 }
 
 impl PinnedTask {
+    /// What it is.
+    pub fn kind(&self) -> PinKind {
+        self.kind
+    }
+
+    /// Bits of a fingerprint in the filters of the tables that it writes, on average, where the
+    /// task knows the run that they are for. `make` is called once.
+    pub fn filter_bits(&self, make: impl FnOnce() -> f64) -> f64 {
+        *self.filter_bits.get_or_init(make)
+    }
+
     /// Notes a file that the task writes.
     pub fn creates(&self, file: u64) {
         self.created.lock().push(file);
@@ -219,6 +231,7 @@ impl Pins {
             tables,
             created: Mutex::default(),
             done: AtomicU64::new(0),
+            filter_bits: OnceLock::new(),
         };
         let task = Arc::new(task);
         let mut tasks = self.tasks.lock();

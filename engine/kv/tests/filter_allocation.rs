@@ -1,0 +1,133 @@
+//! How runs share the memory of their filters: as Monkey has it fewer of them err, for the same
+//! memory, under policies with runs of different sizes; and all that was written is found.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::env::Env as _;
+use firn_kv::internals::env::mem::MemEnv;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
+use firn_kv::{Db, DbOptions, FilterAllocation, FilterKind, TreeOptions};
+use firn_testkit::rng::Rng;
+
+const DIR: &str = "/db";
+/// Keys that are written; others are drawn beside them.
+const KEYS: u64 = 120_000;
+
+fn key(i: u64) -> [u8; 8] {
+    i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+/// What the filters of a tree come to.
+#[derive(Debug, Default)]
+struct Filters {
+    /// Bits of fingerprints, of all keys.
+    bits: f64,
+    keys: f64,
+    /// Expected false positives of a look for a key that is not there.
+    errors: f64,
+    /// The same, as found with keys that are not there.
+    found: f64,
+    /// Bits in each run, newest first, on average.
+    runs: Vec<f64>,
+}
+
+fn filters(env: &MemEnv) -> Filters {
+    let (state, _) = Manifest::load(env, Path::new(DIR)).unwrap().unwrap();
+    let mut all = Filters::default();
+    let cache = Cache::new(1 << 20);
+    for run in state.trees.values().flat_map(|t| &t.runs) {
+        let (mut bits, mut keys, mut errors, mut found) = (0.0, 0.0, 0.0, 0.0);
+        for t in &run.tables {
+            let path = table_path(Path::new(DIR), t.id);
+            let file = env.open_read(&path, false).unwrap();
+            let table = Table::open(file, &path, t.id, cache.clone()).unwrap();
+            table.verify(None, |_| ()).unwrap();
+            let p = table.properties();
+            let own = f64::from(p.filter_bits());
+            bits += own * p.filter_keys as f64;
+            keys += p.filter_keys as f64;
+            errors += 0.5f64.powf(own) * p.entries as f64;
+            let probes = 10_000;
+            let wrong = (0..probes).filter(|i| table.may_contain(key_hash(&key(KEYS + i))));
+            found += wrong.count() as f64 / probes as f64 * p.entries as f64;
+        }
+        all.bits += bits;
+        all.keys += keys;
+        all.errors += errors / keys;
+        all.found += found / keys;
+        all.runs.push(bits / keys);
+    }
+    all
+}
+
+fn written(policy: &str, allocation: FilterAllocation) -> Filters {
+    let env = MemEnv::new(1);
+    let db_options = DbOptions {
+        memory_budget: 16 << 20,
+        wal_segment: 256 << 10,
+        background_threads: 0,
+        ..DbOptions::default()
+    };
+    let options = TreeOptions {
+        policy: policy.parse().unwrap(),
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        filter: vec![FilterKind::Fuse8],
+        filter_allocation: allocation,
+        ..TreeOptions::default()
+    };
+    let db = Db::open_in(Arc::new(env.clone()), DIR, db_options).unwrap();
+    let tree = db.tree("t", options).unwrap();
+    let mut keys: Vec<u64> = (0..KEYS).collect();
+    Rng::new(7).shuffle(&mut keys);
+    for i in &keys {
+        tree.put(&key(*i), &i.to_le_bytes()).unwrap();
+    }
+    tree.flush().unwrap();
+    for i in keys.iter().step_by(97) {
+        assert_eq!(tree.get(&key(*i)).unwrap().unwrap().as_ref(), i.to_le_bytes());
+    }
+    assert!((KEYS..KEYS + 1000).all(|i| tree.get(&key(i)).unwrap().is_none()));
+    db.close().unwrap();
+    filters(&env)
+}
+
+#[test]
+fn shared_memory_makes_fewer_filters_err() {
+    for (policy, most) in [("tiered:4", 0.8), ("leveled:4:2:256k", 0.8), ("lazy-leveled:4", 0.8)] {
+        let usual = written(policy, FilterAllocation::ByLevel);
+        let shared = written(policy, FilterAllocation::Monkey);
+        let told = format!("{policy}\n{usual:?}\n{shared:?}");
+        assert_eq!(usual.keys, shared.keys, "{told}");
+        assert!(usual.runs.len() > 2 && usual.runs.iter().all(|b| *b == 8.0), "{told}");
+        assert!((shared.bits / usual.bits - 1.0).abs() < 0.06, "{told}");
+        assert!(shared.errors < most * usual.errors, "{told}");
+        for f in [&usual, &shared] {
+            assert!((f.found - f.errors).abs() < 0.25 * f.errors + 0.002, "{told}");
+        }
+    }
+}
+
+#[test]
+fn one_run_has_the_usual_filter() {
+    let env = MemEnv::new(2);
+    let db_options = DbOptions { background_threads: 0, ..DbOptions::default() };
+    let options =
+        TreeOptions { filter_allocation: FilterAllocation::Monkey, ..TreeOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), DIR, db_options).unwrap();
+    let tree = db.tree("t", options).unwrap();
+    for round in 0..3u64 {
+        (0..1000).for_each(|i| tree.put(&key(i * 3 + round), b"v").unwrap());
+        tree.flush().unwrap();
+    }
+    tree.compact().unwrap();
+    // A second one ends at once.
+    tree.compact().unwrap();
+    db.close().unwrap();
+    assert_eq!(filters(&env).runs, [8.0]);
+}
