@@ -5,10 +5,8 @@
 //! all three are left out. Of the rest that keep up, fit the disk and the bound of latency, the one
 //! is recommended whose most used resource is used the least.
 //!
-//! Reads are not simulated but counted: a lookup reads the block that holds its key, and one for
-//! each other run whose filter errs; a scan begins in a block of every run. The cache holds its
-//! share of all blocks. What the device takes for a block grows as the device gets busy, as in a
-//! queue with one server.
+//! Reads are not simulated but counted ([`latency`](crate::latency)). What the device takes for a
+//! block grows as the device gets busy, with these reads too, as in a queue with one server.
 
 use std::io::Write;
 
@@ -18,14 +16,13 @@ use serde::Serialize;
 use crate::batch::simulate_all;
 use crate::candidates::{PolicyCandidate, candidates};
 use crate::cli::{AdviseArgs, SimCli};
+use crate::latency::{CountOdds, Percentiles, ReadCosts, ReadRun};
+use crate::meter::READ_CPU;
 use crate::policy::NamedPolicy;
 use crate::question::{CarriedOutcome, HELD_UP, KnownStore, StoreQuestion};
-use crate::report::seconds;
+use crate::report::{percentiles, seconds, time};
 use crate::sim::Setup;
 
-/// Seconds of the processor for a lookup, and for each run of a scan: those of the engine's own
-/// measurements, rounded up.
-const READ_CPU: f64 = 5e-6;
 /// How often a filter errs: that of the engine's default.
 const FILTER_ERROR: f64 = 1.0 / 256.0;
 /// Bytes of a block.
@@ -54,10 +51,12 @@ pub struct PolicyCost {
     pub blocks_per_read: f64,
     /// Blocks that a scan begins in, read from the device.
     pub blocks_per_scan: f64,
-    /// Seconds that a lookup takes at most in 99 of 100 cases.
-    pub read_p99: f64,
+    /// Seconds that a lookup takes.
+    pub read_latency: Percentiles,
     /// The same of the beginning of a scan.
-    pub scan_p99: f64,
+    pub scan_latency: Percentiles,
+    /// The same of a write, where that is known.
+    pub write_latency: Option<Percentiles>,
     /// The share of the time in which writers are slowed or stand still.
     pub held_up: f64,
     /// Seconds that a delete is still there: 99th percentile, and at most.
@@ -87,8 +86,11 @@ impl PolicyCost {
         let (m, ingest) = (&q.machine, q.ingest * load);
         let growth = if q.ttl > 0.0 && q.is_series() { load } else { 1.0 };
         let peak = o.peak * q.held * growth;
-        let missed = (1.0 - q.cache / peak.max(1.0)).clamp(0.0, 1.0);
-        let blocks_per_read = (1.0 + (o.runs - 1.0).max(0.0) * FILTER_ERROR) * missed;
+        let missed = (1.0 - m.cache / peak.max(1.0)).clamp(0.0, 1.0);
+        let run = ReadRun { entries: 1.0, covers: 1.0, errs: FILTER_ERROR };
+        let reads = ReadCosts::of(&vec![run; o.runs.round().max(1.0) as usize], missed);
+        let blocks_per_read = reads.hit.mean();
+        // Of a number of runs that is not whole, too.
         let blocks_per_scan = o.runs.max(1.0) * missed;
         let blocks = load * (q.reads * blocks_per_read + q.scans * blocks_per_scan);
         let written = ingest * o.written;
@@ -98,11 +100,9 @@ impl PolicyCost {
         let cores = written * o.cpu_per_byte
             + ops * m.write_op / 1e9
             + load * (q.reads + q.scans * o.runs.max(1.0)) * READ_CPU;
-        // A queue with one server: 99 of 100 have been served after ln 100 mean times.
-        let block = q.block_seconds / (1.0 - device).max(1e-3);
-        let p99 = |blocks: f64| {
-            if blocks > 0.0 { block * (blocks - 1.0).max(0.0) + block * 100f64.ln() } else { 0.0 }
-        };
+        // A queue with one server.
+        let block = m.block_seconds / (1.0 - device).max(1e-3);
+        let took = |blocks: &CountOdds| blocks.percentiles(&CountOdds::default(), block, READ_CPU);
         PolicyCost {
             policy: candidate.policy.to_string(),
             write_amplification: o.written,
@@ -113,8 +113,9 @@ impl PolicyCost {
             cores,
             blocks_per_read,
             blocks_per_scan,
-            read_p99: p99(blocks_per_read),
-            scan_p99: p99(blocks_per_scan),
+            read_latency: took(&reads.hit),
+            scan_latency: took(&reads.scan),
+            write_latency: o.write_latency,
             held_up: o.held_up,
             deletes: o.deletes,
             options: candidate.options(q.memtable as u64),
@@ -144,17 +145,20 @@ impl PolicyCost {
         if let Some(bound) = q.p99 {
             if q.reads > 0.0 {
                 all.push((
-                    format!("a lookup takes {} in the 99th percentile", seconds(self.read_p99)),
-                    self.read_p99 / bound,
+                    format!(
+                        "a lookup takes {} in the 99th percentile",
+                        seconds(self.read_latency.p99)
+                    ),
+                    self.read_latency.p99 / bound,
                 ));
             }
             if q.scans > 0.0 {
                 all.push((
                     format!(
                         "a scan takes {} to begin, in the 99th percentile",
-                        seconds(self.scan_p99)
+                        seconds(self.scan_latency.p99)
                     ),
-                    self.scan_p99 / bound,
+                    self.scan_latency.p99 / bound,
                 ));
             }
         }
@@ -364,14 +368,15 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
         line(
             "reads",
             format!(
-                "{} and {} blocks from the device for a lookup and a scan; 99 of 100 within {} \
-                 and {}",
-                format_args!("{:.2}", c.blocks_per_read),
-                format_args!("{:.2}", c.blocks_per_scan),
-                seconds(c.read_p99),
-                seconds(c.scan_p99)
+                "{:.2} and {:.2} blocks from the device for a lookup and a scan",
+                c.blocks_per_read, c.blocks_per_scan
             ),
         );
+        line("lookups", percentiles(&c.read_latency));
+        line("scans", percentiles(&c.scan_latency));
+    }
+    if let Some(took) = &c.write_latency {
+        line("writes", percentiles(took));
     }
     if c.deletes[1] > 0.0 {
         line(
@@ -434,7 +439,7 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
                 format!("{:.2}", c.blocks_per_scan),
                 format!("{:.0} %", 100.0 * c.device),
                 format!("{:.2}", c.cores),
-                seconds(c.scan_p99),
+                time(c.scan_latency.p99),
             ],
         );
     }

@@ -199,6 +199,12 @@ pub struct MachineArgs {
     /// Bytes a second that the device writes
     #[arg(long, value_parser = size_per_second, default_value = "334M", value_name = "SIZE")]
     pub write_bandwidth: u64,
+    /// Memory for blocks
+    #[arg(long, value_parser = size, default_value = "1G", value_name = "SIZE")]
+    pub cache: u64,
+    /// How long the device takes for a block when it is idle
+    #[arg(long, value_parser = span_of_time, default_value = "100us", value_name = "TIME")]
+    pub block_time: f64,
     /// Bytes a second that the writers bring; 0 for as many as they can, which compares policies in
     /// overload: they then write much less and hold up writers instead. If not given, a rate that
     /// the machine bears well (half of what it could do at a write amplification of 20)
@@ -383,12 +389,6 @@ pub struct AdviseArgs {
     /// How long a read may take in 99 of 100 cases, as 10ms
     #[arg(long, value_parser = span_of_time, value_name = "TIME")]
     pub p99: Option<f64>,
-    /// Memory for blocks
-    #[arg(long, value_parser = size, default_value = "1G", value_name = "SIZE")]
-    pub cache: u64,
-    /// How long the device takes for a block when it is idle
-    #[arg(long, value_parser = span_of_time, default_value = "100us", value_name = "TIME")]
-    pub block_time: f64,
     /// Bytes of a key, 8 or more
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub key_size: usize,
@@ -464,6 +464,8 @@ impl MachineArgs {
         Machine {
             read_bandwidth: self.read_bandwidth.max(1) as f64,
             write_bandwidth: self.write_bandwidth.max(1) as f64,
+            block_seconds: self.block_time,
+            cache: self.cache as f64,
             cores: self.cores.max(0.1),
             threads: self.threads.min(64),
             max_sealed: self.max_sealed.clamp(1, 3),

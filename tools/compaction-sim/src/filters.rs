@@ -8,10 +8,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use firn_kv::internals::base::key::head;
 use firn_kv::internals::compaction::{
     CompactionJob, RunShape, TableShape, flushed_bits, merged_bits,
 };
 use firn_kv::{FilterAllocation, TreeOptions};
+
+use crate::latency::ReadRun;
 
 /// Bits of memory for each bit of a fingerprint.
 const OVERHEAD: f64 = 9.0 / 8.0;
@@ -61,18 +64,33 @@ impl TableFilters {
         self.shared.get(&table).copied().unwrap_or_else(|| self.usual(level))
     }
 
-    /// Bytes of the filter of a table of a level.
-    pub fn bytes(&self, level: u8, table: &TableShape) -> f64 {
-        table.entries as f64 * self.bits(level, table.id) * OVERHEAD / 8.0
+    /// Bytes of the filters of a run.
+    pub fn bytes(&self, run: &RunShape) -> f64 {
+        let of = |t: &TableShape| t.entries as f64 * self.bits(run.level, t.id);
+        run.tables.iter().map(of).sum::<f64>() * OVERHEAD / 8.0
     }
 
-    /// The chance that the filter of a table of a level errs: where bits are no whole number some
-    /// tables have the one below and some the one above.
-    pub fn error(&self, level: u8, table: u64) -> f64 {
-        let bits = self.bits(level, table);
-        let above = bits - bits.floor();
-        0.5f64.powf(bits.floor()) * (1.0 - above / 2.0)
+    /// What a read sees of a run.
+    pub fn read_run(&self, run: &RunShape) -> ReadRun {
+        let usual = error_of_bits(self.usual(run.level));
+        let none = ReadRun { entries: 0.0, covers: 0.0, errs: 0.0 };
+        run.tables.iter().fold(none, |sum, t| {
+            let covers = (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64);
+            let error = self.shared.get(&t.id).map_or(usual, |bits| error_of_bits(*bits));
+            ReadRun {
+                entries: sum.entries + t.entries as f64,
+                covers: sum.covers + covers,
+                errs: sum.errs + covers * error,
+            }
+        })
     }
+}
+
+/// The chance that filters with so many bits of a fingerprint err on average: where that is no whole
+/// number, some tables have the one below and some the one above.
+fn error_of_bits(bits: f64) -> f64 {
+    let above = bits - bits.floor();
+    0.5f64.powf(bits.floor()) * (1.0 - above / 2.0)
 }
 
 /// The chance that a filter with so many bits for each key errs.

@@ -310,6 +310,7 @@ impl RecordedHistory {
             instant: false,
             jitter: (0.0, 0.0),
             stays_open: self.after as f64 / 1e6,
+            ..d
         }
     }
 

@@ -15,6 +15,7 @@ pub mod filters;
 pub mod history;
 pub mod html;
 pub mod idea;
+pub mod latency;
 pub mod machine;
 pub mod meter;
 pub mod paper;

@@ -16,6 +16,10 @@ pub struct Machine {
     pub write_bandwidth: f64,
     /// Seconds until the outputs of a job are synced, besides their bytes.
     pub sync_latency: f64,
+    /// Seconds until the device has read a block, when nobody else uses it.
+    pub block_seconds: f64,
+    /// Bytes of memory for blocks.
+    pub cache: f64,
     /// Processor cores.
     pub cores: f64,
     /// Background threads, as in the engine's options; 0 does the work at the end of the write that
@@ -70,6 +74,8 @@ impl Default for Machine {
             read_bandwidth: 800e6,
             write_bandwidth: 350e6,
             sync_latency: 0.001,
+            block_seconds: 100e-6,
+            cache: 0.0,
             cores: 2.0,
             threads: 2,
             max_sealed: 1,
@@ -198,15 +204,27 @@ impl Machine {
     /// work takes, at least what the rate of ingestion says, and the engine's `delay` on top of its
     /// work.
     pub fn interval(&self, bytes: f64, delay: f64, load: Load) -> f64 {
+        self.service(bytes, delay, load).max(self.arrival(bytes)).max(0.001)
+    }
+
+    /// The nanoseconds that an operation takes when its turn has come.
+    pub fn service(&self, bytes: f64, delay: f64, load: Load) -> f64 {
         let (share, _) = load.shares(self.cores, self.threads);
-        (self.write_work(bytes) / share + delay).max(self.arrival(bytes)).max(0.001)
+        self.write_work(bytes) / share + delay
+    }
+
+    /// The share of its time that a job is at the device, under this load, of which it is a part.
+    pub fn device_share(&self, cost: MachineCost, is_flush: bool, load: Load) -> f64 {
+        let all = self.nanos(cost, is_flush, load);
+        if all > 0.0 { cost.device * load.jobs().max(1) as f64 / all } else { 0.0 }
     }
 
     fn write_work(&self, bytes: f64) -> f64 {
         self.write_op + self.write_byte * bytes
     }
 
-    fn arrival(&self, bytes: f64) -> f64 {
+    /// Nanoseconds from one operation that comes to the next; 0 where they come as fast as they can.
+    pub fn arrival(&self, bytes: f64) -> f64 {
         if self.ingest > 0.0 { bytes / self.ingest * 1e9 } else { 0.0 }
     }
 }

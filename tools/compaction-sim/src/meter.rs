@@ -9,10 +9,19 @@ use firn_tools::page::{DrawnRun, Film, PageFrame};
 use serde::Serialize;
 
 use crate::filters::TableFilters;
+use crate::latency::{CountOdds, Percentiles, ReadCosts, ReadRun, WeightedTimes};
+use crate::machine::Machine;
 use crate::store::LiveKeys;
 
 /// Points of a curve are thinned out when they become more than these.
 const MOST_POINTS: usize = 1024;
+
+/// Seconds of the processor for a lookup, and for each run of a scan: those of the engine's own
+/// measurements, rounded up.
+pub const READ_CPU: f64 = 5e-6;
+
+/// Into how many parts those are divided who wait for one memtable.
+const STALL_PARTS: u32 = 32;
 
 /// What a simulation found. Sizes are bytes of table files unless said otherwise.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -91,6 +100,21 @@ pub struct SimOutcome {
     pub merge_cpu_seconds: f64,
     /// Operations a second while writes went on.
     pub ops_per_second: f64,
+    /// How long a write takes, in seconds ([`latency`](crate::latency)).
+    pub write_latency: Percentiles,
+    /// How long a lookup of a key that is there takes, of one that is not, and a scan until it has
+    /// begun, over all of the time.
+    pub hit_latency: Percentiles,
+    /// See `hit_latency`.
+    pub miss_latency: Percentiles,
+    /// See `hit_latency`.
+    pub scan_latency: Percentiles,
+    /// Blocks that these read from the device, on average over all of the time.
+    pub hit_blocks: f64,
+    /// See `hit_blocks`.
+    pub miss_blocks: f64,
+    /// See `hit_blocks`.
+    pub scan_blocks: f64,
     /// Bytes of filters at the end.
     pub filter_bytes: f64,
     /// Bytes of pinned indexes at the end, roughly.
@@ -163,45 +187,13 @@ pub struct MeterPoint {
     pub held_up: f64,
 }
 
-/// Ages with weights, to within three percent.
-#[derive(Clone, Debug, Default)]
-pub struct TombstoneAges {
-    buckets: BTreeMap<u32, f64>,
-    max: u64,
-}
-
-impl TombstoneAges {
-    /// Adds so many of an age in microseconds.
-    pub fn add(&mut self, weight: f64, micros: u64) {
-        let bucket = ((micros.max(1) as f64).ln() * 32.0) as u32;
-        *self.buckets.entry(bucket).or_default() += weight;
-        self.max = self.max.max(micros);
-    }
-
-    /// Median, 99th percentile and maximum in seconds.
-    pub fn summary(&self) -> [f64; 3] {
-        let total: f64 = self.buckets.values().sum();
-        let quantile = |q: f64| {
-            let mut left = total * q;
-            for (bucket, n) in &self.buckets {
-                left -= n;
-                if left <= 0.0 {
-                    return ((f64::from(*bucket) + 0.5) / 32.0).exp().min(self.max as f64) / 1e6;
-                }
-            }
-            self.max as f64 / 1e6
-        };
-        if total > 0.0 { [quantile(0.5), quantile(0.99), self.max as f64 / 1e6] } else { [0.0; 3] }
-    }
-}
-
 /// Measures.
 #[derive(Default)]
 pub struct SimMeter {
     /// What is known so far.
     pub outcome: SimOutcome,
     /// Ages of deletes that are gone.
-    pub ages: TombstoneAges,
+    pub ages: WeightedTimes,
     total_ops: u64,
     picture: bool,
     point_stride: u64,
@@ -212,6 +204,14 @@ pub struct SimMeter {
     /// The most bytes since the last point.
     peak: u64,
     peak_space: f64,
+    /// How long writes took.
+    pub writes: WeightedTimes,
+    /// How many jobs used the device, by time.
+    pub busy: CountOdds,
+    reads: ReadCosts,
+    machine: Machine,
+    /// When the last point was.
+    read_at: f64,
 }
 
 /// The state of a simulation, as far as the meter wants to know.
@@ -220,6 +220,8 @@ pub struct Moment<'a> {
     pub seconds: f64,
     /// The tables.
     pub shape: &'a TreeShape,
+    /// Their filters.
+    pub filters: &'a TableFilters,
     /// Their bytes.
     pub bytes: u64,
     /// Bytes that running jobs have written so far.
@@ -230,8 +232,41 @@ pub struct Moment<'a> {
 
 impl SimMeter {
     /// A meter for a run of so many operations; `picture` asks for frames.
-    pub fn new(total_ops: u64, picture: bool) -> SimMeter {
-        SimMeter { total_ops, picture, point_stride: 1, ..SimMeter::default() }
+    pub fn new(total_ops: u64, picture: bool, machine: Machine) -> SimMeter {
+        SimMeter {
+            total_ops,
+            picture,
+            point_stride: 1,
+            busy: CountOdds::none(),
+            reads: ReadCosts::none(),
+            machine,
+            ..SimMeter::default()
+        }
+    }
+
+    /// Writers stood still for so many nanoseconds, while an operation came each `arrival`
+    /// nanoseconds (0: when the one before was done).
+    pub fn stalled(&mut self, nanos: f64, arrival: f64) {
+        let seconds = nanos / 1e9;
+        let waiting = if arrival > 0.0 { nanos / arrival } else { 0.0 };
+        if waiting <= 1.0 {
+            return self.writes.add(1.0, seconds);
+        }
+        // They came evenly.
+        for i in 1..=STALL_PARTS {
+            let part = f64::from(i) / f64::from(STALL_PARTS);
+            self.writes.add(waiting / f64::from(STALL_PARTS), seconds * part);
+        }
+    }
+
+    /// What reads meet now counts for the time since the last look.
+    fn look_up(&mut self, now: &Moment<'_>) {
+        let runs: Vec<ReadRun> = now.shape.runs.iter().map(|r| now.filters.read_run(r)).collect();
+        let missed = (1.0 - self.machine.cache / (now.bytes as f64).max(1.0)).clamp(0.0, 1.0);
+        let passed = now.seconds - std::mem::replace(&mut self.read_at, now.seconds);
+        if passed > 0.0 && !runs.is_empty() {
+            self.reads.mix(passed, &ReadCosts::of(&runs, missed));
+        }
     }
 
     /// A memtable has been flushed.
@@ -264,6 +299,7 @@ impl SimMeter {
     }
 
     fn point(&mut self, now: &Moment<'_>) {
+        self.look_up(now);
         let o = &mut self.outcome;
         let last = o.points.last().copied().unwrap_or_default();
         let rate = (o.ops - last.ops) as f64 / (now.seconds - last.seconds).max(1e-9);
@@ -324,19 +360,19 @@ impl SimMeter {
     pub fn finish(
         mut self,
         now: &Moment<'_>,
-        of_tables: &TableFilters,
         left: Vec<(f64, u64)>,
         index_per_entry: f64,
     ) -> SimOutcome {
         self.space(now);
         self.point(now);
         for &(n, age) in &left {
-            self.ages.add(n, age);
+            self.ages.add(n, age as f64 / 1e6);
         }
         let mut o = self.outcome;
         o.seconds = now.seconds;
         o.tombstones = left.iter().map(|l| l.0).sum();
-        o.tombstone_age = self.ages.summary();
+        let ages = self.ages.percentiles();
+        o.tombstone_age = [ages.p50, ages.p99, ages.most];
         let written = (o.flush_bytes + o.merge_written) as f64;
         o.write_amplification = written / o.user_bytes.max(1.0);
         o.rewrite_amplification = written / (o.flush_bytes as f64).max(1.0);
@@ -346,18 +382,18 @@ impl SimMeter {
         o.bytes = now.bytes;
         o.live_bytes = now.live.bytes;
         o.space_amplification = o.bytes as f64 / o.live_bytes.max(1.0);
-        let (mut filters, mut entries) = (0.0, 0.0);
-        for r in &now.shape.runs {
-            for t in &r.tables {
-                let covered = (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64);
-                entries += t.entries as f64;
-                filters += of_tables.bytes(r.level, t);
-                o.tables_per_read += covered;
-                o.blocks_per_miss += covered * of_tables.error(r.level, t.id);
-            }
+        for r in now.shape.runs.iter().map(|r| now.filters.read_run(r)) {
+            o.index_bytes += r.entries * index_per_entry;
+            o.tables_per_read += r.covers;
+            o.blocks_per_miss += r.errs;
         }
-        o.filter_bytes = filters;
-        o.index_bytes = entries * index_per_entry;
+        o.filter_bytes = now.shape.runs.iter().map(|r| now.filters.bytes(r)).sum();
+        o.write_latency = self.writes.percentiles();
+        let (block, reads) = (self.machine.block_seconds, &self.reads);
+        let took = |blocks: &CountOdds| blocks.percentiles(&self.busy, block, READ_CPU);
+        (o.hit_latency, o.hit_blocks) = (took(&reads.hit), reads.hit.mean());
+        (o.miss_latency, o.miss_blocks) = (took(&reads.miss), reads.miss.mean());
+        (o.scan_latency, o.scan_blocks) = (took(&reads.scan), reads.scan.mean());
         o.levels = levels(now.shape);
         o.frames = self.film.into_frames();
         o
@@ -396,20 +432,4 @@ fn drawn(run: &RunShape) -> DrawnRun {
     let bar =
         |t: &TableShape| (t.size, [thousandth(&t.first), thousandth(&t.last), u16::from(t.busy)]);
     DrawnRun::new(run.level, run.tables.iter().map(bar))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ages_have_percentiles() {
-        let mut ages = TombstoneAges::default();
-        (1..=1000).for_each(|s| ages.add(1.0, s * 1_000_000));
-        let [p50, p99, max] = ages.summary();
-        assert!(
-            (p50 / 500.0 - 1.0).abs() < 0.05 && (p99 / 990.0 - 1.0).abs() < 0.05 && max == 1000.0
-        );
-        assert_eq!(TombstoneAges::default().summary(), [0.0; 3]);
-    }
 }

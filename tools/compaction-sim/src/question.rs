@@ -11,6 +11,7 @@ use firn_kv::TreeOptions;
 use firn_tools::output::{Done, Failure, bytes};
 
 use crate::cli::AdviseArgs;
+use crate::latency::Percentiles;
 use crate::machine::{Machine, MergeCost};
 use crate::meter::SimOutcome;
 use crate::policy::NamedPolicy;
@@ -47,16 +48,12 @@ pub struct StoreQuestion {
     pub reads: f64,
     /// See `reads`.
     pub scans: f64,
-    /// Bytes of memory for blocks.
-    pub cache: f64,
     /// Bytes of a memtable.
     pub memtable: f64,
     /// Bytes of the disk; `None` where it is to be bought.
     pub disk: Option<f64>,
     /// Seconds that a read may take in 99 of 100 cases; `None` for any.
     pub p99: Option<f64>,
-    /// Seconds that the device takes for a block.
-    pub block_seconds: f64,
     /// The machine.
     pub machine: Machine,
 }
@@ -91,6 +88,9 @@ pub struct CarriedOutcome {
     pub held_up: f64,
     /// Seconds that a delete is still there, 99th percentile and at most; 0 without deletes.
     pub deletes: [f64; 2],
+    /// How long a write takes; not known of a store that is carried on, whose memtables fill faster
+    /// than those of the smaller one.
+    pub write_latency: Option<Percentiles>,
 }
 
 impl StoreQuestion {
@@ -121,6 +121,7 @@ impl StoreQuestion {
         Machine {
             read_bandwidth: m.read_bandwidth * scale,
             write_bandwidth: m.write_bandwidth * scale,
+            cache: m.cache * scale,
             write_op: m.write_op / scale,
             flush: (m.flush.0 / scale, m.flush.1 / scale),
             merge,
@@ -192,6 +193,7 @@ impl StoreQuestion {
                 / bytes.max(1.0),
             held_up,
             deletes: [fine.tombstone_age[1], fine.tombstone_age[2]],
+            write_latency: (scale == 1.0).then_some(fine.write_latency),
         }
     }
 }
@@ -259,11 +261,9 @@ impl AdviseArgs {
             entry,
             reads: self.reads,
             scans: self.scans,
-            cache: self.cache as f64,
             memtable,
             disk: self.disk.map(|n| n as f64),
             p99: self.p99,
-            block_seconds: self.block_time,
             machine,
         })
     }

@@ -14,7 +14,7 @@ use crate::course::{self, CoursePhase};
 use crate::history::{RecordedHistory, parse};
 use crate::meter::SimOutcome;
 use crate::policy;
-use crate::report::seconds;
+use crate::report::{percentiles, seconds};
 use crate::sim;
 use crate::tell::tell;
 
@@ -141,7 +141,10 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
         writeln!(
             out,
             "{}",
-            json!({"tree": h.tree, "policy": recorded.to_string(), "keys": keys, "lines": cells})
+            json!({
+                "tree": h.tree, "policy": recorded.to_string(), "keys": keys, "lines": cells,
+                "write_latency": o.write_latency,
+            })
         )?;
     } else {
         let mut t =
@@ -151,6 +154,8 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
             row(&mut t, [l.what.clone(), l.unit.text(l.recorded), l.unit.text(l.predicted), off]);
         }
         write!(out, "{}", print_table(&t, cli.style()))?;
+        let took = percentiles(&o.write_latency);
+        writeln!(out, "Writes take, by the prediction: {took} (p50, p99, p99.9, most).")?;
         if h.course.is_empty() {
             writeln!(out, "The log does not tell of runs and space: an older engine wrote it.")?;
         }

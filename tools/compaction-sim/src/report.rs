@@ -1,8 +1,9 @@
 //! Outcomes as tables for people and as CSV and JSON for programs.
 
-use firn_tools::output::{Style, bytes, count, print_table, rate, row, table};
+use firn_tools::output::{Style, bytes, count, nanos, print_table, rate, row, table};
 use serde_json::{Value, json};
 
+use crate::latency::Percentiles;
 use crate::meter::SimOutcome;
 
 /// Seconds for people.
@@ -15,6 +16,17 @@ pub fn seconds(s: f64) -> String {
         s if s < 360_000.0 => format!("{:.1} h", s / 3600.0),
         s => format!("{:.1} days", s / 86_400.0),
     }
+}
+
+/// A time for people, from nanoseconds on.
+pub fn time(s: f64) -> String {
+    if s < 1.0 { nanos((s * 1e9) as u64) } else { seconds(s) }
+}
+
+/// Percentiles in words.
+pub fn percentiles(p: &Percentiles) -> String {
+    let Percentiles { p50, p99, p999, most } = *p;
+    format!("{}, {}, {}, {}", time(p50), time(p99), time(p999), time(most))
 }
 
 fn factor(f: f64) -> String {
@@ -39,6 +51,14 @@ pub fn one(o: &SimOutcome, style: Style) -> String {
         format!("{}, {}", seconds(o.paced_seconds), seconds(o.stalled_seconds)),
     );
     line("writes a second", rate(o.ops_per_second));
+    line("writes: p50, p99, p99.9, most", percentiles(&o.write_latency));
+    line("lookups that find: the same", percentiles(&o.hit_latency));
+    line("lookups that do not: the same", percentiles(&o.miss_latency));
+    line("scans that begin: the same", percentiles(&o.scan_latency));
+    line(
+        "blocks they read, on average",
+        format!("{:.3}, {:.3}, {:.3}", o.hit_blocks, o.miss_blocks, o.scan_blocks),
+    );
     line("time", seconds(o.seconds));
     if o.tombstone_age[2] > 0.0 {
         let [p50, p99, max] = o.tombstone_age.map(seconds);
@@ -93,7 +113,7 @@ fn known(o: &SimOutcome, figure: f64) -> f64 {
 /// Many cases, a line each; a figure that seeds differ in is from its least to its most.
 pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
     type Column = (&'static str, fn(&SimOutcome) -> f64, fn(f64) -> String);
-    let columns: [Column; 11] = [
+    let columns: [Column; 13] = [
         ("write amp", |o| o.write_amplification, factor),
         ("runs", |o| o.mean_runs, |v| format!("{v:.1}")),
         ("most", |o| o.max_runs as f64, |v| format!("{v:.0}")),
@@ -104,6 +124,8 @@ pub fn many(all: &[(String, SimOutcome)], style: Style) -> String {
         ("slowed", |o| o.paced_seconds, seconds),
         ("stopped", |o| o.stalled_seconds, seconds),
         ("writes/s", |o| o.ops_per_second, rate),
+        ("put p99.9", |o| known(o, o.write_latency.p999), time),
+        ("get p99.9", |o| known(o, o.hit_latency.p999), time),
         ("filters", |o| known(o, o.filter_bytes), |v| bytes(v as u64)),
     ];
     let header: Vec<&str> = ["case"].into_iter().chain(columns.iter().map(|c| c.0)).collect();
@@ -170,18 +192,27 @@ pub fn write_csv(all: &[(String, SimOutcome)], to: impl std::io::Write) -> Resul
             .flatten()
             .filter(|(_, v)| v.is_number() || v.is_string())
             .collect();
-        let [p50, p99, max] = o.tombstone_age.map(|s| s.to_string());
+        let ages = ["p50", "p99", "max"].into_iter().zip(o.tombstone_age);
+        let mut spread: Vec<(String, f64)> =
+            ages.map(|(name, s)| (format!("tombstone_age_{name}"), s)).collect();
+        for (what, p) in [
+            ("write", o.write_latency),
+            ("hit", o.hit_latency),
+            ("miss", o.miss_latency),
+            ("scan", o.scan_latency),
+        ] {
+            let parts = [("p50", p.p50), ("p99", p.p99), ("p999", p.p999), ("most", p.most)];
+            spread.extend(parts.map(|(name, s)| (format!("{what}_latency_{name}"), s)));
+        }
         if i == 0 {
             let names = scalars.iter().map(|(k, _)| k.as_str());
-            w.write_record(["case"].into_iter().chain(names).chain([
-                "tombstone_age_p50",
-                "tombstone_age_p99",
-                "tombstone_age_max",
-            ]))?;
+            let spread = spread.iter().map(|(name, _)| name.as_str());
+            w.write_record(["case"].into_iter().chain(names).chain(spread))?;
         }
         let text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
         let values = scalars.iter().map(|(_, v)| text(v));
-        w.write_record([name.clone()].into_iter().chain(values).chain([p50, p99, max]))?;
+        let spread = spread.iter().map(|(_, s)| s.to_string());
+        w.write_record([name.clone()].into_iter().chain(values).chain(spread))?;
     }
     w.flush()?;
     Ok(())

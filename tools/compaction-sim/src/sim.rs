@@ -21,6 +21,7 @@ use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 use crate::exact::{Exact, ExactTtl};
 use crate::filters::TableFilters;
 use crate::idea::SimPolicy;
+use crate::latency::CountOdds;
 use crate::machine::{Load, Machine, MachineCost};
 use crate::meter::{Moment, SimMeter, SimOutcome};
 use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
@@ -164,7 +165,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             next_run: u64::MAX,
         };
         let total = setup.workload.ops();
-        let mut meter = SimMeter::new(total, setup.picture);
+        let mut meter = SimMeter::new(total, setup.picture, setup.machine);
         meter.outcome.seed = setup.workload.seed;
         let content = &setup.workload.content;
         let memory_per_op = match setup.workload.per_memtable {
@@ -226,6 +227,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,
+            filters: &self.filters,
             bytes: self.bytes,
             making: 0,
             live,
@@ -233,7 +235,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
-        let outcome = self.meter.finish(&moment, &self.filters, left, per_entry);
+        let outcome = self.meter.finish(&moment, left, per_entry);
         Ok((outcome, self.shape))
     }
 
@@ -284,6 +286,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
 
     fn write(&mut self, ops: u64, interval: f64) -> Result<crate::store::Written> {
         let w = self.store.write(ops, SimClock { nanos: self.now, interval })?;
+        let bytes = self.setup.workload.put_bytes();
+        let took = self.machine().service(bytes, self.slowed(), self.load(true));
+        self.meter.writes.add(w.ops as f64, took / 1e9);
         self.now += w.ops as f64 * interval;
         self.meter.outcome.ops += w.ops;
         self.meter.outcome.user_bytes += w.bytes;
@@ -306,8 +311,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 self.store.seal()?;
                 self.write(1, interval)?;
             }
+            self.meter.busy.mix(w.ops as f64 * interval, &CountOdds::default());
             self.dirty |= self.is_clocked();
+            let before = self.now;
             self.work_inline()?;
+            if self.now > before {
+                self.meter.stalled(self.now - before, 0.0);
+            }
             if w.full {
                 progress(self.meter.outcome.ops as f64 / self.total.max(1) as f64);
             }
@@ -328,17 +338,22 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 flushes: usize::from(is_flush),
                 merges: usize::from(!is_flush),
             };
-            self.now += self.machine().nanos(work.cost, is_flush, load);
+            let nanos = self.machine().nanos(work.cost, is_flush, load);
+            let mut busy = CountOdds::default();
+            busy.and(self.machine().device_share(work.cost, is_flush, load));
+            self.meter.busy.mix(nanos, &busy);
+            self.now += nanos;
             self.finish(work)?;
         }
     }
 
     /// Writes while background threads work. Gives the time at which the last write was done.
     fn run_beside(&mut self, progress: OnProgress<'_>) -> Result<f64> {
-        let (mut ended, mut stalled) = (None, false);
+        let (mut ended, mut stalled) = (None, None);
+        let arrival = self.machine().arrival(self.setup.workload.put_bytes());
         loop {
             self.start_work()?;
-            let writing = ended.is_none() && !stalled;
+            let writing = ended.is_none() && stalled.is_none();
             let next = self.next_end(writing);
             if !writing {
                 let left = ended
@@ -357,10 +372,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
                         ));
                     }
                 }
-                if stalled {
+                if let Some(since) = stalled {
                     self.meter.outcome.stalled_seconds += next.unwrap_or(0.0) / 1e9;
                     if self.store.sealed() + self.flushing() < self.machine().max_sealed {
-                        stalled = false;
+                        self.meter.stalled(self.now - since, arrival);
+                        stalled = None;
                         self.seal()?;
                     }
                 }
@@ -381,7 +397,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             self.dirty |= self.is_clocked();
             if w.full {
                 if self.store.sealed() + self.flushing() >= self.machine().max_sealed {
-                    stalled = true;
+                    stalled = Some(self.now);
                 } else {
                     self.seal()?;
                 }
@@ -463,6 +479,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn advance(&mut self, nanos: f64, writing: bool) -> Result<()> {
         let load = self.load(writing);
         let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
+        let mut busy = CountOdds::default();
+        for r in self.running.iter().filter(|r| !self.is_paused(r)) {
+            busy.and(self.machine().device_share(r.cost, r.job.is_none(), load));
+        }
+        self.meter.busy.mix(nanos, &busy);
         for (r, speed) in self.running.iter_mut().zip(speeds) {
             r.left -= nanos * speed;
         }
@@ -547,6 +568,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,
+            filters: &self.filters,
             bytes: self.bytes,
             making: self.making() + out,
             live,
@@ -583,6 +605,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,
+            filters: &self.filters,
             bytes: self.bytes,
             making: self.making(),
             live,
@@ -600,7 +623,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         o.flushes += 1;
         o.flush_bytes += bytes;
         o.flush_raw_bytes += made.raw_bytes;
-        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age));
+        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
         self.bytes += bytes;
         let number = made.tables.first().map_or(0, |t| t.id);
         if !made.tables.is_empty() {
@@ -622,7 +645,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         reason[0] += 1;
         reason[1] += bytes_in;
         reason[2] += out;
-        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age));
+        made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
     }
 }
 

@@ -1,0 +1,76 @@
+//! Times of writes and reads hang on what they are said to: on stalls and rates, on the cache, on
+//! runs and their filters.
+
+use clap::Parser;
+use compaction_sim::batch::simulate;
+use compaction_sim::cli::{SimCli, SimCommand};
+use compaction_sim::meter::SimOutcome;
+use compaction_sim::policy;
+
+fn run(args: &str) -> SimOutcome {
+    let words = ["compaction-sim", "run"].into_iter().chain(args.split(' '));
+    let SimCommand::Run(args) = SimCli::try_parse_from(words).unwrap().command else {
+        unreachable!()
+    };
+    let options = args.model.options();
+    let named = policy::parse(&args.policy, &options).unwrap();
+    let setup = args.model.setup(&named, &options, false).unwrap();
+    simulate(&args.policy, &setup).unwrap()
+}
+
+#[test]
+fn writes_wait_where_memtables_do() {
+    let calm = run("--policy tiered --data 300M --memtable-size 1M");
+    assert_eq!(calm.stalled_seconds, 0.0);
+    assert!(calm.write_latency.most < 1e-6, "{:?}", calm.write_latency);
+    // A device that is too slow for what comes.
+    let slow = "--policy tiered --data 300M --memtable-size 1M --write-bandwidth 5M";
+    let own = run(&format!("{slow} --ingest 0"));
+    let at_rate = run(&format!("{slow} --ingest 20M"));
+    for o in [&own, &at_rate] {
+        assert!(o.stalled_seconds > 0.1, "{}", o.stalled_seconds);
+        let p = o.write_latency;
+        assert!(p.p50 <= p.p99 && p.p99 <= p.p999 && p.p999 <= p.most, "{p:?}");
+        assert!(p.most > 1e3 * p.p50, "{p:?}");
+    }
+    // Who calls one write after the other waits once for each memtable; who should have come at a
+    // rate, does so more often.
+    let beyond = |o: &SimOutcome| o.write_latency.p999 / o.write_latency.p50;
+    assert!(
+        beyond(&at_rate) > 10.0 * beyond(&own),
+        "{:?} {:?}",
+        own.write_latency,
+        at_rate.write_latency
+    );
+}
+
+#[test]
+fn reads_take_what_the_cache_lacks() {
+    let of = |cache: &str| {
+        run(&format!("--policy leveled --data 500M --memtable-size 1M --cache {cache}"))
+    };
+    let (none, half, all) = (of("0"), of("100M"), of("10G"));
+    assert!((1.0..1.05).contains(&none.hit_blocks), "{}", none.hit_blocks);
+    assert!(half.hit_blocks < 0.8 * none.hit_blocks && all.hit_blocks == 0.0);
+    assert!(none.scan_blocks > 2.0 && none.miss_blocks < 0.1);
+    assert!(none.hit_latency.p99 > half.hit_latency.p99 && all.hit_latency.most < 1e-4);
+    assert!(none.scan_latency.p50 > none.hit_latency.p50);
+}
+
+#[test]
+fn shared_filters_err_less_for_the_same_memory() {
+    for policy in ["tiered", "leveled:4:2:4m", "lazy-leveled:4"] {
+        let of = |how: &str| {
+            run(&format!(
+                "--policy {policy} --data 600M --memtable-size 1M --table-size 1M \
+                 --filter-allocation {how}"
+            ))
+        };
+        let (usual, shared) = (of("by-level"), of("monkey"));
+        assert_eq!(usual.write_amplification, shared.write_amplification);
+        let memory = shared.filter_bytes / usual.filter_bytes;
+        assert!((0.9..1.1).contains(&memory), "{policy} {memory}");
+        let errors = shared.blocks_per_miss / usual.blocks_per_miss;
+        assert!(errors < 0.8, "{policy} {errors}");
+    }
+}
