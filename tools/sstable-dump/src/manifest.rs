@@ -63,8 +63,6 @@ pub fn meta_json(t: &TableMeta) -> Value {
 
 fn options_json(o: &PersistedOptions) -> Value {
     let codecs: Vec<_> = o.compression.iter().map(|c| c.name()).collect();
-    let filters: Vec<_> = o.filter.iter().map(|&f| crate::props::filter_name(f)).collect();
-    let codecs: Vec<_> = o.compression.iter().map(|&c| crate::props::codec(c)).collect();
     let filters: Vec<_> = o.filter.iter().map(|&f| crate::props::filter_name(f.bits())).collect();
     json!({
         "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,

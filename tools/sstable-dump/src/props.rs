@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::FilterKind;
-use firn_kv::Compression;
 use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::sstable::Properties;
@@ -31,21 +29,6 @@ pub struct PropsArgs {
     pub tables: Vec<PathBuf>,
 }
 
-/// The name of a kind of filter.
-pub fn filter_name(f: FilterKind) -> &'static str {
-    match f {
-        FilterKind::None => "none",
-        FilterKind::Fuse8 => "fuse8",
-        FilterKind::Fuse16 => "fuse16",
-    }
-/// The name of a codec.
-pub fn codec(c: Compression) -> &'static str {
-    match c {
-        Compression::None => "none",
-        Compression::Lz4 => "lz4",
-    }
-}
-
 /// The name of a filter whose fingerprints have so many bits.
 pub fn filter_name(bits: u8) -> String {
     if bits == 0 { "none".to_owned() } else { format!("fuse{bits}") }
@@ -59,8 +42,6 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
         "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": p.compression.name(),
-        "filter": filter_name(p.filter), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
-        "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": codec(p.compression),
         "filter": filter_name(p.filter_bits()), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
         "summary_hex": escape::hex(&p.summary_bytes), "values_apart": apart::uses_json(&p.values),

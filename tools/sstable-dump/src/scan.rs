@@ -198,8 +198,6 @@ fn header(t: &Table) -> Value {
     let p = t.properties();
     json!({"table": {
         "id": t.id(), "tree": p.tree, "level": p.level, "block_size": p.block_size, "compression": p.compression.name(),
-        "filter": filter_name(p.filter), "created_micros": p.created_micros, "oldest_tombstone_micros": p.oldest_tombstone_micros,
-        "id": t.id(), "tree": p.tree, "level": p.level, "block_size": p.block_size, "compression": codec(p.compression),
         "filter": filter_name(p.filter_bits()), "created_micros": p.created_micros, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary,
         "summary_hex": escape::hex(&p.summary_bytes),

@@ -384,6 +384,7 @@ pub fn zstd() -> Vec<Recipe> {
         shape,
         compression: Compression::Zstd,
         filter: FilterKind::Fuse8,
+        filter_dropped: 0,
         prefix: None,
         block_size: 4032,
         summary: i % 2 == 1,
@@ -393,7 +394,6 @@ pub fn zstd() -> Vec<Recipe> {
     shapes.into_iter().enumerate().map(recipe).filter(|_| available).collect()
 }
 
-/// One table of each shape that stays small, the options in turn.
 /// Two tables with filters whose fingerprints have lost bits, and one table of each shape that stays small, the options in turn.
 pub fn few() -> Vec<Recipe> {
     let large = ["large keys", "large values", "more keys than a block may gather"];

@@ -223,6 +223,10 @@ impl Core {
             self.divide_part(c, part, inputs, &mut pieces)?;
         }
         let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
+        if c.options.filter_allocation == FilterAllocation::Monkey {
+            let usual = |level: u8| c.options.filter_at(level.into()).bits().into();
+            c.task.filter_bits(|| merged_bits(&c.version.shapes, &c.job, &usual));
+        }
         let (claimed, snapshots) = (c.clone(), self.snapshots.list());
         let made = self.in_pieces(pieces.len(), c.holder, during, move |core, i, during| {
             core.merge_piece(&claimed, &pieces[i], &snapshots, during)
@@ -230,28 +234,6 @@ impl Core {
         let made = made
             .and_then(|made| self.env.sync_dir(&self.dir).map(|()| made))
             .inspect_err(|_| remove_tables(self, &c.task.created()))?;
-        if c.options.filter_allocation == FilterAllocation::Monkey {
-            let usual = |level: u8| c.options.filter_at(level.into()).bits().into();
-            c.task.filter_bits(|| merged_bits(&c.version.shapes, &c.job, &usual));
-        }
-        let mut out = NewTables {
-            core: self,
-            tree: &c.tree,
-            options: c.options.clone(),
-            level: c.job.output_level,
-            task: c.task.clone(),
-            during: &mut go_on,
-            written,
-        };
-        let made: Result<Vec<_>> = c
-            .parts
-            .iter()
-            .zip(&parts)
-            .map(|(part, inputs)| self.merge_part(c, part, inputs, &snapshots, &mut out))
-            .collect();
-        self.count_rest(&mut account, made.is_ok());
-        let made = made?;
-        self.env.sync_dir(&self.dir).inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
         let (mut tables, mut values) = (c.adopted(), vec![]);
         for (made, newest) in made.into_iter().zip(newest) {

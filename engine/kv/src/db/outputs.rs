@@ -12,7 +12,7 @@ use crate::base::facts::TableFacts;
 use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
 use crate::base::sync::AtomicU64;
 use crate::cache::FrameRef;
-use crate::compaction::{Cuts, flushed_bits, whole_bits};
+use crate::compaction::{flushed_bits, whole_bits};
 use crate::env::WriteFile;
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;

@@ -220,26 +220,23 @@ fn options() -> impl Strategy<Value = WriterOptions> {
     (
         prop::sample::select(vec![512, 700, 4032, 65_536]),
         prop::sample::select(codecs()),
-        filter,
-        prop::option::of(0usize..5),
-    )
-        .prop_map(|(block_size, compression, filter, prefix)| WriterOptions {
-        any::<bool>(),
         (filter, 0u8..8),
         prop::option::of(0usize..5),
     )
-        .prop_map(|(block_size, lz4, (filter, filter_dropped), prefix)| WriterOptions {
-            block_size,
-            compression,
-            filter,
-            filter_dropped,
-            filter_prefix: prefix.map(|n| Arc::new(First(n)) as Arc<dyn FilterPrefix>),
-            summary: Some(Arc::new(Longest)),
-            merge: "add".into(),
-            created_micros: 11,
-            tree: 3,
-            level: 2,
-            ..WriterOptions::default()
+        .prop_map(|(block_size, compression, (filter, filter_dropped), prefix)| {
+            WriterOptions {
+                block_size,
+                compression,
+                filter,
+                filter_dropped,
+                filter_prefix: prefix.map(|n| Arc::new(First(n)) as Arc<dyn FilterPrefix>),
+                summary: Some(Arc::new(Longest)),
+                merge: "add".into(),
+                created_micros: 11,
+                tree: 3,
+                level: 2,
+                ..WriterOptions::default()
+            }
         })
 }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use firn_cql::Session;
 use firn_kv::OsEnv;
+use firn_table_events::model_trouble;
 use firn_tools::output::{Done, Failure};
 use firn_wide::internals::schema::{RECORD_PREFIX, Schema};
 use firn_wide::internals::store::CellStore;
 use firn_wide::internals::types::hex;
 use firn_wide::{Comparator, Malformed, Registry, StoreOptions, TypeError, Wide};
 
-use crate::store::{Global, failure};
+use crate::store::Global;
 
 /// In place of a comparator that only the store's program has.
 struct StandIn(String);
@@ -50,16 +51,16 @@ pub fn open(global: &Global) -> Done<Session> {
     let dir = &global.store.db;
     let options = || StoreOptions { db: global.to_read(), clock: None };
     let mut registry = Registry::new();
-    let store = CellStore::open_in(OsEnv::new(), dir, options()).map_err(failure)?;
-    let records = store.records(RECORD_PREFIX).map_err(failure)?;
+    let store = CellStore::open_in(OsEnv::new(), dir, options()).map_err(model_trouble)?;
+    let records = store.records(RECORD_PREFIX).map_err(model_trouble)?;
     drop(store);
     let records = records.iter().map(|(key, value)| (&**key, &**value));
-    for name in Schema::class_names(records).map_err(failure)? {
+    for name in Schema::class_names(records).map_err(model_trouble)? {
         // Names of the built-in types mean these all the same.
         registry.register(Arc::new(StandIn(name)));
     }
     let registry = Arc::new(registry);
     let options = firn_wide::Options { store: options(), registry, ..Default::default() };
-    let wide = Wide::open_with(dir, options).map_err(failure)?;
+    let wide = Wide::open_with(dir, options).map_err(model_trouble)?;
     Session::new(wide).map_err(|e| Failure::new(format!("cannot open {}: {e}", dir.display())))
 }

@@ -18,7 +18,7 @@ use firn_wide::internals::store::{Partitions, RowItem, StoreSlice};
 use serde_json::{Value, json};
 
 use super::finding::shortened;
-use crate::store::failure;
+use firn_table_events::model_trouble;
 
 /// Arcs of the ring that a sample is made of, evenly spread.
 const ARCS: u64 = 64;
@@ -160,12 +160,12 @@ pub fn measure(
     // What is read at one moment is not asked for: the store may be written to meanwhile.
     let view = engine.store().latest();
     for stretch in stretches {
-        let mut scan = view.scan(&family, stretch, &StoreSlice::all()).map_err(failure)?;
+        let mut scan = view.scan(&family, stretch, &StoreSlice::all()).map_err(model_trouble)?;
         let mut stepped_over = 0;
-        while scan.next_partition().map_err(failure)? {
+        while scan.next_partition().map_err(model_trouble)? {
             walk.key.clear();
             walk.key.extend_from_slice(scan.key());
-            while let Some(item) = scan.next().map_err(failure)? {
+            while let Some(item) = scan.next().map_err(model_trouble)? {
                 walk.item(&item);
             }
             let tombstones = scan.tombstones() - stepped_over;

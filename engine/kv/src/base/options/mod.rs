@@ -9,5 +9,4 @@ mod tree;
 pub(crate) use db::check_rate;
 pub use db::{DbOptions, Durability, MemoryBudget, ReadMode};
 pub(crate) use tree::NO_ZSTD;
-pub use tree::{Compression, DEFAULT_BLOCK_SIZE, FilterKind, TreeOptions};
 pub use tree::{Compression, DEFAULT_BLOCK_SIZE, FilterAllocation, FilterKind, TreeOptions};
