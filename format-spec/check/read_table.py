@@ -49,10 +49,12 @@ def lz4(b, size):
 
 def zstd(b, size):
     """Decompresses a Zstandard frame of exactly `size` bytes."""
+    reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
     try:
-        out = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False).decompress(b)
+        out = reader.decompress(b)
     except zstandard.ZstdError as e:
         need(False, f"Zstandard: {e}")
+    need(reader.eof and not reader.unused_data, "Zstandard: not one frame")
     need(len(out) == size, "Zstandard: another length than was said")
     return out
 

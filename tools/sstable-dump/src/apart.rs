@@ -17,7 +17,7 @@ use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
-use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
+use firn_kv::internals::sstable::format::{BlockKind, StoredBlock, block_error};
 use firn_kv::internals::sstable::values::value_block;
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io::is_dir;
@@ -234,7 +234,7 @@ impl<'a> ApartFiles<'a> {
 
 /// The decoded block of a value of file `id`.
 fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) -> Result<Vec<u8>> {
-    let bad = |what: &str| Error::corruption(what).at(path, offset).block("value");
+    let bad = |what: &str| block_error(what).at(path, offset).block("value");
     if offset.checked_add(stored.into()).is_none_or(|end| end > file.len()) {
         return Err(bad("the file ends before this value does"));
     }

@@ -15,7 +15,7 @@ use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{PersistedOptions, TableMeta};
-use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
+use firn_kv::internals::sstable::format::{BlockKind, StoredBlock, block_error};
 use firn_kv::internals::sstable::{Properties, TableWriter, WriterOptions, block_entries};
 use firn_kv::{Error, ErrorKind, FilterKind, Result, Summary};
 use firn_tools::output::{count, things};
@@ -335,7 +335,7 @@ fn read_block(file: &dyn ReadFile, path: &Path, id: u64, r: &SurveyRegion) -> Re
     let mut block = vec![0; r.len as usize];
     file.read_at(r.offset, &mut block)?;
     let stored = StoredBlock::check(&block, BlockKind::Data, id, r.offset).and_then(|s| s.to_vec());
-    stored.map_err(|what| Error::corruption(what).at(path, r.offset))
+    stored.map_err(|what| block_error(what).at(path, r.offset))
 }
 
 impl Rescued {

@@ -131,7 +131,11 @@ pub fn survey(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Survey> {
                 (r.raw_len, r.packed) = (header.raw_len as u64, header.codec != Compression::None);
                 r.damage = match walk.raw(offset, header) {
                     Ok(raw) => v.take_block(header.kind, &raw, &mut r).err(),
-                    Err(_) => Some("a block that does not decompress"),
+                    Err(e) if e.kind() == ErrorKind::Corruption => {
+                        Some("a block that does not decompress")
+                    }
+                    // It is this build that lacks something.
+                    Err(e) => return Err(e),
                 };
                 r
             }

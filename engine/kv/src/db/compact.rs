@@ -16,6 +16,7 @@ use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::key::Seq;
 use crate::base::options::{FilterAllocation, TreeOptions};
+use crate::base::tombstone::Fragments;
 use crate::compaction::{
     Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, merged_bits,
 };
@@ -73,6 +74,8 @@ struct MergePiece {
     part: usize,
     inputs: Vec<Arc<TableRun>>,
     range: VisibleRange,
+    /// The range deletions of the inputs.
+    tombstones: Arc<Fragments>,
     /// Bytes and entries of the inputs that lie in the range, roughly.
     bytes: u64,
     entries: u64,
@@ -218,16 +221,16 @@ impl Core {
             of.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max().unwrap_or(0)
         };
         let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
+        let (claimed, snapshots) = (c.clone(), self.snapshots.list());
         let mut pieces = vec![];
         for (part, inputs) in inputs.into_iter().enumerate() {
-            self.divide_part(c, part, inputs, &mut pieces)?;
+            self.divide_part(c, part, inputs, &snapshots, &mut pieces)?;
         }
         let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
         if c.options.filter_allocation == FilterAllocation::Monkey {
             let usual = |level: u8| c.options.filter_at(level.into()).bits().into();
             c.task.filter_bits(|| merged_bits(&c.version.shapes, &c.job, &usual));
         }
-        let (claimed, snapshots) = (c.clone(), self.snapshots.list());
         let made = self.in_pieces(pieces.len(), c.holder, during, move |core, i, during| {
             core.merge_piece(&claimed, &pieces[i], &snapshots, during)
         });
@@ -256,6 +259,7 @@ impl Core {
         c: &Claimed,
         part: usize,
         inputs: Vec<Arc<TableRun>>,
+        snapshots: &[Seq],
         pieces: &mut Vec<MergePiece>,
     ) -> Result<()> {
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
@@ -282,12 +286,18 @@ impl Core {
                 }
             }
         }
+        let mut deletions = vec![];
+        for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
+            deletions.push(t.table()?.tombstones().clone());
+        }
+        let tombstones = unite(&deletions, snapshots);
         let ranges = divide(marks, most);
         let n = ranges.len() as u64;
         let of_each = |range| MergePiece {
             part,
             inputs: inputs.clone(),
             range,
+            tombstones: tombstones.clone(),
             bytes: bytes / n,
             entries: entries / n,
         };
@@ -305,13 +315,9 @@ impl Core {
     ) -> Result<MadeTables> {
         let (part, inputs) = (&c.parts[piece.part], &piece.inputs);
         let all = || inputs.iter().flat_map(|r| &r.tables);
-        let mut deletions = vec![];
-        for t in all().filter(|t| t.meta.range_deletes > 0) {
-            deletions.push(t.table()?.tombstones().clone());
-        }
         let rules = Rules {
             range: piece.range.clone(),
-            tombstones: unite(&deletions, snapshots),
+            tombstones: piece.tombstones.clone(),
             snapshots: snapshots.to_vec(),
             beneath: Beneath::new(c.beneath(part)),
             outside: Outside::new(c.rest(part, 0), c.options.filter_prefix.clone()),

@@ -8,7 +8,8 @@
 //! - All hands of a Db and one more are as many as its background threads. With one or none every
 //!   job is done by one thread: one history, one directory.
 //! - After an error no piece is begun, and those that have begun stop at their next step. It is the
-//!   first error that is told of.
+//!   first error that is told of. A piece that panics has failed, and a caller that panics waits for
+//!   his hands all the same: no job succeeds without one of its pieces.
 //! - A hand of the background work gives way as its workers do, and stands still for a pause as they
 //!   do ([`throttle`](super::state::throttle), T4).
 
@@ -23,6 +24,7 @@ use crate::merge::visible::VisibleRange;
 
 use super::state::core::Core;
 use super::state::tree::Holder;
+use super::state::work::PendingWork;
 
 /// How long who waits for hands sleeps at a time, so that he sees what has changed.
 const LOOK: Duration = Duration::from_millis(10);
@@ -74,14 +76,15 @@ impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     /// Does pieces as long as there are any to be begun.
     fn work(&self, core: &Core, during: &mut During<'_>) {
         while let Some(i) = self.begin() {
+            let panics = FailsOnPanic(self);
             let done = (self.work)(core, i, &mut || {
                 self.check()?;
                 during()
             });
-            let mut state = self.state.lock();
+            std::mem::forget(panics);
             match done {
-                Ok(done) => state.done[i] = Some(done),
-                Err(e) => _ = state.failed.get_or_insert(e),
+                Ok(done) => self.state.lock().done[i] = Some(done),
+                Err(e) => self.fail(e),
             }
         }
     }
@@ -103,11 +106,39 @@ impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     }
 }
 
+impl<T, W> Pieces<T, W> {
+    fn fail(&self, e: Error) {
+        self.state.lock().failed.get_or_insert(e);
+    }
+}
+
+/// Tells of a piece that ends by a panic.
+struct FailsOnPanic<'a, T, W>(&'a Pieces<T, W>);
+
+impl<T, W> Drop for FailsOnPanic<'_, T, W> {
+    fn drop(&mut self) {
+        self.0.fail(Error::new(ErrorKind::Io, "a piece of the job panicked"));
+    }
+}
+
+/// Lets nobody leave, also by a panic, before all hands have gone.
+struct WaitsForHands<'a, T, W>(&'a Pieces<T, W>);
+
+impl<T, W> Drop for WaitsForHands<'_, T, W> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        while state.hands > 0 {
+            self.0.gone.wait_for(&mut state, LOOK);
+        }
+    }
+}
+
 /// Counts a hand as there until it goes, however it does.
-struct Hand<T, W>(Arc<Pieces<T, W>>);
+struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<PendingWork>);
 
 impl<T, W> Drop for Hand<T, W> {
     fn drop(&mut self) {
+        self.1.give_hand_back();
         self.0.state.lock().hands -= 1;
         self.0.gone.notify_all();
     }
@@ -135,6 +166,7 @@ impl Core {
         let state = PiecesState { next: 0, done, failed: None, hands: 0 };
         let pieces = Arc::new(Pieces { work, state: Mutex::new(state), gone: Condvar::default() });
         let mut hands = vec![];
+        let waits = WaitsForHands(&pieces);
         while hands.len() + 1 < number
             && let Some(hand) = self.lend_hand(&pieces, holder)
         {
@@ -151,17 +183,17 @@ impl Core {
             }
             drop(state);
             if let Err(e) = during() {
-                pieces.state.lock().failed.get_or_insert(e);
+                pieces.fail(e);
             }
         }
+        drop(waits);
         hands.into_iter().for_each(|thread| thread.join());
         let mut state = pieces.state.lock();
         match state.failed.take() {
             Some(e) => Err(e),
             None => {
-                let done: Vec<T> = state.done.drain(..).flatten().collect();
-                debug_assert_eq!(done.len(), number, "each piece was done or has failed");
-                Ok(done)
+                let done: Option<Vec<T>> = state.done.drain(..).collect();
+                done.ok_or_else(|| Error::new(ErrorKind::Io, "a piece of the job was not done"))
             }
         }
     }
@@ -178,25 +210,18 @@ impl Core {
             return None;
         }
         pieces.state.lock().hands += 1;
-        let hand = Hand(pieces.clone());
-        let work = move || {
-            match holder {
-                Holder::Caller => hand.0.work(&core, &mut || Ok(())),
-                Holder::Background => {
-                    core.env.give_way();
-                    if let Some(_running) = core.throttle.begin() {
-                        hand.0.work(&core, &mut || core.stand_still(&mut || Ok(())));
-                    }
+        let hand = Hand(pieces.clone(), self.work.clone());
+        let work = move || match holder {
+            Holder::Caller => hand.0.work(&core, &mut || Ok(())),
+            Holder::Background => {
+                core.env.give_way();
+                if let Some(_running) = core.throttle.begin() {
+                    hand.0.work(&core, &mut || core.stand_still(&mut || Ok(())));
                 }
             }
-            core.work.give_hand_back();
         };
         // What is wrong makes the job slower, not impossible.
-        let spawned = self.env.spawn("firn-hand", Box::new(work));
-        if spawned.is_err() {
-            self.work.give_hand_back();
-        }
-        spawned.ok()
+        self.env.spawn("firn-hand", Box::new(work)).ok()
     }
 }
 

@@ -634,6 +634,39 @@ fn a_piece_that_fails_stops_those_beside_it() {
     assert_eq!(Result::<Vec<()>>::unwrap_err(done).kind(), ErrorKind::Closed);
 }
 
+/// What panics has failed: no job succeeds without one of its pieces, and no hand is lost.
+#[test]
+fn a_piece_that_panics_fails_the_job() {
+    let db = open_with(&MemEnv::new(1), 3);
+    let core = db.core();
+    let me = std::thread::current().id();
+    for of_caller in [false, true] {
+        let all = std::sync::Barrier::new(3);
+        let work = move |core: &Core, _: usize, during: &mut pieces::During<'_>| {
+            all.wait();
+            if (std::thread::current().id() == me) == of_caller {
+                panic!("a hook of this test");
+            }
+            for _ in 0..5 {
+                during()?;
+                core.env.sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        };
+        let job = || core.in_pieces(3, Holder::Caller, &mut || Ok(()), work);
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)) {
+            Ok(done) => assert!(!of_caller && done.is_err()),
+            Err(_) => assert!(of_caller),
+        }
+        let all = std::sync::Barrier::new(3);
+        let whole = core.in_pieces(3, Holder::Caller, &mut || Ok(()), move |_, i, _| {
+            all.wait();
+            Ok(i)
+        });
+        assert_eq!(whole.unwrap(), [0, 1, 2]);
+    }
+}
+
 /// A pause is in force when the hands of a job stand still too, whoever waits for whom.
 #[test]
 fn hands_stand_still_in_a_pause() {

@@ -45,7 +45,7 @@ use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
-use crate::base::options::{Compression, NO_ZSTD};
+use crate::base::options::{Compression, NO_MEMORY, NO_ZSTD};
 
 use super::zstd;
 
@@ -221,9 +221,14 @@ fn pays(packed: usize, raw: &[u8]) -> bool {
     packed <= raw.len() - raw.len() / 8
 }
 
-/// The error that what is wrong with a block comes to.
-pub(super) fn block_error(what: &str) -> Error {
-    let kind = if what == NO_ZSTD { ErrorKind::Incompatible } else { ErrorKind::Corruption };
+/// The error that what is wrong with a block comes to: `Corruption`, unless it is this build or this
+/// moment that lacks something.
+pub fn block_error(what: &str) -> Error {
+    let kind = match what {
+        NO_ZSTD => ErrorKind::Incompatible,
+        NO_MEMORY => ErrorKind::Exhausted,
+        _ => ErrorKind::Corruption,
+    };
     Error::new(kind, what)
 }
 

@@ -5,21 +5,30 @@
 mod library {
     use std::cell::RefCell;
 
-    use zstd::bulk::{Compressor, Decompressor};
+    use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound, find_frame_compressed_size};
 
     use crate::base::error::{Error, ErrorKind, Result};
+    use crate::base::options::NO_MEMORY;
 
     /// Higher levels take much more time for a few per cent.
     const LEVEL: i32 = 3;
 
     thread_local! {
         /// Each has some 100 KiB of its own, too much to be made for a block.
-        static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
+        static UNPACKER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     }
 
     /// Compresses blocks.
     #[derive(Default)]
-    pub struct ZstdPacker(Option<Compressor<'static>>);
+    pub struct ZstdPacker(Option<CCtx<'static>>);
+
+    fn begun() -> Result<CCtx<'static>> {
+        let mut context =
+            CCtx::try_create().ok_or_else(|| Error::new(ErrorKind::Exhausted, NO_MEMORY))?;
+        let level = context.set_parameter(CParameter::CompressionLevel(LEVEL));
+        level.map_err(|_| Error::invalid("zstd does not know its level"))?;
+        Ok(context)
+    }
 
     impl ZstdPacker {
         /// Compresses into `packed`; the length. `None` when that cannot be done.
@@ -27,32 +36,45 @@ mod library {
         /// # Errors
         /// `Exhausted` when there is no memory for it.
         pub fn shrink(&mut self, raw: &[u8], packed: &mut Vec<u8>) -> Result<Option<usize>> {
-            let compressor = match &mut self.0 {
+            let context = match &mut self.0 {
                 Some(c) => c,
-                none => none.insert(Compressor::new(LEVEL).map_err(|e| {
-                    Error::new(ErrorKind::Exhausted, format!("zstd cannot be begun: {e}"))
-                })?),
+                none => none.insert(begun()?),
             };
-            let bound = zstd::zstd_safe::compress_bound(raw.len());
+            let bound = compress_bound(raw.len());
             if packed.len() < bound {
                 packed.resize(bound, 0);
             }
-            Ok(compressor.compress_to_buffer(raw, packed.as_mut_slice()).ok())
+            Ok(context.compress2(packed.as_mut_slice(), raw).ok())
+        }
+    }
+
+    fn unpack_in(
+        unpacker: &mut Option<DCtx<'static>>,
+        packed: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), &'static str> {
+        let context = match unpacker {
+            Some(c) => c,
+            none => none.insert(DCtx::try_create().ok_or(NO_MEMORY)?),
+        };
+        let len = out.len();
+        // One frame, and nothing behind it.
+        if find_frame_compressed_size(packed) == Ok(packed.len())
+            && context.decompress(out, packed) == Ok(len)
+        {
+            Ok(())
+        } else {
+            Err("a block that does not decompress")
         }
     }
 
     /// Decompresses a block that fills `out`.
     pub fn unpack(packed: &[u8], out: &mut [u8]) -> Result<(), &'static str> {
-        UNPACKER.with_borrow_mut(|unpacker| {
-            let unpacker = match unpacker {
-                Some(u) => u,
-                none => none.insert(Decompressor::new().map_err(|_| "no memory for zstd")?),
-            };
-            match unpacker.decompress_to_buffer(packed, out) {
-                Ok(n) if n == out.len() => Ok(()),
-                _ => Err("a block that does not decompress"),
-            }
-        })
+        let kept = UNPACKER.try_with(|kept| {
+            kept.try_borrow_mut().ok().map(|mut kept| unpack_in(&mut kept, packed, out))
+        });
+        // A thread that ends has none any more.
+        kept.ok().flatten().unwrap_or_else(|| unpack_in(&mut None, packed, out))
     }
 }
 

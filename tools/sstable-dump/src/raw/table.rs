@@ -6,7 +6,7 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::sstable::fields::{self, Property};
 use firn_kv::internals::sstable::format::{
-    BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION,
+    BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION, block_error,
 };
 use firn_kv::internals::sstable::values;
 use firn_kv::{Error, Result};
@@ -120,7 +120,7 @@ impl RawFile<'_> {
         len: u64,
         content: impl FnOnce(&[u8]) -> Result<Value, &'static str>,
     ) -> Result<Value> {
-        let bad = |what: &str| Error::corruption(what).at(self.path, at).block(kind.name());
+        let bad = |what: &str| block_error(what).at(self.path, at).block(kind.name());
         if len > MAX_BLOCK {
             return Err(bad("a block that is too large"));
         }

@@ -8,5 +8,5 @@ mod tree;
 
 pub(crate) use db::check_rate;
 pub use db::{DbOptions, Durability, MemoryBudget, ReadMode};
-pub(crate) use tree::NO_ZSTD;
 pub use tree::{Compression, DEFAULT_BLOCK_SIZE, FilterAllocation, FilterKind, TreeOptions};
+pub(crate) use tree::{NO_MEMORY, NO_ZSTD};

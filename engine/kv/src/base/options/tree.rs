@@ -12,6 +12,9 @@ use crate::compaction::policy::{Policy, PolicyError};
 pub(crate) const NO_ZSTD: &str =
     "compression zstd, which this build does not have: it takes the feature `zstd` of firn-kv";
 
+/// That there is no memory for zstd's own work.
+pub(crate) const NO_MEMORY: &str = "there is no memory for zstd";
+
 /// How the blocks of a table are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
