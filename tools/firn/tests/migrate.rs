@@ -1,6 +1,7 @@
 //! `firn migrate` as a process: what it shows, and that one which is killed again and again ends as
 //! one that was not.
 #![cfg(feature = "cluster")]
+#![allow(clippy::disallowed_methods, reason = "a test kills processes at times of its own")]
 
 mod common;
 

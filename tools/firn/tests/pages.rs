@@ -186,6 +186,8 @@ fn migrate_from() {
 #[test]
 fn outgrow() {
     run("docs/outgrow.md");
+fn migrate() {
+    run("docs/migrate.md");
 }
 
 #[test]

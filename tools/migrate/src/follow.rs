@@ -42,6 +42,11 @@ const MIRROR_BUDGET: usize = 64 << 20;
 /// Lists whose timestamps had to be raised, of which that is known.
 const MOST_RAISED: usize = 100_000;
 
+/// A list by its table, the keys of its partition and its row, and its column.
+type ListPlace = (usize, Vec<u8>, Vec<Vec<u8>>, usize);
+/// Timestamps that lists were sent with.
+type RaisedLists = BTreeMap<ListPlace, i64>;
+
 /// A table that is followed.
 struct FollowedTable {
     /// The name of its tree.
@@ -69,7 +74,7 @@ pub struct Follower {
     store: CellStore,
     tables: Vec<FollowedTable>,
     /// Timestamps that lists were sent with where these are not those of their elements.
-    raised: BTreeMap<(usize, Vec<u8>, Vec<Vec<u8>>, usize), i64>,
+    raised: RaisedLists,
     /// The definitions when it began.
     version: u64,
     /// Deletions of counters, which a cluster does not count on from.
@@ -489,7 +494,7 @@ fn with_lists(
     number: usize,
     partition: &[u8],
     row: &NodeRow,
-    raised: &mut BTreeMap<(usize, Vec<u8>, Vec<Vec<u8>>, usize), i64>,
+    raised: &mut RaisedLists,
 ) -> Done<NodeRow> {
     let mut row = row.clone();
     let is_list = |n: usize| table.mirror.statements.is_list(row.is_static, n);
