@@ -263,7 +263,7 @@ struct Migration<'a> {
 }
 
 /// What was sent.
-struct Copied {
+struct CopiedTables {
     target: Arc<MigrateTarget>,
     journal: Arc<MigrateJournal>,
     seconds: f64,
@@ -323,6 +323,15 @@ impl Migration<'_> {
     }
 
     fn copy(&self, session: Session, nodes: &[String]) -> Done<Copied> {
+    fn journal_path(&self) -> PathBuf {
+        self.args.journal.clone().unwrap_or_else(|| {
+            let mut name = self.global.store.db.as_os_str().to_owned();
+            name.push(".migration");
+            PathBuf::from(name)
+        })
+    }
+
+    fn copy(&self, session: Session, nodes: &[String]) -> Done<CopiedTables> {
         let (args, outward) = (self.args, &self.outward);
         let (env, watch) = (OsEnv::new(), Stopwatch::start());
         let head = outward.head(nodes);
@@ -345,11 +354,11 @@ impl Migration<'_> {
         let progress = Progress::operations("migrate", Some(outward.ranges()));
         outward.send_all(&target, &journal, args.parallel, settle, &self.stop, &progress)?;
         drop(progress);
-        Ok(Copied { target, journal, seconds: watch.seconds() })
+        Ok(CopiedTables { target, journal, seconds: watch.seconds() })
     }
 
     /// Sends what is written meanwhile. `feed`: from before the copy on.
-    fn follow(&self, session: &firn_cql::Session, copied: &Copied, feed: ChangeFeed) -> Done {
+    fn follow(&self, session: &firn_cql::Session, copied: &CopiedTables, feed: ChangeFeed) -> Done {
         let args = self.args;
         let from = copied.journal.follows_from().filter(|from| *from < feed.seq());
         let feed = match from {
@@ -386,7 +395,7 @@ impl Migration<'_> {
     }
 
     /// Says what was done; fails where something was refused, or is not known.
-    fn finish(&self, looks: &[TableLook], copied: Option<&Copied>) -> Done {
+    fn finish(&self, looks: &[TableLook], copied: Option<&CopiedTables>) -> Done {
         let refused = copied.map_or(vec![], |c| c.target.refused());
         let all_refused = copied.map_or(0, |c| c.target.counts.refused.load(Ordering::Relaxed));
         let unknown = copied.map_or(vec![], |c| self.outward.unknown(&c.journal));

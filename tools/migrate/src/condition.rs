@@ -25,12 +25,12 @@ pub struct KeyCondition {
 }
 
 /// The values of a key, those of the partition first.
-struct KeyValues<'a> {
+struct ConditionKey<'a> {
     partition: &'a [Vec<u8>],
     clustering: &'a [Vec<u8>],
 }
 
-impl RowValues for KeyValues<'_> {
+impl RowValues for ConditionKey<'_> {
     fn value(&self, column: usize) -> Option<&[u8]> {
         let clustering = || self.clustering.get(column.checked_sub(self.partition.len())?);
         self.partition.get(column).or_else(clustering).map(|v| &**v)
@@ -92,7 +92,7 @@ impl KeyCondition {
     /// # Errors
     /// Those of comparing values.
     pub fn accepts_partition(&self, partition: &[Vec<u8>]) -> Done<bool> {
-        let values = KeyValues { partition, clustering: &[] };
+        let values = ConditionKey { partition, clustering: &[] };
         self.partitions.accepts(&values).map_err(|e| cql_trouble(&e))
     }
 
@@ -101,7 +101,7 @@ impl KeyCondition {
     /// # Errors
     /// Those of comparing values.
     pub fn accepts_row(&self, partition: &[Vec<u8>], clustering: &[Vec<u8>]) -> Done<bool> {
-        let values = KeyValues { partition, clustering };
+        let values = ConditionKey { partition, clustering };
         self.rows.accepts(&values).map_err(|e| cql_trouble(&e))
     }
 }

@@ -1,0 +1,103 @@
+//! The statements that are made of cells: which there are, with which timestamps, and what is left of
+//! times to live.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::Scratch;
+use firn_cql::{Bound, Session};
+use firn_kv::OsEnv;
+use firn_migrate::report::CarriedLosses;
+use firn_migrate::statement::{CellStatement, StatementWalk, TableStatements};
+use firn_table_events::ExportedTable;
+use firn_wide::internals::store::Partitions;
+
+/// What is made of a table, by the text of each statement.
+fn made(
+    session: &Session,
+    name: &str,
+    later: i64,
+    attempt: i64,
+) -> (BTreeMap<String, Vec<CellStatement>>, CarriedLosses) {
+    let engine = session.engine();
+    let catalog = engine.fresh_catalog().unwrap();
+    let schema = catalog.keyspace("k").unwrap().table(name).unwrap().clone();
+    let (family, view) = (engine.family(&schema).unwrap(), engine.store().view());
+    let table = ExportedTable::new(schema, family, view, engine.partitioner(), [7; 16]).unwrap();
+    let statements = TableStatements::new(&table);
+    let mut walk = StatementWalk::new(&statements);
+    let (mut all, mut losses) = (BTreeMap::<_, Vec<_>>::new(), CarriedLosses::default());
+    let now = (OsEnv::new().wall_micros() / 1_000_000) as i64 + later;
+    table
+        .each(&Partitions::all(), &mut |event| {
+            let (_, made) = walk.event(event, now, attempt, &mut losses)?;
+            for statement in made {
+                all.entry(statement.text.to_string()).or_default().push(statement);
+            }
+            Ok(())
+        })
+        .unwrap();
+    (all, losses)
+}
+
+fn timestamp(value: &Bound) -> i64 {
+    i64::from_be_bytes(value.bytes().unwrap().try_into().unwrap())
+}
+
+fn seconds(value: &Bound) -> i32 {
+    i32::from_be_bytes(value.bytes().unwrap().try_into().unwrap())
+}
+
+#[test]
+fn cells_with_the_same_times_are_one_statement() {
+    let dir = Scratch::new("statements");
+    let session = Session::open(dir.0.join("store")).unwrap();
+    for cql in [
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE k.t (p int, c int, a int, b text, m map<int, int>, l list<int>, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)",
+        "INSERT INTO k.t (p, c, a, b) VALUES (1, 1, 2, 'x') USING TIMESTAMP 10",
+        "UPDATE k.t USING TIMESTAMP 20 AND TTL 1000 SET b = 'y', m[1] = 1, m[2] = 2 WHERE p = 1 AND c = 1",
+        "DELETE m[3], a FROM k.t USING TIMESTAMP 30 WHERE p = 1 AND c = 1",
+        "UPDATE k.t USING TIMESTAMP 40 SET l = [1] WHERE p = 1 AND c = 1",
+        "UPDATE k.t USING TIMESTAMP 41 SET l = l + [2] WHERE p = 1 AND c = 1",
+        "DELETE FROM k.t USING TIMESTAMP 50 WHERE p = 1 AND c > 5 AND c <= 8",
+        "DELETE FROM k.t USING TIMESTAMP 60 WHERE p = 2",
+    ] {
+        session.execute(cql, ()).unwrap();
+    }
+    let (all, losses) = made(&session, "t", 0, 3);
+    let texts: Vec<&str> = all.keys().map(String::as_str).collect();
+    assert_eq!(
+        texts,
+        [
+            "DELETE FROM k.t USING TIMESTAMP ? WHERE p = ?",
+            "DELETE FROM k.t USING TIMESTAMP ? WHERE p = ? AND c <= ? AND c > ?",
+            "DELETE a FROM k.t USING TIMESTAMP ? WHERE p = ? AND c = ?",
+            "DELETE m[?] FROM k.t USING TIMESTAMP ? WHERE p = ? AND c = ?",
+            "INSERT INTO k.t (p, c) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?",
+            "UPDATE k.t USING TIMESTAMP ? AND TTL ? SET a = ?, b = ?, m = m + ? WHERE p = ? AND c = ?",
+            "UPDATE k.t USING TIMESTAMP ? AND TTL ? SET l = ? WHERE p = ? AND c = ?",
+        ]
+    );
+    assert_eq!(losses, CarriedLosses { mixed_lists: 1, ..CarriedLosses::default() });
+    // What was written with 10 is gone but for the row's marker.
+    let [set] = &*all[texts[5]] else { panic!("{all:?}") };
+    assert_eq!((timestamp(&set.values[0]), set.cells), (20, 3));
+    assert!((990..=1000).contains(&seconds(&set.values[1])), "{set:?}");
+    assert_eq!(set.values[2], Bound::Unset);
+    let [marker] = &*all[texts[4]] else { panic!("{all:?}") };
+    assert_eq!((timestamp(&marker.values[2]), seconds(&marker.values[3])), (10, 0));
+    // A list that may have been sent three times takes the place of what was sent.
+    let [list] = &*all[texts[6]] else { panic!("{all:?}") };
+    assert_eq!((timestamp(&list.values[0]), timestamp(&list.again().values[0])), (44, 45));
+    assert_eq!(set.again(), *set);
+    let [range] = &*all[texts[1]] else { panic!("{all:?}") };
+    assert_eq!((seconds(&range.values[2]), seconds(&range.values[3])), (8, 5));
+
+    // When the time to live is over, cells are deletions.
+    let (all, losses) = made(&session, "t", 2000, 0);
+    assert_eq!(losses.ended, 3);
+    assert!(!all.contains_key(texts[5]));
+    assert_eq!(all[texts[3]].len(), 3);
+}
