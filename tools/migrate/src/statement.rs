@@ -195,7 +195,7 @@ fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPar
 }
 
 /// When cells were written, and until when they live.
-type CellTimes = (i64, Option<i64>);
+type SentTimes = (i64, Option<i64>);
 
 /// Cells of one row with the same times.
 struct TimedCells {
@@ -232,7 +232,7 @@ struct RowMaker<'a> {
     key: &'a [Bound],
     now: i64,
     attempt: i64,
-    groups: BTreeMap<CellTimes, TimedCells>,
+    groups: BTreeMap<SentTimes, TimedCells>,
     out: Vec<CellStatement>,
     losses: &'a mut CarriedLosses,
 }
