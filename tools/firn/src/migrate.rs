@@ -37,7 +37,8 @@ pub const EXAMPLES: &str = "\
 Keyspaces, types and tables are shown and made first, then every cell is sent with its timestamp and what is left of its time to live,
 row markers, static columns, and deletions of partitions, ranges, rows, columns and elements; then indexes and views are made. What is
 there already stays: timestamps decide. Lists are written whole. Counters are added once, into empty tables. The store is read beside
-a writer, as it is when this begins; with --follow this process is the writer, and goes on until the switch. A journal says what is done: after any interruption --resume goes on.
+a writer, as it is when this begins; with --follow this process is the writer, and goes on until the switch. A journal says what is
+done: after any interruption --resume goes on.
 
 Examples:
   firn --db shop migrate --to cassandra://10.0.0.1,10.0.0.2 --dry-run            what would be made, and what CQL can't carry, by number
@@ -79,8 +80,7 @@ pub struct MigrateArgs {
     /// Replication of keyspaces that are made: a number of replicas in each data centre, or a map of CQL [default: as the store has it]
     #[arg(long, value_name = "N|MAP")]
     replication: Option<String>,
-    /// Carry only rows of which this holds, a condition on columns of the primary key as behind WHERE, and static columns of
-    /// partitions that it does not leave out
+    /// Carry only rows of which this holds, as behind WHERE, on columns of the primary key; static columns go with partitions
     #[arg(long = "where", value_name = "CONDITION")]
     pub condition: Option<String>,
     /// Read everything, show what would be made and what could not be carried, and send nothing

@@ -50,6 +50,11 @@ fn as_number(value: &Bound) -> Option<i64> {
     value.bytes().and_then(|b| b.try_into().ok()).map(i64::from_be_bytes)
 }
 
+/// A key as journals have it.
+pub(crate) fn journal_key(key: &StatementKey) -> Vec<String> {
+    key.partition.iter().chain(&key.clustering).map(|v| hex(v)).collect()
+}
+
 /// A row that is to be added: its key, its statement, and what the journal has of it.
 pub(crate) type CountedRow = (StatementKey, CellStatement, AddedRow);
 
@@ -62,10 +67,9 @@ pub(crate) fn counted(
     let statement = table.counter_row(partition, row)?;
     let clustering: Vec<Vec<u8>> = row.clustering.iter().flatten().cloned().collect();
     let key = StatementKey { partition: partition.to_vec(), clustering };
-    let words = key.partition.iter().chain(&key.clustering).map(|v| hex(v)).collect();
     let count = table.counters(row.is_static).len();
     let sums = statement.values.iter().take(count).map(as_number).collect();
-    let added = AddedRow { is_static: row.is_static, key: words, sums };
+    let added = AddedRow { is_static: row.is_static, key: journal_key(&key), sums };
     Some((key, statement, added))
 }
 

@@ -26,7 +26,7 @@ use firn_wide::internals::store::{
     CellStore, FamilySpec, Partitions, StoreFamily, StoreMutation, StoreOptions, StoreView,
 };
 
-use crate::counters::{CountedRow, add_followed, counted};
+use crate::counters::{CountedRow, add_followed, counted, journal_key};
 use crate::journal::{FOLLOWED, MigrateJournal};
 use crate::outward::{ConditionWalk, Outward, OutwardTable};
 use crate::report::CarriedLosses;
@@ -300,7 +300,16 @@ impl Follower {
             if is_counter {
                 let at = ranges.iter().position(|r| holds(r, key)).unwrap_or_default();
                 let state = journal.range(number, at);
-                let read = state.added.values().copied().chain(state.seq).max();
+                let mut read = state.seq;
+                // Where runs have read it at several states, rows know theirs.
+                if !state.added.is_empty() {
+                    let statements = &table.mirror.statements;
+                    let layout = table.mirrored.layout();
+                    let row = statements.counter_deletion(layout, key, false, 0)?.0;
+                    let clusters = !statements.table().clustering().is_empty();
+                    let is_static = clusters && row.clustering.is_empty();
+                    read = state.added.get(&(is_static, journal_key(&row))).copied().or(read);
+                }
                 if last <= table.counted.max(read.unwrap_or_default()) {
                     continue;
                 }
