@@ -322,15 +322,6 @@ impl Migration<'_> {
         of_phase.into_iter().try_for_each(|d| definitions::define(target, d))
     }
 
-    fn copy(&self, session: Session, nodes: &[String]) -> Done<Copied> {
-    fn journal_path(&self) -> PathBuf {
-        self.args.journal.clone().unwrap_or_else(|| {
-            let mut name = self.global.store.db.as_os_str().to_owned();
-            name.push(".migration");
-            PathBuf::from(name)
-        })
-    }
-
     fn copy(&self, session: Session, nodes: &[String]) -> Done<CopiedTables> {
         let (args, outward) = (self.args, &self.outward);
         let (env, watch) = (OsEnv::new(), Stopwatch::start());

@@ -186,6 +186,10 @@ fn migrate_from() {
 #[test]
 fn outgrow() {
     run("docs/outgrow.md");
+}
+
+#[cfg(feature = "cluster")]
+#[test]
 fn migrate() {
     run("docs/migrate.md");
 }
