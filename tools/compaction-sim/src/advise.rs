@@ -9,17 +9,21 @@
 //! block grows as the device gets busy, with these reads too, as in a queue with one server.
 
 use std::io::Write;
+use std::path::Path;
 
-use firn_tools::output::{Done, Failure, Style, bytes, print_table, row, table};
+use firn_kv::Policy;
+use firn_tools::output::{Done, Failure, Style, bytes, count, print_table, row, table};
 use serde::Serialize;
 
 use crate::batch::simulate_all;
 use crate::candidates::{PolicyCandidate, candidates};
-use crate::cli::{AdviseArgs, SimCli};
+use crate::cli::AdviseArgs;
+use crate::history::RecordedHistory;
 use crate::latency::{CountOdds, Percentiles, ReadCosts, ReadRun};
 use crate::meter::READ_CPU;
 use crate::policy::NamedPolicy;
-use crate::question::{CarriedOutcome, HELD_UP, KnownStore, StoreQuestion};
+use crate::question::{CarriedOutcome, HELD_UP, StoreQuestion};
+use crate::recorded;
 use crate::report::{percentiles, seconds, time};
 use crate::sim::Setup;
 
@@ -295,25 +299,136 @@ fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
     }
 }
 
-/// `advise`, with what a log tells where one is given.
+/// `advise`, with what the log of the store at a path tells, where one is given.
 ///
 /// # Errors
-/// A question that says too little, and what the simulator says. [`Failure::Found`] when no policy
-/// fits.
+/// A log that cannot be read, a question that says too little, and what the simulator says.
+/// [`Failure::Found`] when no policy fits.
 pub fn run(
     args: &AdviseArgs,
-    known: Option<KnownStore>,
-    cli: &SimCli,
+    store: Option<&Path>,
+    json: bool,
+    style: Style,
     out: &mut dyn Write,
 ) -> Done {
+    if store.is_none() && args.tree.is_some() {
+        return Err(Failure::with_next(
+            "a tree is named of no store",
+            "name the store's directory",
+        ));
+    }
+    let history = store.map(|path| recorded::load(path, args.tree.as_deref())).transpose()?;
+    let known = history.as_ref().map(|h| h.known(args.key_size)).transpose()?;
     let q = args.question(known)?;
     let advice = answer(&q)?;
-    if cli.json {
-        writeln!(out, "{}", serde_json::json!(advice))?;
+    let seen = history.as_ref().map(|h| SeenLoad::of(h, &q));
+    if json {
+        let mut told = serde_json::json!(advice);
+        told["seen"] = serde_json::json!(seen);
+        writeln!(out, "{told}")?;
     } else {
-        write!(out, "{}", tell(&advice, &q, cli.style()))?;
+        let seen = seen.map_or_else(String::new, |seen| seen.words(&advice, style));
+        write!(out, "{seen}{}", tell(&advice, &q, style))?;
     }
     if advice.costs[advice.chosen].unfit.is_empty() { Ok(()) } else { Err(Failure::Found) }
+}
+
+/// What a store's log says that it was put to, and what it did.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeenLoad {
+    /// The tree.
+    pub tree: String,
+    /// Seconds that the log tells of.
+    pub seconds: f64,
+    /// Bytes of keys and values written in a second, in so many entries.
+    pub ingest: f64,
+    /// See `ingest`.
+    pub entries: f64,
+    /// Share of them that are deletes.
+    pub deletes: f64,
+    /// Its policy.
+    pub policy: String,
+    /// Bytes written to tables for each byte put.
+    pub write_amplification: f64,
+    /// Runs, on average.
+    pub runs: f64,
+    /// Bytes of tables at most.
+    pub peak_bytes: u64,
+    /// The share of the time in which writers were slowed or stood still.
+    pub held_up: f64,
+}
+
+impl SeenLoad {
+    fn of(h: &RecordedHistory, q: &StoreQuestion) -> SeenLoad {
+        let o = h.outcome();
+        let seconds = (h.elapsed as f64 / 1e6).max(1e-6);
+        let [entries, deletes, ..] = h.flushed.map(|n| n as f64);
+        SeenLoad {
+            tree: h.tree.clone(),
+            seconds,
+            ingest: q.ingest,
+            entries: entries / seconds,
+            deletes: deletes / entries.max(1.0),
+            policy: h.policy.as_ref().map_or_else(|| "not told".to_owned(), Policy::to_string),
+            write_amplification: o.write_amplification,
+            runs: o.mean_runs,
+            peak_bytes: o.peak_bytes,
+            held_up: (o.paced_seconds + o.stalled_seconds) / seconds,
+        }
+    }
+
+    fn words(&self, advice: &Advice, style: Style) -> String {
+        let mut text = String::new();
+        let mut line = |head: &str, body: String| {
+            text += &format!("{}  {body}\n", style.heading(format_args!("{head:<9}")));
+        };
+        line(
+            "seen",
+            format!(
+                "tree {:?}, {}: {}/s in {} entries a second, {:.1} % of them deletes",
+                self.tree,
+                seconds(self.seconds),
+                bytes(self.ingest as u64),
+                count(self.entries as u64),
+                100.0 * self.deletes
+            ),
+        );
+        line(
+            "now",
+            format!(
+                "{}: {:.1} bytes written for each byte put, {:.1} runs, {} at most, writers held \
+                 up for {:.1} % of the time",
+                self.policy,
+                self.write_amplification,
+                self.runs,
+                bytes(self.peak_bytes),
+                100.0 * self.held_up
+            ),
+        );
+        let chosen = &advice.costs[advice.chosen];
+        let present = advice.costs.iter().find(|c| c.policy == self.policy);
+        line(
+            "change",
+            match present {
+                _ if chosen.policy == self.policy => "none: it has that policy".to_owned(),
+                Some(c) => format!(
+                    "simulated alike: {:.1} bytes for each byte put become {:.1}, {:.1} runs \
+                     become {:.1}, {} of tables become {}",
+                    c.write_amplification,
+                    chosen.write_amplification,
+                    c.runs,
+                    chosen.runs,
+                    bytes(c.peak_bytes as u64),
+                    bytes(chosen.peak_bytes as u64)
+                ),
+                None => "the log does not say which policy the tree has".to_owned(),
+            },
+        );
+        if chosen.policy != self.policy {
+            line("by", format!("firn set-options {} policy={}", self.tree, chosen.policy));
+        }
+        text
+    }
 }
 
 /// An answer in words.

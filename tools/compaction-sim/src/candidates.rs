@@ -84,6 +84,11 @@ pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
             ),
         ));
     }
+    if let Some((policy, table)) = &q.present
+        && all.iter().all(|c| c.policy != *policy)
+    {
+        all.push(PolicyCandidate::new(policy.clone(), *table));
+    }
     all
 }
 

@@ -362,7 +362,7 @@ pub struct AdviseArgs {
     /// no option says it
     pub events: Option<PathBuf>,
     /// Which tree; needed when the log tells of several
-    #[arg(long, requires = "events")]
+    #[arg(long)]
     pub tree: Option<String>,
     /// Bytes of keys and values that are held; what --ttl leaves of --ingest if not given
     #[arg(long, value_parser = size, value_name = "SIZE")]

@@ -8,11 +8,10 @@ use firn_tools::install;
 use firn_tools::output::{Done, Failure};
 
 use crate::batch::{simulate, simulate_all};
-use crate::cli::{AdviseArgs, CostModel, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs};
+use crate::cli::{CostModel, RunArgs, SimCli, SimCommand, SweepArgs, TraceArgs};
 use crate::machine::JITTER;
 use crate::meter::SimOutcome;
 use crate::policy;
-use crate::question::KnownStore;
 use crate::sim::Setup;
 use crate::tell::tell;
 use crate::{advise, recorded, report, reproduce, validate};
@@ -29,7 +28,9 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
         SimCommand::Compare(args) => recorded::compare(args, cli, out),
         SimCommand::Trace(args) => trace(args, cli, out),
         SimCommand::Validate(args) => validate::run(args, cli, out),
-        SimCommand::Advise(args) => advise::run(args, known(args)?, cli, out),
+        SimCommand::Advise(args) => {
+            advise::run(args, args.events.as_deref(), cli.json, cli.style(), out)
+        }
         SimCommand::Reproduce(args) => reproduce::run(args, cli, out),
         SimCommand::Completions(args) => install::completions(args, SimCli::command(), out),
         SimCommand::Man(args) => install::man(args, SimCli::command(), out),
@@ -47,22 +48,6 @@ fn trace(args: &TraceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let file = args.trace.display();
     write!(out, "{}", told.words(cli.style()))?;
     Ok(writeln!(out, "\ncompaction-sim run --trace {file}\ncompaction-sim run {options}")?)
-}
-
-/// What the log says that `advise` is given, if it is given one.
-fn known(args: &AdviseArgs) -> Done<Option<KnownStore>> {
-    let Some(path) = &args.events else { return Ok(None) };
-    let h = recorded::load(path, args.tree.as_deref())?;
-    let [entries, deletes, _, user] = h.flushed.map(|n| n as f64);
-    let each = user / entries.max(1.0);
-    let held = h.keys(&h.policy.clone().unwrap_or_default())? * each;
-    Ok(Some(KnownStore {
-        held: Some(held),
-        ingest: user / (h.elapsed as f64 / 1e6).max(1e-6),
-        deletes: Some(deletes / entries.max(1.0)).filter(|share| *share > 0.01),
-        value: Some((each - args.key_size as f64).max(1.0) as usize),
-        memtable: h.sizes.map(|(memtable, _)| memtable as f64),
-    }))
 }
 
 fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {

@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::course::{self, CourseMoment};
 use crate::machine::{Machine, MergeCost};
 use crate::meter::SimOutcome;
+use crate::question::KnownStore;
 use crate::sim::{self, Setup};
 use crate::size::{ContentSize, Sizes};
 use crate::workload::{Pattern, SimPhase, SimWorkload};
@@ -237,6 +238,28 @@ impl RecordedHistory {
         };
         options.tombstone_age_secs = self.tombstone_age_secs;
         Ok(Setup::new(options, workload, machine))
+    }
+
+    /// What the log says of the store, whose keys have so many bytes.
+    ///
+    /// # Errors
+    /// As [`setup`](RecordedHistory::setup).
+    pub fn known(&self, key_size: usize) -> Done<KnownStore> {
+        let [entries, deletes, _, user] = self.flushed.map(|n| n as f64);
+        let each = user / entries.max(1.0);
+        let held = self.keys(&self.policy.clone().unwrap_or_default())? * each;
+        Ok(KnownStore {
+            held: Some(held),
+            ingest: user / (self.elapsed as f64 / 1e6).max(1e-6),
+            deletes: Some(deletes / entries.max(1.0)).filter(|share| *share > 0.01),
+            value: Some((each - key_size as f64).max(1.0) as usize),
+            memtable: self.sizes.map(|(memtable, _)| memtable as f64),
+            present: self
+                .policy
+                .clone()
+                .zip(self.sizes)
+                .map(|(policy, (_, table))| (policy, table)),
+        })
     }
 
     /// Writes are for each byte that users wrote: simulated entries are only as long as the

@@ -7,7 +7,7 @@
 //! the same with every such factor, as its levels do; so what comes out is carried on to the store
 //! that there is. Space, over what is held, does not depend on it.
 
-use firn_kv::TreeOptions;
+use firn_kv::{Policy, TreeOptions};
 use firn_tools::output::{Done, Failure, bytes};
 
 use crate::cli::AdviseArgs;
@@ -54,12 +54,14 @@ pub struct StoreQuestion {
     pub disk: Option<f64>,
     /// Seconds that a read may take in 99 of 100 cases; `None` for any.
     pub p99: Option<f64>,
+    /// The policy that it has, and the bytes of its tables; `None` of one that is not there yet.
+    pub present: Option<(Policy, u64)>,
     /// The machine.
     pub machine: Machine,
 }
 
 /// What the log of a store tells of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KnownStore {
     /// Bytes of keys and values that it holds, as far as its merges show.
     pub held: Option<f64>,
@@ -71,6 +73,8 @@ pub struct KnownStore {
     pub value: Option<usize>,
     /// Bytes of a memtable.
     pub memtable: Option<f64>,
+    /// Its policy, and the bytes of its tables.
+    pub present: Option<(Policy, u64)>,
 }
 
 /// What a policy would do to the store of a question.
@@ -264,6 +268,7 @@ impl AdviseArgs {
             memtable,
             disk: self.disk.map(|n| n as f64),
             p99: self.p99,
+            present: known.present,
             machine,
         })
     }

@@ -4,6 +4,7 @@
 //! programs; exit code 0 when all is well, 1 when something was found, 2 when it could not run;
 //! nothing is written unless the command's name says so.
 
+mod advise;
 mod backup;
 mod bench;
 mod cassandra;
@@ -120,6 +121,9 @@ enum FirnCommand {
     /// Change the policy and other options of a tree
     #[command(after_help = trees::set_options_help())]
     SetOptions(trees::SetOptionsArgs),
+    /// Say which policy a tree should have, by what the store was put to
+    #[command(after_help = advise::EXAMPLES)]
+    Advise(Box<advise::StoreAdviseArgs>),
     /// Read everything and check everything
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
@@ -190,6 +194,7 @@ fn main() -> ExitCode {
         FirnCommand::Live(args) => live::run(global, args),
         FirnCommand::Trees(args) => trees::trees(global, args),
         FirnCommand::SetOptions(args) => trees::set_options(global, args),
+        FirnCommand::Advise(args) => advise::run(global, args),
         FirnCommand::Verify(args) => verify::run(global, args),
         FirnCommand::Check(args) => check::run(global, args),
         FirnCommand::Checkpoint(args) => whole::checkpoint(global, args),

@@ -187,3 +187,29 @@ fn stats_are_looked_at_again() {
     t.firn(&["stats", "--json", "--prometheus"])
         .said(2, &["--json and --prometheus are two formats"]);
 }
+
+#[test]
+fn advice_is_about_what_the_store_was_put_to() {
+    let t = Temp::new("trees", "advise");
+    let (num, memtable) = (["--num", "30k"], ["--memtable", "64k"]);
+    let fill = [&["bench", "fillrandom,overwrite", "--policy", "tiered:5"][..], &num, &memtable];
+    t.firn(&fill.concat()).good();
+    let told = t.json(&["advise", "--tree", "bench", "--reads", "100/s", "--json"]);
+    let (seen, costs) = (&told["seen"], told["costs"].as_array().unwrap());
+    assert_eq!((&seen["tree"], &seen["deletes"]), (&json!("bench"), &json!(0.0)));
+    assert!(seen["ingest"].as_f64().unwrap() > 0.0 && seen["runs"].as_f64().unwrap() >= 1.0);
+    // What it has now is among what is weighed, and is told as everything else is.
+    assert!(seen["policy"].as_str().unwrap().starts_with("tiered:min_runs=5"), "{seen}");
+    assert!(costs.iter().any(|c| c["policy"] == seen["policy"]), "{told:#}");
+    let chosen = &costs[told["chosen"].as_u64().unwrap() as usize];
+    let policy = chosen["policy"].as_str().unwrap();
+    assert!(chosen["options"].as_str().unwrap().contains(policy));
+    let text = t.firn(&["advise", "--reads", "100/s"]).good();
+    for word in ["seen", "now", "change", "choose", "in Rust", policy] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    // What was said can be done.
+    t.firn(&["set-options", "bench", &format!("policy={policy}")]).good();
+    t.firn(&["advise", "--tree", "other"]).said(2, &["no flush of", "other"]);
+    t.firn(&["advise", "nowhere"]).said(2, &["nowhere"]);
+}

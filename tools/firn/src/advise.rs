@@ -1,0 +1,33 @@
+//! `firn advise`: which policy a store should have, by what its event log says that it was put to.
+//! The advice is the simulator's.
+
+use clap::Args;
+use compaction_sim::advise;
+use compaction_sim::cli::AdviseArgs;
+use firn_tools::io::stdout;
+use firn_tools::output::Done;
+
+use crate::store::Global;
+
+pub const EXAMPLES: &str = "\
+The store's event log says what was written and what came of it. A dozen policies are simulated under that load, and the one that is in
+force beside them. Of reads the log knows nothing: say how many there are. What is told: what was seen, what the store does now, what
+would change, and what to paste. The exit code is 1 when no policy fits. It may be run beside a program that writes.
+
+Examples:
+  firn advise firn-data
+  firn advise firn-data --tree cf-3 --reads 5k/s --scans 200/s --p99 10ms --cache 4G
+  firn advise --db firn-data --json | jq '.costs[.chosen].options'";
+
+/// What `firn advise` takes.
+#[derive(Args, Clone, Debug)]
+pub struct StoreAdviseArgs {
+    #[command(flatten)]
+    question: AdviseArgs,
+}
+
+/// Runs `firn advise`.
+pub fn run(global: &Global, args: &StoreAdviseArgs) -> Done {
+    let store = args.question.events.as_deref().unwrap_or(&global.store.db);
+    advise::run(&args.question, Some(store), global.store.json, global.style(), &mut stdout())
+}
