@@ -15,6 +15,7 @@ use crate::policy::{self, NamedPolicy, number};
 use crate::sim::Setup;
 use crate::size::ContentSize;
 use crate::sketch::TraceSketch;
+use crate::ssd::SsdShape;
 use crate::trace;
 use crate::workload::{SimOpKind, SimPhase, SimWorkload};
 
@@ -210,6 +211,18 @@ pub struct MachineArgs {
     /// the machine bears well (half of what it could do at a write amplification of 20)
     #[arg(long, value_parser = size_per_second, value_name = "SIZE")]
     pub ingest: Option<u64>,
+    /// An SSD of this size, whose own garbage collection is simulated too (of `run` and `sweep`)
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub ssd: Option<u64>,
+    /// What it has beyond that, as a share of it
+    #[arg(long, default_value_t = 0.07, value_name = "SHARE")]
+    pub over_provisioning: f64,
+    /// What it erases at once: some hundred MiB to some GiB where it stripes over its dies
+    #[arg(long, value_parser = size, default_value = "256M", value_name = "SIZE")]
+    pub erase_block: u64,
+    /// Bytes that it bears to be written in its life, as its maker says
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub endurance: Option<u64>,
     /// Memtables that may wait for their flush, 1 to 3
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub max_sealed: usize,
@@ -458,6 +471,16 @@ fn span(text: &str) -> Result<(usize, usize), String> {
 }
 
 impl MachineArgs {
+    /// The device, where one is named.
+    pub fn ssd(&self) -> Option<SsdShape> {
+        self.ssd.map(|capacity| SsdShape {
+            capacity: capacity as f64,
+            over_provisioning: self.over_provisioning,
+            erase_block: self.erase_block as f64,
+            endurance: self.endurance.unwrap_or(0) as f64,
+        })
+    }
+
     /// The machine.
     pub fn machine(&self) -> Machine {
         let d = Machine::default();
@@ -601,6 +624,7 @@ impl CostModel {
         }
         Ok(Setup {
             idea: named.idea.clone(),
+            ssd: self.machine.ssd(),
             exact: self.exact,
             picture,
             ..Setup::new(options, workload, machine)

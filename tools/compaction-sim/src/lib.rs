@@ -29,6 +29,7 @@ pub mod script;
 pub mod sim;
 pub mod size;
 pub mod sketch;
+pub mod ssd;
 pub mod store;
 pub mod summary;
 pub mod tell;

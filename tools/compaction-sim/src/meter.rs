@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::filters::TableFilters;
 use crate::latency::{CountOdds, Percentiles, ReadCosts, ReadRun, WeightedTimes};
 use crate::machine::Machine;
+use crate::ssd::SsdWear;
 use crate::store::LiveKeys;
 
 /// Points of a curve are thinned out when they become more than these.
@@ -115,6 +116,8 @@ pub struct SimOutcome {
     pub miss_blocks: f64,
     /// See `hit_blocks`.
     pub scan_blocks: f64,
+    /// What the device was put to; `None` where no device is simulated.
+    pub wear: Option<SsdWear>,
     /// Bytes of filters at the end.
     pub filter_bytes: f64,
     /// Bytes of pinned indexes at the end, roughly.

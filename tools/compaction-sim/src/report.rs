@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::latency::Percentiles;
 use crate::meter::SimOutcome;
+use crate::ssd::YEAR;
 
 /// Seconds for people.
 pub fn seconds(s: f64) -> String {
@@ -79,6 +80,15 @@ pub fn one(o: &SimOutcome, style: Style) -> String {
         "filters and indexes in memory",
         format!("{}, {}", bytes(o.filter_bytes as u64), bytes(o.index_bytes as u64)),
     );
+    if let Some(w) = &o.wear {
+        line("written by the device", bytes((w.host_bytes + w.moved_bytes) as u64));
+        line("device write amplification", factor(w.device_write_amplification));
+        line("drive writes a day", factor(w.drive_writes_per_day));
+        line("device full at most", format!("{:.0} %", 100.0 * w.fullest));
+        if w.years > 0.0 {
+            line("endurance lasts for", seconds(w.years * YEAR));
+        }
+    }
     let mut out = print_table(&t, style);
     let mut levels = table(&["level", "runs", "tables", "bytes", "entries"]);
     for l in &o.levels {

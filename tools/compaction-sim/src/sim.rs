@@ -24,6 +24,7 @@ use crate::idea::SimPolicy;
 use crate::latency::CountOdds;
 use crate::machine::{Load, Machine, MachineCost};
 use crate::meter::{Moment, SimMeter, SimOutcome};
+use crate::ssd::{Ssd, SsdShape};
 use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
 use crate::summary::{RunSummary, normal};
 use crate::workload::SimWorkload;
@@ -46,6 +47,8 @@ pub struct Setup {
     /// What each flush costs over what the machine says, in their order; 1 for those beyond the
     /// end.
     pub flush_factors: Arc<[f64]>,
+    /// The device, where its own garbage collection is wanted.
+    pub ssd: Option<SsdShape>,
     /// Whether every key is held; else only numbers are.
     pub exact: bool,
     /// Whether frames of a moving picture are wanted.
@@ -62,6 +65,7 @@ impl Setup {
             workload,
             machine,
             flush_factors: Arc::default(),
+            ssd: None,
             exact: false,
             picture: false,
         }
@@ -90,9 +94,9 @@ pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutco
     options.check()?;
     let options = Arc::new(options);
     if setup.exact {
-        Sim::new(setup, options.clone(), Exact::new(options, &setup.workload)?).run(progress)
+        Sim::new(setup, options.clone(), Exact::new(options, &setup.workload)?)?.run(progress)
     } else {
-        Sim::new(setup, options.clone(), RunSummary::new(options, &setup.workload)?).run(progress)
+        Sim::new(setup, options.clone(), RunSummary::new(options, &setup.workload)?)?.run(progress)
     }
 }
 
@@ -107,6 +111,8 @@ struct RunningJob {
     left: f64,
     /// When it was begun, waiting not counted.
     since: f64,
+    /// Bytes of its tables that have got to the device.
+    stored: f64,
 }
 
 impl RunningJob {
@@ -133,6 +139,7 @@ struct Sim<'a, S> {
     options: Arc<TreeOptions>,
     store: S,
     filters: TableFilters,
+    ssd: Option<Ssd>,
     shape: TreeShape,
     /// Bytes of the shape's tables.
     bytes: u64,
@@ -151,7 +158,7 @@ struct Sim<'a, S> {
 }
 
 impl<'a, S: SimStore> Sim<'a, S> {
-    fn new(setup: &'a Setup, options: Arc<TreeOptions>, store: S) -> Self {
+    fn new(setup: &'a Setup, options: Arc<TreeOptions>, store: S) -> Result<Self> {
         let shape = TreeShape {
             now_micros: EPOCH_MICROS,
             memtable_size: options.memtable_size as u64,
@@ -174,8 +181,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
         };
         // The first memtable was begun at no time that counts.
         let fill = SimFill { delay: 0, flush_per_kib: 0, begun: f64::NEG_INFINITY, stood: 0.0 };
-        Sim {
+        let ssd = setup.ssd.map(Ssd::new).transpose().map_err(of_device)?;
+        Ok(Sim {
             setup,
+            ssd,
             filters: TableFilters::new(options.clone()),
             options,
             store,
@@ -191,7 +200,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             jobs_begun: 0,
             meter,
             total,
-        }
+        })
     }
 
     fn machine(&self) -> &Machine {
@@ -235,7 +244,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
-        let outcome = self.meter.finish(&moment, left, per_entry);
+        let mut outcome = self.meter.finish(&moment, left, per_entry);
+        outcome.wear = self.ssd.as_ref().map(|ssd| ssd.wear(outcome.seconds));
         Ok((outcome, self.shape))
     }
 
@@ -486,6 +496,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.meter.busy.mix(nanos, &busy);
         for (r, speed) in self.running.iter_mut().zip(speeds) {
             r.left -= nanos * speed;
+            put_on(&mut self.ssd, r)?;
         }
         self.now += nanos;
         while let Some(i) = self.running.iter().position(|r| r.left <= 1e-9) {
@@ -505,7 +516,15 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let before = self.machine().before_flush;
         let cost = self.machine().flush_cost(made.entries, bytes).times(factor);
         let cost = MachineCost { wait: cost.wait + before, ..cost };
-        Ok(RunningJob { job: None, made, bytes_in: 0, cost, left: 1.0, since: self.now + before })
+        Ok(RunningJob {
+            job: None,
+            made,
+            bytes_in: 0,
+            cost,
+            left: 1.0,
+            since: self.now + before,
+            stored: 0.0,
+        })
     }
 
     /// What the next job takes over what the machine says.
@@ -552,7 +571,15 @@ impl<'a, S: SimStore> Sim<'a, S> {
             }
             Action::Move | Action::Drop => MachineCost::default(),
         };
-        Ok(Some(RunningJob { job: Some(job), made, bytes_in, cost, left: 1.0, since: self.now }))
+        Ok(Some(RunningJob {
+            job: Some(job),
+            made,
+            bytes_in,
+            cost,
+            left: 1.0,
+            since: self.now,
+            stored: 0.0,
+        }))
     }
 
     fn making(&self) -> u64 {
@@ -562,7 +589,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .sum()
     }
 
-    fn finish(&mut self, work: RunningJob) -> Result<()> {
+    fn finish(&mut self, mut work: RunningJob) -> Result<()> {
+        work.left = 0.0;
+        put_on(&mut self.ssd, &mut work)?;
         let out = work.bytes_out();
         let live = self.store.live(self.wall());
         let moment = Moment {
@@ -594,6 +623,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 let gone = apply(&mut self.shape, &job, work.made.tables);
                 self.bytes = self.bytes + out - gone.iter().map(|t| t.1).sum::<u64>();
                 debug_assert_eq!(self.bytes, self.shape.size());
+                if let Some(ssd) = &mut self.ssd {
+                    gone.iter().for_each(|t| ssd.trim(t.0));
+                }
                 self.filters.forget(gone.iter().map(|t| t.0));
                 self.store.forget(gone.into_iter().map(|t| t.0));
                 Some(job)
@@ -647,6 +679,27 @@ impl<'a, S: SimStore> Sim<'a, S> {
         reason[2] += out;
         made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
     }
+}
+
+/// What a job has written until now gets to the device, table by table.
+fn put_on(ssd: &mut Option<Ssd>, r: &mut RunningJob) -> Result<()> {
+    let Some(ssd) = ssd else { return Ok(()) };
+    let until = r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0);
+    let mut begins = 0.0;
+    for t in &r.made.tables {
+        let ends = begins + t.size as f64;
+        let (from, to) = (r.stored.max(begins), until.min(ends));
+        if to > from {
+            ssd.write(t.id, to - from).map_err(of_device)?;
+        }
+        begins = ends;
+    }
+    r.stored = r.stored.max(until);
+    Ok(())
+}
+
+fn of_device(why: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, why)
 }
 
 /// Marks the inputs of a job as busy and gives the bytes that are written again. The same as

@@ -1,5 +1,5 @@
 //! Times of writes and reads hang on what they are said to: on stalls and rates, on the cache, on
-//! runs and their filters.
+//! runs and their filters; and a device's wear on how full it is.
 
 use clap::Parser;
 use compaction_sim::batch::simulate;
@@ -73,4 +73,24 @@ fn shared_filters_err_less_for_the_same_memory() {
         let errors = shared.blocks_per_miss / usual.blocks_per_miss;
         assert!(errors < 0.8, "{policy} {errors}");
     }
+}
+
+#[test]
+fn a_full_device_writes_more() {
+    let of = |ssd: &str, policy: &str| {
+        let o = run(&format!(
+            "--policy {policy} --data 1G --memtable-size 1M --table-size 2M --erase-block 16M \
+             --ssd {ssd} --endurance 100G"
+        ));
+        // All that the store writes gets there.
+        let (wear, written) = (o.wear.unwrap(), (o.flush_bytes + o.merge_written) as f64);
+        assert!((wear.host_bytes / written - 1.0).abs() < 1e-3, "{} {written}", wear.host_bytes);
+        assert!(wear.years > 0.0 && wear.drive_writes_per_day > 0.0 && wear.fullest <= 1.0);
+        (o.peak_bytes, wear)
+    };
+    let (peak, roomy) = of("20G", "leveled:8:2:8m");
+    assert!((roomy.device_write_amplification - 1.0).abs() < 0.02, "{roomy:?}");
+    let (_, tight) = of(&(peak + (2 << 20)).to_string(), "leveled:8:2:8m");
+    assert!(tight.device_write_amplification > 1.05, "{tight:?}");
+    assert!(tight.fullest > 0.9 && tight.host_bytes == roomy.host_bytes);
 }
