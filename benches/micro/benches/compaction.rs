@@ -16,6 +16,7 @@ use firn_kv::internals::merge::job::{Outputs, run};
 use firn_kv::internals::merge::merging::MergeSource;
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun, table_path};
+use firn_kv::internals::merge::visible::VisibleRange;
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};
@@ -166,6 +167,7 @@ fn jobs(c: &mut Criterion) {
                 .map(|r| MergeSource::Run(RunCursor::new(r.clone(), false)))
                 .collect::<Vec<_>>();
             let rules = Rules {
+                range: VisibleRange::default(),
                 given_up: Arc::default(),
                 brings_back: false,
                 snapshots: vec![],

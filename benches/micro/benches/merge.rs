@@ -175,6 +175,7 @@ fn retain(c: &mut Criterion) {
     for (name, runs, snapshots, deletions) in cases {
         let runs = LazyCell::new(runs);
         let rules = || Rules {
+            range: VisibleRange::default(),
             given_up: Arc::default(),
             brings_back: false,
             snapshots: snapshots.clone(),
