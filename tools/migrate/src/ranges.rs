@@ -38,11 +38,35 @@ pub fn token_ranges(partitioner: Partitioner, count: u16) -> Vec<Partitions> {
 /// What works on one thing, by its number.
 pub type RangeWork = Arc<dyn Fn(usize) -> Done + Send + Sync>;
 
+/// One thread of those that work: when it ends, by a panic too, nobody waits for it any more.
+struct RangeWorker {
+    running: Arc<AtomicUsize>,
+    failed: Arc<Mutex<Option<Failure>>>,
+}
+
+impl RangeWorker {
+    fn new(running: &Arc<AtomicUsize>, failed: &Arc<Mutex<Option<Failure>>>) -> RangeWorker {
+        running.fetch_add(1, Ordering::AcqRel);
+        RangeWorker { running: running.clone(), failed: failed.clone() }
+    }
+}
+
+impl Drop for RangeWorker {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let defect = || Failure::new("a thread of the migration panicked, which is a defect");
+            self.failed.lock().get_or_insert_with(defect);
+        }
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Lets `threads` work on `count` things, each once, and calls `look` meanwhile. Ends at the first
-/// failure, and when `stop` is set: each thread then ends what it is at.
+/// failure, and when `stop` is set: each thread then ends what it is at. None of them runs on after
+/// the end.
 ///
 /// # Errors
-/// The first failure, and a thread that can't be started.
+/// The first failure, a thread that can't be started, and one that panics.
 pub fn in_parallel(
     env: &Arc<dyn Env>,
     threads: usize,
@@ -56,22 +80,26 @@ pub fn in_parallel(
     let failed: Arc<Mutex<Option<Failure>>> = Arc::default();
     let mut handles = vec![];
     for _ in 0..threads.clamp(1, count.max(1)) {
-        let (next, running, failed) = (next.clone(), running.clone(), failed.clone());
-        let (stop, work) = (stop.clone(), work.clone());
-        running.fetch_add(1, Ordering::AcqRel);
+        let worker = RangeWorker::new(&running, &failed);
+        let (next, stop, work) = (next.clone(), stop.clone(), work.clone());
         let body = move || {
-            while !stop.load(Ordering::Relaxed) && failed.lock().is_none() {
+            while !stop.load(Ordering::Relaxed) && worker.failed.lock().is_none() {
                 let number = next.fetch_add(1, Ordering::AcqRel);
                 if number >= count {
                     break;
                 }
                 if let Err(e) = work(number) {
-                    failed.lock().get_or_insert(e);
+                    worker.failed.lock().get_or_insert(e);
                 }
             }
-            running.fetch_sub(1, Ordering::AcqRel);
         };
-        handles.push(env.spawn("firn-migrate", Box::new(body))?);
+        match env.spawn("firn-migrate", Box::new(body)) {
+            Ok(handle) => handles.push(handle),
+            Err(e) => {
+                failed.lock().get_or_insert(e.into());
+                break;
+            }
+        }
     }
     while running.load(Ordering::Acquire) > 0 {
         env.sleep(LOOK);
@@ -84,7 +112,24 @@ pub fn in_parallel(
 
 #[cfg(test)]
 mod tests {
+    use firn_kv::OsEnv;
+
     use super::*;
+
+    #[test]
+    fn a_thread_that_panics_fails_the_work_and_is_not_waited_for() {
+        let env: Arc<dyn Env> = OsEnv::new();
+        let done = Arc::new(AtomicUsize::new(0));
+        let counted = done.clone();
+        let work: RangeWork = Arc::new(move |number| {
+            assert_ne!(number, 3, "a panic of a test");
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        let ended = in_parallel(&env, 2, 1000, &Arc::default(), work, || ()).unwrap_err();
+        assert!(format!("{ended:?}").contains("a thread of the migration panicked"), "{ended:?}");
+        assert!((2..1000).contains(&done.load(Ordering::Relaxed)));
+    }
 
     #[test]
     fn ranges_have_each_token_once() {
