@@ -367,6 +367,7 @@ impl Migration<'_> {
         follower.run(&copied.target, &copied.journal, idle, &progress)?;
         drop(progress);
         match follower.behind() {
+            0 if copied.target.counts.refused.load(Ordering::Relaxed) > 0 => {}
             0 => eprintln!("all writes to the store are at the cluster"),
             n => self.note(format!(
                 "{} to the store not at the cluster yet: --resume --follow sends them",
@@ -390,6 +391,8 @@ impl Migration<'_> {
         let refused = copied.map_or(vec![], |c| c.target.refused());
         let all_refused = copied.map_or(0, |c| c.target.counts.refused.load(Ordering::Relaxed));
         let unknown = copied.map_or(vec![], |c| self.outward.unknown(&c.journal));
+        let missing = copied.map_or(vec![], |c| self.outward.missing(&c.journal));
+        let for_good = copied.map_or(0, |c| c.target.counts.missing.load(Ordering::Relaxed));
         let cells = copied.map_or(0, |c| c.target.counts.cells.load(Ordering::Relaxed));
         let seconds = copied.map_or(0.0, |c| c.seconds);
         let retries = copied.map_or(0, |c| c.target.counts.retries.load(Ordering::Relaxed));
@@ -412,7 +415,7 @@ impl Migration<'_> {
                 "sent": copied.is_some(), "definitions": of_kind(false), "definitions_left_out": of_kind(true),
                 "tables": tables.collect::<Vec<_>>(), "tables_left_out": self.left.compact, "cells_sent": cells,
                 "refused": all_refused, "refused_statements": refused.collect::<Vec<_>>(),
-                "unknown_counters": unknown, "sent_again": retries, "seconds": seconds,
+                "unknown_counters": unknown, "missing_counters": missing, "sent_again": retries, "seconds": seconds,
             });
             writeln!(stdout(), "{all}")?;
         }
@@ -442,10 +445,20 @@ impl Migration<'_> {
         for words in unknown.iter().take(MOST_TOLD) {
             eprintln!("{} {words}", self.global.style().error("not known:"));
         }
-        if all_refused > 0 {
+        for words in missing.iter().take(MOST_TOLD) {
+            eprintln!("{} {words}", self.global.style().error("not there:"));
+        }
+        if all_refused > for_good {
             eprintln!(
-                "{} refused; --resume sends them again",
-                things(all_refused, "statement was", "statements were")
+                "{} refused; --resume{} sends them again",
+                things(all_refused - for_good, "statement was", "statements were"),
+                if self.args.follow { " --follow" } else { "" }
+            );
+        }
+        if !missing.is_empty() {
+            eprintln!(
+                "{} of what was written meanwhile refused, and not sent again: add them by hand",
+                things(missing.len() as u64, "row of counters", "rows of counters")
             );
         }
         if !unknown.is_empty() {
@@ -455,6 +468,10 @@ impl Migration<'_> {
             );
         }
         eprintln!("the journal is {}", copied.journal.path().display());
-        if all_refused == 0 && unknown.is_empty() { Ok(()) } else { Err(Failure::Found) }
+        if all_refused == 0 && unknown.is_empty() && missing.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Found)
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! Invariant: a row of counters is sent again only where it is known that it is not there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use firn_cassandra::NodeRow;
@@ -12,7 +13,7 @@ use firn_kv::Env;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
 
-use crate::journal::{AddedOutcome, AddedRow, FOLLOWED, MigrateJournal, RangeState};
+use crate::journal::{AddedOutcome, AddedRow, FOLLOWED, MigrateJournal, RangeState, SentRows};
 use crate::statement::{CellStatement, StatementKey, TableStatements};
 use crate::target::{MigrateTarget, Sent};
 
@@ -73,8 +74,38 @@ pub(crate) fn counted(
     Some((key, statement, added))
 }
 
+/// Sends rows of a range once, as of a sequence number. What was sent and not answered,
+/// and what was refused, the journal knows; so it does what was not sent any more where it ends.
+fn add_once(
+    table: &TableStatements,
+    (number, range): (usize, usize),
+    seq: u64,
+    target: &MigrateTarget,
+    journal: &MigrateJournal,
+    rows: &[CountedRow],
+) -> Done<SentRows> {
+    let added: Vec<AddedRow> = rows.iter().map(|r| r.2.clone()).collect();
+    journal.adding(number, range, seq, &added)?;
+    let (mut sent, mut failed) = (SentRows::default(), None);
+    for (place, (key, statement, _)) in rows.iter().enumerate() {
+        match failed.is_none().then(|| target.count(table, key, statement)) {
+            Some(Ok(Sent::There)) => {}
+            Some(Ok(Sent::Refused)) => sent.refused.push(place),
+            Some(Ok(Sent::Unanswered)) => sent.unanswered.push(place),
+            // It did nothing, and those behind it are not sent.
+            Some(Err(e)) => {
+                sent.unsent.push(place);
+                failed = Some(e);
+            }
+            None => sent.unsent.push(place),
+        }
+    }
+    journal.added(number, range, sent.clone())?;
+    failed.map_or(Ok(sent), Err)
+}
+
 /// Adds what was counted meanwhile, up to a sequence number. What is not answered, nobody finds out
-/// about later; nor about what was not sent any more where it ends.
+/// about later; what is refused is not sent again.
 pub(crate) fn add_followed(
     table: &TableStatements,
     number: usize,
@@ -83,23 +114,11 @@ pub(crate) fn add_followed(
     journal: &MigrateJournal,
     rows: &[CountedRow],
 ) -> Done {
-    let added: Vec<AddedRow> = rows.iter().map(|r| r.2.clone()).collect();
-    journal.adding(number, FOLLOWED, seq, &added)?;
-    let (mut refused, mut unanswered) = (vec![], vec![]);
-    let mut failed = None;
-    for (number, (key, statement, _)) in rows.iter().enumerate() {
-        match failed.is_none().then(|| target.count(table, key, statement)) {
-            Some(Ok(Sent::There)) => {}
-            Some(Ok(Sent::Refused)) => refused.push(number),
-            Some(Ok(Sent::Unanswered)) | None => unanswered.push(number),
-            Some(Err(e)) => {
-                unanswered.push(number);
-                failed = Some(e);
-            }
-        }
+    for group in rows.chunks(GROUP) {
+        let sent = add_once(table, (number, FOLLOWED), seq, target, journal, group)?;
+        target.counts.missing.fetch_add(sent.refused.len() as u64, Ordering::Relaxed);
     }
-    journal.added(number, FOLLOWED, refused, unanswered)?;
-    failed.map_or(Ok(()), Err)
+    Ok(())
 }
 
 impl<'a> CounterGroup<'a> {
@@ -131,34 +150,13 @@ impl<'a> CounterGroup<'a> {
         if rows.is_empty() {
             return Ok(());
         }
-        let (table, range) = self.place;
         if !self.begun {
-            self.journal.begun(table, range, self.seq)?;
+            self.journal.begun(self.place.0, self.place.1, self.seq)?;
             self.begun = true;
         }
-        let added: Vec<AddedRow> = rows.iter().map(|r| r.2.clone()).collect();
-        self.journal.adding(table, range, self.seq, &added)?;
-        let (mut refused, mut unanswered) = (vec![], vec![]);
-        let mut failed = None;
-        for (number, (key, statement, _)) in rows.iter().enumerate() {
-            let sent = match failed {
-                None => self.target.count(self.table, key, statement),
-                Some(_) => Ok(Sent::Refused),
-            };
-            match sent {
-                Ok(Sent::There) => {}
-                Ok(Sent::Refused) => refused.push(number),
-                Ok(Sent::Unanswered) => unanswered.push(number),
-                // It did nothing, and neither do those behind it, which are not sent.
-                Err(e) => {
-                    refused.push(number);
-                    failed = Some(e);
-                }
-            }
-        }
-        self.whole &= refused.is_empty() && unanswered.is_empty();
-        self.journal.added(table, range, refused, unanswered)?;
-        failed.map_or(Ok(()), Err)
+        let sent = add_once(self.table, self.place, self.seq, self.target, self.journal, &rows)?;
+        self.whole &= sent.is_whole();
+        Ok(())
     }
 
     /// Sends what is left, and says whether all of the range is there.

@@ -8,7 +8,8 @@
 //! - The feed begins before anything of the store is read, so nothing lies between.
 //! - A round is in the journal as followed when all of it was taken; one that was interrupted is sent
 //!   again, but for counters: those are in the journal before they are sent, and told where nobody
-//!   knows.
+//!   knows. A round of counters that was interrupted ends, when it is gone on with, no earlier than it
+//!   did: its deletions are at the cluster, and are above what came before them.
 //! - A list is sent as it is in the store, with a timestamp above that of what was sent before.
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use crate::counters::{CountedRow, add_followed, counted, journal_key};
 use crate::journal::{FOLLOWED, MigrateJournal};
 use crate::outward::{ConditionWalk, Outward, OutwardTable};
 use crate::report::CarriedLosses;
-use crate::statement::TableStatements;
+use crate::statement::{CellStatement, StatementKey, TableStatements};
 use crate::target::{MigrateTarget, PartitionBatch};
 
 /// A round ends with so many operations,
@@ -56,12 +57,15 @@ struct FollowedTable {
     mirrored: StoreFamily,
     /// What it has now.
     live: ExportedTable,
-    /// Whether it was truncated in the round.
-    truncated: bool,
-    /// Keys of counters that were deleted in the round, or ranges of them.
-    deleted: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Counters up to this sequence number were sent by a round before.
+    /// Where it was truncated in the round.
+    truncated: Option<Seq>,
+    /// Deletions of counters in the round.
+    deleted: Vec<(StatementKey, CellStatement)>,
+    /// All counters up to this sequence number were there when it began.
     counted: Seq,
+    /// The run before was interrupted when it sent a round of counters up to here: deletions are there
+    /// until then, and some rows.
+    amid: Seq,
     /// Whether anything came in the round.
     changed: bool,
 }
@@ -77,6 +81,8 @@ pub struct Follower {
     raised: RaisedLists,
     /// The definitions when it began.
     version: u64,
+    /// Whether statements were refused that whoever goes on sends again.
+    holds_back: bool,
     /// Deletions of counters, which a cluster does not count on from.
     pub deleted_counters: u64,
     /// What could not be sent as it was.
@@ -186,14 +192,16 @@ impl Follower {
             let statements = TableStatements::new(&exported);
             let condition = table.condition.clone();
             journal.begun(number, FOLLOWED, feed.seq())?;
+            let before = journal.range(number, FOLLOWED);
             tables.push(FollowedTable {
                 tree: table.exported.family().tree().name().to_owned(),
                 mirror: OutwardTable { exported, statements, condition },
                 mirrored,
                 live: of(table.exported.family(), live.clone())?,
-                truncated: false,
+                truncated: None,
                 deleted: vec![],
-                counted: journal.range(number, FOLLOWED).sent_seq,
+                counted: before.counted,
+                amid: before.sent_seq,
                 changed: false,
             });
         }
@@ -206,6 +214,7 @@ impl Follower {
             tables,
             raised: BTreeMap::new(),
             version,
+            holds_back: false,
             deleted_counters: 0,
             losses: CarriedLosses::default(),
         })
@@ -249,25 +258,30 @@ impl Follower {
     fn round(&mut self, target: &MigrateTarget, journal: &MigrateJournal) -> Done<bool> {
         let mut operations = 0;
         let mut any = false;
-        while operations < ROUND && !target.is_stopped() {
+        while (operations < ROUND || self.is_amid()) && !target.is_stopped() {
             let wait = if any { Duration::ZERO } else { WAIT };
             let Some(change) = self.feed.next(wait).map_err(lagged)? else { break };
             any = true;
             operations += self.take(&change, journal)?;
         }
-        if !any {
-            return Ok(false);
+        if !any || self.is_amid() {
+            return Ok(any);
         }
         self.check_definitions()?;
         let seq = self.feed.seq();
         for number in 0..self.tables.len() {
             self.send(number, seq, target, journal)?;
         }
-        // What was refused is sent again by whoever goes on.
-        if target.counts.refused.load(Ordering::Acquire) == 0 {
+        if !self.holds_back {
             journal.followed(seq)?;
         }
         Ok(true)
+    }
+
+    /// Whether a round of counters that was interrupted would be cut in two here.
+    fn is_amid(&self) -> bool {
+        let seq = self.feed.seq();
+        self.tables.iter().any(|t| t.counted < seq && seq < t.amid)
     }
 
     /// Puts a change into the mirror; gives how many operations it has.
@@ -284,56 +298,96 @@ impl Follower {
             count += 1;
             let Some((tree, key)) = place_of(&op) else { continue };
             let Some(number) = self.tables.iter().position(|t| t.tree == tree) else { continue };
-            let ranges = &self.outward.ranges;
-            let table = &mut self.tables[number];
-            let is_counter = table.mirrored.is_counter();
-            // Keys of the data model begin with more than nothing, so this is all of the table.
-            if let BatchOp::DeleteRange { start: [], .. } = op {
-                if is_counter && was_read(journal, number, ranges.len(), last)? {
-                    continue;
-                }
-                (table.truncated, table.changed) = (true, true);
-                table.deleted.clear();
-                self.store.truncate(&table.mirrored).map_err(model_trouble)?;
+            if self.tables[number].mirrored.is_counter() {
+                self.take_counter(number, &op, key, last, journal)?;
                 continue;
             }
-            if is_counter {
-                let at = ranges.iter().position(|r| holds(r, key)).unwrap_or_default();
-                let state = journal.range(number, at);
-                let mut read = state.seq;
-                // Where runs have read it at several states, rows know theirs.
-                if !state.added.is_empty() {
-                    let statements = &table.mirror.statements;
-                    let layout = table.mirrored.layout();
-                    let row = statements.counter_deletion(layout, key, false, 0)?.0;
-                    let clusters = !statements.table().clustering().is_empty();
-                    let is_static = clusters && row.clustering.is_empty();
-                    read = state.added.get(&(is_static, journal_key(&row))).copied().or(read);
-                }
-                if last <= table.counted.max(read.unwrap_or_default()) {
-                    continue;
-                }
-            }
-            let tree = table.mirrored.tree();
+            let table = &mut self.tables[number];
             table.changed = true;
+            let tree = table.mirrored.tree();
             match op {
+                // Keys of the data model begin with more than nothing, so this is all of the table.
+                BatchOp::DeleteRange { start: [], .. } => self.truncate(number, last)?,
                 BatchOp::Put { key, value, .. } => tree.put(key, value)?,
                 BatchOp::Merge { key, operand, .. } => tree.merge(key, operand)?,
-                // Of cells: what lies under a deletion, which is put in beside it.
-                _ if !is_counter => {}
-                BatchOp::Delete { key, .. } => {
-                    tree.delete(key)?;
-                    table.deleted.push((key.to_vec(), None));
-                }
-                BatchOp::DeleteRange { start, end, .. } => {
-                    let end = end.unwrap_or_default();
-                    tree.delete_range(start..end)?;
-                    table.deleted.push((start.to_vec(), Some(end.to_vec())));
-                }
+                // What lies under a deletion, which is put in beside it.
                 _ => {}
             }
         }
         Ok(count)
+    }
+
+    /// The table is truncated.
+    fn truncate(&mut self, number: usize, seq: Seq) -> Done {
+        let table = &mut self.tables[number];
+        (table.truncated, table.changed) = (Some(seq), true);
+        table.deleted.clear();
+        self.store.truncate(&table.mirrored).map_err(model_trouble)
+    }
+
+    /// Puts an operation on counters into the mirror, unless it is at the cluster: what is there of a
+    /// row goes by the state that the row was read at, and by what was sent before.
+    fn take_counter(
+        &mut self,
+        number: usize,
+        op: &BatchOp<'_>,
+        key: &[u8],
+        seq: Seq,
+        journal: &MigrateJournal,
+    ) -> Done {
+        let ranges = &self.outward.ranges;
+        let table = &mut self.tables[number];
+        if seq <= table.counted {
+            return Ok(());
+        }
+        if let BatchOp::DeleteRange { start: [], .. } = op {
+            // Where only a part was read before it, all of the table is made anew.
+            if journal.was_read(number, ranges.len(), seq) {
+                return Ok(());
+            }
+            return self.truncate(number, seq);
+        }
+        let is_range = matches!(op, BatchOp::DeleteRange { .. });
+        let layout = table.mirrored.layout();
+        let place = table.mirror.statements.counter_place(layout, key, is_range)?;
+        let row = journal_key(&place.key);
+        // A table that was truncated has nothing from a state that was read.
+        if table.truncated.is_none() {
+            let range = ranges.iter().position(|r| holds(r, key)).unwrap_or_default();
+            let (oldest, newest) = journal.read_at(number, range, place.is_static, &row);
+            if seq <= oldest {
+                return Ok(());
+            }
+            if seq <= newest {
+                return Err(Failure::with_next(
+                    "a partition of counters was deleted while a migration that was interrupted had read a part of it",
+                    "TRUNCATE its table at the cluster, remove the journal and begin anew",
+                ));
+            }
+        }
+        let row = place.is_static.map(|is_static| (is_static, row));
+        if let (BatchOp::Put { .. } | BatchOp::Merge { .. }, Some(row)) = (op, &row)
+            && journal.has_followed(number, row, seq)
+        {
+            return Ok(());
+        }
+        let tree = table.mirrored.tree();
+        table.changed = true;
+        match op {
+            BatchOp::Put { key, value, .. } => tree.put(key, value)?,
+            BatchOp::Merge { key, operand, .. } => tree.merge(key, operand)?,
+            BatchOp::Delete { key, .. } => tree.delete(key)?,
+            BatchOp::DeleteRange { start, end, .. } => {
+                tree.delete_range(*start..end.unwrap_or_default())?;
+            }
+            _ => {}
+        }
+        // Deletions go before rows, so those of a round that was interrupted are there.
+        if seq > table.amid && (is_range || matches!(op, BatchOp::Delete { .. })) {
+            let made = table.mirror.statements.counter_deletion(&place);
+            table.deleted.push((place.key, made));
+        }
+        Ok(())
     }
 
     /// Refuses to go on when a table that is followed is not what it was.
@@ -368,9 +422,12 @@ impl Follower {
         if !std::mem::take(&mut self.tables[number].changed) {
             return Ok(());
         }
-        if std::mem::take(&mut self.tables[number].truncated) {
+        if let Some(at) = self.tables[number].truncated.take() {
             let cql = format!("TRUNCATE {}", self.tables[number].mirror.statements.name());
             target.session().execute(&cql, ()).map_err(|e| cql_trouble(&e))?;
+            if self.tables[number].mirrored.is_counter() {
+                journal.truncated(number, at)?;
+            }
         }
         match self.tables[number].mirrored.is_counter() {
             true => self.send_counters(number, seq, target, journal)?,
@@ -386,6 +443,7 @@ impl Follower {
         journal: &MigrateJournal,
     ) -> Done {
         let attempt = i64::from(journal.attempts(number));
+        let refused = target.counts.refused.load(Ordering::Acquire);
         let table = &self.tables[number];
         let (raised, losses) = (&mut self.raised, &mut self.losses);
         let mut walk = ConditionWalk::new(&table.mirror);
@@ -407,7 +465,9 @@ impl Follower {
             };
             batch.add(&key, statements)
         })?;
-        batch.send()
+        batch.send()?;
+        self.holds_back |= target.counts.refused.load(Ordering::Acquire) != refused;
+        Ok(())
     }
 
     fn send_counters(
@@ -420,22 +480,24 @@ impl Follower {
         let table = &mut self.tables[number];
         let mut batch = PartitionBatch::new(target, &table.mirror.statements);
         let mut losses = CarriedLosses::default();
-        for (start, end) in std::mem::take(&mut table.deleted) {
-            let statements = &table.mirror.statements;
-            let layout = table.mirrored.layout();
-            let (key, made) =
-                statements.counter_deletion(layout, &start, end.is_some(), self.outward.now())?;
+        let refused = target.counts.refused.load(Ordering::Acquire);
+        for (key, made) in std::mem::take(&mut table.deleted) {
             self.deleted_counters += 1;
-            if table
-                .mirror
-                .condition
-                .as_ref()
-                .map_or(Ok(true), |c| c.accepts_partition(&key.partition))?
-            {
+            let condition = table.mirror.condition.as_ref();
+            if condition.map_or(Ok(true), |c| c.accepts_partition(&key.partition))? {
+                // Clusters take none together.
                 batch.add(&key, vec![made])?;
+                batch.send()?;
             }
         }
-        batch.send()?;
+        // What is counted from there on would be added to what should not be there.
+        if target.counts.refused.load(Ordering::Acquire) != refused {
+            let why = target.refused().pop().map_or_else(String::new, |r| r.why);
+            return Err(Failure::with_next(
+                format!("{} refused a deletion of counters: {why}", table.mirror.statements.name()),
+                "--resume --follow sends it again, and what was written since",
+            ));
+        }
         let mut rows: Vec<CountedRow> = vec![];
         let mut walk = ConditionWalk::new(&table.mirror);
         table.mirror.exported.each(&Partitions::all(), &mut |event| {
@@ -449,11 +511,8 @@ impl Follower {
             }
             Ok(())
         })?;
-        if !rows.is_empty() {
-            add_followed(&table.mirror.statements, number, seq, target, journal, &rows)?;
-        }
-        table.counted = seq;
-        Ok(())
+        add_followed(&table.mirror.statements, number, seq, target, journal, &rows)?;
+        journal.counted(number, seq)
     }
 }
 
@@ -481,19 +540,6 @@ fn holds(range: &Partitions, key: &[u8]) -> bool {
         Bound::Unbounded => true,
     };
     after && before
-}
-
-/// Whether the counters of a table were read after this sequence number; of all ranges the same.
-fn was_read(journal: &MigrateJournal, table: usize, ranges: usize, seq: Seq) -> Done<bool> {
-    let after = (0..ranges).filter(|r| journal.range(table, *r).seq.is_some_and(|s| s >= seq));
-    match after.count() {
-        0 => Ok(false),
-        n if n == ranges => Ok(true),
-        _ => Err(Failure::with_next(
-            "a table of counters was truncated while a migration that was interrupted had read a part of it",
-            "TRUNCATE it at the cluster, remove the journal and begin anew",
-        )),
-    }
 }
 
 /// A row of the mirror with its lists as they are in the store, and with timestamps that are above

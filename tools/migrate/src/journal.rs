@@ -7,6 +7,8 @@
 //!   what may have been sent before.
 //! - Rows of counters are on the device before they are sent: what was sent and not answered is
 //!   known by its key and its values.
+//! - What followed of a table of counters is there by rows from `Adding` on, and as a whole by
+//!   `Counted`: in between, whoever goes on sends those rows only of which nothing is said.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -79,13 +81,13 @@ enum JournalLine {
         at: u64,
         rows: Vec<AddedRow>,
     },
-    /// The last `Adding` of the range was sent: these rows, by their places in it, are not there, and
-    /// of those there was no answer.
+    /// The last `Adding` of the range was sent: of its rows, by their places in it, some were
+    /// refused, some were not answered, and some were not sent any more.
     Added {
         table: usize,
         range: usize,
-        refused: Vec<usize>,
-        unanswered: Vec<usize>,
+        #[serde(flatten)]
+        sent: SentRows,
     },
     /// A row that was sent and not answered turned out to be there, or not, or neither.
     Settled {
@@ -94,11 +96,44 @@ enum JournalLine {
         row: AddedRow,
         outcome: AddedOutcome,
     },
+    /// A table of counters was truncated at the target, too, as the store was at this sequence
+    /// number.
+    Truncated {
+        table: usize,
+        seq: u64,
+    },
+    /// All changes of a table of counters up to this sequence number are there.
+    Counted {
+        table: usize,
+        seq: u64,
+    },
     /// All changes up to this sequence number are there.
     Followed {
         seq: u64,
     },
 }
+
+/// What became of rows of counters that were to be sent together, by their places; the others are
+/// there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentRows {
+    /// They are not there: the target does not take them.
+    pub refused: Vec<usize>,
+    /// They may be there.
+    pub unanswered: Vec<usize>,
+    /// They are not there: the target was not to be had.
+    pub unsent: Vec<usize>,
+}
+
+impl SentRows {
+    /// Whether all are there.
+    pub fn is_whole(&self) -> bool {
+        self.refused.is_empty() && self.unanswered.is_empty() && self.unsent.is_empty()
+    }
+}
+
+/// Whose counters: whether those of the static row, and the values of the key in hexadecimal.
+pub type CounterKey = (bool, Vec<String>);
 
 /// What is known of a row of counters that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,8 +157,9 @@ pub struct RangeState {
     /// Whether all of it is there.
     pub done: bool,
     /// Keys of rows of counters that are there, or of which nobody can know, with the sequence
-    /// number of the state that they are of.
-    pub added: BTreeMap<(bool, Vec<String>), u64>,
+    /// number of the state that they are of. Of what followed: those of the round that was
+    /// interrupted.
+    pub added: BTreeMap<CounterKey, u64>,
     /// Rows of counters that are being sent.
     sending: Vec<AddedRow>,
     /// Rows of counters that were sent and not answered.
@@ -132,6 +168,8 @@ pub struct RangeState {
     pub sent_at: u64,
     /// The sequence number of the state that they are of.
     pub sent_seq: u64,
+    /// Of what followed: all counters up to this sequence number are there.
+    pub counted: u64,
 }
 
 /// The state of a migration.
@@ -143,6 +181,8 @@ struct JournalState {
     followed: Option<u64>,
     /// Rows of counters of which nobody can know, by tables.
     unknown: Vec<(usize, AddedRow)>,
+    /// Rows of counters that followed and were refused, by tables.
+    missing: Vec<(usize, AddedRow)>,
 }
 
 impl JournalState {
@@ -167,22 +207,7 @@ impl JournalState {
                 let state = self.ranges.entry((table, range)).or_default();
                 (state.sending, state.sent_at, state.sent_seq) = (rows, at, seq);
             }
-            JournalLine::Added { table, range, refused, unanswered } => {
-                let state = self.ranges.entry((table, range)).or_default();
-                let refused: BTreeSet<usize> = refused.into_iter().collect();
-                let unanswered: BTreeSet<usize> = unanswered.into_iter().collect();
-                let seq = state.sent_seq;
-                for (n, row) in std::mem::take(&mut state.sending).into_iter().enumerate() {
-                    // What followed is more than what was there, so nobody finds out about it later.
-                    if unanswered.contains(&n) && range == FOLLOWED {
-                        self.unknown.push((table, row));
-                    } else if unanswered.contains(&n) {
-                        state.doubtful.push(row);
-                    } else if !refused.contains(&n) && range != FOLLOWED {
-                        state.added.insert((row.is_static, row.key), seq);
-                    }
-                }
-            }
+            JournalLine::Added { table, range, sent } => self.added(table, range, &sent),
             JournalLine::Settled { table, range, row, outcome } => {
                 let state = self.ranges.entry((table, range)).or_default();
                 state.doubtful.retain(|r| *r != row);
@@ -193,19 +218,81 @@ impl JournalState {
                     self.unknown.push((table, row));
                 }
             }
+            JournalLine::Truncated { table, seq } => {
+                for ((_, range), state) in self.ranges.range_mut((table, 0)..=(table, FOLLOWED)) {
+                    state.added.clear();
+                    match *range {
+                        FOLLOWED => state.counted = seq,
+                        // All of it, which is nothing, is there as of then; the rest follows.
+                        _ => (state.seq, state.done) = (Some(seq), true),
+                    }
+                }
+                self.unknown.retain(|row| row.0 != table);
+                self.missing.retain(|row| row.0 != table);
+            }
+            JournalLine::Counted { table, seq } => {
+                let state = self.ranges.entry((table, FOLLOWED)).or_default();
+                state.counted = seq;
+                state.added.clear();
+            }
             JournalLine::Followed { seq } => self.followed = Some(seq),
+        }
+    }
+
+    /// Rows that were to be sent were, or were not.
+    fn added(&mut self, table: usize, range: usize, sent: &SentRows) {
+        let state = self.ranges.entry((table, range)).or_default();
+        let all = |places: &[usize]| places.iter().copied().collect::<BTreeSet<usize>>();
+        let (refused, unanswered) = (all(&sent.refused), all(&sent.unanswered));
+        let (unsent, seq) = (all(&sent.unsent), state.sent_seq);
+        for (n, row) in std::mem::take(&mut state.sending).into_iter().enumerate() {
+            let is_followed = range == FOLLOWED;
+            match (refused.contains(&n), unanswered.contains(&n)) {
+                _ if unsent.contains(&n) => continue,
+                (true, _) if is_followed => self.missing.push((table, row.clone())),
+                // What followed is more than what was there, so nobody finds out about it later.
+                (_, true) if is_followed => self.unknown.push((table, row.clone())),
+                (true, _) => continue,
+                (_, true) => {
+                    state.doubtful.push(row);
+                    continue;
+                }
+                _ => {}
+            }
+            state.added.insert((row.is_static, row.key), seq);
         }
     }
 
     /// What was being sent when the run before ended was not answered.
     fn end_of_run(&mut self) {
-        for ((table, range), state) in &mut self.ranges {
-            let sending = std::mem::take(&mut state.sending);
-            match *range {
-                FOLLOWED => self.unknown.extend(sending.into_iter().map(|row| (*table, row))),
-                _ => state.doubtful.extend(sending),
-            }
+        let places: Vec<_> = self.ranges.iter().map(|(at, s)| (*at, s.sending.len())).collect();
+        for ((table, range), count) in places {
+            let unanswered = (0..count).collect();
+            self.added(table, range, &SentRows { unanswered, ..SentRows::default() });
         }
+    }
+
+    /// The sequence numbers of the oldest and of the newest state that a row of counters of a range
+    /// was read at, or with `None` any of a partition. What is still to be read is newer than
+    /// everything as the oldest, and older than everything as the newest.
+    fn read_at(
+        &self,
+        place: (usize, usize),
+        is_static: Option<bool>,
+        key: &[String],
+    ) -> (u64, u64) {
+        let Some(state) = self.ranges.get(&place) else { return (0, 0) };
+        let others = state.seq.filter(|_| state.done);
+        if let Some(is_static) = is_static {
+            let read = state.added.get(&(is_static, key.to_vec())).copied().or(others);
+            return (read.unwrap_or(u64::MAX), read.unwrap_or_default());
+        }
+        let of = |of_static: bool| {
+            let all = state.added.range((of_static, key.to_vec())..);
+            all.take_while(move |(row, _)| row.0 == of_static && row.1.starts_with(key))
+        };
+        let all = || of(false).chain(of(true)).map(|(_, seq)| *seq).chain(others);
+        (all().min().unwrap_or(u64::MAX), all().max().unwrap_or_default())
     }
 }
 
@@ -275,6 +362,39 @@ impl MigrateJournal {
         self.state.lock().unknown.clone()
     }
 
+    /// Rows of counters that followed, were refused, and are not sent again, each with its table.
+    pub fn missing(&self) -> Vec<(usize, AddedRow)> {
+        self.state.lock().missing.clone()
+    }
+
+    /// The sequence numbers of the oldest and of the newest state that a row of counters was read
+    /// at, or any of a partition where it is not said whether it is the static one. Of rows that are
+    /// still to be read the oldest is newer than everything.
+    pub(crate) fn read_at(
+        &self,
+        table: usize,
+        range: usize,
+        is_static: Option<bool>,
+        key: &[String],
+    ) -> (u64, u64) {
+        self.state.lock().read_at((table, range), is_static, key)
+    }
+
+    /// Whether a row of counters that followed is there as of a sequence number, or nobody can know.
+    pub(crate) fn has_followed(&self, table: usize, row: &CounterKey, seq: u64) -> bool {
+        let state = self.state.lock();
+        let of_table = state.ranges.get(&(table, FOLLOWED));
+        of_table.and_then(|range| range.added.get(row)).is_some_and(|there| *there >= seq)
+    }
+
+    /// Whether all ranges of a table, of which there are so many, were read at a sequence number or
+    /// later.
+    pub(crate) fn was_read(&self, table: usize, ranges: usize, seq: u64) -> bool {
+        let state = self.state.lock();
+        let of_table = state.ranges.range((table, 0)..(table, ranges));
+        of_table.filter(|(_, range)| range.seq.is_some_and(|read| read >= seq)).count() == ranges
+    }
+
     /// The sequence number from which on changes are missing at the target; `None` where nothing was
     /// read yet.
     pub fn follows_from(&self) -> Option<u64> {
@@ -320,18 +440,28 @@ impl MigrateJournal {
         self.add(JournalLine::Adding { table, range, seq, at, rows }, true)
     }
 
-    /// They were sent; those at these places were refused, or not answered.
+    /// They were sent, or were to be.
     ///
     /// # Errors
     /// Those of files.
-    pub fn added(
-        &self,
-        table: usize,
-        range: usize,
-        refused: Vec<usize>,
-        unanswered: Vec<usize>,
-    ) -> Done {
-        self.add(JournalLine::Added { table, range, refused, unanswered }, false)
+    pub fn added(&self, table: usize, range: usize, sent: SentRows) -> Done {
+        self.add(JournalLine::Added { table, range, sent }, false)
+    }
+
+    /// A table of counters was truncated at the target, as the store was at this sequence number.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn truncated(&self, table: usize, seq: u64) -> Done {
+        self.add(JournalLine::Truncated { table, seq }, true)
+    }
+
+    /// All changes of a table of counters up to this sequence number are there.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn counted(&self, table: usize, seq: u64) -> Done {
+        self.add(JournalLine::Counted { table, seq }, false)
     }
 
     /// It was found out what became of a row that was not answered.
@@ -359,5 +489,45 @@ impl MigrateJournal {
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.file.path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_sent_is_neither_there_nor_doubtful() {
+        let row = |p: &str| AddedRow { is_static: false, key: vec![p.into()], sums: vec![Some(1)] };
+        for range in [0, FOLLOWED] {
+            let mut state = JournalState::default();
+            let rows = ["a", "b", "c", "d"].map(row).to_vec();
+            state.take(JournalLine::Begun { table: 0, range, seq: 5 });
+            state.take(JournalLine::Adding { table: 0, range, seq: 7, at: 0, rows });
+            let sent = SentRows { refused: vec![1], unanswered: vec![2], unsent: vec![3] };
+            assert!(!sent.is_whole());
+            let line = JournalLine::Added { table: 0, range, sent };
+            let text = serde_json::to_string(&line).unwrap();
+            assert_eq!(serde_json::from_str::<JournalLine>(&text).unwrap(), line);
+            state.take(line);
+            state.end_of_run();
+            let there = &state.ranges[&(0, range)];
+            let added: Vec<&str> = there.added.keys().map(|row| &*row.1[0]).collect();
+            let told =
+                |rows: &[(usize, AddedRow)]| rows.iter().map(|r| r.1.clone()).collect::<Vec<_>>();
+            let (unknown, missing) = (told(&state.unknown), told(&state.missing));
+            match range {
+                // What may be there, and what never will be, is not sent again.
+                FOLLOWED => {
+                    assert_eq!(added, ["a", "b", "c"]);
+                    assert_eq!((unknown, missing), (vec![row("c")], vec![row("b")]));
+                }
+                _ => {
+                    assert_eq!(added, ["a"]);
+                    assert_eq!(there.doubtful, [row("c")]);
+                    assert_eq!((unknown, missing), (vec![], vec![]));
+                }
+            }
+        }
     }
 }

@@ -316,11 +316,19 @@ impl Outward {
 
     /// Rows of counters of which nobody can know whether they are there, in words.
     pub fn unknown(&self, journal: &MigrateJournal) -> Vec<String> {
-        let all = journal.unknown().into_iter();
+        self.counted_words(journal.unknown())
+    }
+
+    /// Rows of counters that followed and are not there, because they were refused, in words.
+    pub fn missing(&self, journal: &MigrateJournal) -> Vec<String> {
+        self.counted_words(journal.missing())
+    }
+
+    fn counted_words(&self, rows: Vec<(usize, AddedRow)>) -> Vec<String> {
         let words = |(table, row): (usize, AddedRow)| {
             self.tables.get(table).map(|t| counters::row_words(&t.statements, &row))
         };
-        all.filter_map(words).collect()
+        rows.into_iter().filter_map(words).collect()
     }
 
     /// Sends what the journal does not say to be done.

@@ -73,6 +73,17 @@ pub struct StatementKey {
     pub clustering: Vec<Vec<u8>>,
 }
 
+/// Whose counters lie at a key of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterPlace {
+    /// The key of their row, or of their partition.
+    pub key: StatementKey,
+    /// Whether they are those of the static row; `None` for all of a partition.
+    pub is_static: Option<bool>,
+    /// The number of the column; `None` for all of the row.
+    column: Option<u16>,
+}
+
 /// A column that `UPDATE` sets in one of two forms.
 struct SetColumn {
     /// The first of its markers, or that of its own statement's.
@@ -569,46 +580,50 @@ impl TableStatements {
         (cells > 0).then(|| CellStatement::new(&part.set, values, cells))
     }
 
-    /// The statement that deletes what lies at a key of the store, a counter, or from there on: all
-    /// counters of its row, or of its partition.
+    /// Whose counters lie at a key of the store, or with `is_range` from there on.
     ///
     /// # Errors
     /// A key that is none of the table's.
-    pub fn counter_deletion(
-        &self,
-        layout: &Layout,
-        at: &[u8],
-        is_range: bool,
-        now: i64,
-    ) -> Done<(StatementKey, CellStatement)> {
+    pub fn counter_place(&self, layout: &Layout, at: &[u8], is_range: bool) -> Done<CounterPlace> {
         let end = layout.partition_len(at).map_err(model_trouble)?;
         let (partition, place) = at.split_at(end);
         let mut raw = vec![];
         layout.key_of(partition, &mut raw).map_err(model_trouble)?;
         let mut key = StatementKey { partition: self.partition_values(&raw)?, clustering: vec![] };
-        let timestamp = now.saturating_mul(1_000_000);
-        let is_static = place.first() == Some(&STATIC);
-        if place.first() != Some(&ROWS) && !is_static {
-            let deletion = self.partition_deletion(&key.partition, timestamp);
-            return Ok((key, deletion));
-        }
-        let row = if is_static { 1 } else { layout.row_len(place).map_err(model_trouble)? };
-        if !is_static {
-            let mut values = vec![];
-            layout.clustering_of(&place[1..row - 1], &mut values).map_err(model_trouble)?;
-            key.clustering = values;
-        }
-        let id = match is_range {
-            true => None,
-            false => self.table.column_at(&place[row..]).map_err(|e| cql_trouble(&e))?,
+        let (is_static, row) = match place.first() {
+            Some(&STATIC) => (Some(true), 1),
+            Some(&ROWS) => {
+                let row = layout.row_len(place).map_err(model_trouble)?;
+                let values = &mut key.clustering;
+                layout.clustering_of(&place[1..row - 1], values).map_err(model_trouble)?;
+                (Some(false), row)
+            }
+            _ => (None, 0),
         };
-        let name = id.and_then(|id| self.table.column_by_id(id)).map(|c| &c.name);
-        let columns = &self.part(is_static).columns;
-        let column = columns.iter().flatten().find(|c| Some(&c.name) == name);
-        let text = column.map_or(&self.delete_row, |c| &c.delete);
-        let values = key.partition.iter().chain(&key.clustering).cloned().map(Bound::Bytes);
-        let values = std::iter::once(number(timestamp)).chain(values).collect();
-        Ok((key, CellStatement::new(text, values, 1)))
+        let column = match is_static {
+            Some(_) if !is_range => self.table.column_at(&place[row..]),
+            _ => Ok(None),
+        };
+        let column = column.map_err(|e| cql_trouble(&e))?;
+        Ok(CounterPlace { key, is_static, column })
+    }
+
+    /// The statement that deletes a counter, or all of its row, or of its partition: as of when the
+    /// cluster takes it, for counters have no times of their own there.
+    pub fn counter_deletion(&self, at: &CounterPlace) -> CellStatement {
+        let one = at.column.and_then(|id| self.table.column_by_id(id)).map(|c| &*c.name);
+        // The static row is deleted by its columns: its key is that of the partition.
+        let names = match (one, at.is_static) {
+            (None, Some(true)) => self.counters(true),
+            (one, _) => one.into_iter().collect(),
+        };
+        let names: Vec<_> = names.into_iter().map(|name| quote_if_needed(name)).collect();
+        let what = if names.is_empty() { String::new() } else { format!(" {}", names.join(", ")) };
+        let clustering = &self.table.clustering()[..at.key.clustering.len()];
+        let row = both(&self.of_partition, &equal(clustering));
+        let text = format!("DELETE{what} FROM {} WHERE {row}", self.name);
+        let key = at.key.partition.iter().chain(&at.key.clustering);
+        CellStatement::new(&text.into(), key.cloned().map(Bound::Bytes).collect(), 1)
     }
 
     /// The names of the columns that count, in the order of the values of

@@ -47,6 +47,8 @@ pub struct SendCounts {
     pub cells: AtomicU64,
     /// Statements that were refused.
     pub refused: AtomicU64,
+    /// Of these, rows of counters that followed, which are not sent again.
+    pub missing: AtomicU64,
     /// Times that something had to be sent again.
     pub retries: AtomicU64,
 }
