@@ -31,6 +31,7 @@ use serde_json::json;
 
 use crate::connect::not_connected;
 use crate::interrupt;
+use crate::migrate_from::note;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
@@ -124,6 +125,25 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 #[derive(Default)]
 pub struct LeftBehind {
     compact: Vec<String>,
+    families: Vec<String>,
+}
+
+impl LeftBehind {
+    /// Of each kind how many there are, what becomes of them, and what helps.
+    fn told(&self) -> Vec<String> {
+        let mut all = vec![];
+        let mut say = |names: &[String], one: &str, many: &str, next: &str| {
+            if !names.is_empty() {
+                let count = things(names.len() as u64, one, many);
+                all.push(format!("{count} left out: {}; {next}", names.join(", ")));
+            }
+        };
+        let next = "ALTER TABLE … DROP COMPACT STORAGE makes a compact table one that is carried";
+        say(&self.compact, "compact table", "compact tables", next);
+        let next = "no cluster speaks their interface: COPY writes the rows of one to a file, and reads them into a table of yours, which is carried";
+        say(&self.families, "column family", "column families", next);
+        all
+    }
 }
 
 /// Whether its rows are those of a table without a history before CQL.
@@ -156,6 +176,9 @@ pub fn chosen(
             true if is_plain(table) => {
                 all.push((table.keyspace.to_string(), table.name.to_string()));
             }
+            true if table.family().is_some() => {
+                left.families.push(full_name(&table.keyspace, &table.name));
+            }
             true => left.compact.push(full_name(&table.keyspace, &table.name)),
             false => {}
         }
@@ -182,6 +205,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     let session = open(global, args)?;
     let (tables, left) = chosen(&session, &args.tables)?;
     if tables.is_empty() {
+        left.told().into_iter().for_each(|words| note(global, words));
         let next = "`firn cql -e \"DESCRIBE TABLES\"` lists tables";
         return Err(Failure::with_next("there are no tables to carry", next));
     }
@@ -266,12 +290,14 @@ struct Migration<'a> {
 struct CopiedTables {
     target: Arc<MigrateTarget>,
     journal: Arc<MigrateJournal>,
+    /// Cells and deletions that the copy has sent, and how long it took; what followed is neither.
+    cells: u64,
     seconds: f64,
 }
 
 impl Migration<'_> {
     fn note(&self, words: impl Display) {
-        eprintln!("{} {words}", self.global.style().bold("note:"));
+        note(self.global, words);
     }
 
     /// The statements on standard output; what is not carried of them beside.
@@ -293,14 +319,7 @@ impl Migration<'_> {
                 never.join(", ")
             ));
         }
-        if !self.left.compact.is_empty() {
-            let count = self.left.compact.len() as u64;
-            self.note(format!(
-                "{} left out: {}; ALTER TABLE … DROP COMPACT STORAGE makes a compact table one that is carried",
-                things(count, "compact table or family", "compact tables and families"),
-                self.left.compact.join(", ")
-            ));
-        }
+        self.left.told().into_iter().for_each(|words| self.note(words));
         Ok(())
     }
 
@@ -345,7 +364,8 @@ impl Migration<'_> {
         let progress = Progress::operations("migrate", Some(outward.ranges()));
         outward.send_all(&target, &journal, args.parallel, settle, &self.stop, &progress)?;
         drop(progress);
-        Ok(CopiedTables { target, journal, seconds: watch.seconds() })
+        let cells = target.counts.cells.load(Ordering::Relaxed);
+        Ok(CopiedTables { target, journal, cells, seconds: watch.seconds() })
     }
 
     /// Sends what is written meanwhile. `feed`: from before the copy on.
@@ -411,9 +431,10 @@ impl Migration<'_> {
                 all.map(|d| json!({"kind": d.kind, "keyspace": d.keyspace, "name": d.name, "statement": d.text}))
                     .collect::<Vec<_>>()
             };
+            let left_out = [&*self.left.compact, &*self.left.families].concat();
             let all = json!({
                 "sent": copied.is_some(), "definitions": of_kind(false), "definitions_left_out": of_kind(true),
-                "tables": tables.collect::<Vec<_>>(), "tables_left_out": self.left.compact, "cells_sent": cells,
+                "tables": tables.collect::<Vec<_>>(), "tables_left_out": left_out, "cells_sent": cells,
                 "refused": all_refused, "refused_statements": refused.collect::<Vec<_>>(),
                 "unknown_counters": unknown, "missing_counters": missing, "sent_again": retries, "seconds": seconds,
             });
@@ -428,11 +449,15 @@ impl Migration<'_> {
             0 => String::new(),
             n => format!(", {} sent again", things(n, "batch", "batches")),
         };
+        let what = |n| things(n, "cell and deletion", "cells and deletions");
         eprintln!(
             "sent {} in {seconds:.1} s, {} a second{again}",
-            things(cells, "cell and deletion", "cells and deletions"),
-            output::rate(cells as f64 / seconds.max(1e-3))
+            what(copied.cells),
+            output::rate(copied.cells as f64 / seconds.max(1e-3))
         );
+        if cells > copied.cells {
+            eprintln!("and {} of what was written meanwhile", what(cells - copied.cells));
+        }
         for r in refused.iter().take(MOST_TOLD) {
             eprintln!(
                 "{} {} WHERE {}: {}",

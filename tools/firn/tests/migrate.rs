@@ -6,6 +6,7 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -170,5 +171,53 @@ fn what_is_refused_is_told_with_its_key() {
     let (code, _, told) = said(&mut migrate(&temp, &url, &[]));
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("shop.items is there without") && told.contains("name text"), "{told}");
+    server.stop().unwrap();
+}
+
+#[test]
+fn what_is_left_out_is_told_with_what_helps() {
+    let temp = Temp::new("migrate", "left");
+    let firn = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+        said(command.args(["--db", "shop"]).args(args).current_dir(&temp.0))
+    };
+    let (code, _, told) = firn(&["demo", "songs"]);
+    assert_eq!(code, Some(0), "{told}");
+    let families = "5 column families left out: \"Music\".comments, ";
+    let nowhere = "cassandra://127.0.0.1:1";
+    let (code, _, told) = firn(&["migrate", "--to", nowhere, "--dry-run"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("there are no tables to carry"), "{told}");
+    assert!(told.contains(families) && !told.contains("compact table"), "{told}");
+
+    let made = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE shop.items (id int PRIMARY KEY, name text);
+        CREATE TABLE shop.old (id int PRIMARY KEY, name text) WITH COMPACT STORAGE;";
+    let (code, _, told) = firn(&["cql", "-e", made]);
+    assert_eq!(code, Some(0), "{told}");
+    let (code, _, told) = firn(&["migrate", "--to", nowhere, "--dry-run"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains(families), "{told}");
+    assert!(told.contains("1 compact table left out: shop.old; ALTER TABLE"), "{told}");
+}
+
+#[test]
+fn what_followed_is_no_part_of_the_copys_rate() {
+    let temp = Temp::new("migrate", "followed");
+    make(&temp, 3);
+    let server = Server::start(Options::ephemeral()).unwrap();
+    let url = format!("cassandra://{}", server.address());
+    let follow = ["--follow", "--listen", "127.0.0.1:0", "--until-idle", "2"];
+    let mut child = migrate(&temp, &url, &follow).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let served = lines.find_map(|l| l.strip_prefix("serving shop at ").map(str::to_owned));
+    let client = ClusterSession::connect(&format!("cassandra://{}", served.unwrap())).unwrap();
+    assert!(lines.any(|l| l.starts_with("everything is copied")));
+    client.execute("UPDATE shop.items SET name = 'late' WHERE shop = 1 AND item = 1", ()).unwrap();
+    let told: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{told:?}");
+    assert!(told.iter().any(|l| l.starts_with("sent 69 cells and deletions in ")), "{told:?}");
+    let meanwhile = "and 1 cell and deletion of what was written meanwhile";
+    assert!(told.iter().any(|l| l == meanwhile), "{told:?}");
     server.stop().unwrap();
 }
