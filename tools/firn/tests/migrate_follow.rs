@@ -1,0 +1,115 @@
+//! `firn migrate --follow` that is killed at any moment, while clients count: in the end the cluster
+//! has what the store has, but for what was told as not known.
+#![cfg(feature = "cluster")]
+#![allow(clippy::disallowed_methods, reason = "a test kills processes at times of its own")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::Temp;
+use firn_cluster::Session as ClusterSession;
+use firn_cql::Session;
+use firn_server::{Options, Server};
+use firn_testkit::rng::Rng;
+
+const SCHEMA: [&str; 2] = [
+    "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE shop.visits (shop int, day int, visitors counter, PRIMARY KEY (shop, day))",
+];
+
+/// Follows, and serves the store; gives where, as soon as it does.
+fn follow(temp: &Temp, url: &str, more: &[&str]) -> (Child, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+    command.args(["--db", "shop", "migrate", "--to", url, "--settle", "0", "--follow"]);
+    command.args(["--listen", "127.0.0.1:0"]).args(more).current_dir(&temp.0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.as_mut().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("serving shop at ") {
+        line.clear();
+        assert_ne!(told.read_line(&mut line).unwrap(), 0, "it ended");
+    }
+    // The rest is read for as long as it goes on, so that it is not stopped by a full pipe.
+    let rest = child.stderr.take().unwrap();
+    std::thread::spawn(move || BufReader::new(rest).lines().map_while(Result::ok).for_each(drop));
+    (child, line.trim_start_matches("serving shop at ").trim().to_owned())
+}
+
+/// The counters of a side.
+fn visits(execute: impl Fn(&str) -> firn_cql::Rows) -> BTreeMap<(i32, i32), i64> {
+    let rows: Vec<(i32, i32, i64)> = execute("SELECT * FROM shop.visits").typed().unwrap();
+    rows.into_iter().map(|(shop, day, visitors)| ((shop, day), visitors)).collect()
+}
+
+#[test]
+fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
+    let temp = Temp::new("migrate", "follow-killed");
+    let source = Session::open(temp.path("shop")).unwrap();
+    SCHEMA.iter().for_each(|cql| drop(source.execute(cql, ()).unwrap()));
+    let count = "UPDATE shop.visits SET visitors = visitors + 1 WHERE shop = 0 AND day = 0";
+    source.execute(count, ()).unwrap();
+    source.close().unwrap();
+    let server = Server::start(Options::ephemeral()).unwrap();
+    let url = format!("cassandra://{}", server.address());
+    let mut rng = Rng::new(30);
+    for _ in 0..12 {
+        let resume = temp.path("shop.migration").exists();
+        let (mut child, at) = follow(&temp, &url, if resume { &["--resume"] } else { &[] });
+        let writer = std::thread::spawn({
+            let mut rng = Rng::new(rng.next_u64());
+            move || {
+                let client = ClusterSession::connect(&format!("cassandra://{at}"))?;
+                loop {
+                    let (shop, day) = (rng.below(10), rng.below(20));
+                    let cql = match rng.one_in(400) {
+                        true => "TRUNCATE shop.visits".to_owned(),
+                        false => format!(
+                            "UPDATE shop.visits SET visitors = visitors + {} WHERE shop = {shop} AND day = {day}",
+                            1 + rng.below(1000)
+                        ),
+                    };
+                    client.execute(&cql, ())?;
+                }
+                #[allow(unreachable_code, reason = "it says what a failure is")]
+                Ok::<(), firn_cql::Error>(())
+            }
+        });
+        std::thread::sleep(Duration::from_millis(200 + rng.below(1200)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        writer.join().unwrap().unwrap_err();
+    }
+    let (child, _) = follow(&temp, &url, &["--resume", "--until-idle", "1", "--json"]);
+    let done = child.wait_with_output().unwrap();
+    let said = String::from_utf8(done.stdout).unwrap();
+    let said: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
+    let mut unknown: BTreeMap<(i32, i32), Vec<i64>> = BTreeMap::new();
+    for words in said["unknown_counters"].as_array().unwrap() {
+        let words = words.as_str().unwrap();
+        let numbers = words.split([' ', ':']).filter_map(|word| word.parse::<i64>().ok());
+        let [shop, day, visitors] = numbers.collect::<Vec<_>>()[..] else { panic!("{words}") };
+        unknown.entry((shop as i32, day as i32)).or_default().push(visitors);
+    }
+    assert_eq!(done.status.code(), Some(i32::from(!unknown.is_empty())), "{said}");
+    assert_eq!(said["missing_counters"], serde_json::json!([]));
+    let source = Session::open(temp.path("shop")).unwrap();
+    let target = ClusterSession::connect(&url).unwrap();
+    let here = visits(|cql| source.execute(cql, ()).unwrap());
+    let there = visits(|cql| target.execute(cql, ()).unwrap());
+    assert!(!here.is_empty());
+    for key in here.keys().chain(there.keys()).collect::<BTreeSet<_>>() {
+        let value = |side: &BTreeMap<_, i64>| side.get(key).copied().unwrap_or_default();
+        let mut possible: BTreeSet<i64> = [0].into();
+        for sum in unknown.get(key).into_iter().flatten() {
+            possible = possible.iter().flat_map(|s| [*s, s + sum]).collect();
+        }
+        let away = value(&here) - value(&there);
+        assert!(possible.contains(&away), "{key:?} is {away} away, not known: {unknown:?}");
+    }
+    server.stop().unwrap();
+}
