@@ -31,7 +31,6 @@ use serde_json::json;
 
 use crate::connect::not_connected;
 use crate::interrupt;
-use crate::migrate_from::note;
 use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
@@ -185,6 +184,11 @@ pub fn chosen(
     }
     all.sort();
     Ok((all, left))
+}
+
+/// Tells the user something beside the data.
+pub fn note(global: &Global, words: impl Display) {
+    eprintln!("{} {words}", global.style().bold("note:"));
 }
 
 impl MigrateArgs {

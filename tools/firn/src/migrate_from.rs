@@ -3,7 +3,6 @@
 //! Invariants: definitions are shown, and tried on an empty store in memory, before anything is made
 //! or copied; what CQL does not tell is said before and after, by number.
 
-use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -29,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::connect::not_connected;
 use crate::interrupt;
-use crate::migrate::MigrateArgs;
+use crate::migrate::{MigrateArgs, note};
 use crate::store::Global;
 
 /// What is known of a table before it is copied.
@@ -102,10 +101,6 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     let session = global.model_as(partitioner, "the cluster")?;
     let counts = inward.copy(&session)?;
     inward.finish(&outlooks, Some((&counts, watch.seconds())))
-}
-
-pub fn note(global: &Global, words: impl Display) {
-    eprintln!("{} {words}", global.style().bold("note:"));
 }
 
 impl Inward<'_> {

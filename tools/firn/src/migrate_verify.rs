@@ -20,8 +20,8 @@ use serde_json::json;
 
 use crate::connect::not_connected;
 use crate::interrupt;
-use crate::migrate::{MigrateArgs, chosen};
-use crate::migrate_from::{note, tables_in};
+use crate::migrate::{MigrateArgs, chosen, note};
+use crate::migrate_from::tables_in;
 use crate::store::Global;
 
 /// A table that was looked at.

@@ -29,7 +29,7 @@ pub struct FilteredRun {
     pub usual: f64,
 }
 
-/// Bits of a fingerprint for each run, 0 to [`MOST_BITS`], seldom whole: for the memory that the
+/// Bits of a fingerprint for each run, 0 to 16, seldom whole: for the memory that the
 /// usual ones of all runs take. A run that usually has none gets none.
 ///
 /// ```
