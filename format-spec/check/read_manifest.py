@@ -113,7 +113,7 @@ def message(kind, b):
     for name in MESSAGES[kind].values():
         need(name in out or f"{kind}.{name}" in OPTIONAL, f"a {kind} lacks its {name}")
     if kind == "options":
-        if any(b > 1 for b in out["compression"]) or any(b > 2 for b in out["filter"]):
+        if any(b > 2 for b in out["compression"]) or any(b > 2 for b in out["filter"]):
             raise Newer("unknown compression or filter")
         if out.get("filter_allocation", 0) > 1:
             raise Newer("unknown allocation of filters")

@@ -225,7 +225,7 @@ def properties_block(b):
         last, name = name, name.decode("utf-8", "replace")
         out[name] = number(value) if name in NUMBERS else text(value) if name in TEXTS else value
     get = lambda name: out.get(name, 0)
-    need(get("compression") in (0, 1) and get("filter") in (0, 1, 2) and get("filter.dropped") < 8 and get("tree") < 1 << 32, "a property out of bounds")
+    need(get("compression") in (0, 1, 2) and get("filter") in (0, 1, 2) and get("filter.dropped") < 8 and get("tree") < 1 << 32, "a property out of bounds")
     return out
 
 
