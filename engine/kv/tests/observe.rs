@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
-use firn_kv::{Db, DbOptions, Policy, ReadMode, TreeOptions};
+use firn_kv::{Db, DbOptions, OpenFiles, Policy, ReadMode, TreeOptions};
 
 #[path = "observe/context.rs"]
 mod context;
@@ -23,9 +23,14 @@ fn key(n: u64) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
 
-/// A store without threads of its own, in memory.
+/// A store without threads of its own, in memory. Its files are counted alone, beside other tests.
 fn options() -> DbOptions {
-    DbOptions { background_threads: 0, read_mode: ReadMode::Pread, ..DbOptions::default() }
+    DbOptions {
+        background_threads: 0,
+        read_mode: ReadMode::Pread,
+        open_files: Some(OpenFiles::new(64)),
+        ..DbOptions::default()
+    }
 }
 
 fn open(options: DbOptions) -> (Arc<MemEnv>, Db) {
