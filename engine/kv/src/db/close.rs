@@ -17,6 +17,7 @@ use crate::base::error::Result;
 use crate::wal::Wal;
 
 use super::state::core::Core;
+use super::state::pins::nudge;
 
 /// How long who waits for passes sleeps at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,6 +36,8 @@ impl Core {
                 signals.wait_done(LOOK);
             }
         }
+        // Views that were replaced hold tables that nobody removes after this.
+        nudge();
         self.opener.bury();
         let (latched, wal) = {
             let mut c = self.catalog.lock();
