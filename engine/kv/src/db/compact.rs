@@ -29,16 +29,13 @@ use crate::merge::visible::VisibleRange;
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
-use super::pieces::{During, divide};
+use super::pieces::{During, MARKS, divide};
 use super::state::core::Core;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
 use super::state::tree::{Holder, TreeCore};
 use super::state::view::TreeVersion;
-
-/// So many places are looked at, for each piece, where a part of a merge might be divided.
-const MARKS: usize = 64;
 
 /// What came of a job.
 #[derive(Default)]
@@ -265,15 +262,14 @@ impl Core {
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
         let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
-        let most = match self.options.background_threads {
-            several @ 2.. if c.options.purge.is_none() => several as u64,
-            _ => 1,
-        };
         // What it reads of value files that are given up is not in its tables.
         let given_up = &c.version.values.given_up;
         let brought = all.iter().flat_map(|t| &t.meta.values);
         let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
-        let most = ((bytes + brought) / c.options.table_size).clamp(1, most) as usize;
+        let most = match c.options.purge {
+            None => self.pieces_of(bytes + brought, c.options.table_size),
+            Some(_) => 1,
+        };
         let mut marks = vec![];
         if most > 1 {
             // Of many tables their ends are enough.

@@ -34,7 +34,7 @@ use crate::wal::{Lsn, Unneeded};
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
-use super::pieces::{During, divide};
+use super::pieces::{During, MARKS, divide};
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::meters::TimedCall;
@@ -44,9 +44,6 @@ use super::state::view::TreeView;
 
 /// A piece of a flush has at least so many bytes of its memtable, or a table's.
 const PIECE: u64 = 16 << 20;
-
-/// So many places are looked at, for each piece, where it might be divided.
-const MARKS: u64 = 64;
 
 /// The flush of one memtable.
 struct Flush<'a> {
@@ -345,12 +342,10 @@ impl Core {
         sealed: &MemHandle,
     ) -> Vec<VisibleRange> {
         let (bytes, least) = (sealed.mem.used() as u64, view.options.table_size.min(PIECE));
-        let several = self.options.background_threads > 1 && self.is_full_soon(tree);
-        let most = if several { self.options.background_threads as u64 } else { 1 };
-        let most = (bytes / least).clamp(1, most);
-        let apart = (bytes / (most * MARKS)).max(1);
+        let most = if self.is_full_soon(tree) { self.pieces_of(bytes, least) } else { 1 };
+        let apart = (bytes / (most * MARKS) as u64).max(1);
         let marks = if most > 1 { sealed.mem.landmarks(apart) } else { vec![] };
-        divide(marks, most as usize)
+        divide(marks, most)
     }
 
     /// Drops the memtable of a tree that is gone.

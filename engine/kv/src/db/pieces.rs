@@ -29,6 +29,9 @@ use super::state::work::PendingWork;
 /// How long who waits for hands sleeps at a time, so that he sees what has changed.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// So many places are looked at, for each piece, where a job might be divided.
+pub(super) const MARKS: usize = 64;
+
 /// Called by a piece at each of its steps: an error stops it.
 pub(super) type During<'a> = dyn FnMut() -> Result<()> + 'a;
 
@@ -145,6 +148,11 @@ impl<T, W> Drop for Hand<T, W> {
 }
 
 impl Core {
+    /// In how many pieces a job over so many bytes is done, of which each has at least `least`.
+    pub(super) fn pieces_of(&self, bytes: u64, least: u64) -> usize {
+        (bytes / least).clamp(1, self.options.background_threads.max(1) as u64) as usize
+    }
+
     /// Does `number` pieces of a job: `work` does the one that it is told. `during` is called at
     /// each step of those that the caller does, and while he waits for hands. Gives what came of
     /// each, in order.

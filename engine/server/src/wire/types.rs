@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use firn_wide::internals::types::{hex, hex_to_bytes};
-use firn_wide::{Comparator, Custom, Malformed, Registry, Type, TypeError, UserType};
+use firn_wide::internals::types::ForeignType;
+use firn_wide::{Custom, Registry, Type, UserType};
 
 use super::error::WireError;
 use super::frame::Version;
@@ -91,41 +91,6 @@ pub fn put_type(out: &mut Vec<u8>, of: &Type, version: Version) {
             put_short(out, 0x00);
             put_string(out, &other.full_name());
         }
-    }
-}
-
-/// A type that only another server knows. Its values are bytes.
-#[derive(Debug)]
-struct ForeignType(String);
-
-impl Comparator for ForeignType {
-    fn name(&self) -> &str {
-        &self.0
-    }
-
-    fn validate(&self, _: &[u8]) -> Result<(), TypeError> {
-        Ok(())
-    }
-
-    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
-        out.extend_from_slice(value);
-        Ok(())
-    }
-
-    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        out.extend_from_slice(form);
-        Ok(())
-    }
-
-    fn from_text(&self, text: &str, out: &mut Vec<u8>) -> Result<(), TypeError> {
-        let digits = text.strip_prefix("0x").unwrap_or(text);
-        let wrong = |_| TypeError(format!("{text:?} is no value of {}: write 0x…", self.0));
-        out.extend(hex_to_bytes(digits).map_err(wrong)?);
-        Ok(())
-    }
-
-    fn to_text(&self, value: &[u8]) -> String {
-        format!("0x{}", hex(value))
     }
 }
 

@@ -10,41 +10,10 @@ use firn_table_events::model_trouble;
 use firn_tools::output::{Done, Failure};
 use firn_wide::internals::schema::{RECORD_PREFIX, Schema};
 use firn_wide::internals::store::CellStore;
-use firn_wide::internals::types::hex;
-use firn_wide::{Comparator, Malformed, Registry, StoreOptions, TypeError, Wide};
+use firn_wide::internals::types::ForeignType;
+use firn_wide::{Registry, StoreOptions, Wide};
 
 use crate::store::Global;
-
-/// In place of a comparator that only the store's program has.
-struct StandIn(String);
-
-impl Comparator for StandIn {
-    fn name(&self) -> &str {
-        &self.0
-    }
-
-    fn validate(&self, _: &[u8]) -> Result<(), TypeError> {
-        Ok(())
-    }
-
-    fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
-        out.extend_from_slice(value);
-        Ok(())
-    }
-
-    fn decode(&self, form: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-        out.extend_from_slice(form);
-        Ok(())
-    }
-
-    fn from_text(&self, _: &str, _: &mut Vec<u8>) -> Result<(), TypeError> {
-        Err(TypeError(format!("{} is not here", self.0)))
-    }
-
-    fn to_text(&self, value: &[u8]) -> String {
-        hex(value)
-    }
-}
 
 /// Opens the store for reading.
 pub fn open(global: &Global) -> Done<Session> {
@@ -57,7 +26,7 @@ pub fn open(global: &Global) -> Done<Session> {
     let records = records.iter().map(|(key, value)| (&**key, &**value));
     for name in Schema::class_names(records).map_err(model_trouble)? {
         // Names of the built-in types mean these all the same.
-        registry.register(Arc::new(StandIn(name)));
+        registry.register(Arc::new(ForeignType(name)));
     }
     let registry = Arc::new(registry);
     let options = firn_wide::Options { store: options(), registry, ..Default::default() };
