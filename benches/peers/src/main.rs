@@ -147,6 +147,9 @@ struct Run {
     /// Without LZ4
     #[arg(long)]
     no_compression: bool,
+    /// Firn and RocksDB keep values of at least so many bytes in files of their own (`1k`)
+    #[arg(long, default_value = "0", value_parser = parse_count)]
+    values_apart: u64,
 }
 
 impl Run {
@@ -170,13 +173,14 @@ impl Run {
         Ok(config)
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> Result<Settings> {
+        Ok(Settings {
             memtable: self.memtable << 20,
             cache: self.cache << 20,
             background: self.background,
             lz4: !self.no_compression,
-        }
+            apart: usize::try_from(self.values_apart)?,
+        })
     }
 }
 
@@ -196,7 +200,7 @@ fn run_stage(
         let order = Order {
             engine,
             dir: dir.clone(),
-            settings: args.settings(),
+            settings: args.settings()?,
             config: stage.config(config),
             steps: steps.to_vec(),
             killed: lives.peek().is_some_and(|next| next[0].step == Step::Crash),
@@ -251,14 +255,14 @@ fn run(args: &Run) -> Result<()> {
 }
 
 fn terms(args: &Run, engines: &[Engine]) -> Result<Vec<(Engine, Terms)>> {
-    engines.iter().map(|&engine| Ok((engine, engine.terms(&args.settings())?))).collect()
+    engines.iter().map(|&engine| Ok((engine, engine.terms(&settings)?))).collect()
 }
 
 /// Writes what there is so far: a long measurement that is cut off is not lost.
 fn save(args: &Run, engines: &[Engine], all: &[Repetition]) -> Result<()> {
     let Some(path) = &args.json else { return Ok(()) };
     let whole = serde_json::json!({
-        "settings": args.settings(),
+        "settings": args.settings()?,
         "given": terms(args, engines)?,
         "config": args.config(0)?,
         "repetitions": all,

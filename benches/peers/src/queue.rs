@@ -45,7 +45,8 @@ fn of<S: Store>(
 
 /// Runs it.
 pub fn main(args: &Queue) -> Result<()> {
-    let settings = Settings { memtable: 64 << 20, cache: 512 << 20, background: 2, lz4: true };
+    let settings =
+        Settings { memtable: 64 << 20, cache: 512 << 20, background: 2, lz4: true, apart: 0 };
     let remedy = args.conversion.to_string();
     println!("| engine | deletions | direction | scans a second |\n|---|---:|---|---:|");
     for _ in 0..args.reps {

@@ -9,7 +9,7 @@ use firn_kv::{Compression, DbOptions, TreeOptions};
 use firn_workload::Result;
 use firn_workload::firn::{FirnStore, StoreSums};
 
-use super::{Settings, Terms, built, lz4, mebibytes};
+use super::{Settings, Terms, built, lz4, mebibytes, values};
 
 /// Opens the store in `dir`, and makes it where there is none.
 pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
@@ -24,6 +24,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
         compression,
         memtable_size: settings.memtable,
         merge,
+        values_apart: settings.apart,
         ..TreeOptions::default()
     };
     FirnStore::open(dir, options, "default", tree)
@@ -39,6 +40,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         background: settings.background.to_string(),
         compression: lz4(settings),
         filter: "8-bit binary fuse".into(),
+        values: values(settings),
         put: "in the log, handed to the system",
         sync: "the log, synced for all who wait",
         compact: "everything",

@@ -42,6 +42,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         background: settings.background.max(1).to_string(),
         compression: lz4(settings),
         filter: "10-bit bloom".into(),
+        values: "in the tables".into(),
         put: "in the log, handed to the system",
         sync: "the log, synced by each writer",
         compact: "everything",

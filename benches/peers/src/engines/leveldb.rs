@@ -160,6 +160,7 @@ pub fn terms(settings: &Settings) -> Terms {
         background: "1".into(),
         compression: if settings.lz4 { "snappy" } else { "none" }.into(),
         filter: "10-bit bloom".into(),
+        values: "in the tables".into(),
         put: "in the log, handed to the system",
         sync: "the log, synced for a group of writers",
         compact: "everything",

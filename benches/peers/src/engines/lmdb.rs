@@ -44,6 +44,7 @@ pub fn terms() -> Result<Terms> {
         background: "none".into(),
         compression: "none".into(),
         filter: "none".into(),
+        values: "in the tree".into(),
         put: "a transaction in a map, the system's to write",
         sync: "the map, synced by each writer",
         compact: "nothing",

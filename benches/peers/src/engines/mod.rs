@@ -34,6 +34,9 @@ pub struct Settings {
     pub background: usize,
     /// Whether blocks are compressed with LZ4.
     pub lz4: bool,
+    /// Values of at least so many bytes lie in files of their own, in engines that can do that; 0 for
+    /// none.
+    pub apart: usize,
 }
 
 /// An engine.
@@ -76,6 +79,8 @@ pub struct Terms {
     pub compression: String,
     /// Filter of a table.
     pub filter: String,
+    /// Where values lie.
+    pub values: String,
     /// Where a put is that has returned without a sync.
     pub put: &'static str,
     /// What a put with a sync waits for.
@@ -86,7 +91,7 @@ pub struct Terms {
 
 impl Terms {
     /// The terms with their names, in the order of a table.
-    pub fn rows(&self) -> [(&'static str, &str); 9] {
+    pub fn rows(&self) -> [(&'static str, &str); 10] {
         [
             ("crate", &self.built),
             ("memtable", &self.memtable),
@@ -94,6 +99,7 @@ impl Terms {
             ("background threads", &self.background),
             ("compression", &self.compression),
             ("filter", &self.filter),
+            ("values", &self.values),
             ("a put that returned is", self.put),
             ("a synced put waits for", self.sync),
             ("compact does", self.compact),
@@ -127,6 +133,14 @@ fn built(name: &str) -> Result<String> {
 
 fn mebibytes(bytes: usize) -> String {
     format!("{} MiB", bytes >> 20)
+}
+
+/// Where an engine that can keep values apart keeps them.
+fn values(settings: &Settings) -> String {
+    match settings.apart {
+        0 => "in the tables".to_owned(),
+        least => format!("of {least} B and more apart"),
+    }
 }
 
 fn lz4(settings: &Settings) -> String {
@@ -269,7 +283,8 @@ mod tests {
 
     #[test]
     fn all_engines_do_the_same_and_keep_it() {
-        let settings = Settings { memtable: 8 << 20, cache: 8 << 20, background: 1, lz4: true };
+        let settings =
+            Settings { memtable: 8 << 20, cache: 8 << 20, background: 1, lz4: true, apart: 0 };
         for (engine, name) in Engine::ALL {
             let dir = std::env::temp_dir().join(format!("peers-{}-{name}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
@@ -282,7 +297,8 @@ mod tests {
 
     #[test]
     fn each_engine_has_its_terms() {
-        let settings = Settings { memtable: 64 << 20, cache: 512 << 20, background: 2, lz4: false };
+        let settings =
+            Settings { memtable: 64 << 20, cache: 512 << 20, background: 2, lz4: false, apart: 0 };
         for (engine, name) in Engine::ALL {
             let terms = engine.terms(&settings).unwrap();
             assert!(terms.rows().iter().all(|(_, term)| !term.is_empty()), "{name}");

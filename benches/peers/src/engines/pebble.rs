@@ -110,6 +110,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         background: format!("up to {} compactions", compactions(settings)),
         compression: if settings.lz4 { "snappy" } else { "none" }.into(),
         filter: "10-bit bloom".into(),
+        values: "in the tables".into(),
         put: "in a buffer of the log, written by a thread",
         sync: "the log, synced for a group of writers",
         compact: "everything",

@@ -41,6 +41,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         background: "none".into(),
         compression: "none".into(),
         filter: "none".into(),
+        values: "in the tree".into(),
         put: "a transaction in the process's memory",
         sync: "a commit, synced by each writer",
         compact: "nothing",

@@ -8,7 +8,7 @@ use rocksdb::{
 };
 use std::path::{Path, PathBuf};
 
-use super::{Settings, Terms, built, lz4, mebibytes};
+use super::{Settings, Terms, built, lz4, mebibytes, values};
 
 /// A RocksDB with one column family.
 pub struct RocksStore {
@@ -29,11 +29,14 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<RocksStore> {
     options.set_block_based_table_factory(&table);
     options.set_write_buffer_size(settings.memtable);
     options.set_max_background_jobs(i32::try_from(settings.background)?);
-    options.set_compression_type(if settings.lz4 {
-        DBCompressionType::Lz4
-    } else {
-        DBCompressionType::None
-    });
+    let compression = if settings.lz4 { DBCompressionType::Lz4 } else { DBCompressionType::None };
+    options.set_compression_type(compression);
+    if settings.apart > 0 {
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(u64::try_from(settings.apart)?);
+        options.set_blob_compression_type(compression);
+        options.set_enable_blob_gc(true);
+    }
     let mut synced = WriteOptions::default();
     synced.set_sync(true);
     Ok(RocksStore {
@@ -54,6 +57,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         background: settings.background.to_string(),
         compression: lz4(settings),
         filter: "10-bit bloom".into(),
+        values: values(settings),
         put: "in the log, handed to the system",
         sync: "the log, synced for a group of writers",
         compact: "everything",

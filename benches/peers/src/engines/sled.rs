@@ -35,6 +35,7 @@ pub fn terms(settings: &Settings) -> Result<Terms> {
         background: "its own".into(),
         compression: "none".into(),
         filter: "none".into(),
+        values: "in the tree".into(),
         put: "in a buffer of the process, written within 500 ms",
         sync: "the log, written, no cache flushed",
         compact: "nothing",
