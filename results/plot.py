@@ -7,6 +7,9 @@
 
 A file begins with a line `# title`, then has the names of its columns, then a label and one ratio or more
 for each line; a ratio that there is not is empty, and has no bar. Bars are on a logarithmic scale, so that twice and half are equally long.
+
+Where the second column is `keys`, a line has a rate of each other column by that number of keys (`peers
+growth` writes it): a panel is drawn for each label, both of its scales are logarithmic.
 """
 import math
 import sys
@@ -71,11 +74,75 @@ def draw(title, series, rows):
     return "\n".join(out + ["</svg>", ""])
 
 
+def short(n):
+    for least, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if n >= least:
+            return f"{n / least:g}{unit}"
+    return f"{n:g}"
+
+
+def ticks(low, high):
+    """1, 2 and 5 of each power of ten, thinned out to six at most."""
+    found = [f * 10.0**p for p in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1) for f in (1, 2, 5)]
+    found = [t for t in found if low <= t <= high]
+    for keep in ((1, 2, 5), (1, 5), (1,)):
+        thin = [t for t in found if round(t / 10.0 ** math.floor(math.log10(t) + 1e-9)) in keep]
+        if len(thin) <= 6:
+            break
+    return thin or found[:1]
+
+
+# Marks tell the engines apart without colour.
+MARKS = ["M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0", "M-4,-4h8v8h-8z", "M0,-5l5,9h-10z", "M0,-5l5,5l-5,5l-5,-5z"]
+
+
+def draw_growth(title, series, rows):
+    series = series[1:]
+    panels = {}
+    for label, (keys, *rates) in rows:
+        panels.setdefault(label, []).append((keys, rates))
+    across, wide, high = 3, 300, 190
+    left, top, right, bottom = 52, 26, 14, 30
+    height = 60 + -(-len(panels) // across) * high
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{across * wide + 20}" height="{height}" '
+        'font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="12" y="22" font-size="15" font-weight="bold">{escape(title)}</text>',
+    ]
+    mark = lambda n, x, y: f'<path d="{MARKS[n % len(MARKS)]}" transform="translate({x:.1f},{y:.1f})" fill="{COLOURS[n]}"/>'
+    for n, name in enumerate(series):
+        out += [mark(n, 20 + n * 120, 40), f'<text x="{30 + n * 120}" y="44">{escape(name)}</text>']
+    all_keys = [keys for points in panels.values() for keys, _ in points]
+    for at, (label, points) in enumerate(panels.items()):
+        ox, oy = at % across * wide + 8, at // across * high + 54
+        rates = [r for _, of in points for r in of if r]
+        low, top_rate = min(rates) / 1.15, max(rates) * 1.15
+        span = max(math.log(max(all_keys) / min(all_keys)), 1e-9)
+        x = lambda k: ox + left + math.log(k / min(all_keys)) / span * (wide - left - right)
+        y = lambda r: oy + high - bottom - math.log(r / low) / math.log(top_rate / low) * (high - top - bottom)
+        out.append(f'<text x="{ox + left}" y="{oy + 16}" font-weight="bold">{escape(label)}</text>')
+        for tick in ticks(low, top_rate):
+            out.append(f'<line x1="{ox + left}" x2="{ox + wide - right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#ddd"/>')
+            out.append(f'<text x="{ox + left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{short(tick)}</text>')
+        for keys in sorted({k for k, _ in points}):
+            out.append(f'<text x="{x(keys):.1f}" y="{oy + high - bottom + 16}" text-anchor="middle">{short(keys)}</text>')
+        for n in range(len(series)):
+            line = [(x(k), y(of[n])) for k, of in points if of[n]]
+            if line:
+                path = " ".join(f"{px:.1f},{py:.1f}" for px, py in line)
+                out.append(f'<polyline points="{path}" fill="none" stroke="{COLOURS[n]}" stroke-width="1.6"/>')
+                out += [mark(n, px, py) for px, py in line]
+    return "\n".join(out + ["</svg>", ""])
+
+
 def main():
     wrong = []
     named = [Path(name) for name in sys.argv[1:] if name != "--check"]
     for path in named or sorted(Path(__file__).parent.glob("*.tsv")):
-        drawn, target = draw(*read(path)), path.with_suffix(".svg")
+        title, series, rows = read(path)
+        drawing = draw_growth if series[0] == "keys" else draw
+        drawn, target = drawing(title, series, rows), path.with_suffix(".svg")
         if "--check" in sys.argv:
             if not target.exists() or target.read_text(encoding="utf-8") != drawn:
                 wrong.append(target.name)

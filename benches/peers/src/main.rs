@@ -15,6 +15,7 @@ mod child;
 mod cliffs;
 mod embedding;
 mod engines;
+mod kept;
 mod plan;
 mod queue;
 mod table;
@@ -54,6 +55,10 @@ enum Cmd {
     /// What many trees under one memory budget cost: to make, to open, at rest, and while they are
     /// written
     Trees(embedding::TreeArgs),
+    /// One table of several runs that were kept with `run --json`
+    Table(kept::KeptTable),
+    /// How rates change with the number of keys, of runs that were kept with `run --json`
+    Growth(kept::Growth),
     /// List workloads, steps and presets
     List,
     /// One engine, one stage; started by `run`
@@ -70,6 +75,9 @@ Examples:
   peers run --workloads race --reps 1 --ratios race.tsv
   peers run --engines firn,redb,sled --workloads core --max-time 30
   peers run --workloads fillrandom,crash,readseq,fresh,keys=10%,values=1k,fillrandom,reopen
+  peers run --workloads core --num 1m --json 1m.json
+  peers table core=core.json ycsb=ycsb.json --ratios race.tsv
+  peers growth 1m.json 10m.json --tsv growth.tsv
   peers cliffs --history 10k
   peers small --stores 1000
   peers trees --trees 60,1k
@@ -255,6 +263,7 @@ fn run(args: &Run) -> Result<()> {
 }
 
 fn terms(args: &Run, engines: &[Engine]) -> Result<Vec<(Engine, Terms)>> {
+    let settings = args.settings()?;
     engines.iter().map(|&engine| Ok((engine, engine.terms(&settings)?))).collect()
 }
 
@@ -287,6 +296,8 @@ fn main() -> ExitCode {
         Cmd::Queue(args) => queue::main(&args),
         Cmd::Small(args) => embedding::run_small(&args),
         Cmd::Trees(args) => embedding::run_trees(&args),
+        Cmd::Table(args) => kept::print_table(&args),
+        Cmd::Growth(args) => kept::print_growth(&args),
         Cmd::List => {
             list();
             Ok(())

@@ -2,14 +2,14 @@
 //! engine's.
 
 use firn_workload::OpKind;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 use crate::child::StepResult;
 use crate::engines::{Engine, Terms};
 
 /// One engine's repetition of one stage.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Repetition {
     /// Which engine.
     pub engine: Engine,
@@ -316,6 +316,7 @@ mod tests {
             background: "2".into(),
             compression: "none".into(),
             filter: "none".into(),
+            values: "in the tables".into(),
             put: "somewhere",
             sync: "on the device",
             compact: "nothing",

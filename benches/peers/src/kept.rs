@@ -1,0 +1,191 @@
+//! Runs that `run --json` kept, read again: several as one table, or as growth, where they differ in
+//! their number of keys.
+
+use clap::Args;
+use firn_workload::{Config, Result};
+use serde::Deserialize;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::engines::Engine;
+use crate::table::{self, Repetition, Spread};
+
+/// What a file of `run --json` has of use here.
+#[derive(Deserialize)]
+struct KeptRun {
+    config: Config,
+    repetitions: Vec<Repetition>,
+}
+
+impl KeptRun {
+    fn read(path: &Path) -> Result<KeptRun> {
+        let text = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(serde_json::from_slice(&text).map_err(|e| {
+            format!("{}: {e}; it should be a file of `peers run --json`", path.display())
+        })?)
+    }
+}
+
+/// Prints one table of several runs.
+#[derive(Args)]
+pub struct KeptTable {
+    /// Files of `run --json`; with `NAME=` before one, its rows begin with that name. Files of the
+    /// same name (or of none) are repetitions of each other where their rows are the same
+    #[arg(required = true)]
+    files: Vec<String>,
+    /// Write the ratios to this file, for `results/plot.py` to draw
+    #[arg(long)]
+    ratios: Option<PathBuf>,
+}
+
+/// Prints how rates change with the number of keys.
+#[derive(Args)]
+pub struct Growth {
+    /// Files of `run --json` with the same steps and different numbers of keys
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Write the rates to this file, for `results/plot.py` to draw
+    #[arg(long)]
+    tsv: Option<PathBuf>,
+}
+
+/// Adds to `known` what is not there yet, in order.
+fn add<T: PartialEq>(known: &mut Vec<T>, new: impl IntoIterator<Item = T>) {
+    for one in new {
+        if !known.contains(&one) {
+            known.push(one);
+        }
+    }
+}
+
+/// The engines that took part, ours first.
+fn engines(all: &[Repetition]) -> Vec<Engine> {
+    let mut engines = vec![];
+    add(&mut engines, all.iter().map(|r| r.engine));
+    engines.sort_by_key(|e| !e.is_ours());
+    engines
+}
+
+/// The names of the rows, in the order of the steps.
+fn labels(all: &[Repetition]) -> Vec<String> {
+    let mut labels = vec![];
+    add(&mut labels, all.iter().flat_map(|r| &r.steps).map(|s| s.label.clone()));
+    labels
+}
+
+/// Prints one table of several runs.
+///
+/// # Errors
+/// A file can't be read or written, or is none of `run --json`.
+pub fn print_table(args: &KeptTable) -> Result<()> {
+    let mut all: Vec<Repetition> = vec![];
+    for file in &args.files {
+        let (name, path) = file.split_once('=').unwrap_or(("", file));
+        for mut repetition in KeptRun::read(Path::new(path))?.repetitions {
+            for step in repetition.steps.iter_mut().filter(|_| !name.is_empty()) {
+                step.label = format!("{name}: {}", step.label);
+            }
+            all.push(repetition);
+        }
+    }
+    let (engines, labels) = (engines(&all), labels(&all));
+    if let Some(path) = &args.ratios {
+        fs::write(path, table::ratios(&all, &engines, &labels))?;
+    }
+    println!("{}", table::render(&all, &engines, &labels));
+    Ok(())
+}
+
+/// A row's rate: of a step that has none, such as a compaction, keys a second. `None` where nothing
+/// was to do.
+fn rate(run: &KeptRun, engine: Engine, label: &str) -> Option<f64> {
+    let keys = run.config.num as f64;
+    let steps = run.repetitions.iter().filter(|r| r.engine == engine).flat_map(|r| &r.steps);
+    let rates = steps.filter(|s| s.label == label).filter_map(|step| match &step.outcome {
+        Some(outcome) => Some(outcome.ops_per_second),
+        None => (step.seconds > 1e-3).then(|| keys / step.seconds),
+    });
+    Spread::of(rates.collect()).map(|s| s.median)
+}
+
+/// The rates as `results/plot.py` draws them: a title, the columns, then a line for each step and
+/// number of keys; nothing stands where there is no rate.
+fn growth_rows(runs: &mut [KeptRun]) -> String {
+    runs.sort_by_key(|run| run.config.num);
+    let all: Vec<Repetition> = runs.iter().flat_map(|run| run.repetitions.clone()).collect();
+    let engines = engines(&all);
+    let mut out = "# operations a second by the number of keys\nstep\tkeys".to_owned();
+    for engine in &engines {
+        let _ = write!(out, "\t{engine}");
+    }
+    for label in labels(&all) {
+        for run in &*runs {
+            let rates: Vec<Option<f64>> = engines.iter().map(|&e| rate(run, e, &label)).collect();
+            if rates.iter().all(Option::is_none) {
+                continue;
+            }
+            let _ = write!(out, "\n{label}\t{}", run.config.num);
+            for rate in rates {
+                let _ = write!(out, "\t{}", rate.map_or(String::new(), |r| format!("{r:.0}")));
+            }
+        }
+    }
+    out.push('\n');
+    out
+}
+
+/// Prints how rates change with the number of keys.
+///
+/// # Errors
+/// A file can't be read or written, or is none of `run --json`.
+pub fn print_growth(args: &Growth) -> Result<()> {
+    let mut runs = args.files.iter().map(|f| KeptRun::read(f)).collect::<Result<Vec<_>>>()?;
+    let text = growth_rows(&mut runs);
+    if let Some(path) = &args.tsv {
+        fs::write(path, &text)?;
+    }
+    for (at, line) in text.lines().skip(1).enumerate() {
+        println!("| {} |", line.replace('\t', " | "));
+        if at == 0 {
+            println!("|---|{}", "---:|".repeat(line.matches('\t').count()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::child::StepResult;
+
+    fn run(num: u64, seconds: f64) -> KeptRun {
+        let step = StepResult {
+            label: "compact".into(),
+            seconds,
+            outcome: None,
+            peak_rss_anon: 0,
+            peak_rss_file: 0,
+            device_written: 0,
+            device_read: 0,
+            disk_bytes: None,
+        };
+        let lmdb = Repetition {
+            engine: Engine::Lmdb,
+            rep: 0,
+            steps: vec![StepResult { seconds: 0.0, ..step.clone() }],
+        };
+        let firn = Repetition { engine: Engine::Firn, rep: 0, steps: vec![step] };
+        KeptRun { config: Config { num, ..Config::default() }, repetitions: vec![lmdb, firn] }
+    }
+
+    #[test]
+    fn growth_is_by_the_number_of_keys() {
+        let text = growth_rows(&mut [run(10_000, 2.0), run(1000, 0.1)]);
+        assert_eq!(
+            text,
+            "# operations a second by the number of keys\nstep\tkeys\tfirn\tlmdb\n\
+             compact\t1000\t10000\t\ncompact\t10000\t5000\t\n"
+        );
+    }
+}
