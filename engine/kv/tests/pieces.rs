@@ -106,6 +106,14 @@ fn is_divided(tree: &Tree) -> bool {
     tables.windows(2).any(short)
 }
 
+/// In how many pieces the log says that each job of a kind was done.
+fn told_pieces(env: &MemEnv, kind: &str) -> Vec<u64> {
+    let log = env.read_file(Path::new("/db/EVENTS.jsonl")).unwrap();
+    let log = String::from_utf8(log).unwrap();
+    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|e| e["event"] == kind).map(|e| e["pieces"].as_u64().unwrap()).collect()
+}
+
 #[test]
 fn merges_in_pieces_leave_what_one_thread_leaves() {
     for seed in 1..=6 {
@@ -123,6 +131,7 @@ fn merges_in_pieces_leave_what_one_thread_leaves() {
             }
             tree.compact().unwrap();
             assert!(is_divided(&tree), "{seed}");
+            assert!(told_pieces(&env, "compaction").last() > Some(&1), "{seed}");
             check(&db, &tree, &map, &snapshots);
             if round == 1 {
                 snapshots.clear();
@@ -133,12 +142,17 @@ fn merges_in_pieces_leave_what_one_thread_leaves() {
         check(&db, &tree, &map, &[]);
         drop((tree, db));
         // What one thread makes of it, which writes all of it again.
-        let (db, tree) = open(Arc::new(env), 1, 256 << 10, apart).unwrap();
+        let before = told_pieces(&env, "compaction").len();
+        let (db, tree) = open(Arc::new(env.clone()), 1, 256 << 10, apart).unwrap();
         check(&db, &tree, &map, &[]);
-        tree.put(key(0), b"once more").unwrap();
-        map.insert(key(0), b"once more".to_vec());
+        for i in 0..2000 {
+            tree.put(key(i), b"once more").unwrap();
+            map.insert(key(i), b"once more".to_vec());
+        }
         tree.delete_range(key(0)..key(0)).unwrap();
         tree.compact().unwrap();
+        let alone = told_pieces(&env, "compaction").split_off(before);
+        assert!(!alone.is_empty() && alone.iter().all(|pieces| *pieces == 1), "{alone:?}");
         check(&db, &tree, &map, &[]);
     }
 }
@@ -159,6 +173,8 @@ fn flushes_in_pieces_leave_what_one_thread_leaves() {
             }
         }
         db.wait_idle().unwrap();
+        let is_told = told_pieces(&env, "flush").iter().any(|pieces| *pieces > 1);
+        assert!(is_told || !is_divided(&tree), "{seed}");
         divided += u64::from(is_divided(&tree));
         check(&db, &tree, &map, &snapshots);
         drop((snapshots, tree, db));

@@ -167,7 +167,8 @@ impl LiveTree {
                 let run = level0.map(|t| t.run).max().unwrap_or(0).saturating_add(1);
                 let head = |i: usize| event["heads"][i].as_u64().unwrap_or(0);
                 self.add((0, run), &made, out, (head(0), head(1)), &LiveTables::new(), known);
-                Some(format!("flush of {} entries, {}", count(n("entries")), bytes(out)))
+                let flushed = format!("flush of {} entries, {}", count(n("entries")), bytes(out));
+                Some(flushed + &in_pieces(event))
             }
             "compaction" => {
                 let job = event["job"].as_str().unwrap_or_default();
@@ -186,7 +187,7 @@ impl LiveTree {
                 });
                 let level = u8::try_from(n("level")).unwrap_or(u8::MAX);
                 self.add((level, run.unwrap_or(0)), &made, out, (low, high), &taken, known);
-                Some(job.to_owned())
+                Some(job.to_owned() + &in_pieces(event))
             }
             "drop" => {
                 let gone = ids("removed");
@@ -222,6 +223,14 @@ impl LiveTree {
             });
             self.tables.insert(*id, DrawnTable { level, run, ..facts });
         }
+    }
+}
+
+/// In how many pieces a job was done, where it was in several and the log tells.
+fn in_pieces(event: &Value) -> String {
+    match event["pieces"].as_u64() {
+        Some(pieces @ 2..) => format!(", in {pieces} pieces"),
+        _ => String::new(),
     }
 }
 
@@ -484,4 +493,27 @@ fn tables(tree: &TreeState) -> LiveTables {
         (t.id, DrawnTable { level: run.level, run: run.number, bytes: t.size, heads })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_told_where_there_are_several() {
+        let told = |event: Value| {
+            LiveTree::default().apply(&event, &LiveTables::new()).unwrap_or_default()
+        };
+        let flush = json!({"event": "flush", "entries": 2000, "bytes_out": 100, "tables": [1]});
+        // A log of an earlier version says nothing of them.
+        assert_eq!(told(flush.clone()), "flush of 2,000 entries, 100 B");
+        for (pieces, words) in [(0, ""), (1, ""), (3, ", in 3 pieces")] {
+            let mut flush = flush.clone();
+            flush["pieces"] = json!(pieces);
+            assert_eq!(told(flush), format!("flush of 2,000 entries, 100 B{words}"));
+            let job = "merge L0#2 + L0#1 -> L1#2";
+            let merge = json!({"event": "compaction", "job": job, "pieces": pieces});
+            assert_eq!(told(merge), format!("{job}{words}"));
+        }
+    }
 }

@@ -104,6 +104,9 @@ pub enum Event {
         paced_micros: u64,
         /// How long writers have waited since the opening for a memtable.
         stalled_micros: u64,
+        /// In how many pieces it was written, by one thread or several side by side; 0 where there
+        /// was nothing to write.
+        pieces: usize,
         /// Runs that the tree then has, and the bytes of its tables.
         runs: usize,
         /// See `runs`.
@@ -159,6 +162,9 @@ pub enum Event {
         removed: Vec<u64>,
         /// The tables that it made or moved.
         tables: Vec<u64>,
+        /// In how many pieces it was written, by one thread or several side by side; 0 where tables
+        /// were only moved or dropped.
+        pieces: usize,
         /// How long it took.
         micros: u64,
         /// Runs that the tree then has, and the bytes of its tables.

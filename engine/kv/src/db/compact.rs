@@ -52,6 +52,8 @@ struct Ran {
     removed: Vec<u64>,
     /// The tables that it made or moved.
     tables: Vec<u64>,
+    /// In how many pieces it was done.
+    pieces: usize,
 }
 
 /// A job with the tables that it holds.
@@ -198,6 +200,7 @@ impl Core {
                 level: claimed.job.output_level,
                 removed: ran.removed,
                 tables: ran.tables,
+                pieces: ran.pieces,
                 micros: nanos / 1000,
                 runs,
                 bytes,
@@ -223,6 +226,7 @@ impl Core {
         for (part, inputs) in inputs.into_iter().enumerate() {
             self.divide_part(c, part, inputs, &snapshots, &mut pieces)?;
         }
+        ran.pieces = pieces.len();
         let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
         if c.options.filter_allocation == FilterAllocation::Monkey {
             let usual = |level: u8| c.options.filter_at(level.into()).bits().into();

@@ -53,6 +53,7 @@ struct Flush<'a> {
     /// Where it ends in the log.
     end: Lsn,
     entries: u64,
+    pieces: usize,
     tables: Vec<TableMeta>,
     values: Vec<ValueFacts>,
 }
@@ -157,7 +158,7 @@ impl Core {
             debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
             let end = sealed.end.get().copied().unwrap_or(sealed.start());
             let (tables, values) = (vec![], vec![]);
-            all.push(Flush { tree, view, sealed, end, entries: 0, tables, values });
+            all.push(Flush { tree, view, sealed, end, entries: 0, pieces: 0, tables, values });
         }
         if all.is_empty() {
             return Ok(has_forgotten);
@@ -208,7 +209,9 @@ impl Core {
     fn write_all(&self, all: &mut [Flush<'_>]) -> Result<()> {
         let now = self.env.wall_micros();
         for f in &mut *all {
-            for made in self.write_memtable(f.tree, &f.view, &f.sealed, now)? {
+            let pieces = self.write_memtable(f.tree, &f.view, &f.sealed, now)?;
+            f.pieces = pieces.len();
+            for made in pieces {
                 f.entries += made.entries;
                 f.tables.extend(made.tables.iter().map(|facts| meta(facts, now, now)));
                 f.values.extend(made.values);
@@ -253,6 +256,7 @@ impl Core {
                 waited_micros: waited / 1000,
                 paced_micros: self.pace.slept() / 1000,
                 stalled_micros: self.pace.stalled() / 1000,
+                pieces: f.pieces,
                 runs,
                 bytes: all,
             }

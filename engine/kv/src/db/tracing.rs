@@ -76,9 +76,9 @@ impl Listener for TracingListener {
                     info_span!(target: "firn", parent: None, "flush", tree, memory),
                 );
             }
-            Event::FlushEnded { tree, entries, bytes_out, micros, tables, .. } => {
+            Event::FlushEnded { tree, entries, bytes_out, micros, tables, pieces, .. } => {
                 self.end("flush", tree, || {
-                    info!(target: "firn", entries, bytes_out, micros, ?tables, "flushed");
+                    info!(target: "firn", entries, bytes_out, pieces, micros, ?tables, "flushed");
                 })
             }
             Event::FlushFailed { tree, error } => {
@@ -97,10 +97,11 @@ impl Listener for TracingListener {
                 entries_out,
                 micros,
                 tables,
+                pieces,
                 ..
             } => {
                 self.end("compaction", &format!("{tree} {job}"), || {
-                    info!(target: "firn", bytes_in, bytes_out, entries_in, entries_out, micros, ?tables, "compacted");
+                    info!(target: "firn", bytes_in, bytes_out, entries_in, entries_out, pieces, micros, ?tables, "compacted");
                 });
             }
             Event::CompactionFailed { tree, job, error } => {

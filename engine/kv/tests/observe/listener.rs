@@ -45,7 +45,7 @@ fn what_happens_is_told_in_order() {
     let expected = "Opened TreeCreated TreeOpened FlushBegun FlushEnded FlushBegun FlushEnded CompactionBegun CompactionEnded \
                     CheckpointMade TreeDropped";
     assert_eq!(names.join(" "), expected);
-    let Event::FlushEnded { tree, entries, tables: flushed, .. } = &events[4] else {
+    let Event::FlushEnded { tree, entries, tables: flushed, pieces: 1, .. } = &events[4] else {
         unreachable!()
     };
     assert_eq!((tree.as_str(), *entries, flushed.len()), ("t", 100, 1));

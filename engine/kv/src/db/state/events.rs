@@ -244,6 +244,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             waited_micros,
             paced_micros,
             stalled_micros,
+            pieces,
             runs,
             bytes,
         } => new("flush")
@@ -260,6 +261,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("waited_micros", *waited_micros)
             .num("paced_micros", *paced_micros)
             .num("stalled_micros", *stalled_micros)
+            .num("pieces", *pieces as u64)
             .num("runs", *runs as u64)
             .num("bytes", *bytes),
         Event::CompactionEnded {
@@ -274,6 +276,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             level,
             removed,
             tables,
+            pieces,
             micros,
             runs,
             bytes,
@@ -289,6 +292,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("level", u64::from(*level))
             .list("removed", removed)
             .list("tables", tables)
+            .num("pieces", *pieces as u64)
             .num("micros", *micros)
             .num("runs", *runs as u64)
             .num("bytes", *bytes),
