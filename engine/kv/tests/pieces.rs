@@ -7,6 +7,7 @@ mod append;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
@@ -182,6 +183,39 @@ fn flushes_in_pieces_leave_what_one_thread_leaves() {
         check(&db, &tree, &map, &[]);
     }
     assert!(divided > 0);
+}
+
+/// Merges stand still and go on again and again while a writer waits for flushes: hands leave, step
+/// back and come again, and nothing is lost of what they do.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "an application's own thread")]
+fn pauses_beside_flushes_and_merges_lose_nothing() {
+    for (threads, apart) in [(2, 0), (3, 300)] {
+        let env = MemEnv::new(threads as u64);
+        let (db, tree) = open(Arc::new(env.clone()), threads, 1 << 20, apart).unwrap();
+        let policy = "tiered:min_runs=2:max_runs=64".parse().unwrap();
+        tree.set_options(TreeOptions { policy, ..tree.options() }).unwrap();
+        let (mut rng, mut map) = (Rng::new(threads as u64), Map::new());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let pause = db.pause_background().unwrap();
+                    (0..50).for_each(|_| std::thread::yield_now());
+                    drop(pause);
+                    (0..500).for_each(|_| std::thread::yield_now());
+                }
+            });
+            (0..30_000).for_each(|_| write(&mut rng, 20_000, &tree, &mut map));
+            is_over.store(true, Ordering::Relaxed);
+        });
+        db.wait_idle().unwrap();
+        check(&db, &tree, &map, &[]);
+        for kind in ["flush", "compaction"] {
+            let pieces = told_pieces(&env, kind);
+            assert!(pieces.iter().any(|pieces| *pieces > 1), "{kind} {pieces:?}");
+        }
+    }
 }
 
 /// The nth write of files, or their sync, fails while a merge is done in pieces: what it wrote is

@@ -29,7 +29,7 @@ use crate::merge::visible::VisibleRange;
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
-use super::pieces::{During, MARKS, divide};
+use super::pieces::{DividedJob, During, MARKS, divide};
 use super::state::core::Core;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
@@ -232,7 +232,8 @@ impl Core {
             let usual = |level: u8| c.options.filter_at(level.into()).bits().into();
             c.task.filter_bits(|| merged_bits(&c.version.shapes, &c.job, &usual));
         }
-        let made = self.in_pieces(pieces.len(), c.holder, during, move |core, i, during| {
+        let job = DividedJob::Merge(c.holder);
+        let made = self.in_pieces(pieces.len(), job, during, move |core, i, during| {
             core.merge_piece(&claimed, &pieces[i], &snapshots, during)
         });
         let made = made

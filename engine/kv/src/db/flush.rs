@@ -34,12 +34,12 @@ use crate::wal::{Lsn, Unneeded};
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
-use super::pieces::{During, MARKS, divide};
+use super::pieces::{DividedJob, During, MARKS, divide};
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
-use super::state::tree::{Flushing, Holder, TreeCore};
+use super::state::tree::{Flushing, TreeCore};
 use super::state::view::TreeView;
 
 /// A piece of a flush has at least so many bytes of its memtable, or a table's.
@@ -333,7 +333,7 @@ impl Core {
         let piece = move |core: &Core, i: usize, during: &mut During<'_>| {
             flushed.write_piece(core, &ranges[i], during)
         };
-        self.in_pieces(number, Holder::Caller, &mut || Ok(()), piece)
+        self.in_pieces(number, DividedJob::Flush, &mut || Ok(()), piece)
             .inspect_err(|_| remove_tables(self, &task.created()))
     }
 

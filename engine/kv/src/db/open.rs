@@ -45,6 +45,7 @@ use super::state::core::Core;
 use super::state::counters::Counters;
 use super::state::events::Events;
 use super::state::gate::Gate;
+use super::state::hands::Hands;
 use super::state::log::WriteState;
 use super::state::memtable::MemHandle;
 use super::state::meters::Meters;
@@ -283,6 +284,7 @@ fn open_once(
         throttle: Throttle::new(options.background_rate),
         memory,
         work,
+        hands: Arc::new(Hands::new(options.background_threads.saturating_sub(1))),
         env,
         dir: dir.to_path_buf(),
         options,

@@ -5,13 +5,18 @@
 //! - The ranges of pieces are disjoint and cover all keys, and all versions of a key lie in one.
 //! - Who does the job does pieces himself, so it ends though no hand comes. He goes on when all
 //!   hands have gone: nobody works for a job that is over.
-//! - All hands of a Db and one more are as many as its background threads. With one or none every
-//!   job is done by one thread: one history, one directory.
+//! - All hands at work of a Db and one more are as many as its background threads
+//!   ([`hands`](super::state::hands), H1). With one or none every job is done by one thread: one
+//!   history, one directory.
+//! - Who does the job asks for hands at each of his steps while there are pieces to be begun: they
+//!   come when others let go of them, and come again after a pause.
+//! - A flush that is done in pieces is one that writers wait for: at its steps it gets the hands of
+//!   merges, which step back at theirs. Nobody holds a lock between two steps.
 //! - After an error no piece is begun, and those that have begun stop at their next step. It is the
 //!   first error that is told of. A piece that panics has failed, and a caller that panics waits for
 //!   his hands all the same: no job succeeds without one of its pieces.
 //! - A hand of the background work gives way as its workers do, and stands still for a pause as they
-//!   do ([`throttle`](super::state::throttle), T4).
+//!   do ([`throttle`](super::state::throttle), T4); one that would begin in a pause leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,11 +28,16 @@ use crate::env::Thread;
 use crate::merge::visible::VisibleRange;
 
 use super::state::core::Core;
+use super::state::hands::{Hands, WantedHands};
 use super::state::tree::Holder;
-use super::state::work::PendingWork;
 
 /// How long who waits for hands sleeps at a time, so that he sees what has changed.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// A large job is cut into up to so many pieces for each background thread, each of at least so many
+/// times the least: so there are some left for hands that come late, and the last ones end at about
+/// the same time.
+const EVEN: u64 = 4;
 
 /// So many places are looked at, for each piece, where a job might be divided.
 pub(super) const MARKS: usize = 64;
@@ -58,12 +68,23 @@ pub(super) fn divide(mut marks: Vec<(Vec<u8>, u64)>, pieces: usize) -> Vec<Visib
     ranges
 }
 
+/// What a job is that is done in pieces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum DividedJob {
+    /// A flush that writers wait for.
+    Flush,
+    /// A merge, by whoever holds its tables.
+    Merge(Holder),
+}
+
 /// A job in pieces.
 struct Pieces<T, W> {
     work: W,
     state: Mutex<PiecesState<T>>,
     /// A hand has gone.
     gone: Condvar,
+    /// There while a flush has pieces to be begun.
+    wanted: Mutex<Option<WantedHands>>,
 }
 
 struct PiecesState<T> {
@@ -71,6 +92,8 @@ struct PiecesState<T> {
     next: usize,
     /// What came of each.
     done: Vec<Option<T>>,
+    /// How many are done.
+    ended: usize,
     failed: Option<Error>,
     hands: usize,
 }
@@ -86,7 +109,11 @@ impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
             });
             std::mem::forget(panics);
             match done {
-                Ok(done) => self.state.lock().done[i] = Some(done),
+                Ok(done) => {
+                    let mut state = self.state.lock();
+                    state.done[i] = Some(done);
+                    state.ended += 1;
+                }
                 Err(e) => self.fail(e),
             }
         }
@@ -98,7 +125,18 @@ impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
             return None;
         }
         state.next += 1;
-        Some(state.next - 1)
+        let (i, is_last) = (state.next - 1, state.next == state.done.len());
+        drop(state);
+        if is_last {
+            self.want_no_more();
+        }
+        Some(i)
+    }
+
+    /// Whether one more hand would find a piece to be begun.
+    fn lacks_hand(&self) -> bool {
+        let state = self.state.lock();
+        state.failed.is_none() && state.hands + 1 < state.done.len() - state.ended
     }
 
     fn check(&self) -> Result<()> {
@@ -112,6 +150,12 @@ impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
 impl<T, W> Pieces<T, W> {
     fn fail(&self, e: Error) {
         self.state.lock().failed.get_or_insert(e);
+        self.want_no_more();
+    }
+
+    fn want_no_more(&self) {
+        let wanted = self.wanted.lock().take();
+        drop(wanted);
     }
 }
 
@@ -137,20 +181,30 @@ impl<T, W> Drop for WaitsForHands<'_, T, W> {
 }
 
 /// Counts a hand as there until it goes, however it does.
-struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<PendingWork>);
+struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<Hands>);
 
 impl<T, W> Drop for Hand<T, W> {
     fn drop(&mut self) {
-        self.1.give_hand_back();
+        self.1.give_back();
         self.0.state.lock().hands -= 1;
         self.0.gone.notify_all();
     }
 }
 
+/// One for each thread, and several where each is large all the same.
+fn pieces_of(bytes: u64, least: u64, threads: u64) -> u64 {
+    if threads < 2 {
+        return 1;
+    }
+    let least = least.max(1);
+    let even = (bytes / least.saturating_mul(EVEN)).min(threads * EVEN);
+    (bytes / least).min(threads).max(even).max(1)
+}
+
 impl Core {
     /// In how many pieces a job over so many bytes is done, of which each has at least `least`.
     pub(super) fn pieces_of(&self, bytes: u64, least: u64) -> usize {
-        (bytes / least).clamp(1, self.options.background_threads.max(1) as u64) as usize
+        pieces_of(bytes, least, self.options.background_threads as u64) as usize
     }
 
     /// Does `number` pieces of a job: `work` does the one that it is told. `during` is called at
@@ -162,7 +216,7 @@ impl Core {
     pub(super) fn in_pieces<T, W>(
         &self,
         number: usize,
-        holder: Holder,
+        job: DividedJob,
         during: &mut During<'_>,
         work: W,
     ) -> Result<Vec<T>>
@@ -171,16 +225,22 @@ impl Core {
         W: Fn(&Core, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
         let done = (0..number).map(|_| None).collect();
-        let state = PiecesState { next: 0, done, failed: None, hands: 0 };
-        let pieces = Arc::new(Pieces { work, state: Mutex::new(state), gone: Condvar::default() });
+        let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
+        let wanted = (job == DividedJob::Flush && number > 1).then(|| self.hands.want());
+        let pieces = Arc::new(Pieces {
+            work,
+            state: Mutex::new(state),
+            gone: Condvar::default(),
+            wanted: Mutex::new(wanted),
+        });
         let mut hands = vec![];
         let waits = WaitsForHands(&pieces);
-        while hands.len() + 1 < number
-            && let Some(hand) = self.lend_hand(&pieces, holder)
-        {
-            hands.push(hand);
-        }
-        pieces.work(self, during);
+        self.lend_hands(&pieces, job, &mut hands);
+        pieces.work(self, &mut || {
+            during()?;
+            self.lend_hands(&pieces, job, &mut hands);
+            Ok(())
+        });
         loop {
             let mut state = pieces.state.lock();
             if state.hands > 0 {
@@ -206,30 +266,73 @@ impl Core {
         }
     }
 
+    /// Adds to the hands of a job as many as it lacks and the Db has.
+    fn lend_hands<T, W>(
+        &self,
+        pieces: &Arc<Pieces<T, W>>,
+        job: DividedJob,
+        hands: &mut Vec<Box<dyn Thread>>,
+    ) where
+        T: Send + 'static,
+        W: Fn(&Core, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+    {
+        while pieces.lacks_hand()
+            && let Some(hand) = self.lend_hand(pieces, job)
+        {
+            hands.push(hand);
+        }
+    }
+
     /// A thread that does pieces of a job, if the Db has one to lend.
-    fn lend_hand<T, W>(&self, pieces: &Arc<Pieces<T, W>>, holder: Holder) -> Option<Box<dyn Thread>>
+    fn lend_hand<T, W>(
+        &self,
+        pieces: &Arc<Pieces<T, W>>,
+        job: DividedJob,
+    ) -> Option<Box<dyn Thread>>
     where
         T: Send + 'static,
         W: Fn(&Core, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
         let core = self.me.get()?.upgrade()?;
-        let most = self.options.background_threads.saturating_sub(1);
-        if !self.work.lend_hand(most) {
+        let taken = match job {
+            DividedJob::Flush => self.hands.take_for_flush(),
+            DividedJob::Merge(_) => self.hands.take_for_merge(),
+        };
+        if !taken {
             return None;
         }
         pieces.state.lock().hands += 1;
-        let hand = Hand(pieces.clone(), self.work.clone());
-        let work = move || match holder {
-            Holder::Caller => hand.0.work(&core, &mut || Ok(())),
-            Holder::Background => {
+        let hand = Hand(pieces.clone(), self.hands.clone());
+        let work = move || match job {
+            DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
+            DividedJob::Merge(holder @ Holder::Caller) => {
+                hand.0.work(&core, &mut || core.step_back(holder))
+            }
+            DividedJob::Merge(holder @ Holder::Background) => {
                 core.env.give_way();
                 if let Some(_running) = core.throttle.begin() {
-                    hand.0.work(&core, &mut || core.stand_still(&mut || Ok(())));
+                    hand.0.work(&core, &mut || core.step_back(holder));
                 }
             }
         };
         // What is wrong makes the job slower, not impossible.
         self.env.spawn("firn-hand", Box::new(work)).ok()
+    }
+
+    /// A hand of a merge makes way for flushes that want hands, and stands still for a pause.
+    fn step_back(&self, holder: Holder) -> Result<()> {
+        let is_paused = || holder == Holder::Background && self.throttle.is_paused();
+        if !is_paused() && !self.hands.are_wanted() {
+            return Ok(());
+        }
+        self.hands.give_back();
+        loop {
+            let stood = if is_paused() { self.stand_still(&mut || Ok(())) } else { Ok(()) };
+            // Until a pause at the longest: it waits for all who do not stand still.
+            if self.hands.come_back(|| self.gate.is_closing() || stood.is_err(), is_paused) {
+                return stood;
+            }
+        }
     }
 }
 
@@ -258,6 +361,16 @@ mod tests {
         assert_eq!(bounds(&divide(sources.clone(), 2)), [Some(&b"c\0"[..]), None]);
         assert_eq!(bounds(&divide(sources, 3)), [Some(&b"b\0"[..]), Some(b"c\0"), None]);
         assert_eq!(bounds(&divide(vec![], 3)), [None]);
+    }
+
+    #[test]
+    fn small_jobs_have_a_piece_for_each_thread_and_large_ones_several() {
+        for threads in 0..2 {
+            assert_eq!(pieces_of(u64::MAX, 1, threads), 1);
+        }
+        let of = |bytes| pieces_of(bytes, 10, 3);
+        assert_eq!([0, 9, 19, 20, 30, 159, 160, 479, 480].map(of), [1, 1, 1, 2, 3, 3, 4, 11, 12]);
+        assert_eq!([of(1 << 40), pieces_of(u64::MAX, u64::MAX, 3), pieces_of(9, 0, 3)], [12, 1, 3]);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::manifest::PersistedOptions;
 use crate::memtable::Memtable;
 
 use super::bounds::key_range;
+use super::pieces::DividedJob;
 use super::state::core::Core;
 use super::state::tree::Holder;
 use super::*;
@@ -574,14 +575,17 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
     drop((tree, db));
 }
 
+/// A merge of a caller.
+const MERGE: DividedJob = DividedJob::Merge(Holder::Caller);
+
 /// Each piece waits for all others, so all are done at one time, by as many threads.
 #[test]
 fn pieces_are_done_side_by_side() {
     let db = open_with(&MemEnv::new(1), 3);
     let core = db.core();
-    for holder in [Holder::Caller, Holder::Background] {
+    for job in [DividedJob::Flush, MERGE, DividedJob::Merge(Holder::Background)] {
         let all = std::sync::Barrier::new(3);
-        let done = core.in_pieces(3, holder, &mut || Ok(()), move |_, i, during| {
+        let done = core.in_pieces(3, job, &mut || Ok(()), move |_, i, during| {
             all.wait();
             during().map(|()| i)
         });
@@ -594,13 +598,13 @@ fn pieces_are_done_side_by_side() {
         seen.lock().insert(std::thread::current().id());
         Ok(i)
     };
-    let done = core.in_pieces(50, Holder::Caller, &mut || Ok(()), work).unwrap();
+    let done = core.in_pieces(50, MERGE, &mut || Ok(()), work).unwrap();
     assert_eq!(done, (0..50).collect::<Vec<_>>());
     assert!((1..=3).contains(&threads.lock().len()));
     drop(db);
     let db = open_with(&MemEnv::new(1), 1);
     let me = std::thread::current().id();
-    let alone = db.core().in_pieces(3, Holder::Caller, &mut || Ok(()), move |_, i, _| {
+    let alone = db.core().in_pieces(3, MERGE, &mut || Ok(()), move |_, i, _| {
         assert_eq!(std::thread::current().id(), me);
         Ok(i)
     });
@@ -610,7 +614,7 @@ fn pieces_are_done_side_by_side() {
 #[test]
 fn a_piece_that_fails_stops_those_beside_it() {
     let db = open_with(&MemEnv::new(1), 3);
-    let done = db.core().in_pieces(3, Holder::Caller, &mut || Ok(()), |core, i, during| {
+    let done = db.core().in_pieces(3, MERGE, &mut || Ok(()), |core, i, during| {
         loop {
             if i == 1 {
                 return Err::<(), _>(Error::new(ErrorKind::NoSpace, "full"));
@@ -625,7 +629,7 @@ fn a_piece_that_fails_stops_those_beside_it() {
         steps += 1;
         if steps < 10 { Ok(()) } else { Err(Error::new(ErrorKind::Closed, "closing")) }
     };
-    let done = db.core().in_pieces(2, Holder::Caller, &mut closing, |core, _, during| {
+    let done = db.core().in_pieces(2, MERGE, &mut closing, |core, _, during| {
         loop {
             during()?;
             core.env.sleep(Duration::from_millis(1));
@@ -653,13 +657,13 @@ fn a_piece_that_panics_fails_the_job() {
             }
             Ok(())
         };
-        let job = || core.in_pieces(3, Holder::Caller, &mut || Ok(()), work);
+        let job = || core.in_pieces(3, MERGE, &mut || Ok(()), work);
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)) {
             Ok(done) => assert!(!of_caller && done.is_err()),
             Err(_) => assert!(of_caller),
         }
         let all = std::sync::Barrier::new(3);
-        let whole = core.in_pieces(3, Holder::Caller, &mut || Ok(()), move |_, i, _| {
+        let whole = core.in_pieces(3, MERGE, &mut || Ok(()), move |_, i, _| {
             all.wait();
             Ok(i)
         });
@@ -681,15 +685,20 @@ fn hands_stand_still_in_a_pause() {
             let _running = core.throttle.begin().unwrap();
             let both = std::sync::Barrier::new(2);
             let own = &mut || core.stand_still(&mut || Ok(()));
-            let done = core.in_pieces(2, Holder::Background, own, move |core, i, during| {
-                both.wait();
-                while i == last && !ends.load(Ordering::Relaxed) {
-                    during()?;
-                    counted.fetch_add(1, Ordering::Relaxed);
-                    core.env.sleep(Duration::from_millis(1));
-                }
-                Ok(())
-            });
+            let done = core.in_pieces(
+                2,
+                DividedJob::Merge(Holder::Background),
+                own,
+                move |core, i, during| {
+                    both.wait();
+                    while i == last && !ends.load(Ordering::Relaxed) {
+                        during()?;
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        core.env.sleep(Duration::from_millis(1));
+                    }
+                    Ok(())
+                },
+            );
             tell.send(done).unwrap();
         };
         let job = core.env.spawn("job", Box::new(job)).unwrap();
@@ -711,4 +720,125 @@ fn hands_stand_still_in_a_pause() {
         job.join();
         assert_eq!(told.recv().unwrap().unwrap().len(), 2);
     }
+}
+
+/// What a thread does until it is told to end it, step by step.
+fn steps_until(
+    ends: &AtomicBool,
+    core: &Core,
+    during: &mut pieces::During<'_>,
+    steps: &AtomicU64,
+) -> Result<()> {
+    while !ends.load(Ordering::Relaxed) {
+        during()?;
+        steps.fetch_add(1, Ordering::Relaxed);
+        core.env.sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
+}
+
+/// A flush gets the hands that a merge has, at its next step, and the merge gets them back: also
+/// where the merge is a caller's, and where it stands still in a pause.
+#[test]
+fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
+    for (holder, pauses) in
+        [(Holder::Caller, false), (Holder::Background, false), (Holder::Background, true)]
+    {
+        let db = open_with(&MemEnv::new(1), 2);
+        let core = db.core();
+        let over = Arc::new(AtomicBool::new(false));
+        let steps = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
+        let (tell, told) = mpsc::channel();
+        let merge = move || {
+            let core = beside.core();
+            let _running = (holder == Holder::Background).then(|| core.throttle.begin().unwrap());
+            let me = std::thread::current().id();
+            let own = &mut || match holder {
+                Holder::Caller => Ok(()),
+                Holder::Background => core.stand_still(&mut || Ok(())),
+            };
+            let done = core.in_pieces(2, DividedJob::Merge(holder), own, move |core, _, during| {
+                let is_hand = std::thread::current().id() != me;
+                steps_until(&ends, core, during, &counted[usize::from(is_hand)])
+            });
+            tell.send(done).unwrap();
+        };
+        let merge = core.env.spawn("merge", Box::new(merge)).unwrap();
+        let by_hand = || steps[1].load(Ordering::Relaxed);
+        wait_until(|| by_hand() > 0);
+        let paused = pauses.then(|| db.pause_background().unwrap());
+        // Each piece waits for the other, and while they last the merge has no hand.
+        let both = std::sync::Barrier::new(2);
+        let (other, at_flush) = (steps.clone(), AtomicU64::new(0));
+        let flushed =
+            core.in_pieces(2, DividedJob::Flush, &mut || Ok(()), move |core, i, during| {
+                let before = other[0].load(Ordering::Relaxed);
+                while i == 0 && at_flush.load(Ordering::Relaxed) == 0 {
+                    during()?;
+                    core.env.sleep(Duration::from_millis(1));
+                }
+                at_flush.store(1, Ordering::Relaxed);
+                both.wait();
+                let then = other[1].load(Ordering::Relaxed);
+                // The merge goes on by itself, unless it is paused.
+                while !pauses && other[0].load(Ordering::Relaxed) < before + 5 {
+                    during()?;
+                }
+                assert_eq!(other[1].load(Ordering::Relaxed), then);
+                both.wait();
+                Ok(i)
+            });
+        assert_eq!(flushed.unwrap(), [0, 1]);
+        drop(paused);
+        let then = by_hand();
+        wait_until(|| by_hand() > then);
+        over.store(true, Ordering::Relaxed);
+        merge.join();
+        assert_eq!(told.recv().unwrap().unwrap().len(), 2);
+        // The hand has been given back.
+        let both = std::sync::Barrier::new(2);
+        let done = core.in_pieces(2, MERGE, &mut || Ok(()), move |_, i, _| {
+            both.wait();
+            Ok(i)
+        });
+        assert_eq!(done.unwrap(), [0, 1]);
+    }
+}
+
+/// A hand that would begin in a pause leaves; the job has one again afterwards.
+#[test]
+fn a_hand_comes_again_after_a_pause() {
+    let db = open_with(&MemEnv::new(1), 2);
+    let core = db.core();
+    let running = core.throttle.begin().unwrap();
+    core.throttle.pause();
+    let (ends, at_work) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (tells, counts) = (ends.clone(), at_work.clone());
+    let (steps, pause) = (AtomicU64::new(0), std::cell::Cell::new(true));
+    let own = &mut || {
+        if pause.take() {
+            // The hand goes.
+            wait_until(|| core.hands.take_for_merge());
+            core.hands.give_back();
+            assert_eq!(at_work.load(Ordering::Relaxed), 1);
+            core.throttle.resume();
+        }
+        Ok(())
+    };
+    let done =
+        core.in_pieces(2, DividedJob::Merge(Holder::Background), own, move |core, _, during| {
+            if counts.fetch_add(1, Ordering::Relaxed) == 1 {
+                tells.store(true, Ordering::Relaxed);
+            }
+            steps_until(&ends, core, during, &steps)
+        });
+    assert_eq!(done.unwrap().len(), 2);
+    drop(running);
 }

@@ -24,6 +24,7 @@ use super::catalog::{EditFailure, TreeCatalog};
 use super::counters::Counters;
 use super::events::Events;
 use super::gate::{Gate, WritePass};
+use super::hands::Hands;
 use super::log::WriteState;
 use super::pace::{PaceTeller, WritePace};
 use super::snapshots::Snapshots;
@@ -79,6 +80,8 @@ pub struct Core {
     pub memory: Arc<Share>,
     /// Work that waits for a worker.
     pub work: Arc<PendingWork>,
+    /// Threads that help with pieces of jobs.
+    pub hands: Arc<Hands>,
     /// Itself, for threads that it starts: set when it may have some.
     pub me: OnceLock<Weak<Core>>,
     /// The end of the log that opening found, unless it was a clean one.

@@ -7,6 +7,7 @@ pub mod core;
 pub mod counters;
 pub mod events;
 pub mod gate;
+pub mod hands;
 pub mod log;
 pub mod looks;
 pub mod memtable;

@@ -48,8 +48,6 @@ pub struct PendingWork {
     crew: OnceLock<Weak<dyn WorkerCrew>>,
     /// How many compactions run now.
     compacting: AtomicU64,
-    /// How many threads help with their pieces and those of flushes.
-    hands: AtomicU64,
     /// Trees that have sealed memtables, or had some.
     sealed: Mutex<BTreeSet<TreeId>, rank::Sealed>,
     /// Trees whose policies may want something.
@@ -215,17 +213,6 @@ impl PendingWork {
     /// Whether a compaction runs.
     pub fn is_compacting(&self) -> bool {
         self.compacting.load(Ordering::Relaxed) > 0
-    }
-
-    /// A thread may help with a piece of a job, if fewer than so many do.
-    pub fn lend_hand(&self, most: usize) -> bool {
-        let one_more = |n| (n < most as u64).then_some(n + 1);
-        self.hands.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
-    }
-
-    /// It does so no more.
-    pub fn give_hand_back(&self) {
-        self.hands.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A memtable of a tree has been sealed.
