@@ -397,3 +397,67 @@ fn a_recording_is_bounded_and_ends() {
     c.next().unwrap();
     assert!(!c.valid());
 }
+
+/// Values that lie apart are blocks of their own files: each that a read shows is told with its file,
+/// its place and where it came from, and none where only keys are shown.
+#[test]
+fn values_that_lie_apart_are_told_with_their_file() {
+    for (read_mode, compression) in [
+        (ReadMode::Pread, Compression::Lz4),
+        (ReadMode::Pread, Compression::None),
+        (ReadMode::Mmap, Compression::None),
+    ] {
+        let env = Arc::new(MemEnv::new(1));
+        let options = DbOptions { background_threads: 0, read_mode, ..DbOptions::default() };
+        let tree_options =
+            TreeOptions { compression: vec![compression], values_apart: 100, ..piling() };
+        let db = Db::open_in(env.clone(), "db", options.clone()).unwrap();
+        let tree = db.tree("t", tree_options.clone()).unwrap();
+        for n in 0..40 {
+            // Half of them lie in place.
+            tree.put(&key(n), &vec![n as u8; if n % 2 == 0 { 3000 } else { 30 }]).unwrap();
+        }
+        tree.flush().unwrap();
+        drop((tree, db));
+        let db = Db::open_in(env.clone(), "db", options).unwrap();
+        let tree = db.tree("t", tree_options).unwrap();
+        let table = tree.tables().unwrap()[0].id;
+        let names = env.list(Path::new("db")).unwrap();
+        let ids = names.iter().filter_map(|n| n.strip_suffix(".sst")?.parse::<u64>().ok());
+        let file = ids.clone().find(|id| *id != table).unwrap();
+        assert_eq!(ids.count(), 2);
+        let cold = cost(&tree, || tree.get(&key(4)).unwrap()).1.total();
+        let [value] = &cold.values[..] else { panic!("{cold:?}") };
+        let is_packed = compression != Compression::None;
+        let first = if read_mode == ReadMode::Mmap { Origin::Map } else { Origin::File };
+        assert_eq!(
+            (value.table, value.origin, value.decompressed),
+            (file, first, is_packed && first == Origin::File)
+        );
+        assert!(if is_packed { value.stored < 1000 } else { value.stored > 3000 }, "{value:?}");
+        assert!(cold.blocks.iter().all(|b| b.table == table) && cold.blocks.len() == 1);
+        let again = if first == Origin::Map { Origin::Map } else { Origin::Cache };
+        let warm = cost(&tree, || tree.get(&key(4)).unwrap()).1.total();
+        assert_eq!((warm.values[0].origin, warm.values[0].decompressed), (again, false));
+        assert_eq!(warm.values[0].offset, value.offset);
+        assert!(cost(&tree, || tree.get(&key(5)).unwrap()).1.total().values.is_empty());
+        for reverse in [false, true] {
+            let (shown, walked) = cost(&tree, || walk(&tree, &key(4), &key(12), 100, reverse));
+            assert_eq!(shown.len(), 8);
+            let values = walked.total().values;
+            assert!(values.iter().all(|v| v.table == file), "{values:?}");
+            let offsets: Vec<u64> = values.iter().map(|v| v.offset).collect();
+            assert_eq!(offsets.len(), 4, "{values:?}");
+            assert!(if reverse { offsets.is_sorted_by(|a, b| a > b) } else { offsets.is_sorted() });
+        }
+        let keys = recorded(&tree, || tree.keys().count());
+        assert_eq!(keys.0, 40);
+        assert!(keys.1.reads.iter().all(|r| r.total().values.is_empty()), "{keys:?}");
+        // The sum of an operation has them among its blocks.
+        let sum = db.with_context(|context| {
+            tree.get(&key(20)).unwrap();
+            context.sum()
+        });
+        assert_eq!(sum.blocks_cached + sum.blocks_mapped + sum.blocks_read, 2, "{sum:?}");
+    }
+}

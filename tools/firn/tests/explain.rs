@@ -223,3 +223,26 @@ fn statements_are_told_in_the_types_of_their_tables() {
         Some(100)
     );
 }
+
+#[test]
+fn values_that_lie_apart_are_told_with_their_file() {
+    let t = Temp::new("explain", "apart");
+    let long = "v".repeat(5000);
+    t.firn(&["put", "pear", "short"], b"");
+    t.firn(&["set-options", "default", "values_apart=1k"], b"");
+    t.firn(&["put", "apple", &long], b"");
+    t.firn(&["compact"], b"");
+    let e = t.explained(&["apple"]);
+    let values = e["reads"][0]["total"]["values"].as_array().unwrap();
+    assert_eq!(values.len(), 1, "{e:#}");
+    let file = values[0]["file"].as_str().unwrap();
+    assert_eq!(file, format!("{:08}.sst", values[0]["table"].as_u64().unwrap()));
+    assert!(
+        t.path("db").join(file).metadata().unwrap().len() > values[0]["bytes"].as_u64().unwrap()
+    );
+    assert_ne!(values[0]["table"], e["reads"][0]["total"]["blocks"][0]["table"]);
+    let text = t.firn(&["explain", "apple"], b"");
+    assert!(text.contains(&format!("1 value of {file} from the ")), "{text}");
+    let e = t.explained(&["pear"]);
+    assert_eq!(e["reads"][0]["total"]["values"], serde_json::json!([]));
+}

@@ -17,6 +17,9 @@ pub struct SourceCost {
     pub filters: Vec<FilterAnswer>,
     /// The data blocks that were looked at, in order of table and offset.
     pub blocks: Vec<BlockRead>,
+    /// The blocks of values that lie apart, each in the value file that it names, in the order in
+    /// which they were read.
+    pub values: Vec<BlockRead>,
     /// Searches by binary search from above.
     pub seeks: u64,
     /// Entries that were looked at.
@@ -78,10 +81,10 @@ pub struct FilterAnswer {
     pub right: Option<bool>,
 }
 
-/// A data block that was looked at.
+/// A data block that was looked at, or the block of a value that lies apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRead {
-    /// The table.
+    /// The number of the table, or of the value file.
     pub table: u64,
     /// Where it begins in the file.
     pub offset: u64,
@@ -175,6 +178,7 @@ impl SourceCost {
         self.opened.extend(&s.opened);
         self.filters.extend(&s.filters);
         self.blocks.extend(&s.blocks);
+        self.values.extend(&s.values);
         self.seeks += s.seeks;
         self.entries.add(&s.entries);
         self.tables.extend(&s.tables);

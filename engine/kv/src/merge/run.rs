@@ -31,8 +31,11 @@ use crate::env::Env;
 use crate::env::closable::{ClosableFile, FileOwner};
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
-use crate::sstable::{Maps, Properties, Table, TableCursor, TableValue, ValueFile, WholeBlock};
+use crate::sstable::{
+    Maps, Properties, Table, TableCursor, TableValue, ValueFile, ValueStreams, WholeBlock,
+};
 
+use super::cost::{BlockRead, Origin};
 use super::value::Value;
 
 /// Bytes of memory that a live table takes beside what is read when it is opened: its facts and its
@@ -420,13 +423,35 @@ impl TableHandle {
         Ok(checked)
     }
 
-    /// The value that an entry of the kind `Apart` refers to.
+    /// The value that an entry of the kind `Apart` refers to; `ahead` is that of the walk which
+    /// comes to it.
     ///
     /// # Errors
     /// `Corruption` with the place, when it cannot be used.
-    pub fn apart(&self, reference: &[u8]) -> Result<TableValue> {
+    pub fn apart(&self, reference: &[u8], ahead: Option<&mut ValueStreams>) -> Result<TableValue> {
         let (file, r) = self.value_file(reference)?;
-        file.get(&r, &self.reads)
+        file.get(&r, &self.reads, ahead)
+    }
+
+    /// What it takes to read it now.
+    ///
+    /// # Errors
+    /// As [`apart`](Self::apart).
+    pub fn apart_cost(&self, reference: &[u8]) -> Result<BlockRead> {
+        let (file, r) = self.value_file(reference)?;
+        let lies = file.stored_value(&r)?;
+        let origin = match (lies.is_mapped, lies.is_cached) {
+            (true, _) => Origin::Map,
+            (_, true) => Origin::Cache,
+            _ => Origin::File,
+        };
+        Ok(BlockRead {
+            table: r.file,
+            offset: r.offset,
+            stored: r.stored.into(),
+            decompressed: origin == Origin::File && lies.is_compressed,
+            origin,
+        })
     }
 
     /// The same, into `out`, past the cache.
@@ -873,21 +898,38 @@ pub trait SourceStandIn: Cursor + Send + Sync {
     fn apart(&self) -> Option<ApartPlace>;
 }
 
+/// Is told what reading a value that lies apart takes, and how many nanoseconds it took.
+type TellValue = Box<dyn FnOnce(BlockRead, u64)>;
+
 /// Where a value lies apart, of an entry that a cursor has stood on.
 pub struct ApartPlace {
     handle: Arc<TableHandle>,
     reference: Vec<u8>,
+    tell: Option<TellValue>,
 }
 
 debug_by!(ApartPlace, "ApartPlace", handle);
 
 impl ApartPlace {
-    /// The value.
+    /// The same, for a source that counts: `tell` is told when the value is read.
+    pub fn telling(self, tell: impl FnOnce(BlockRead, u64) + 'static) -> ApartPlace {
+        ApartPlace { tell: Some(Box::new(tell)), ..self }
+    }
+
+    /// The value, for a walk whose streams are `ahead`.
     ///
     /// # Errors
     /// `Corruption` with the place, when it cannot be used.
-    pub fn fetch(&self) -> Result<Value> {
-        Ok(self.handle.apart(&self.reference)?.into())
+    pub fn fetch(self, ahead: &mut ValueStreams) -> Result<Value> {
+        let Some(tell) = self.tell else {
+            return Ok(self.handle.apart(&self.reference, Some(ahead))?.into());
+        };
+        let clock = self.handle.opener.env();
+        let from = clock.monotonic_nanos();
+        let cost = self.handle.apart_cost(&self.reference)?;
+        let value = self.handle.apart(&self.reference, Some(ahead))?;
+        tell(cost, clock.monotonic_nanos().saturating_sub(from));
+        Ok(value.into())
     }
 }
 
@@ -1072,7 +1114,8 @@ impl RunCursor {
     pub fn apart(&self) -> Option<ApartPlace> {
         match (&self.table, self.run.tables.get(self.at)) {
             (Some(t), Some(handle)) => {
-                Some(ApartPlace { handle: handle.clone(), reference: t.value().to_vec() })
+                let (handle, reference) = (handle.clone(), t.value().to_vec());
+                Some(ApartPlace { handle, reference, tell: None })
             }
             _ => self.traced.as_ref().and_then(|t| t.apart()),
         }

@@ -303,7 +303,13 @@ impl SourceStandIn for Traced {
 
     #[cold]
     fn apart(&self) -> Option<ApartPlace> {
-        self.inner.apart()
+        let count = self.count.clone();
+        let place = self.inner.apart()?;
+        Some(place.telling(move |read, nanos| {
+            let mut count = count.lock();
+            count.cost.values.push(read);
+            count.cost.nanos += nanos;
+        }))
     }
 }
 

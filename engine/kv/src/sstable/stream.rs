@@ -1,11 +1,14 @@
 //! Asks the device for the blocks that a walk is coming to, so that it reads them while others are
-//! looked at.
+//! looked at: blocks of a table, and values that lie apart, file by file.
 //!
 //! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known
 //! from the start to be long: a seek reads the blocks that it stands in and no others; what is
-//! asked for lies among the table's blocks, and no more than [`MOST`] of it ahead of the walk.
+//! asked for lies among the file's blocks, and no more than [`MOST`] of it ahead of the walk.
+
+use std::collections::BTreeMap;
 
 use super::table::Table;
+use crate::base::apart::ValueRef;
 
 /// Bytes asked for first.
 const LEAST: u64 = 64 << 10;
@@ -16,7 +19,17 @@ const LONG: u32 = 2;
 /// A walk may have found this many blocks between two that it reads in the cache.
 const GAP: usize = 16;
 
-/// A walk through the blocks of one table, in either direction.
+/// A block that is about to be read: its number in the file, and where it lies.
+#[derive(Clone, Copy, Debug)]
+struct ComingBlock {
+    number: usize,
+    begin: u64,
+    end: u64,
+    /// Where the blocks of the file end.
+    file_end: u64,
+}
+
+/// A walk through the blocks of one file, in either direction.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// Whether it goes over all blocks.
@@ -39,20 +52,26 @@ impl Stream {
     /// Block `i` is about to be read from the file. Whether the device has been asked for it: then
     /// nobody need ask for it alone.
     pub fn read(&mut self, table: &Table, i: usize) -> bool {
-        if let Some((offset, len)) = self.next(table, i) {
-            table.will_need(offset, len);
-        }
         let (begin, len) = table.index.place(i);
-        if self.forward { begin + len as u64 <= self.asked } else { self.asked <= begin }
+        let file_end = table.index.end();
+        let block = ComingBlock { number: i, begin, end: begin + len as u64, file_end };
+        self.come_to(block, |offset, len| table.will_need(offset, len))
     }
 
-    /// What to ask for, at which offset, now that block `i` is read.
-    fn next(&mut self, table: &Table, i: usize) -> Option<(u64, u64)> {
-        let (begin, len) = table.index.place(i);
-        let end = begin + len as u64;
-        let before = self.last.replace(i);
-        let direction = before.and_then(|b| match i.abs_diff(b) {
-            1..=GAP => Some(i > b),
+    /// As [`read`](Self::read), with what asks the device.
+    fn come_to(&mut self, block: ComingBlock, ask: impl FnOnce(u64, u64)) -> bool {
+        if let Some((offset, len)) = self.next(block) {
+            ask(offset, len);
+        }
+        if self.forward { block.end <= self.asked } else { self.asked <= block.begin }
+    }
+
+    /// What to ask for, at which offset, now that a block is read.
+    fn next(&mut self, block: ComingBlock) -> Option<(u64, u64)> {
+        let ComingBlock { number, begin, end, file_end } = block;
+        let before = self.last.replace(number);
+        let direction = before.and_then(|b| match number.abs_diff(b) {
+            1..=GAP => Some(number > b),
             _ => None,
         });
         if direction == Some(self.forward) && self.length > 0 {
@@ -66,10 +85,11 @@ impl Stream {
         if self.length <= LONG && !self.whole {
             return None;
         }
-        let window = self.window;
+        // Of large blocks at least the next one, too.
+        let window = self.window.max(2 * (end - begin)).min(MOST);
         let ask = if self.forward {
             let from = self.asked.max(begin);
-            let until = (from + window).min(table.index.end());
+            let until = (from + window).min(file_end);
             (end + window / 2 > self.asked && from < until).then_some((from, until))
         } else {
             let until = self.asked.min(end);
@@ -80,6 +100,21 @@ impl Stream {
         self.asked = if self.forward { until } else { from };
         self.window = (2 * window).min(MOST);
         Some((from, until - from))
+    }
+}
+
+/// A walk that comes to values which lie apart: through each value file, as far as it refers to it.
+#[derive(Debug, Default)]
+pub struct ValueStreams(BTreeMap<u64, Stream>);
+
+impl ValueStreams {
+    /// The value of `r` is about to be read from its file, whose values end at `file_end`; `ask`
+    /// asks the device for bytes of it. Whether it has been asked for this value.
+    pub(super) fn read(&mut self, r: &ValueRef, file_end: u64, ask: impl FnOnce(u64, u64)) -> bool {
+        let (begin, end) = (r.offset, r.offset + u64::from(r.stored));
+        let block = ComingBlock { number: r.number as usize, begin, end, file_end };
+        let stream = self.0.entry(r.file).or_insert_with(|| Stream::new(false));
+        stream.come_to(block, ask)
     }
 }
 

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer};
 use super::output::BlockOutput;
 use super::properties::Properties;
+use super::stream::ValueStreams;
 use super::table::{BlockPlace, Maps, TableValue};
 use crate::base::apart::{ValueFacts, ValueRef};
 use crate::base::coding::{u32_at, u64_at};
@@ -190,6 +191,17 @@ pub fn value_block(raw: &[u8]) -> Result<(&[u8], Trailer, &[u8]), &'static str> 
     Ok((key, trailer, value))
 }
 
+/// How a value lies in its file, and whether it has to be read there.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredValue {
+    /// Whether its block is compressed.
+    pub is_compressed: bool,
+    /// Whether it is served from the map of the file.
+    pub is_mapped: bool,
+    /// Whether it is in the cache.
+    pub is_cached: bool,
+}
+
 /// An open value file.
 pub struct ValueFile {
     file: Arc<dyn ReadFile>,
@@ -294,13 +306,19 @@ impl ValueFile {
         Ok((raw.len() - value.len()) as u32)
     }
 
-    /// The value of `r`, held.
+    /// The value of `r`, held. Of a walk that comes to value after value `ahead` knows what is to be
+    /// asked of the device.
     ///
     /// # Errors
     /// `Corruption` with the place, when it cannot be used.
-    pub fn get(&self, r: &ValueRef, reads: &ReadCounters) -> Result<TableValue> {
+    pub fn get(
+        &self,
+        r: &ValueRef,
+        reads: &ReadCounters,
+        mut ahead: Option<&mut ValueStreams>,
+    ) -> Result<TableValue> {
         let place = self.place(r)?;
-        if let Some(value) = self.in_map(r, &place)? {
+        if let Some(value) = self.in_map(r, &place, ahead.as_deref_mut())? {
             return Ok(value);
         }
         let number = r.number as usize;
@@ -311,8 +329,9 @@ impl ValueFile {
         let frame = match cached {
             Some(frame) => frame,
             None => {
+                let is_asked_for = ahead.is_some_and(|ahead| self.is_asked_for(r, ahead));
                 // The map reads a page at a fault; this is the whole block in one.
-                if self.maps.decodes() {
+                if self.maps.decodes() && !is_asked_for {
                     self.will_need(r.offset, r.stored.into());
                 }
                 let frame = place.stored(self.map_bytes_to_decode(), |s| {
@@ -335,7 +354,12 @@ impl ValueFile {
     }
 
     /// The value where it lies in the map, if it is stored as it is and maps are served from.
-    fn in_map(&self, r: &ValueRef, place: &BlockPlace<'_>) -> Result<Option<TableValue>> {
+    fn in_map(
+        &self,
+        r: &ValueRef,
+        place: &BlockPlace<'_>,
+        ahead: Option<&mut ValueStreams>,
+    ) -> Result<Option<TableValue>> {
         // A block that is shorter than what it holds is compressed, and is not looked at.
         let may_be_raw = r.stored as usize >= BLOCK_HEADER + HEAD + r.len as usize;
         let Some(map) = self.map.as_ref().filter(|_| may_be_raw && self.maps.serves()) else {
@@ -346,8 +370,12 @@ impl ValueFile {
             return Ok(None);
         };
         let (word, bit) = (&self.checked[number / 64], 1 << (number % 64));
+        // Whether it is in memory, only the system knows.
+        let is_asked_for = ahead.is_some_and(|ahead| self.is_asked_for(r, ahead));
         if word.load(Ordering::Acquire) & bit == 0 {
-            map.will_need(r.offset, r.stored.into());
+            if !is_asked_for {
+                map.will_need(r.offset, r.stored.into());
+            }
             let header = BlockHeader::read(block).map_err(|e| place.corrupt(e))?;
             if header.codec != Compression::None {
                 return Ok(None);
@@ -420,6 +448,29 @@ impl ValueFile {
             "the properties tell of {told} values, the file has {values}"
         ));
         Err(e.at(&self.path, self.data_len).block("properties"))
+    }
+
+    /// A walk comes to the value of `r`. Whether the device has been asked for it.
+    fn is_asked_for(&self, r: &ValueRef, ahead: &mut ValueStreams) -> bool {
+        ahead.read(r, self.data_len, |offset, len| self.will_need(offset, len))
+    }
+
+    /// Whether the value of `r` is served from the map, whether it is cached, and whether its block
+    /// is compressed.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn stored_value(&self, r: &ValueRef) -> Result<StoredValue> {
+        let place = self.place(r)?;
+        let mut header = [0; BLOCK_HEADER];
+        self.file.read_at(r.offset, &mut header)?;
+        let header = BlockHeader::read(&header).map_err(|e| place.corrupt(e))?;
+        let is_compressed = header.codec != Compression::None;
+        Ok(StoredValue {
+            is_compressed,
+            is_mapped: self.map.is_some() && self.maps.serves() && !is_compressed,
+            is_cached: self.slots.get(r.number as usize, &epoch::pin()).is_some(),
+        })
     }
 
     /// These bytes of the file will be read soon.

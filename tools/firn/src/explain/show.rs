@@ -47,6 +47,27 @@ fn entries(e: &Entries) -> Vec<String> {
     all.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| things(n, one, many)).collect()
 }
 
+/// How many blocks came from where. `of` names the file that they are all of.
+fn read_from(blocks: &[BlockRead], of: &str, (one, many): (&str, &str)) -> Vec<String> {
+    let origins = [
+        (Origin::Cache, "the cache"),
+        (Origin::File, "the file"),
+        (Origin::Map, "the map of the file"),
+    ];
+    let told = |(origin, name): (Origin, &str)| {
+        let from = || blocks.iter().filter(move |b| b.origin == origin);
+        let (n, stored) = (from().count() as u64, bytes(from().map(|b| b.stored).sum()));
+        let unpacked = from().filter(|b| b.decompressed).count() as u64;
+        let unpacked = if unpacked > 0 {
+            format!(", {} decompressed", count(unpacked))
+        } else {
+            String::new()
+        };
+        (n > 0).then(|| format!("{}{of} from {name} ({stored}{unpacked})", things(n, one, many)))
+    };
+    origins.into_iter().filter_map(told).collect()
+}
+
 /// What was done in a source, in the order in which a read does it.
 fn parts(c: &SourceCost) -> Vec<String> {
     let mut all = vec![];
@@ -68,23 +89,13 @@ fn parts(c: &SourceCost) -> Vec<String> {
             count(maybe as u64)
         ));
     }
-    let from = |origin| c.blocks.iter().filter(move |b| b.origin == origin);
-    for (origin, name) in [
-        (Origin::Cache, "the cache"),
-        (Origin::File, "the file"),
-        (Origin::Map, "the map of the file"),
-    ] {
-        let n = from(origin).count() as u64;
-        if n > 0 {
-            let stored = bytes(from(origin).map(|b| b.stored).sum());
-            let unpacked = from(origin).filter(|b| b.decompressed).count() as u64;
-            let unpacked = if unpacked > 0 {
-                format!(", {} decompressed", count(unpacked))
-            } else {
-                String::new()
-            };
-            all.push(format!("{} from {name} ({stored}{unpacked})", things(n, "block", "blocks")));
-        }
+    all.extend(read_from(&c.blocks, "", ("block", "blocks")));
+    let mut files: Vec<u64> = c.values.iter().map(|b| b.table).collect();
+    files.sort_unstable();
+    files.dedup();
+    for file in files {
+        let own: Vec<BlockRead> = c.values.iter().filter(|b| b.table == file).copied().collect();
+        all.extend(read_from(&own, &format!(" of {file:08}.sst"), ("value", "values")));
     }
     if c.range_deletions > 0 {
         all.push(things(c.range_deletions, "range deletion", "range deletions"));
@@ -195,6 +206,11 @@ fn source_json(c: &SourceCost) -> Map<String, Value> {
         let from = format!("{:?}", b.origin).to_lowercase();
         json!({"table": b.table, "offset": b.offset, "bytes": b.stored, "decompressed": b.decompressed, "from": from})
     };
+    let value = |b: &BlockRead| {
+        let mut o = block(b);
+        o["file"] = format!("{:08}.sst", b.table).into();
+        o
+    };
     let tables = c.tables.iter().map(|(id, e)| -> Value {
         let mut o = entries_json(e);
         o.insert("table".into(), (*id).into());
@@ -206,6 +222,7 @@ fn source_json(c: &SourceCost) -> Map<String, Value> {
         c.filters.iter().map(|f| json!({"table": f.table, "maybe": f.maybe, "right": f.right}));
     o.insert("filters".into(), filters.collect());
     o.insert("blocks".into(), c.blocks.iter().map(block).collect());
+    o.insert("values".into(), c.values.iter().map(value).collect());
     o.insert("tables".into(), tables.collect());
     o.insert("seeks".into(), c.seeks.into());
     o.insert("range_deletions".into(), c.range_deletions.into());

@@ -63,7 +63,7 @@ pub struct ReadSum {
     pub filters_no: u64,
     /// Those that said that a key may be there where it was not.
     pub filters_wrong: u64,
-    /// Blocks that were in the cache.
+    /// Blocks that were in the cache. Values that lie apart are blocks of their own, here and below.
     pub blocks_cached: u64,
     /// Blocks that were served from the map of their file.
     pub blocks_mapped: u64,
@@ -102,7 +102,7 @@ impl ReadSum {
                 self.filters_no += u64::from(!f.maybe);
                 self.filters_wrong += u64::from(f.right == Some(false));
             }
-            for b in &s.blocks {
+            for b in s.blocks.iter().chain(&s.values) {
                 match b.origin {
                     Origin::Cache => self.blocks_cached += 1,
                     Origin::Map => self.blocks_mapped += 1,

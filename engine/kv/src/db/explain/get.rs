@@ -174,7 +174,10 @@ impl Reading<'_> {
                     self.base = match hit.trailer.kind() {
                         _ if hit.trailer.seq() < cover => None,
                         Some(Kind::Put) => Some(hit.pin().into()),
-                        Some(Kind::Apart) => Some(t.apart(hit.value())?.into()),
+                        Some(Kind::Apart) => {
+                            cost.values.push(t.apart_cost(hit.value())?);
+                            Some(t.apart(hit.value(), None)?.into())
+                        }
                         Some(_) => None,
                         None => return Err(unknown_kind(self.key, hit.trailer)),
                     };

@@ -10,6 +10,7 @@ use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::run::ApartPlace;
 use crate::merge::shadow::RangeShadow;
 use crate::merge::value::Value;
+use crate::sstable::ValueStreams;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,6 +123,8 @@ pub struct Visible {
     /// The value where it lies apart, but for who wants keys only.
     pub(super) apart: Option<Value>,
     pub(super) keys_only: bool,
+    /// What is asked of the device ahead of values that lie apart.
+    pub(super) ahead: ValueStreams,
     /// Whether the newest version of the held key has a value that lies apart.
     pub(super) lies_apart: bool,
     pub(super) operands: Vec<Vec<u8>>,
@@ -171,6 +174,7 @@ impl Visible {
             value: vec![],
             apart: None,
             keys_only: false,
+            ahead: ValueStreams::default(),
             lies_apart: false,
             operands: vec![],
             shown: None,
@@ -209,7 +213,7 @@ impl Visible {
 
     /// Reads a value that lies apart.
     pub(super) fn fetch_apart(&mut self, place: Option<ApartPlace>) -> Result<()> {
-        self.apart = place.map(|place| place.fetch()).transpose()?;
+        self.apart = place.map(|place| place.fetch(&mut self.ahead)).transpose()?;
         Ok(())
     }
 
