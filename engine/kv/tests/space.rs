@@ -172,6 +172,60 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
     }
 }
 
+/// First in, first out counts the values that lie apart, not only what refers to them: tables and
+/// value files together stay within the bound, also after another opening, and a value file goes
+/// with the tables of its flush.
+#[test]
+fn first_in_first_out_counts_values_that_lie_apart() {
+    for (background_threads, long) in [(0, 900), (0, 9000), (2, 4000)] {
+        let policy = Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0 });
+        let options = TreeOptions { values_apart: 512, ..tiny(policy) };
+        let env = Watching::new();
+        let open = || {
+            let db = DbOptions {
+                background_threads,
+                memory_budget: 8 << 20,
+                wal_segment: 256 << 10,
+                ..DbOptions::default()
+            };
+            let db = Db::open_in(env.clone(), "/db", db).unwrap();
+            let tree = db.tree("t", options.clone()).unwrap();
+            (db, tree)
+        };
+        let (mut rng, mut value) = (Rng::new(long), vec![0; long as usize]);
+        let mut newest = vec![];
+        for round in 0..6 {
+            let (db, tree) = open();
+            for i in 0..(400 << 10) / long {
+                rng.fill(&mut value);
+                let key = format!("key{:08}", rng.below(5000));
+                // Some lie in place.
+                newest = if i % 5 == 0 { b"short".to_vec() } else { value.clone() };
+                tree.put(key.as_bytes(), &newest).unwrap();
+            }
+            tree.put(b"last", &newest).unwrap();
+            tree.flush().unwrap();
+            db.wait_idle().unwrap();
+            let space = db.stats().trees[0].space;
+            // Beside its values a value file has some hundred bytes.
+            assert!(space.live <= (400 << 10) + 8192, "{long} round {round}: {space:?}");
+            // What is dropped is the oldest, no more than is too much, and its files go.
+            let reads = || tree.get(b"last").unwrap().as_deref() == Some(&newest[..]);
+            assert!(reads());
+            let is_tidy = || {
+                db.wait_idle().unwrap();
+                reads() && env.take() <= space.live
+            };
+            assert!(eventually(is_tidy), "{long} round {round}: {} of {space:?}", env.take());
+            assert!(round == 0 || space.live > 200 << 10, "{long} round {round}: {space:?}");
+        }
+        let (db, tree) = open();
+        assert!(tree.iter().all(|e| e.is_ok()));
+        db.verify(|_, _| {}).unwrap();
+        assert_eq!(tree.get(b"last").unwrap().as_deref(), Some(&newest[..]));
+    }
+}
+
 #[test]
 fn a_policy_without_a_bound_says_so() {
     let unbounded = [

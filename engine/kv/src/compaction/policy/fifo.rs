@@ -1,7 +1,7 @@
 //! First in, first out.
 //!
-//! - *Trigger*: the tree is larger than `max_bytes`, or a table's newest data are older than
-//!   `max_age_secs`; 0 means no bound.
+//! - *Trigger*: the tree, values that lie apart included, is larger than `max_bytes`, or a table's
+//!   newest data are older than `max_age_secs`; 0 means no bound.
 //! - *Layout*: as flushed. Nothing is merged, so the number of runs is not bounded but by the size.
 //! - *Granularity*: tables.
 //! - *Movement*: dropped, from the oldest run on; within a run the one with the oldest data first.
@@ -23,7 +23,7 @@ policy! {
     /// tables to be dropped they stay, and the tree is larger than its bounds by what has been
     /// written since they would have gone.
     Fifo = "fifo" {
-        /// Largest total of table files, in bytes; 0 for no bound.
+        /// Largest total of table files and of values apart, in bytes; 0 for no bound.
         max_bytes: u64 = 1 << 30, bytes(0, u64::MAX);
         /// Oldest age in seconds; 0 for no bound.
         max_age_secs: u64 = 0, seconds(0, u64::MAX);
