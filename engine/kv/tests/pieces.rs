@@ -8,11 +8,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
-use firn_kv::{Db, DbOptions, Env, ErrorKind, Readable, Result, Snapshot, Tree, TreeOptions};
+use firn_kv::{
+    Db, DbOptions, Env, ErrorKind, Readable, Result, Snapshot, Tree, TreeOptions, WriteFile,
+};
+use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;
+use parking_lot::{Condvar, Mutex};
 
 use append::Append;
 
@@ -277,4 +282,63 @@ fn tables(env: &MemEnv) -> Vec<String> {
     let mut names = env.list(Path::new("/db")).unwrap();
     names.retain(|n| n.ends_with(".sst"));
     names
+}
+
+/// Lets nobody begin a table before several threads are about to.
+struct Meeting {
+    inner: MemEnv,
+    met: Mutex<(usize, usize)>,
+    came: Condvar,
+}
+
+impl Env for Meeting {
+    as_inside! {
+        inner: create_dir_all list sync_dir file_len open_read read_all append create_log reuse_log rename hard_link remove
+        remove_dir lock free_space wall_micros monotonic_nanos sleep spawn random
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        if file.extension().is_some_and(|e| e == "sst") {
+            let mut met = self.met.lock();
+            met.0 += 1;
+            self.came.notify_all();
+            while met.0 < met.1 {
+                let late = self.came.wait_for(&mut met, Duration::from_secs(300)).timed_out();
+                assert!(!late, "no flush runs beside this one");
+            }
+        }
+        self.inner.create(file)
+    }
+}
+
+/// Each worker flushes a tree of its own: no flush ends before all have begun. Nothing of them is
+/// done one behind the other but what the manifest is told.
+#[test]
+fn trees_are_flushed_side_by_side() {
+    for threads in [2, 3] {
+        let env = Arc::new(Meeting {
+            inner: MemEnv::new(1),
+            met: Mutex::new((0, threads)),
+            came: Condvar::new(),
+        });
+        let options = DbOptions {
+            background_threads: threads,
+            memory_budget: 64 << 20,
+            ..DbOptions::default()
+        };
+        let db = Db::open_in(env, "/db", options).unwrap();
+        let tree_options = TreeOptions { memtable_size: 1 << 20, ..TreeOptions::default() };
+        let trees: Vec<Tree> = (0..threads)
+            .map(|t| db.tree(&format!("t{t}"), tree_options.clone()).unwrap())
+            .collect();
+        for tree in &trees {
+            (0..3000u64).for_each(|i| tree.put(key(i), [7; 400]).unwrap());
+        }
+        db.wait_idle().unwrap();
+        let flushed = trees.iter().filter(|t| !t.tables().unwrap().is_empty()).count();
+        assert_eq!(flushed, threads);
+        for tree in &trees {
+            assert_eq!(tree.len().unwrap(), 3000);
+        }
+    }
 }
