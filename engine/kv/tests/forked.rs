@@ -1,0 +1,198 @@
+//! A process that forks over an open store with workers in the middle of their work: the child
+//! reads all that was there, pays for it as any reader does, calls nobody and writes nothing; the
+//! parent goes on as if nothing had been.
+//!
+//! It is the only test of its program. When the process forks all its threads but one are known to
+//! stand still: the main thread waits for the test, and each worker waits in the environment with no
+//! lock of the engine held. So no lock is held in the child for ever.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "fork() is C's")]
+#![allow(clippy::disallowed_methods, reason = "a directory and processes of this test's own")]
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use firn_kv::policy::Tiered;
+use firn_kv::{
+    Batch, Db, DbOptions, Env, ErrorKind, OsEnv, Policy, Result, Thread, Tree, TreeOptions,
+    WriteFile,
+};
+use firn_testkit::as_inside;
+
+/// How many threads wait where they would begin a table, and whether they are to.
+#[derive(Default)]
+struct TableGate {
+    waiting: usize,
+    shut: bool,
+}
+
+/// The operating system's, with a gate before new tables.
+struct Gated {
+    inner: Arc<dyn Env>,
+    gate: Mutex<TableGate>,
+    changed: Condvar,
+    parent: u32,
+}
+
+impl Gated {
+    fn is_child(&self) -> bool {
+        std::process::id() != self.parent
+    }
+
+    fn set(&self, shut: bool) {
+        self.gate.lock().unwrap().shut = shut;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many threads wait.
+    fn wait_for(&self, waiting: usize) {
+        let mut gate = self.gate.lock().unwrap();
+        while gate.waiting < waiting {
+            gate = self.changed.wait(gate).unwrap();
+        }
+    }
+}
+
+impl Env for Gated {
+    as_inside! {
+        inner: create_dir_all list sync_dir file_len open_read read_all append create_log reuse_log rename hard_link remove
+        remove_dir lock free_space memory wall_micros monotonic_nanos sleep random
+    }
+
+    fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
+        assert!(!self.is_child(), "a child creates {}", file.display());
+        if file.extension().is_some_and(|e| e == "sst") {
+            let mut gate = self.gate.lock().unwrap();
+            gate.waiting += 1;
+            self.changed.notify_all();
+            while gate.shut {
+                gate = self.changed.wait(gate).unwrap();
+            }
+            gate.waiting -= 1;
+        }
+        self.inner.create(file)
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        assert!(!self.is_child(), "a child starts {name}");
+        self.inner.spawn(name, work)
+    }
+
+    fn is_forked(&self) -> bool {
+        self.inner.is_forked()
+    }
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn put(tree: &Tree, map: &mut Map, i: u32, round: u8) {
+    let (key, value) = (i.wrapping_mul(0x9e37_79b1).to_be_bytes().to_vec(), [round; 300].to_vec());
+    tree.put(&key, &value).unwrap();
+    map.insert(key, value);
+}
+
+/// What the child does; that it comes back from here says that it found what it should.
+fn read_as_child(db: &Db, tree: &Tree, map: &Map) {
+    assert!(db.stats().trees[0].runs.len() > 1);
+    let all: Map = tree.iter().map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+    assert!(all == *map);
+    // Enough that readers in the parent would call for a merge.
+    let mut c = tree.cursor(..).unwrap();
+    for _ in 0..3 {
+        for (key, value) in map {
+            c.seek(key).unwrap();
+            assert!(c.key() == key.as_slice() && c.value() == value.as_slice());
+            assert_eq!(tree.get(key).unwrap().as_deref(), Some(value.as_slice()));
+        }
+    }
+    drop(c);
+    let snapshot = db.snapshot();
+    assert_eq!(firn_kv::Readable::iter(&snapshot, tree).count(), map.len());
+    let mut batch = Batch::new();
+    batch.put(tree, b"k", b"v").unwrap();
+    for refused in [tree.put(b"k", b"v"), db.write(batch), tree.flush(), tree.compact()] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ReadOnly);
+    }
+}
+
+#[test]
+fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
+    let dir = std::env::temp_dir().join(format!("firn-forked-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let env = Arc::new(Gated {
+        inner: OsEnv::new(),
+        gate: Mutex::default(),
+        changed: Condvar::new(),
+        parent: std::process::id(),
+    });
+    let options = DbOptions {
+        background_threads: 2,
+        memory_budget: 16 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
+    let db = Db::open_in(env.clone(), &dir, options.clone()).unwrap();
+    let tree_options = TreeOptions {
+        policy: Policy::Tiered(Tiered { min_runs: 2, max_runs: 16, bucket: 4.0 }),
+        memtable_size: 1 << 20,
+        values_apart: 200,
+        ..TreeOptions::default()
+    };
+    let tree = db.tree("t", tree_options.clone()).unwrap();
+    let mut map = Map::new();
+    let pause = db.pause_background().unwrap();
+    for round in 0..4 {
+        (0..2000).for_each(|i| put(&tree, &mut map, i * 3 + u32::from(round), round));
+        tree.flush().unwrap();
+    }
+    db.wait_idle().unwrap();
+    // One worker begins a merge, then the other one a flush.
+    env.set(true);
+    drop(pause);
+    env.wait_for(1);
+    let mut i = 0;
+    while tree.db().stats().trees[0].sealed == 0 {
+        put(&tree, &mut map, i, 9);
+        i += 1;
+    }
+    put(&tree, &mut map, i, 9);
+    env.wait_for(2);
+    // SAFETY: no other thread of this process runs, as said above, so what the child finds is whole;
+    // it leaves by `_exit`, which runs nothing of the parent's.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "{}", std::io::Error::last_os_error());
+    if child == 0 {
+        let read = catch_unwind(AssertUnwindSafe(|| read_as_child(&db, &tree, &map)));
+        // SAFETY: it ends the process, whatever state it is in.
+        unsafe { libc::_exit(i32::from(read.is_err())) };
+    }
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    // One that hangs is ended, so that the test fails and not its runner.
+    let ended = (0..6000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        rustix::process::waitpid(Some(child), rustix::process::WaitOptions::NOHANG).unwrap()
+    });
+    if ended.is_none() {
+        rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+        rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
+    }
+    let (_, status) = ended.expect("the child came to no end");
+    assert_eq!(status.exit_status(), Some(0), "the child says why");
+    // The parent's work goes on where it stood.
+    env.set(false);
+    (0..3000).for_each(|i| put(&tree, &mut map, i, 10));
+    db.wait_idle().unwrap();
+    let shown = |tree: &Tree| -> Map {
+        tree.iter().map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
+    };
+    assert!(shown(&tree) == map);
+    assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
+    drop((tree, db));
+    let db = Db::open_in(env, &dir, options).unwrap();
+    assert!(shown(&db.tree("t", tree_options).unwrap()) == map);
+    drop(db);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
