@@ -411,7 +411,7 @@ impl Model {
         let mut runs = Vec::new();
         for _ in 0..rng.below(24) {
             let tables = model.write(rng, 40);
-            runs.push(Arc::new(RunShape { level, number, tables }));
+            runs.push(Arc::new(RunShape { level, number, tables: tables.into() }));
             if level > 0 && rng.one_in(4) {
                 (level, number) = (rng.below(u64::from(level)) as u8, rng.below(60));
             } else {

@@ -204,7 +204,7 @@ mod tests {
                 tables.push(TableShape { id, size: 1, first, last, ..TableShape::default() });
             }
             let number = (all.len() - i) as u64;
-            shape.runs.push(Arc::new(RunShape { level: *level, number, tables }));
+            shape.runs.push(Arc::new(RunShape { level: *level, number, tables: tables.into() }));
         }
         shape
     }

@@ -659,7 +659,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.bytes += bytes;
         let number = made.tables.first().map_or(0, |t| t.id);
         if !made.tables.is_empty() {
-            let run = RunShape { level: 0, number, tables: made.tables };
+            let run = RunShape { level: 0, number, tables: made.tables.into() };
             self.shape.runs.insert(0, Arc::new(run));
         }
     }
@@ -752,7 +752,7 @@ fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -
         let place = job.output();
         let at = shape.runs.partition_point(|r| r.place() < place);
         if shape.runs.get(at).is_none_or(|r| r.place() != place) {
-            let run = RunShape { level: place.level, number: place.number, tables: vec![] };
+            let run = RunShape { level: place.level, number: place.number, ..RunShape::default() };
             shape.runs.insert(at, Arc::new(run));
         }
         let tables = &mut Arc::make_mut(&mut shape.runs[at]).tables;

@@ -19,11 +19,11 @@
 //! Invariants: the tables of a run are sorted and disjoint, and so are their parts; entries never
 //! grow; a delete goes where no table outside the job overlaps its piece, as in the engine.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Weak};
 
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::compaction::{CompactionJob, TableShape, TreeShape};
+use firn_kv::internals::compaction::{CompactionJob, RunShape, TableShape, TreeShape};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
@@ -225,8 +225,13 @@ pub struct RunSummary {
     tables: BTreeMap<u64, Vec<SummaryPart>>,
     /// Everything written so far, merged, by phase.
     whole: Vec<SummaryPart>,
+    /// The ranges of keys that runs cover, by level and number: of those that many merges lie over.
+    covers: HashMap<(u8, u64), RunCover>,
     next_id: u64,
 }
+
+/// A run, for as long as it is as it was, and the few disjoint ranges of its many tables.
+type RunCover = (Weak<RunShape>, Arc<[(f64, f64)]>);
 
 impl RunSummary {
     /// An empty tree that the workload will be done to. Measures what entries cost in memtables and
@@ -268,6 +273,7 @@ impl RunSummary {
             sealed: VecDeque::new(),
             tables: BTreeMap::new(),
             whole: vec![],
+            covers: HashMap::new(),
             next_id: 1,
         })
     }
@@ -275,6 +281,20 @@ impl RunSummary {
     /// How many operations of the first phase fill a memtable.
     pub fn per_memtable(&self) -> u64 {
         (self.options.memtable_size as f64 / self.cost.first().map_or(1.0, |c| c.0)) as u64
+    }
+
+    /// The ranges of keys that a run covers.
+    fn cover(&mut self, run: &Arc<RunShape>) -> Arc<[(f64, f64)]> {
+        let known = self.covers.get(&(run.level, run.number));
+        if let Some((of, ranges)) = known
+            && std::ptr::eq(of.as_ptr(), Arc::as_ptr(run))
+        {
+            return ranges.clone();
+        }
+        let ranges: Arc<[(f64, f64)]> = union(run.tables.iter().map(key_range)).into();
+        self.covers.retain(|_, (of, _)| of.strong_count() > 0);
+        self.covers.insert((run.level, run.number), (Arc::downgrade(run), ranges.clone()));
+        ranges
     }
 
     fn keys(&self) -> f64 {
@@ -654,6 +674,10 @@ fn seq(micros: f64, table: u64) -> u64 {
     (micros as u64) << 10 | mix(table) >> 54
 }
 
+fn key_range(t: &TableShape) -> (f64, f64) {
+    (from_key(&t.first), from_key(&t.last))
+}
+
 fn to_key(x: f64) -> u64 {
     // The cast saturates at both ends.
     (x * 2f64.powi(64)) as u64
@@ -789,8 +813,8 @@ impl SimStore for RunSummary {
             let mut parts: Vec<SummaryPart> = vec![];
             let near = &run.tables[run.overlapping(&first_key, &last_key)];
             let is_input = job.inputs.iter().any(|i| (i.level, i.run) == (run.level, run.number));
-            let is_taken = |t: &TableShape| is_input && taken.contains(&t.id);
-            for t in near.iter().filter(|t| is_taken(t)) {
+            let is_taken = |t: &TableShape| taken.contains(&t.id);
+            for t in near.iter().filter(|t| is_input && is_taken(t)) {
                 parts.extend(self.tables.get(&t.id).into_iter().flatten());
                 entries_in += t.entries as f64;
                 newest = newest.max(t.newest_micros);
@@ -800,10 +824,11 @@ impl SimStore for RunSummary {
             if !parts.is_empty() {
                 runs.push(parts);
             }
-            if !first {
-                // In order, and mostly side by side: few ranges of many tables.
-                let range = |t: &TableShape| (from_key(&t.first), from_key(&t.last));
-                beneath.extend(union(near.iter().filter(|t| !is_taken(t)).map(range)));
+            // In order, and mostly side by side: few ranges of many tables.
+            if !first && is_input {
+                beneath.extend(union(near.iter().filter(|t| !is_taken(t)).map(key_range)));
+            } else if !first {
+                beneath.extend(self.cover(run).iter());
             }
         }
         beneath.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -36,6 +36,9 @@ pub(super) fn wishes(
     let limits: Vec<u64> =
         (0..view.len()).map(|r| (limit as f64 * share(r).clamp(0.0, 1.0)) as u64).collect();
     for (r, run) in view.shape.runs.iter().enumerate() {
+        if run.tables.sums().oldest_tombstone_micros.is_none_or(|s| age(s) <= limits[r]) {
+            continue;
+        }
         for (t, table) in run.tables.iter().enumerate() {
             if let Some(since) = table
                 .oldest_tombstone_micros

@@ -170,7 +170,9 @@ mod tests {
     #[test]
     fn a_run_is_what_stays_of_it_and_what_comes() {
         let table = |id, entries| TableShape { id, entries, ..TableShape::default() };
-        let run = |level, number, tables| Arc::new(RunShape { level, number, tables });
+        let run = |level, number, tables: Vec<TableShape>| {
+            Arc::new(RunShape { level, number, tables: tables.into() })
+        };
         let runs = [
             run(0, 9, vec![table(4, 600), table(5, 400)]),
             run(1, 1, vec![table(1, 1000), table(2, 1000)]),

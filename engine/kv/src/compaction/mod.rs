@@ -1,6 +1,7 @@
 //! Floor 0: compaction: which tables are merged, moved or dropped, and when.
 //!
-//! - [`shape`]: the plain-data picture of a tree and of one unit of work.
+//! - [`shape`]: the plain-data picture of a tree and of one unit of work; `tables`: those of a run,
+//!   with their sums.
 //! - [`policy`]: the policies and their registry, each a file; over [`describe`], what a policy
 //!   says of itself, `strategy`, what it does, and `view`, what of a shape several of them need.
 //! - [`choose`]: the most urgent work, what there is to do in all; with `deletes`, `expired` and
@@ -24,6 +25,7 @@ mod readers;
 pub mod shape;
 pub mod space;
 mod strategy;
+mod tables;
 mod values;
 mod view;
 
@@ -35,3 +37,4 @@ pub use shape::{
     Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape,
 };
 pub use space::{SpaceBound, fits, one_copy, space_bound};
+pub use tables::RunTables;

@@ -27,6 +27,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::tables::RunTables;
+pub use super::tables::TableShape;
+
 /// The deepest level that a policy uses.
 pub const MAX_LEVEL: u8 = 62;
 
@@ -68,96 +71,13 @@ pub struct RunShape {
     /// Its number; unique within a level, higher is newer.
     pub number: u64,
     /// Its tables, sorted and disjoint in user keys, at least one.
-    pub tables: Vec<TableShape>,
-}
-
-/// One table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableShape {
-    /// Its id, unique in the tree.
-    pub id: u64,
-    /// Size of the file in bytes.
-    pub size: u64,
-    /// Bytes of value files that it refers to.
-    pub apart: u64,
-    /// Number of entries, deletes included.
-    pub entries: u64,
-    /// Number of point deletes.
-    pub deletes: u64,
-    /// Number of range deletes.
-    pub range_deletes: u64,
-    /// Lower bound of its user keys, range deletes included.
-    pub first: Arc<[u8]>,
-    /// Upper bound, inclusive, of its user keys, range deletes included.
-    pub last: Arc<[u8]>,
-    /// Smallest sequence number.
-    pub min_seq: u64,
-    /// Largest sequence number.
-    pub max_seq: u64,
-    /// When the file was written, in microseconds.
-    pub created_micros: u64,
-    /// When the newest of its entries was flushed, in microseconds: of a flushed table the same as
-    /// `created_micros`, of a merged one the largest of its inputs. Time windows and ages go by
-    /// this one.
-    pub newest_micros: u64,
-    /// When the oldest of its deletes was flushed, in microseconds; `None` when it has no delete.
-    pub oldest_tombstone_micros: Option<u64>,
-    /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says;
-    /// `None` for never, and when that is not known.
-    pub gone_micros: Option<u64>,
-    /// Bytes that it refers to in value files that are given up: a merge of it writes them again.
-    pub stale: u64,
-    /// Whether a job has it as an input right now.
-    pub busy: bool,
-}
-
-impl Default for TableShape {
-    fn default() -> Self {
-        let none: Arc<[u8]> = Arc::from(&b""[..]);
-        TableShape {
-            id: 0,
-            size: 0,
-            apart: 0,
-            entries: 0,
-            deletes: 0,
-            range_deletes: 0,
-            first: none.clone(),
-            last: none,
-            min_seq: 0,
-            max_seq: 0,
-            created_micros: 0,
-            newest_micros: 0,
-            oldest_tombstone_micros: None,
-            gone_micros: None,
-            stale: 0,
-            busy: false,
-        }
-    }
-}
-
-impl TableShape {
-    /// Whether any of its keys may lie in `lo..=hi`.
-    #[inline]
-    pub fn overlaps(&self, lo: &[u8], hi: &[u8]) -> bool {
-        &*self.first <= hi && lo <= &*self.last
-    }
-
-    /// Whether nothing in it is wanted any more.
-    pub fn is_gone(&self, now_micros: u64) -> bool {
-        self.gone_micros.is_some_and(|gone| gone <= now_micros)
-    }
-
-    /// Whether more than half of its entries are deletes.
-    #[inline]
-    pub fn is_dense(&self) -> bool {
-        self.deletes.saturating_mul(2) > self.entries
-    }
+    pub tables: RunTables,
 }
 
 impl RunShape {
     /// Total size of its tables in bytes.
     pub fn size(&self) -> u64 {
-        self.tables.iter().map(|t| t.size).sum()
+        self.tables.size()
     }
 
     /// The tables that may have keys in `lo..=hi`. Two binary searches.
@@ -350,9 +270,7 @@ impl CompactionJob {
 
     /// Bytes of the inputs.
     pub fn bytes(&self, shape: &TreeShape) -> u64 {
-        let taken: HashSet<u64> =
-            self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size).sum()
+        self.taken(shape).map(|t| t.size).sum()
     }
 
     /// Bytes that the job reads and writes again: of a merge those of its inputs that are not
@@ -361,10 +279,20 @@ impl CompactionJob {
         if self.action != Action::Merge {
             return 0;
         }
-        let mut taken: HashSet<u64> =
-            self.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        self.adopted.iter().for_each(|id| _ = taken.remove(id));
-        shape.tables().filter(|t| taken.contains(&t.id)).map(|t| t.size + t.stale).sum()
+        let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
+        let again = self.taken(shape).filter(|t| !adopted.contains(&t.id));
+        again.map(|t| t.size + t.stale).sum()
+    }
+
+    /// The inputs, without a look at runs that have none.
+    fn taken<'a>(&'a self, shape: &'a TreeShape) -> impl Iterator<Item = &'a TableShape> {
+        self.inputs.iter().flat_map(|input| {
+            let place = ShapePlace { level: input.level, number: input.run };
+            let at = shape.runs.partition_point(|r| r.place() < place);
+            let run = shape.runs.get(at).filter(|r| r.place() == place);
+            let taken: HashSet<u64> = input.tables.iter().copied().collect();
+            run.into_iter().flat_map(|r| &r.tables).filter(move |t| taken.contains(&t.id))
+        })
     }
 
     /// What a merge writes again: a merge for each stretch of keys between the tables that it
@@ -636,7 +564,7 @@ impl TreeShape {
 
     /// Total size of the tables in bytes.
     pub fn size(&self) -> u64 {
-        self.tables().map(|t| t.size).sum()
+        self.runs.iter().map(|r| r.size()).sum()
     }
 
     /// Changes the tables that are `meant`. Runs that have none stay shared.
@@ -701,7 +629,7 @@ impl TreeShape {
 pub fn flush(shape: &mut TreeShape, tables: Vec<TableShape>) -> u64 {
     let number = shape.next_run;
     shape.next_run += 1;
-    shape.runs.insert(0, Arc::new(RunShape { level: 0, number, tables }));
+    shape.runs.insert(0, Arc::new(RunShape { level: 0, number, tables: tables.into() }));
     number
 }
 
@@ -735,7 +663,7 @@ pub fn apply(
         let place = job.output();
         let at = after.runs.partition_point(|r| r.place() < place);
         if after.runs.get(at).is_none_or(|r| r.place() != place) {
-            let run = RunShape { level: place.level, number: place.number, tables: Vec::new() };
+            let run = RunShape { level: place.level, number: place.number, ..RunShape::default() };
             after.runs.insert(at, Arc::new(run));
         }
         let tables = &mut Arc::make_mut(&mut after.runs[at]).tables;

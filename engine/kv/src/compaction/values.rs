@@ -17,6 +17,9 @@ const SCORE: f64 = 1.5;
 pub(super) fn wishes(view: &ShapeView<'_>) -> Vec<CompactionJob> {
     let wish = |r: usize| {
         let run = view.run(r);
+        if !run.tables.sums().is_stale {
+            return None;
+        }
         let is_wanted =
             |(t, table): &(usize, &TableShape)| table.stale > 0 && !view.is_table_busy(r, *t);
         let (t, _) = run.tables.iter().enumerate().find(is_wanted)?;

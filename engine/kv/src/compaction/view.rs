@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
 use super::adopt::{Picked, adopt};
 use super::shape::{
@@ -21,32 +22,22 @@ pub(super) struct ShapeView<'a> {
     pub sizes: Vec<u64>,
     /// Whether there is a table of which nothing is wanted any more.
     pub has_gone: bool,
-    /// Of each run which tables are busy; empty where none is, as in nearly all.
-    busy: Vec<Vec<bool>>,
+    /// Whether what the shape has marked as busy is.
+    heed_busy: bool,
+    /// Of each run which tables are marked here besides; empty where none is, as in nearly all.
+    marked: Vec<Vec<bool>>,
 }
 
 impl<'a> ShapeView<'a> {
     pub fn new(shape: &'a TreeShape, heed_busy: bool) -> ShapeView<'a> {
-        let mut view = ShapeView {
+        let gone = |r: &Arc<RunShape>| r.tables.sums().gone_micros <= shape.now_micros;
+        ShapeView {
             shape,
-            sizes: Vec::with_capacity(shape.runs.len()),
-            has_gone: false,
-            busy: vec![Vec::new(); shape.runs.len()],
-        };
-        // One walk over the tables: of many that is what a view costs.
-        for (r, run) in shape.runs.iter().enumerate() {
-            let (mut size, mut any_busy) = (0, false);
-            for t in &run.tables {
-                size += t.size;
-                any_busy |= t.busy;
-                view.has_gone |= t.is_gone(shape.now_micros);
-            }
-            view.sizes.push(size);
-            if heed_busy && any_busy {
-                view.busy[r] = run.tables.iter().map(|t| t.busy).collect();
-            }
+            sizes: shape.runs.iter().map(|r| r.size()).collect(),
+            has_gone: shape.runs.iter().any(gone),
+            heed_busy,
+            marked: vec![Vec::new(); shape.runs.len()],
         }
-        view
     }
 
     pub fn len(&self) -> usize {
@@ -77,12 +68,13 @@ impl<'a> ShapeView<'a> {
 
     /// Whether any table of the run is busy.
     pub fn is_busy(&self, r: usize) -> bool {
-        !self.busy[r].is_empty()
+        !self.marked[r].is_empty() || (self.heed_busy && self.run(r).tables.sums().is_busy)
     }
 
     /// Whether a table of the run is busy.
     pub fn is_table_busy(&self, r: usize, t: usize) -> bool {
-        self.busy[r].get(t).is_some_and(|busy| *busy)
+        self.marked[r].get(t).is_some_and(|marked| *marked)
+            || (self.heed_busy && self.table(r, t).busy)
     }
 
     pub fn any_busy(&self, runs: Range<usize>) -> bool {
@@ -218,10 +210,10 @@ impl<'a> ShapeView<'a> {
             let at = self.shape.runs.partition_point(|r| r.place() < place);
             let Some(run) = self.shape.runs.get(at) else { continue };
             let taken: HashSet<u64> = input.tables.iter().copied().collect();
-            let busy = &mut self.busy[at];
-            busy.resize(run.tables.len(), false);
-            for (busy, table) in busy.iter_mut().zip(&run.tables) {
-                *busy |= taken.contains(&table.id);
+            let marked = &mut self.marked[at];
+            marked.resize(run.tables.len(), false);
+            for (marked, table) in marked.iter_mut().zip(&run.tables) {
+                *marked |= taken.contains(&table.id);
             }
         }
     }

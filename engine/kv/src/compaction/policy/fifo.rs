@@ -59,8 +59,8 @@ impl Strategy for Fifo {
 }
 
 fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<CompactionJob> {
-    let tables = view.shape.runs.iter().flat_map(|r| &r.tables);
-    let total = tables.map(|t| t.size + t.apart).sum::<u64>();
+    let apart = view.shape.runs.iter().map(|r| r.tables.sums().apart);
+    let total = view.size_of(0..view.len()) + apart.sum::<u64>();
     let horizon = view.shape.now_micros.saturating_sub(max_age_secs.saturating_mul(1_000_000));
     let mut jobs = Vec::new();
     if max_age_secs > 0 {

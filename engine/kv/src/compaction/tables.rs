@@ -1,0 +1,235 @@
+//! A table as policies see it, and the tables of a run, with what is asked of all of them together
+//! again and again: sums that are made once for as long as no table changes, since a shape of a
+//! hundred thousand tables is looked at after every flush.
+//!
+//! Invariant: whoever can change a table, or which tables there are, has let go of the sums.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
+
+/// One table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableShape {
+    /// Its id, unique in the tree.
+    pub id: u64,
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Bytes of value files that it refers to.
+    pub apart: u64,
+    /// Number of entries, deletes included.
+    pub entries: u64,
+    /// Number of point deletes.
+    pub deletes: u64,
+    /// Number of range deletes.
+    pub range_deletes: u64,
+    /// Lower bound of its user keys, range deletes included.
+    pub first: Arc<[u8]>,
+    /// Upper bound, inclusive, of its user keys, range deletes included.
+    pub last: Arc<[u8]>,
+    /// Smallest sequence number.
+    pub min_seq: u64,
+    /// Largest sequence number.
+    pub max_seq: u64,
+    /// When the file was written, in microseconds.
+    pub created_micros: u64,
+    /// When the newest of its entries was flushed, in microseconds: of a flushed table the same as
+    /// `created_micros`, of a merged one the largest of its inputs. Time windows and ages go by
+    /// this one.
+    pub newest_micros: u64,
+    /// When the oldest of its deletes was flushed, in microseconds; `None` when it has no delete.
+    pub oldest_tombstone_micros: Option<u64>,
+    /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says;
+    /// `None` for never, and when that is not known.
+    pub gone_micros: Option<u64>,
+    /// Bytes that it refers to in value files that are given up: a merge of it writes them again.
+    pub stale: u64,
+    /// Whether a job has it as an input right now.
+    pub busy: bool,
+}
+
+impl Default for TableShape {
+    fn default() -> Self {
+        let none: Arc<[u8]> = Arc::from(&b""[..]);
+        TableShape {
+            id: 0,
+            size: 0,
+            apart: 0,
+            entries: 0,
+            deletes: 0,
+            range_deletes: 0,
+            first: none.clone(),
+            last: none,
+            min_seq: 0,
+            max_seq: 0,
+            created_micros: 0,
+            newest_micros: 0,
+            oldest_tombstone_micros: None,
+            gone_micros: None,
+            stale: 0,
+            busy: false,
+        }
+    }
+}
+
+impl TableShape {
+    /// Whether any of its keys may lie in `lo..=hi`.
+    #[inline]
+    pub fn overlaps(&self, lo: &[u8], hi: &[u8]) -> bool {
+        &*self.first <= hi && lo <= &*self.last
+    }
+
+    /// Whether nothing in it is wanted any more.
+    pub fn is_gone(&self, now_micros: u64) -> bool {
+        self.gone_micros.is_some_and(|gone| gone <= now_micros)
+    }
+
+    /// Whether more than half of its entries are deletes.
+    #[inline]
+    pub fn is_dense(&self) -> bool {
+        self.deletes.saturating_mul(2) > self.entries
+    }
+}
+
+/// Tables of a run, sorted and disjoint in user keys: a `Vec` of them that knows its sums.
+///
+/// ```
+/// use firn_kv::internals::compaction::{RunTables, TableShape};
+/// let table = |id, size| TableShape { id, size, ..TableShape::default() };
+/// let mut tables = RunTables::from(vec![table(1, 10), table(2, 20)]);
+/// assert_eq!(tables.size(), 30);
+/// tables.pop();
+/// assert_eq!(tables.size(), 10);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RunTables {
+    tables: Vec<TableShape>,
+    sums: OnceLock<RunSums>,
+}
+
+/// What all tables of a run have together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunSums {
+    size: u64,
+    /// Bytes of value files that they refer to.
+    pub apart: u64,
+    pub is_busy: bool,
+    /// When the first of them is of no use any more, in microseconds; `u64::MAX` for never.
+    pub gone_micros: u64,
+    /// When the oldest of their deletes was flushed, in microseconds; `None` when they have none.
+    pub oldest_tombstone_micros: Option<u64>,
+    /// Whether one refers to value files that are given up.
+    pub is_stale: bool,
+}
+
+impl RunTables {
+    /// Total size of the tables in bytes.
+    pub fn size(&self) -> u64 {
+        self.sums().size
+    }
+
+    pub(super) fn sums(&self) -> &RunSums {
+        self.sums.get_or_init(|| {
+            let none = RunSums {
+                size: 0,
+                apart: 0,
+                is_busy: false,
+                gone_micros: u64::MAX,
+                oldest_tombstone_micros: None,
+                is_stale: false,
+            };
+            self.tables.iter().fold(none, |sums, t| RunSums {
+                size: sums.size + t.size,
+                apart: sums.apart + t.apart,
+                is_busy: sums.is_busy | t.busy,
+                gone_micros: sums.gone_micros.min(t.gone_micros.unwrap_or(u64::MAX)),
+                oldest_tombstone_micros: sums
+                    .oldest_tombstone_micros
+                    .into_iter()
+                    .chain(t.oldest_tombstone_micros)
+                    .min(),
+                is_stale: sums.is_stale | (t.stale > 0),
+            })
+        })
+    }
+}
+
+impl Deref for RunTables {
+    type Target = Vec<TableShape>;
+
+    fn deref(&self) -> &Vec<TableShape> {
+        &self.tables
+    }
+}
+
+impl DerefMut for RunTables {
+    fn deref_mut(&mut self) -> &mut Vec<TableShape> {
+        self.sums.take();
+        &mut self.tables
+    }
+}
+
+impl From<Vec<TableShape>> for RunTables {
+    fn from(tables: Vec<TableShape>) -> RunTables {
+        RunTables { tables, sums: OnceLock::new() }
+    }
+}
+
+impl FromIterator<TableShape> for RunTables {
+    fn from_iter<I: IntoIterator<Item = TableShape>>(tables: I) -> RunTables {
+        RunTables::from(Vec::from_iter(tables))
+    }
+}
+
+impl<'a> IntoIterator for &'a RunTables {
+    type Item = &'a TableShape;
+    type IntoIter = std::slice::Iter<'a, TableShape>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.tables.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut RunTables {
+    type Item = &'a mut TableShape;
+    type IntoIter = std::slice::IterMut<'a, TableShape>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.deref_mut().iter_mut()
+    }
+}
+
+impl PartialEq for RunTables {
+    fn eq(&self, other: &RunTables) -> bool {
+        self.tables == other.tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_follow_every_change() {
+        let table = |size| TableShape { size, ..TableShape::default() };
+        let mut tables: RunTables = (1..=4).map(table).collect();
+        let none = tables.sums();
+        assert_eq!((none.size, none.is_busy, none.is_stale), (10, false, false));
+        assert_eq!((none.gone_micros, none.oldest_tombstone_micros), (u64::MAX, None));
+        tables[1].busy = true;
+        assert!(tables.sums().is_busy);
+        for t in &mut tables {
+            t.busy = false;
+            t.stale = 1;
+        }
+        assert!(!tables.sums().is_busy && tables.sums().is_stale);
+        tables[2].gone_micros = Some(7);
+        tables[3].gone_micros = Some(9);
+        tables[0].oldest_tombstone_micros = Some(5);
+        let sums = tables.sums();
+        assert_eq!((sums.gone_micros, sums.oldest_tombstone_micros), (7, Some(5)));
+        let copy = tables.clone();
+        tables.retain(|t| t.size < 3);
+        assert_eq!((tables.size(), copy.size()), (3, 10));
+        assert!(tables != copy && copy == copy.clone());
+    }
+}
