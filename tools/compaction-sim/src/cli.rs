@@ -618,7 +618,7 @@ impl CostModel {
                 * machine.interval(
                     workload.put_bytes(),
                     0.0,
-                    Load { writers: 1.0, flushes: 0, merges: 1 },
+                    Load { writers: 1.0, yielding: 1.0, threads: 1.0, ..Load::default() },
                 );
             options.tombstone_age_secs = ((nanos / 1e9 / 10.0) as u64).max(1);
         }

@@ -18,7 +18,7 @@ use firn_tools::output::{Done, Failure};
 use serde_json::Value;
 
 use crate::course::{self, CourseMoment};
-use crate::machine::{Machine, MergeCost};
+use crate::machine::{LogSpread, Machine, MachineCost, WorkBytes};
 use crate::meter::SimOutcome;
 use crate::question::KnownStore;
 use crate::sim::{self, Setup};
@@ -58,8 +58,8 @@ pub struct RecordedHistory {
     pub each: Vec<(u64, u64)>,
     /// Nanoseconds of the processor that the merges would take on the default machine.
     pub default_nanos: f64,
-    /// What each merge took over what it would of the default machine's processor.
-    pub merge_factors: Vec<f64>,
+    /// Each merge.
+    pub merges: Vec<RecordedMerge>,
     /// Microseconds that flushes did not begin though they could.
     pub waited: u64,
     /// Microseconds from the opening of the tree to its last flush.
@@ -73,6 +73,19 @@ pub struct RecordedHistory {
     pub after: u64,
     /// Its course; empty when the log does not tell of it.
     pub course: Vec<CourseMoment>,
+}
+
+/// A merge, as a log tells of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecordedMerge {
+    /// Nanoseconds that it took.
+    pub took: f64,
+    /// Nanoseconds of the processor that it would take on the default machine.
+    pub default_nanos: f64,
+    /// Bytes that it read, and tables that it wrote.
+    pub read: u64,
+    /// See `read`.
+    pub tables: usize,
 }
 
 /// Adds up counters that begin anew at every opening.
@@ -160,7 +173,12 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                         n("bytes_out") as f64,
                     );
                     h.default_nanos += nanos;
-                    h.merge_factors.push(n("micros") as f64 * 1000.0 / nanos.max(1.0));
+                    h.merges.push(RecordedMerge {
+                        took: n("micros") as f64 * 1000.0,
+                        default_nanos: nanos,
+                        read: n("bytes_in"),
+                        tables: e["tables"].as_array().map_or(1, Vec::len),
+                    });
                 }
                 for (sum, field) in
                     h.merged.iter_mut().zip(["bytes_in", "bytes_out", "entries_in", "entries_out"])
@@ -296,9 +314,15 @@ impl RecordedHistory {
         [writing as f64 * 1000.0 / entries, self.micros.0 as f64 * 1000.0 / entries, merge]
     }
 
-    /// A machine of these speeds, when nothing has to be shared, for the writers of this
-    /// simulation.
-    fn machine(&self, [write, flush, merge]: [f64; 3], cores: f64, of: &Setup) -> Machine {
+    /// A machine of these speeds, when nothing has to be shared, and of so many nanoseconds before a
+    /// flush begins, for the writers of this simulation.
+    fn machine(
+        &self,
+        [write, flush, merge]: [f64; 3],
+        before: f64,
+        cores: f64,
+        of: &Setup,
+    ) -> Machine {
         let d = Machine::default();
         // Writers that need much longer than a write takes wait for something that the log does
         // not know: they come at a rate, and have no core meanwhile.
@@ -307,28 +331,26 @@ impl RecordedHistory {
             _ if write > SLOW * d.write_op => of.workload.put_bytes() / write * 1e9,
             _ => 0.0,
         };
-        let MergeCost { entry, doubling, byte } = d.merge;
-        // What a flush takes beyond the processor's work is waiting for the device.
+        // What a flush takes beyond the processor's work is waiting: for syncs first.
         let [entries, _, written, _] = self.flushed;
         let flush_cpu = flush.min(d.flush.0 + d.flush.1 * written as f64 / entries.max(1) as f64);
+        let waits = (flush - flush_cpu) * entries as f64 / self.flushes.max(1) as f64 / 1e9;
+        let syncs = d.sync_latency + d.install;
+        let slow = (waits / syncs).min(1.0);
         Machine {
             read_bandwidth: f64::INFINITY,
             write_bandwidth: f64::INFINITY,
-            sync_latency: (flush - flush_cpu) * self.flushed[0] as f64
-                / self.flushes.max(1) as f64
-                / 1e9,
+            sync_latency: d.sync_latency * slow,
+            install: d.install * slow,
+            flush_wait: (waits - syncs).max(0.0),
             cores,
             threads: self.opened.map_or(d.threads, |o| o.1 as usize),
             max_sealed: self.opened.map_or(d.max_sealed, |o| o.0.max(1) as usize),
-            before_flush: self.waited as f64 * 1000.0 / self.flushes.max(1) as f64,
+            before_flush: before,
             write_op: if ingest > 0.0 { d.write_op } else { write.max(1.0) },
             write_byte: 0.0,
             flush: (flush_cpu, 0.0),
-            merge: MergeCost {
-                entry: entry * merge,
-                doubling: doubling * merge,
-                byte: byte * merge,
-            },
+            merge: d.merge.times(merge),
             ingest,
             instant: false,
             jitter: (0.0, 0.0),
@@ -337,9 +359,18 @@ impl RecordedHistory {
         }
     }
 
-    /// How much the times of flushes and of merges vary ([`Machine::jitter`]).
-    pub fn jitter(&self) -> (f64, f64) {
-        (spread(&self.flush_factors()), spread(&self.merge_factors))
+    /// How much merges vary over what this machine would need for them if each were alone.
+    fn merge_spread(&self, machine: &Machine) -> f64 {
+        let table = self.sizes.map_or(64 << 20, |s| s.1.max(1));
+        let scale = machine.merge.entry / Machine::default().merge.entry;
+        let merge = |m: &RecordedMerge| {
+            let pieces = (m.read / table).clamp(1, machine.threads.max(1) as u64) as usize;
+            let work =
+                WorkBytes { tables: m.tables, pieces: (pieces, pieces), ..WorkBytes::default() };
+            let syncs = machine.merge_cost(1, 0.0, work);
+            m.took / machine.alone(MachineCost { cpu: scale * m.default_nanos, ..syncs }).max(1.0)
+        };
+        self.merges.iter().map(merge).collect::<LogSpread>().deviation()
     }
 
     /// The simulation of this history on a machine of so many cores, whose speeds are those at
@@ -351,36 +382,54 @@ impl RecordedHistory {
     pub fn fitted(&self, policy: &Policy, cores: f64) -> Done<Setup> {
         let keys = self.keys(policy)?;
         let setup = self.setup(policy.clone(), keys, Machine::default())?;
-        self.fitted_to(setup, cores)
+        Ok(self.fitted_to(setup, cores)?.0)
     }
 
     /// As [`fitted`](RecordedHistory::fitted), where more is known of the workload than the log
-    /// tells.
+    /// tells. Gives besides how much flushes and merges vary by chance ([`Machine::jitter`]): what
+    /// they have to share varies them too.
     ///
     /// # Errors
     /// What the simulator says.
-    pub fn fitted_to(&self, mut setup: Setup, cores: f64) -> Done<Setup> {
+    pub fn fitted_to(&self, mut setup: Setup, cores: f64) -> Done<(Setup, (f64, f64))> {
         let recorded = self.speeds();
-        let mut alone = recorded;
+        let waited = self.waited as f64 * 1000.0 / self.flushes.max(1) as f64;
+        let (mut alone, mut before) = (recorded, waited);
         let given = setup.clone();
-        setup.machine = self.machine(alone, cores, &given);
-        setup.flush_factors = self.flush_factors();
+        setup.machine = self.machine(alone, before, cores, &given);
+        let factors = self.flush_factors();
+        let spread = factors.iter().copied().collect::<LogSpread>().deviation();
+        // The part of it that chance has, and not what flushes have to share.
+        let mut chance = 1.0;
+        let mut jitter = (spread, 0.0);
         for _ in 0..FITS {
+            setup.flush_factors = tempered(&factors, chance);
+
             let o = sim::run(&setup, &mut |_| ())?;
             let per = |took: f64, of: f64| if of > 0.0 { took / of } else { 0.0 };
-            let writing = o.ops as f64 / o.ops_per_second - o.paced_seconds - o.stalled_seconds;
+            // A memtable has as many entries here as there, however many writes it took.
+            let entries = o.flushes as f64 * self.flushed[0] as f64 / self.flushes.max(1) as f64;
             let simulated = [
-                per(writing * 1e9, o.ops as f64),
-                per(o.flush_seconds * 1e9, self.flushed[0] as f64),
+                per(o.writing_seconds * 1e9, entries),
+                per(o.flush_seconds * 1e9, entries),
                 per(o.merge_seconds, o.merge_cpu_seconds / alone[2]),
             ];
             for ((alone, recorded), simulated) in alone.iter_mut().zip(recorded).zip(simulated) {
                 *alone *=
                     if simulated > 0.0 && recorded > 0.0 { recorded / simulated } else { 1.0 };
             }
-            setup.machine = self.machine(alone, cores, &given);
+            before =
+                (before + waited - per(o.flush_waited_seconds * 1e9, o.flushes as f64)).max(0.0);
+            setup.machine = self.machine(alone, before, cores, &given);
+            let less = |all: f64, shared: f64| (all * all - shared * shared).max(0.0).sqrt();
+            if spread > 0.0 {
+                let shared = less(o.flush_spread.deviation(), chance * spread);
+                chance = less(spread, shared) / spread;
+            }
+            let merges = self.merge_spread(&setup.machine);
+            jitter = (chance * spread, less(merges, o.merge_spread.deviation()));
         }
-        Ok(setup)
+        Ok((setup, jitter))
     }
 
     /// The number of keys that makes merges keep what they were recorded to keep.
@@ -396,7 +445,7 @@ impl RecordedHistory {
         }
         let (mut lo, mut hi) = ((entries / self.flushes as f64).max(2.0).ln(), unique.ln());
         let mut setup = self.setup(policy.clone(), entries, Machine::default())?;
-        setup.machine = self.machine(self.speeds(), f64::INFINITY, &setup);
+        setup.machine = self.machine(self.speeds(), 0.0, f64::INFINITY, &setup);
         for _ in 0..14 {
             let middle = f64::midpoint(lo, hi);
             setup.workload.keys = middle.exp() as u64;
@@ -449,10 +498,9 @@ impl RecordedHistory {
     }
 }
 
-/// The standard deviation of the logarithm of what is above 0.
-fn spread(factors: &[f64]) -> f64 {
-    let logs: Vec<f64> = factors.iter().filter(|f| **f > 0.0).map(|f| f.ln()).collect();
-    let n = logs.len().max(1) as f64;
-    let mean = logs.iter().sum::<f64>() / n;
-    (logs.iter().map(|l| (l - mean) * (l - mean)).sum::<f64>() / n).sqrt()
+/// Factors whose logarithms are this share of what they were, with a mean of 1.
+fn tempered(factors: &[f64], share: f64) -> Arc<[f64]> {
+    let all: Vec<f64> = factors.iter().map(|f| f.max(1e-9).powf(share)).collect();
+    let mean = all.iter().sum::<f64>() / all.len().max(1) as f64;
+    all.iter().map(|f| f / mean).collect()
 }

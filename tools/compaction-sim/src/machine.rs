@@ -1,10 +1,11 @@
 //! The machine that a simulated store runs on: what its device, its processor and its threads do to
 //! time.
 //!
-//! A job costs processor time and device time, one after the other, since the engine's jobs read,
-//! merge and write in one thread. Jobs that run at the same time share the device evenly. They and
-//! the writers share the processor when there are more threads at work than cores; threads that
-//! only compact give way then, as the engine's do ([`Load`]).
+//! A job costs processor time, device time and waiting, one after the other, since each thread of
+//! the engine's reads, merges, writes and syncs in turn. A large job is done by several threads at
+//! once. Threads that are at work at the same time share the device evenly. They and the writers
+//! share the processor when they want more of it than there is, as far as they want it: who waits
+//! for the device does not. Threads that only compact give way then, as the engine's do ([`Load`]).
 
 /// Speeds and numbers. The defaults, with where each was measured, are in
 /// `results/2026-11-21-simulator.md` (The machine).
@@ -14,8 +15,14 @@ pub struct Machine {
     pub read_bandwidth: f64,
     /// Bytes a second that the device writes.
     pub write_bandwidth: f64,
-    /// Seconds until the outputs of a job are synced, besides their bytes.
+    /// Seconds until a table is synced, besides its bytes.
     pub sync_latency: f64,
+    /// Seconds until a change of tables is durable and shown: all of a move, and the end of every
+    /// flush and merge.
+    pub install: f64,
+    /// Nanoseconds for each byte of tables that a job has made useless: the thread that compacts
+    /// removes their files before it does anything else.
+    pub remove_byte: f64,
     /// Seconds until the device has read a block, when nobody else uses it.
     pub block_seconds: f64,
     /// Bytes of memory for blocks.
@@ -36,6 +43,8 @@ pub struct Machine {
     pub before_flush: f64,
     /// Nanoseconds for each entry that is flushed, and for each byte of tables that a flush writes.
     pub flush: (f64, f64),
+    /// Seconds that a flush waits besides, for whatever else it shares the machine with.
+    pub flush_wait: f64,
     /// What merges take of the processor.
     pub merge: MergeCost,
     /// Bytes a second that the writers bring (keys and values); 0 for as many as they can.
@@ -47,6 +56,40 @@ pub struct Machine {
     pub jitter: (f64, f64),
     /// Seconds that the store stays open after the last write; infinite until all work is done.
     pub stays_open: f64,
+}
+
+/// How much times vary: the standard deviation of the logarithm of what is above 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LogSpread {
+    number: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl LogSpread {
+    /// Counts a time, or what it is over another.
+    pub fn add(&mut self, factor: f64) {
+        if factor > 0.0 {
+            let log = factor.ln();
+            self.number += 1.0;
+            self.sum += log;
+            self.squares += log * log;
+        }
+    }
+
+    /// The standard deviation; 0 of none.
+    pub fn deviation(&self) -> f64 {
+        let mean = self.sum / self.number.max(1.0);
+        (self.squares / self.number.max(1.0) - mean * mean).max(0.0).sqrt()
+    }
+}
+
+impl FromIterator<f64> for LogSpread {
+    fn from_iter<I: IntoIterator<Item = f64>>(factors: I) -> LogSpread {
+        let mut spread = LogSpread::default();
+        factors.into_iter().for_each(|f| spread.add(f));
+        spread
+    }
 }
 
 /// Nanoseconds of processor time that a merge takes.
@@ -61,6 +104,12 @@ pub struct MergeCost {
 }
 
 impl MergeCost {
+    /// So many times as much.
+    pub fn times(self, factor: f64) -> MergeCost {
+        let MergeCost { entry, doubling, byte } = self;
+        MergeCost { entry: entry * factor, doubling: doubling * factor, byte: byte * factor }
+    }
+
     /// Nanoseconds of a merge of so many runs.
     pub fn nanos(&self, runs: usize, entries_in: f64, bytes_out: f64) -> f64 {
         (self.entry + self.doubling * (runs.max(1) as f64).log2()) * entries_in
@@ -73,7 +122,9 @@ impl Default for Machine {
         Machine {
             read_bandwidth: 800e6,
             write_bandwidth: 350e6,
-            sync_latency: 0.001,
+            sync_latency: 0.0006,
+            install: 0.0008,
+            remove_byte: 0.37,
             block_seconds: 100e-6,
             cache: 0.0,
             cores: 2.0,
@@ -83,6 +134,7 @@ impl Default for Machine {
             write_byte: 0.0,
             before_flush: 0.0,
             flush: (48.0, 0.9),
+            flush_wait: 0.0,
             merge: MergeCost { entry: 34.0, doubling: 12.0, byte: 0.9 },
             ingest: 0.0,
             instant: false,
@@ -93,21 +145,57 @@ impl Default for Machine {
 }
 
 /// What a piece of work costs when it is alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineCost {
     /// Processor time in nanoseconds.
     pub cpu: f64,
     /// Device time in nanoseconds.
     pub device: f64,
-    /// Nanoseconds that it waits, whoever else is at work.
+    /// Nanoseconds that it waits, for syncs and for its turn.
     pub wait: f64,
+    /// Threads that share the processor's and the device's part of it.
+    pub threads: f64,
+}
+
+impl Default for MachineCost {
+    fn default() -> Self {
+        MachineCost { cpu: 0.0, device: 0.0, wait: 0.0, threads: 1.0 }
+    }
 }
 
 impl MachineCost {
     /// So many times as much.
     pub fn times(self, factor: f64) -> MachineCost {
-        let MachineCost { cpu, device, wait } = self;
-        MachineCost { cpu: cpu * factor, device: device * factor, wait: wait * factor }
+        let MachineCost { cpu, device, wait, threads } = self;
+        let (cpu, device, wait) = (cpu * factor, device * factor, wait * factor);
+        MachineCost { cpu, device, wait, threads }
+    }
+
+    /// Cores that it uses when it is alone: none while it waits.
+    pub fn cores(&self) -> f64 {
+        let alone = self.wait + (self.cpu + self.device) / self.threads;
+        if alone > 0.0 { self.cpu / alone } else { 0.0 }
+    }
+}
+
+/// What of a job's tables a machine has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorkBytes {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Tables written.
+    pub tables: usize,
+    /// In how many pieces, by how many threads.
+    pub pieces: (usize, usize),
+}
+
+impl WorkBytes {
+    /// Threads that are busy on average: those that find no last piece wait for the others.
+    fn side_by_side(&self) -> f64 {
+        let (pieces, threads) = (self.pieces.0.max(1), self.pieces.1.max(1));
+        pieces as f64 / pieces.div_ceil(threads) as f64
     }
 }
 
@@ -116,10 +204,12 @@ impl MachineCost {
 pub struct Load {
     /// Writers, as cores that they use when they need not share any.
     pub writers: f64,
-    /// Flushes.
-    pub flushes: usize,
-    /// Merges.
-    pub merges: usize,
+    /// Jobs of threads that give way to nobody, in the same way.
+    pub firm: f64,
+    /// Jobs of threads that give way, in the same way.
+    pub yielding: f64,
+    /// Threads of jobs.
+    pub threads: f64,
 }
 
 /// How often each byte is taken to be written where a rate is to be found that a machine bears.
@@ -128,23 +218,27 @@ pub const CALM_WRITES: f64 = 20.0;
 /// How much the times of flushes and merges varied on a machine with other work ([`Machine::jitter`]).
 pub const JITTER: (f64, f64) = (0.6, 0.3);
 
+/// How much longer a sync takes for each thread beside it that writes tables too: the file system
+/// makes what they have written durable with it. Between 0.1 and 0.5 where it was measured.
+const SYNCS_BESIDE: f64 = 0.25;
+
 /// The weight of a thread that gives way, as the engine's compactions do, beside one that does not.
 const GIVES_WAY: f64 = 0.1;
 
 impl Load {
-    /// Jobs at work.
-    pub fn jobs(&self) -> usize {
-        self.flushes + self.merges
+    /// Adds a job.
+    pub fn add(&mut self, cost: MachineCost, gives_way: bool) {
+        self.threads += cost.threads;
+        let kind = if gives_way { &mut self.yielding } else { &mut self.firm };
+        *kind += cost.cores();
     }
 
-    /// The shares of a core that a writer or a flush has, and that a merge has. One background
-    /// thread alone gives way to nobody.
-    fn shares(&self, cores: f64, threads: usize) -> (f64, f64) {
-        let weight = if threads > 1 { GIVES_WAY } else { 1.0 };
-        let (first, last) = (self.writers + self.flushes as f64, self.merges as f64);
-        let share = (cores / (first + weight * last)).min(1.0);
+    /// The shares of what it wants that one has who gives way to nobody, and that one has who does.
+    fn shares(&self, cores: f64) -> (f64, f64) {
+        let (first, last) = (self.writers + self.firm, self.yielding);
+        let share = (cores / (first + GIVES_WAY * last).max(1e-9)).min(1.0);
         let rest = if last > 0.0 {
-            ((cores - share * first) / last).clamp(weight * share, 1.0)
+            ((cores - share * first) / last).clamp(GIVES_WAY * share, 1.0)
         } else {
             1.0
         };
@@ -153,36 +247,57 @@ impl Load {
 }
 
 impl Machine {
-    /// The cost of a flush.
-    pub fn flush_cost(&self, entries: f64, bytes_out: u64) -> MachineCost {
-        self.cost(self.flush.0 * entries + self.flush.1 * bytes_out as f64, 0, bytes_out)
+    /// The cost of a flush of so many entries.
+    pub fn flush_cost(&self, entries: f64, work: WorkBytes) -> MachineCost {
+        let cpu = self.flush.0 * entries + self.flush.1 * work.written as f64;
+        let cost = self.cost(cpu, work);
+        if self.instant {
+            cost
+        } else {
+            MachineCost { wait: cost.wait + self.flush_wait * 1e9, ..cost }
+        }
     }
 
     /// The cost of a merge of so many runs.
-    pub fn merge_cost(
-        &self,
-        runs: usize,
-        entries_in: f64,
-        bytes_in: u64,
-        bytes_out: u64,
-    ) -> MachineCost {
-        self.cost(self.merge.nanos(runs, entries_in, bytes_out as f64), bytes_in, bytes_out)
+    pub fn merge_cost(&self, runs: usize, entries_in: f64, work: WorkBytes) -> MachineCost {
+        self.cost(self.merge.nanos(runs, entries_in, work.written as f64), work)
     }
 
-    fn cost(&self, cpu: f64, read: u64, written: u64) -> MachineCost {
+    /// The cost of a move or a drop.
+    pub fn move_cost(&self) -> MachineCost {
+        self.cost(0.0, WorkBytes::default())
+    }
+
+    /// The cost of removing the files of so many bytes of tables.
+    pub fn removal_cost(&self, bytes: u64) -> MachineCost {
+        let cpu = if self.instant { 0.0 } else { self.remove_byte * bytes as f64 };
+        MachineCost { cpu, ..MachineCost::default() }
+    }
+
+    fn cost(&self, cpu: f64, work: WorkBytes) -> MachineCost {
         if self.instant {
             return MachineCost::default();
         }
-        let device = read as f64 / self.read_bandwidth + written as f64 / self.write_bandwidth;
-        MachineCost { cpu, device: device * 1e9, wait: self.sync_latency * 1e9 }
+        let device =
+            work.read as f64 / self.read_bandwidth + work.written as f64 / self.write_bandwidth;
+        let threads = work.side_by_side();
+        // Each thread syncs its own tables.
+        let syncs = self.sync_latency * work.tables as f64 / threads;
+        MachineCost { cpu, device: device * 1e9, wait: (syncs + self.install) * 1e9, threads }
     }
 
-    /// The nanoseconds that a flush (else a merge) takes under this load, of which it is a part.
-    pub fn nanos(&self, cost: MachineCost, is_flush: bool, load: Load) -> f64 {
-        let (first, last) = load.shares(self.cores, self.threads);
-        cost.wait
-            + cost.cpu / if is_flush { first } else { last }
-            + cost.device * load.jobs().max(1) as f64
+    /// The nanoseconds that a job takes when it is alone.
+    pub fn alone(&self, cost: MachineCost) -> f64 {
+        self.nanos(cost, false, Load { threads: cost.threads, ..Load::default() })
+    }
+
+    /// The nanoseconds that a job takes under this load, of which it is a part.
+    pub fn nanos(&self, cost: MachineCost, gives_way: bool, load: Load) -> f64 {
+        let (first, last) = load.shares(self.cores);
+        let cpu = cost.cpu / if gives_way { last } else { first };
+        let beside = (load.threads - cost.threads).max(0.0);
+        cost.wait * (1.0 + SYNCS_BESIDE * beside)
+            + (cpu + cost.device * load.threads.max(1.0)) / cost.threads
     }
 
     /// A rate in bytes a second, of puts of so many bytes, that this machine bears well: at which one
@@ -209,14 +324,14 @@ impl Machine {
 
     /// The nanoseconds that an operation takes when its turn has come.
     pub fn service(&self, bytes: f64, delay: f64, load: Load) -> f64 {
-        let (share, _) = load.shares(self.cores, self.threads);
+        let (share, _) = load.shares(self.cores);
         self.write_work(bytes) / share + delay
     }
 
     /// The share of its time that a job is at the device, under this load, of which it is a part.
-    pub fn device_share(&self, cost: MachineCost, is_flush: bool, load: Load) -> f64 {
-        let all = self.nanos(cost, is_flush, load);
-        if all > 0.0 { cost.device * load.jobs().max(1) as f64 / all } else { 0.0 }
+    pub fn device_share(&self, cost: MachineCost, gives_way: bool, load: Load) -> f64 {
+        let all = self.nanos(cost, gives_way, load);
+        if all > 0.0 { cost.device * load.threads.max(1.0) / cost.threads / all } else { 0.0 }
     }
 
     fn write_work(&self, bytes: f64) -> f64 {
@@ -240,42 +355,67 @@ mod tests {
             write_bandwidth: 1e9,
             read_bandwidth: 1e9,
             sync_latency: 0.0,
+            install: 0.0,
             merge: MergeCost { entry: 1.0, doubling: 1.0, byte: 1.0 },
             ..Machine::default()
         };
-        let cost = m.merge_cost(4, 1e8, 500_000_000, 500_000_000);
-        assert_eq!((cost.cpu, cost.device), (0.8e9, 1e9));
-        let load = Load { writers: 1.0, flushes: 0, merges: 1 };
-        assert_eq!(m.nanos(cost, false, load), 1.8e9);
-        assert_eq!(
-            m.nanos(cost, false, Load { merges: 2, ..load }),
-            1.6e9 + 2e9,
-            "the writer keeps nearly all of its core"
-        );
-        assert_eq!(Machine { instant: true, ..m }.merge_cost(2, 1.0, 1, 1), MachineCost::default());
+        let work = WorkBytes { read: 500_000_000, written: 500_000_000, tables: 1, pieces: (1, 1) };
+        let cost = m.merge_cost(4, 1e8, work);
+        assert_eq!((cost.cpu, cost.device, cost.wait), (0.8e9, 1e9, 0.0));
+        let mut load = Load { writers: 1.0, ..Load::default() };
+        load.add(cost, true);
+        assert!((load.yielding - 0.8 / 1.8).abs() < 1e-9, "the rest of its time it has no core");
+        assert_eq!(m.nanos(cost, true, load), 1.8e9);
+        (0..3).for_each(|_| load.add(cost, true));
+        let all = m.nanos(cost, true, load);
+        assert!(all > 0.8e9 * 1.7 + 4e9, "the writer keeps nearly all of its core: {all}");
+        assert!(all < 0.8e9 * 2.0 + 4e9, "merges get what the writer leaves: {all}");
+        let still = Machine { instant: true, ..m };
+        assert_eq!(still.merge_cost(2, 1.0, work), MachineCost::default());
+        assert_eq!(still.removal_cost(1 << 30), MachineCost::default());
+    }
+
+    #[test]
+    fn a_spread_is_that_of_logarithms() {
+        let spread: LogSpread = [1.0, 0.0, std::f64::consts::E.powi(2)].into_iter().collect();
+        assert!((spread.deviation() - 1.0).abs() < 1e-9);
+        assert_eq!(LogSpread::default().deviation(), 0.0);
+    }
+
+    #[test]
+    fn pieces_share_a_job() {
+        let m = Machine { sync_latency: 0.002, install: 0.001, ..Machine::default() };
+        let at = |pieces| {
+            let work = WorkBytes { read: 0, written: 0, tables: 6, pieces };
+            let cost = m.merge_cost(2, 1e6, work);
+            m.alone(cost)
+        };
+        let cpu = (m.merge.entry + m.merge.doubling) * 1e6;
+        assert_eq!(at((1, 1)), cpu + 13e6);
+        assert_eq!(at((2, 2)), cpu / 2.0 + 7e6);
+        assert_eq!(at((3, 2)), cpu / 1.5 + 9e6, "two begin, and one of them does the third");
+        assert_eq!(at((3, 3)), cpu / 3.0 + 5e6);
     }
 
     #[test]
     fn merges_give_way_where_they_have_threads_of_their_own() {
-        let shares = |writers, flushes, merges, threads| {
-            Load { writers, flushes, merges }.shares(2.0, threads)
-        };
-        assert_eq!(shares(1.0, 0, 1, 2), (1.0, 1.0));
-        assert_eq!(shares(0.5, 1, 1, 2), (1.0, 0.5));
-        let (first, last) = shares(1.0, 1, 1, 2);
+        let shares =
+            |writers, firm, yielding| Load { writers, firm, yielding, threads: 1.0 }.shares(2.0);
+        assert_eq!(shares(1.0, 0.0, 1.0), (1.0, 1.0));
+        assert_eq!(shares(0.5, 1.0, 1.0), (1.0, 0.5));
+        let (first, last) = shares(1.0, 1.0, 1.0);
         assert!((last / first - GIVES_WAY).abs() < 1e-9 && (first * 2.0 + last - 2.0).abs() < 1e-9);
-        let (first, last) = shares(2.0, 0, 1, 1);
-        assert!((first - last).abs() < 1e-9);
+        assert_eq!(shares(2.0, 1.0, 0.0).0, 2.0 / 3.0);
     }
 
     #[test]
     fn writers_are_slowed_by_work_by_arrivals_and_by_delays() {
         let m = Machine { write_op: 1000.0, cores: 2.0, threads: 1, ..Machine::default() };
-        let load = |merges| Load { writers: 1.0, flushes: 0, merges };
-        assert_eq!(m.interval(1024.0, 0.0, load(1)), 1000.0);
-        assert_eq!(m.interval(1024.0, 5000.0, load(1)), 6000.0);
-        assert_eq!(Machine { ingest: 1024e3, ..m }.interval(1024.0, 5000.0, load(1)), 1e6);
-        assert_eq!(m.interval(1024.0, 0.0, load(3)), 2000.0);
+        let load = |firm| Load { writers: 1.0, firm, yielding: 0.0, threads: firm };
+        assert_eq!(m.interval(1024.0, 0.0, load(1.0)), 1000.0);
+        assert_eq!(m.interval(1024.0, 5000.0, load(1.0)), 6000.0);
+        assert_eq!(Machine { ingest: 1024e3, ..m }.interval(1024.0, 5000.0, load(1.0)), 1e6);
+        assert_eq!(m.interval(1024.0, 0.0, load(3.0)), 2000.0);
         assert_eq!((m.writers(1024.0, 0.0), m.writers(1024.0, 3000.0)), (1.0, 0.25));
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::filters::TableFilters;
 use crate::latency::{CountOdds, Percentiles, ReadCosts, ReadRun, WeightedTimes};
-use crate::machine::Machine;
+use crate::machine::{LogSpread, Machine};
 use crate::ssd::SsdWear;
 use crate::store::LiveKeys;
 
@@ -95,6 +95,17 @@ pub struct SimOutcome {
     pub flush_seconds: f64,
     /// See `flush_seconds`.
     pub flush_cpu_seconds: f64,
+    /// Seconds that flushes did not begin though they could.
+    pub flush_waited_seconds: f64,
+    /// Seconds until the last flush in which writers were not held up.
+    #[serde(skip)]
+    pub writing_seconds: f64,
+    /// How much what a flush takes for an entry varies.
+    #[serde(skip)]
+    pub flush_spread: LogSpread,
+    /// How much what a merge takes varies, over what it would take alone and without chance.
+    #[serde(skip)]
+    pub merge_spread: LogSpread,
     /// The same of merges.
     pub merge_seconds: f64,
     /// See `merge_seconds`.

@@ -12,7 +12,7 @@ use firn_tools::output::{Done, Failure, bytes};
 
 use crate::cli::AdviseArgs;
 use crate::latency::Percentiles;
-use crate::machine::{Machine, MergeCost};
+use crate::machine::Machine;
 use crate::meter::SimOutcome;
 use crate::policy::NamedPolicy;
 use crate::sim::Setup;
@@ -117,18 +117,17 @@ impl StoreQuestion {
     /// The machine and the load, so many times theirs.
     fn machine_at(&self, scale: f64) -> Machine {
         let m = self.machine;
-        let merge = MergeCost {
-            entry: m.merge.entry / scale,
-            doubling: m.merge.doubling / scale,
-            byte: m.merge.byte / scale,
-        };
         Machine {
             read_bandwidth: m.read_bandwidth * scale,
             write_bandwidth: m.write_bandwidth * scale,
             cache: m.cache * scale,
             write_op: m.write_op / scale,
             flush: (m.flush.0 / scale, m.flush.1 / scale),
-            merge,
+            flush_wait: m.flush_wait / scale,
+            sync_latency: m.sync_latency / scale,
+            install: m.install / scale,
+            remove_byte: m.remove_byte / scale,
+            merge: m.merge.times(1.0 / scale),
             ingest: self.ingest * scale,
             ..m
         }

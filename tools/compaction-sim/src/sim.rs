@@ -3,13 +3,15 @@
 //! The order of things is the engine's: a memtable that is full is sealed, a flush goes before a
 //! compaction, the most urgent job of the policy is started with its inputs marked busy when it has
 //! room and is applied when it is done, writers are slowed by [`delay`] or [`fill_delay`],
-//! whichever is longer, and wait while every memtable is full. Without threads all work is done at
-//! the end of the write that made it necessary.
+//! whichever is longer, and wait while every memtable is full. Large merges, and flushes that
+//! writers will wait for, are done in pieces by as many threads as there are hands free for them.
+//! Whoever compacts removes the files of what has been merged before he does anything else. Without
+//! threads all work is done at the end of the write that made it necessary.
 //!
 //! Time is a row of events: between two of them the writers' rate and the jobs' speeds are constant
 //! ([`Machine`]).
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
@@ -17,12 +19,13 @@ use firn_kv::internals::compaction::{
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
+use firn_workload::rng::Rng;
 
 use crate::exact::{Exact, ExactTtl};
 use crate::filters::TableFilters;
 use crate::idea::SimPolicy;
 use crate::latency::CountOdds;
-use crate::machine::{Load, Machine, MachineCost};
+use crate::machine::{Load, Machine, MachineCost, WorkBytes};
 use crate::meter::{Moment, SimMeter, SimOutcome};
 use crate::ssd::{Ssd, SsdShape};
 use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
@@ -32,6 +35,9 @@ use crate::workload::SimWorkload;
 /// How often a time-driven policy is asked while nothing else happens, in nanoseconds: as often as
 /// the engine's idle workers do.
 const TICK: f64 = 1e9;
+
+/// A piece of a flush has at least so many bytes of its memtable, or a table's, as in the engine.
+const FLUSH_PIECE: u64 = 16 << 20;
 
 /// What is to be simulated.
 #[derive(Clone)]
@@ -100,13 +106,28 @@ pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutco
     }
 }
 
+/// What a thread may be at.
+enum SimWork {
+    Flush,
+    Compaction(CompactionJob),
+    /// Files of tables that are no more are removed.
+    Removal,
+}
+
 /// A job at work.
 struct RunningJob {
-    /// `None` for a flush.
-    job: Option<CompactionJob>,
+    work: SimWork,
     made: MadeRuns,
     bytes_in: u64,
     cost: MachineCost,
+    /// Threads that help whoever does it.
+    hands: usize,
+    /// Whether they give way to writers, as threads that compact do.
+    gives_way: bool,
+    /// Nanoseconds that it would take alone and without chance.
+    alone: f64,
+    /// The share of it, at its end, in which its tables are written and nobody helps any more.
+    tail: f64,
     /// The share that is still to be done, 1 to 0.
     left: f64,
     /// When it was begun, waiting not counted.
@@ -116,6 +137,26 @@ struct RunningJob {
 }
 
 impl RunningJob {
+    fn new(work: SimWork, made: MadeRuns, cost: MachineCost, since: f64) -> RunningJob {
+        RunningJob {
+            work,
+            made,
+            bytes_in: 0,
+            cost,
+            hands: 0,
+            gives_way: false,
+            alone: 0.0,
+            tail: 0.0,
+            left: 1.0,
+            since,
+            stored: 0.0,
+        }
+    }
+
+    fn is_flush(&self) -> bool {
+        matches!(self.work, SimWork::Flush)
+    }
+
     fn bytes_out(&self) -> u64 {
         self.made.tables.iter().map(|t| t.size).sum()
     }
@@ -152,7 +193,12 @@ struct Sim<'a, S> {
     /// Bytes that the engine's pacing counts for an operation.
     memory_per_op: f64,
     flushes_begun: usize,
-    jobs_begun: u64,
+    /// Since when the memtables that wait could be flushed, the oldest first, and since when no
+    /// other flush keeps them from it.
+    due: VecDeque<f64>,
+    flushed_at: f64,
+    /// How often chance has been asked.
+    chances: u64,
     meter: SimMeter,
     total: u64,
 }
@@ -197,7 +243,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
             fill,
             memory_per_op,
             flushes_begun: 0,
-            jobs_begun: 0,
+            due: VecDeque::new(),
+            flushed_at: 0.0,
+            chances: 0,
             meter,
             total,
         })
@@ -266,18 +314,20 @@ impl<'a, S: SimStore> Sim<'a, S> {
         } else {
             0.0
         };
-        let flushes = self.flushing();
-        let merges = self.running.iter().filter(|r| r.job.is_some() && !self.is_paused(r)).count();
-        Load { writers, flushes, merges }
+        let mut load = Load { writers, ..Load::default() };
+        for r in self.running.iter().filter(|r| !self.is_paused(r)) {
+            load.add(r.cost, r.gives_way);
+        }
+        load
     }
 
     /// Seals the memtable and sets the pace at which the next one may fill.
     fn seal(&mut self) -> Result<()> {
         self.store.seal()?;
+        self.due.push_back(self.now);
         let stood = (self.meter.outcome.paced_seconds + self.meter.outcome.stalled_seconds) * 1e9;
         let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
-        let done =
-            self.running.iter().find(|r| r.job.is_none()).map_or(0.0, |r| self.now - r.since);
+        let done = self.running.iter().find(|r| r.is_flush()).map_or(0.0, |r| self.now - r.since);
         let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
         self.fill.delay = if wait {
             // The casts saturate.
@@ -319,6 +369,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             let w = self.write(most, interval)?;
             if w.full {
                 self.store.seal()?;
+                self.due.push_back(self.now);
                 self.write(1, interval)?;
             }
             self.meter.busy.mix(w.ops as f64 * interval, &CountOdds::default());
@@ -341,19 +392,20 @@ impl<'a, S: SimStore> Sim<'a, S> {
         loop {
             let work =
                 if self.store.sealed() > 0 { Some(self.start_flush()?) } else { self.start_job()? };
-            let Some(work) = work else { return Ok(()) };
-            let is_flush = work.job.is_none();
-            let load = Load {
-                writers: 0.0,
-                flushes: usize::from(is_flush),
-                merges: usize::from(!is_flush),
-            };
-            let nanos = self.machine().nanos(work.cost, is_flush, load);
-            let mut busy = CountOdds::default();
-            busy.and(self.machine().device_share(work.cost, is_flush, load));
-            self.meter.busy.mix(nanos, &busy);
-            self.now += nanos;
-            self.finish(work)?;
+            let Some(mut work) = work else { return Ok(()) };
+            loop {
+                let mut load = Load::default();
+                load.add(work.cost, work.gives_way);
+                let nanos = self.machine().nanos(work.cost, work.gives_way, load);
+                let mut busy = CountOdds::default();
+                busy.and(self.machine().device_share(work.cost, work.gives_way, load));
+                self.meter.busy.mix(nanos, &busy);
+                self.now += nanos;
+                match self.finish(work)? {
+                    Some(removal) => work = removal,
+                    None => break,
+                }
+            }
         }
     }
 
@@ -387,6 +439,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     if self.store.sealed() + self.flushing() < self.machine().max_sealed {
                         self.meter.stalled(self.now - since, arrival);
                         stalled = None;
+                        // The flush that has ended wakes who works and who waits: chance says who
+                        // is first, and whoever works flushes only what is sealed by then.
+                        if self.one_of(2) == 0 {
+                            self.start_work()?;
+                        }
                         self.seal()?;
                     }
                 }
@@ -425,13 +482,19 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.advance(nanos.max(0.0), false)?;
         self.running.retain(|r| r.left < 0.5);
         while let Some(work) = self.running.pop() {
-            self.finish(work)?;
+            // Nobody waits for the files to be removed.
+            let _ = self.finish(work)?;
         }
         Ok(())
     }
 
     fn flushing(&self) -> usize {
-        self.running.iter().filter(|r| r.job.is_none()).count()
+        self.running.iter().filter(|r| r.is_flush()).count()
+    }
+
+    /// Threads that compact and are not free.
+    fn compacting(&self) -> usize {
+        self.running.iter().filter(|r| r.gives_way || !r.is_flush()).count()
     }
 
     /// Gives threads that are free something to do: flushes first, and at most all threads but one
@@ -439,14 +502,18 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn start_work(&mut self) -> Result<()> {
         loop {
             let (flushing, threads) = (self.flushing(), self.machine().threads);
-            // One thread alone stops its compaction for a flush, so a flush always finds someone.
-            if flushing == 0 && self.store.sealed() > 0 {
+            // One thread alone stops its compaction for a flush, so a flush finds someone; but not
+            // while it removes files.
+            let removes = |r: &RunningJob| matches!(r.work, SimWork::Removal);
+            let is_away = threads == 1 && self.running.iter().any(removes);
+            if flushing == 0 && self.store.sealed() > 0 && !is_away {
                 let work = self.start_flush()?;
                 self.running.push(work);
                 continue;
             }
-            let compacting = self.running.len() - flushing;
-            if compacting >= threads.saturating_sub(1).max(1) || self.running.len() >= threads {
+            if self.compacting() >= threads.saturating_sub(1).max(1)
+                || self.running.len() >= threads
+            {
                 return Ok(());
             }
             match self.start_job()? {
@@ -459,15 +526,15 @@ impl<'a, S: SimStore> Sim<'a, S> {
     /// Whether a running job waits for a flush, as the only thread does both. It goes on until the
     /// flush begins.
     fn is_paused(&self, r: &RunningJob) -> bool {
-        let begun = |f: &RunningJob| f.job.is_none() && f.since <= self.now;
-        self.machine().threads == 1 && r.job.is_some() && self.running.iter().any(begun)
+        let begun = |f: &RunningJob| f.is_flush() && f.since <= self.now;
+        self.machine().threads == 1 && !r.is_flush() && self.running.iter().any(begun)
     }
 
     fn speed(&self, r: &RunningJob, load: Load) -> f64 {
         if self.is_paused(r) {
             0.0
         } else {
-            1.0 / self.machine().nanos(r.cost, r.job.is_none(), load).max(1.0)
+            1.0 / self.machine().nanos(r.cost, r.gives_way, load).max(1.0)
         }
     }
 
@@ -491,7 +558,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let speeds: Vec<f64> = self.running.iter().map(|r| self.speed(r, load)).collect();
         let mut busy = CountOdds::default();
         for r in self.running.iter().filter(|r| !self.is_paused(r)) {
-            busy.and(self.machine().device_share(r.cost, r.job.is_none(), load));
+            busy.and(self.machine().device_share(r.cost, r.gives_way, load));
         }
         self.meter.busy.mix(nanos, &busy);
         for (r, speed) in self.running.iter_mut().zip(speeds) {
@@ -501,37 +568,80 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.now += nanos;
         while let Some(i) = self.running.iter().position(|r| r.left <= 1e-9) {
             let work = self.running.remove(i);
-            self.finish(work)?;
+            let removal = self.finish(work)?;
+            self.running.extend(removal);
         }
         Ok(())
     }
 
+    /// Threads that are free to help with one of so many pieces of a job: all jobs together are
+    /// lent one less than there are.
+    fn hands_for(&self, pieces: usize) -> usize {
+        let lent: usize = self.running.iter().filter(|r| r.left > r.tail).map(|r| r.hands).sum();
+        (pieces - 1).min((self.machine().threads.max(1) - 1).saturating_sub(lent))
+    }
+
+    /// In how many pieces a job over so many bytes is done, each of at least `least`.
+    fn pieces_of(&self, bytes: u64, least: u64) -> usize {
+        (bytes / least.max(1)).clamp(1, self.machine().threads.max(1) as u64) as usize
+    }
+
     fn start_flush(&mut self) -> Result<RunningJob> {
+        let is_waited_for = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
+        let pieces = if is_waited_for {
+            let least = self.options.table_size.min(FLUSH_PIECE);
+            self.pieces_of(self.options.memtable_size as u64, least)
+        } else {
+            1
+        };
+        let hands = self.hands_for(pieces);
+        let gives_way = self.is_flushed_by_chance();
         let made = self.store.flush(self.wall())?;
         self.filters.flushed(&self.shape.runs, &made.tables, made.entries as u64);
-        let bytes = made.tables.iter().map(|t| t.size).sum();
         let factor = self.setup.flush_factors.get(self.flushes_begun).copied();
         let factor = factor.unwrap_or_else(|| self.jitter(self.machine().jitter.0));
         self.flushes_begun += 1;
         let before = self.machine().before_flush;
-        let cost = self.machine().flush_cost(made.entries, bytes).times(factor);
+        let due = self.due.pop_front().unwrap_or(self.now).max(self.flushed_at);
+        self.meter.outcome.flush_waited_seconds += (self.now - due + before) / 1e9;
+        let work = WorkBytes {
+            read: 0,
+            written: made.tables.iter().map(|t| t.size).sum(),
+            tables: made.tables.len(),
+            pieces: (pieces, hands + 1),
+        };
+        let cost = self.machine().flush_cost(made.entries, work).times(factor);
         let cost = MachineCost { wait: cost.wait + before, ..cost };
-        Ok(RunningJob {
-            job: None,
-            made,
-            bytes_in: 0,
-            cost,
-            left: 1.0,
-            since: self.now + before,
-            stored: 0.0,
-        })
+        let (alone, tail) = self.alone(cost, self.machine().flush_wait);
+        let flush = RunningJob::new(SimWork::Flush, made, cost, self.now + before);
+        Ok(RunningJob { hands, gives_way, alone, tail, ..flush })
+    }
+
+    /// Whether it is a thread that gives way which flushes next: whoever is free may have been first
+    /// to see that there is a memtable, and all but one of them do.
+    fn is_flushed_by_chance(&mut self) -> bool {
+        let free = self.machine().threads.saturating_sub(self.compacting());
+        free > 1 && self.one_of(free as u64) > 0
+    }
+
+    /// A number of chance below `n`.
+    fn one_of(&mut self, n: u64) -> u64 {
+        self.chances += 1;
+        Rng::new(self.setup.workload.seed, !self.chances).below(n)
+    }
+
+    /// The nanoseconds that a job takes alone, and the share of them when its tables are written:
+    /// the change of tables, and so many seconds besides.
+    fn alone(&self, cost: MachineCost, besides: f64) -> (f64, f64) {
+        let alone = self.machine().alone(cost).max(1.0);
+        (alone, (self.machine().install + besides) * 1e9 / alone)
     }
 
     /// What the next job takes over what the machine says.
     fn jitter(&mut self, spread: f64) -> f64 {
-        self.jobs_begun += 1;
+        self.chances += 1;
         if spread > 0.0 {
-            let normal = normal(self.setup.workload.seed, self.jobs_begun);
+            let normal = normal(self.setup.workload.seed, self.chances);
             // Its mean is 1.
             (spread * normal - spread * spread / 2.0).exp()
         } else {
@@ -557,29 +667,31 @@ impl<'a, S: SimStore> Sim<'a, S> {
         // Who chooses checks what it gives.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
         let mut made = MadeRuns::default();
+        let mut pieces = 0;
         for part in job.parts(&self.shape) {
+            // A hook that purges is to see all of a part, in order.
+            let bytes = if self.shape.tied { 0 } else { part.rewritten(&self.shape) };
+            pieces += self.pieces_of(bytes, self.options.table_size);
             made.append(self.store.merge(&self.shape, &part, self.wall())?);
         }
         self.filters.merged(&self.shape.runs, &job, &made.tables);
         let bytes_in = mark(&mut self.shape, &job);
-        let bytes_out = made.tables.iter().map(|t| t.size).sum();
-        let cost = match job.action {
-            Action::Merge => {
-                let runs = job.inputs.len();
-                let cost = self.machine().merge_cost(runs, made.entries_in, bytes_in, bytes_out);
-                cost.times(self.jitter(self.machine().jitter.1))
-            }
-            Action::Move | Action::Drop => MachineCost::default(),
+        let hands = self.hands_for(pieces.max(1));
+        let work = WorkBytes {
+            read: bytes_in,
+            written: made.tables.iter().map(|t| t.size).sum(),
+            tables: made.tables.len(),
+            pieces: (pieces, hands + 1),
         };
-        Ok(Some(RunningJob {
-            job: Some(job),
-            made,
-            bytes_in,
-            cost,
-            left: 1.0,
-            since: self.now,
-            stored: 0.0,
-        }))
+        let usual = match job.action {
+            Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, work),
+            Action::Move | Action::Drop => self.machine().move_cost(),
+        };
+        let (alone, tail) = self.alone(usual, 0.0);
+        let cost = usual.times(self.jitter(self.machine().jitter.1));
+        let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
+        let gives_way = self.machine().threads > 1;
+        Ok(Some(RunningJob { bytes_in, hands, gives_way, alone, tail, ..started }))
     }
 
     fn making(&self) -> u64 {
@@ -589,7 +701,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .sum()
     }
 
-    fn finish(&mut self, mut work: RunningJob) -> Result<()> {
+    /// Ends a job. Gives what whoever did it has to do next of all.
+    fn finish(&mut self, mut work: RunningJob) -> Result<Option<RunningJob>> {
         work.left = 0.0;
         put_on(&mut self.ssd, &mut work)?;
         let out = work.bytes_out();
@@ -605,23 +718,36 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.meter.space(&moment);
         let (took, cpu) = ((self.now - work.since) / 1e9, work.cost.cpu / 1e9);
         let o = &mut self.meter.outcome;
-        let (sum, sum_cpu) = match work.job {
-            None => (&mut o.flush_seconds, &mut o.flush_cpu_seconds),
-            Some(_) => (&mut o.merge_seconds, &mut o.merge_cpu_seconds),
-        };
-        *sum += took;
-        *sum_cpu += cpu;
-        let words = match work.job {
-            None => {
+        let mut removal = None;
+        let words = match work.work {
+            SimWork::Removal => return Ok(None),
+            SimWork::Flush => {
+                o.flush_spread.add(took / work.made.entries.max(1.0));
+                o.writing_seconds = self.now / 1e9 - o.paced_seconds - o.stalled_seconds;
+                o.flush_seconds += took;
+                o.flush_cpu_seconds += cpu;
                 let kib = (self.options.memtable_size / 1024).max(1) as f64;
                 self.fill.flush_per_kib = ((self.now - work.since) / kib) as u64;
+                self.flushed_at = self.now;
                 self.add_run(work.made, out);
                 None
             }
-            Some(job) => {
+            SimWork::Compaction(job) => {
+                if job.action == Action::Merge {
+                    o.merge_spread.add(took * 1e9 / work.alone.max(1.0));
+                    o.merge_seconds += took;
+                    o.merge_cpu_seconds += cpu;
+                }
                 self.note_job(&job, work.bytes_in, &work.made, out);
                 let gone = apply(&mut self.shape, &job, work.made.tables);
-                self.bytes = self.bytes + out - gone.iter().map(|t| t.1).sum::<u64>();
+                let removed = gone.iter().map(|t| t.1).sum::<u64>();
+                self.bytes = self.bytes + out - removed;
+                if removed > 0 {
+                    let cost = self.machine().removal_cost(removed);
+                    let made = MadeRuns::default();
+                    let next = RunningJob::new(SimWork::Removal, made, cost, self.now);
+                    removal = Some(RunningJob { gives_way: work.gives_way, ..next });
+                }
                 debug_assert_eq!(self.bytes, self.shape.size());
                 if let Some(ssd) = &mut self.ssd {
                     gone.iter().for_each(|t| ssd.trim(t.0));
@@ -647,7 +773,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
         self.meter
             .frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
-        Ok(())
+        Ok(removal)
     }
 
     fn add_run(&mut self, made: MadeRuns, bytes: u64) {
