@@ -82,7 +82,10 @@ pub enum Event {
         tree: String,
         /// Entries written.
         entries: u64,
-        /// Deletes among them.
+        /// Versions of keys that the memtable had taken in: what they are more than `entries` was
+        /// overwritten or covered before it got to a table.
+        versions: u64,
+        /// Deletes among the entries written.
         deletes: u64,
         /// Bytes of the tables.
         bytes_out: u64,

@@ -245,6 +245,7 @@ impl Core {
             Event::FlushEnded {
                 tree: tree.name.clone(),
                 entries: f.entries,
+                versions: sealed.mem.entries(),
                 deletes,
                 bytes_out: bytes,
                 raw_bytes: raw,

@@ -32,7 +32,7 @@ fn what_happens_is_told_in_order() {
     let (env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
     let tree = db.tree("t", piling()).unwrap();
     for round in 0..2 {
-        (0..100).for_each(|n| tree.put(key(2 * n + round), "value").unwrap());
+        (0..150).for_each(|n| tree.put(key(2 * (n % 100) + round), "value").unwrap());
         tree.flush().unwrap();
     }
     tree.compact().unwrap();
@@ -45,10 +45,11 @@ fn what_happens_is_told_in_order() {
     let expected = "Opened TreeCreated TreeOpened FlushBegun FlushEnded FlushBegun FlushEnded CompactionBegun CompactionEnded \
                     CheckpointMade TreeDropped";
     assert_eq!(names.join(" "), expected);
-    let Event::FlushEnded { tree, entries, tables: flushed, pieces: 1, .. } = &events[4] else {
+    let Event::FlushEnded { tree, entries, versions, tables: flushed, pieces: 1, .. } = &events[4]
+    else {
         unreachable!()
     };
-    assert_eq!((tree.as_str(), *entries, flushed.len()), ("t", 100, 1));
+    assert_eq!((tree.as_str(), *entries, *versions, flushed.len()), ("t", 100, 150, 1));
     let Event::CompactionBegun { inputs, bytes_in: begun, job: first, .. } = &events[7] else {
         unreachable!()
     };
@@ -68,6 +69,7 @@ fn what_happens_is_told_in_order() {
     let logged: Vec<&str> = lines.iter().map(|l| l["event"].as_str().unwrap()).collect();
     assert_eq!(logged.join(" "), "open tree tree flush flush compaction checkpoint tree dropped");
     assert_eq!(lines[5]["removed"].as_array().unwrap().len(), 2);
+    assert_eq!((&lines[3]["entries"], &lines[3]["versions"]), (&100.into(), &150.into()));
 }
 
 /// Uses the store in every way from within.

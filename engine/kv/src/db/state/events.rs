@@ -233,6 +233,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
         Event::FlushEnded {
             tree,
             entries,
+            versions,
             deletes,
             bytes_out,
             raw_bytes,
@@ -250,6 +251,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
         } => new("flush")
             .str("tree", tree)
             .num("entries", *entries)
+            .num("versions", *versions)
             .num("bytes_out", *bytes_out)
             .list("tables", tables)
             .num("deletes", *deletes)
