@@ -36,6 +36,12 @@ Examples:
   compaction-sim compare firn-data             the events of a real store beside the prediction
   compaction-sim replay firn-data --policy leveled:8";
 
+const TRACE_EXAMPLES: &str = "\
+Examples:
+  compaction-sim trace writes.csv
+  compaction-sim trace rocksdb.trace
+  compaction-sim sweep --trace rocksdb.trace --policies tiered,leveled,lazy-leveled";
+
 fn help() -> String {
     let policies = "Policies of the engine, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:";
     format!("{EXAMPLES}\n\n{policies}\n{}", Policy::help())
@@ -90,7 +96,7 @@ pub enum SimCommand {
     Compare(CompareArgs),
     /// What a trace of another store tells of its writes, and the options that come nearest
     #[command(
-        after_help = "Forms: CSV with a header as op,key,value_size,time (op, value_size and time may be missing; seconds; no quotes); the text that\nRocksDB's `trace_analyzer -convert_to_human_readable_trace` makes of a query trace; what YCSB's basic binding prints\n(`ycsb run basic -p basicdb.verbose=true`).\n\nExamples:\n  compaction-sim trace writes.csv\n  compaction-sim sweep --trace trace-human_readable_trace.txt --policies tiered,leveled,lazy-leveled"
+        after_help = format!("Forms: {}.\n\n{TRACE_EXAMPLES}", trace::FORMS)
     )]
     Trace(TraceArgs),
     /// Measure the simulator against the engine, and itself
@@ -539,6 +545,12 @@ impl CostModel {
         let Some(path) = &self.trace else { return Ok(None) };
         if self.sketch.get().is_none() {
             let read = trace::read(path)?;
+            if read.writes == 0 {
+                return Err(Failure::with_next(
+                    format!("{} has no write: there is nothing to compact", path.display()),
+                    "see what it tells of reads with `compaction-sim trace`",
+                ));
+            }
             return Ok(Some(self.sketch.get_or_init(|| read)));
         }
         Ok(self.sketch.get())

@@ -39,15 +39,18 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
 
 fn trace(args: &TraceArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let told = crate::trace::read(&args.trace)?;
-    let options = told.options();
+    let options = (told.writes > 0).then(|| told.options());
     if cli.json {
         let mut v = serde_json::json!(told);
-        v["options"] = options.into();
+        v["options"] = serde_json::json!(options);
         return Ok(writeln!(out, "{v}")?);
     }
     let file = args.trace.display();
     write!(out, "{}", told.words(cli.style()))?;
-    Ok(writeln!(out, "\ncompaction-sim run --trace {file}\ncompaction-sim run {options}")?)
+    if let Some(options) = options {
+        writeln!(out, "\ncompaction-sim run --trace {file}\ncompaction-sim run {options}")?;
+    }
+    Ok(())
 }
 
 fn run(args: &RunArgs, cli: &SimCli, out: &mut dyn Write) -> Done {

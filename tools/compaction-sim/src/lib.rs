@@ -25,6 +25,7 @@ pub mod question;
 pub mod recorded;
 pub mod report;
 pub mod reproduce;
+mod rocksdb_trace;
 pub mod script;
 pub mod sim;
 pub mod size;

@@ -1,4 +1,4 @@
-//! What a trace tells of its writes, in the few numbers that a
+//! What a trace tells of its writes and lookups, in the few numbers that a
 //! [`SimWorkload`](crate::workload::SimWorkload) has.
 //!
 //! A trace that begins with a load, in which next to every key is new, is a load and what comes
@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use firn_tools::output::{Style, bytes, count, print_table, row, table};
+use firn_tools::output::{Style, bytes, count, print_table, rate, row, table};
 use firn_workload::rng::mix;
 use serde::Serialize;
 
@@ -23,13 +23,19 @@ const MOST_KEYS: usize = 1 << 18;
 /// A load is over when so many of so many writes in a row were to keys that had been written.
 const REPEATS: (u32, u32) = (64, 256);
 /// A skew below this is none that anybody would notice.
-const LEAST_SKEW: f64 = 0.2;
+pub(crate) const LEAST_SKEW: f64 = 0.2;
+/// How many times the keys that are hit there may be: of more nobody would notice.
+const MOST_UNHIT: f64 = 1e4;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceOp {
     Put,
     Delete,
+    /// A lookup of a key.
+    Read,
+    /// The beginning of a scan.
+    Scan,
     Other,
 }
 
@@ -49,7 +55,15 @@ pub struct TraceSketch {
     pub writes: u64,
     /// Deletes among them.
     pub deletes: u64,
-    /// Other operations, which change nothing.
+    /// Lookups of keys.
+    pub reads: u64,
+    /// Keys that these choose from.
+    pub read_keys: f64,
+    /// The skew of that choice, 0 for none.
+    pub read_skew: f64,
+    /// Scans.
+    pub scans: u64,
+    /// Other operations.
     pub others: u64,
     /// Writes of the load that it begins with.
     pub load: u64,
@@ -70,22 +84,81 @@ pub struct TraceSketch {
     pub seconds: Option<f64>,
 }
 
-/// A key that is watched: writes in all, and those of the load.
+/// A key that is watched: operations on it but those of the load, and whether that had it.
 #[derive(Clone, Copy, Default)]
 struct Watched {
-    writes: u64,
+    times: u64,
     loaded: bool,
+}
+
+/// Keys by their hashes, of which only those are watched whose last `shift` bits are 0.
+#[derive(Default)]
+struct KeyWatch {
+    keys: BTreeMap<u64, Watched>,
+    shift: u32,
+    /// Operations but those of a load, of keys that are watched.
+    watched: u64,
+    /// The same of all.
+    all: u64,
+}
+
+impl KeyWatch {
+    /// Whether an operation's key is watched, and if so whether it had been seen.
+    fn seen(&self, key: u64) -> Option<bool> {
+        (key.trailing_zeros() >= self.shift).then(|| self.keys.contains_key(&key))
+    }
+
+    fn take(&mut self, key: u64, loading: bool) {
+        self.all += u64::from(!loading);
+        if self.seen(key).is_none() {
+            return;
+        }
+        let of = self.keys.entry(key).or_default();
+        of.loaded |= loading;
+        of.times += u64::from(!loading);
+        self.watched += u64::from(!loading);
+        if self.keys.len() > MOST_KEYS {
+            self.shift += 1;
+            let shift = self.shift;
+            self.keys.retain(|key, _| key.trailing_zeros() >= shift);
+            self.watched = self.keys.values().map(|k| k.times).sum();
+        }
+    }
+
+    /// How many keys there are for each that is watched.
+    fn scale(&self) -> f64 {
+        2f64.powi(self.shift as i32)
+    }
+
+    /// Different keys.
+    fn different(&self) -> f64 {
+        self.keys.len() as f64 * self.scale()
+    }
+
+    /// The keys that the operations but those of the load chose from, and the skew of their choice.
+    fn choice(&self) -> (f64, f64) {
+        let loaded = self.keys.values().filter(|k| k.loaded).count() as f64;
+        let touched = self.keys.values().filter(|k| k.times > 0).count() as f64;
+        // A load that brought most of the keys brought what is chosen from.
+        let known = (loaded * 2.0 > self.keys.len() as f64).then_some(self.different());
+        let times = self.watched as f64;
+        if times <= 1.0 {
+            return (self.different(), 0.0);
+        }
+        let pairs: f64 =
+            self.keys.values().map(|k| k.times as f64 * k.times.saturating_sub(1) as f64).sum();
+        // Watched keys are so many of all, and so are the operations on them.
+        let same = pairs / (times * (times - 1.0)) / self.scale();
+        fit(self.all as f64, touched * self.scale(), same, known)
+    }
 }
 
 /// Takes in operations.
 #[derive(Default)]
 pub(crate) struct Sketcher {
     sketch: TraceSketch,
-    /// Keys by their hashes, of which the last `shift` bits are 0.
-    keys: BTreeMap<u64, Watched>,
-    shift: u32,
-    /// Writes since the load, of keys that are watched, and of all.
-    later: [u64; 2],
+    written: KeyWatch,
+    read: KeyWatch,
     /// Which of the last watched writes were repeats.
     repeats: VecDeque<bool>,
     repeated: u32,
@@ -112,11 +185,16 @@ impl Sketcher {
             let (first, last) = self.times.unwrap_or((t, t));
             self.times = Some((first.min(t), last.max(t)));
         }
-        if line.op == TraceOp::Other {
-            self.sketch.others += 1;
-            return;
+        match line.op {
+            TraceOp::Put | TraceOp::Delete => self.sketch.writes += 1,
+            TraceOp::Read => {
+                self.sketch.reads += 1;
+                self.key_bytes += line.key_len as f64;
+                return self.read.take(hash(line.key), false);
+            }
+            TraceOp::Scan => return self.sketch.scans += 1,
+            TraceOp::Other => return self.sketch.others += 1,
         }
-        self.sketch.writes += 1;
         self.key_bytes += line.key_len as f64;
         if line.op == TraceOp::Delete {
             self.sketch.deletes += 1;
@@ -130,9 +208,7 @@ impl Sketcher {
             self.behind += 1;
         }
         let h = hash(line.key);
-        let is_watched = h.trailing_zeros() >= self.shift;
-        if is_watched && !self.load_is_over {
-            let again = self.keys.contains_key(&h);
+        if let (Some(again), false) = (self.written.seen(h), self.load_is_over) {
             self.repeats.push_back(again);
             self.repeated += u32::from(again);
             if self.repeats.len() > REPEATS.1 as usize {
@@ -140,36 +216,15 @@ impl Sketcher {
             }
             self.load_is_over = self.repeated >= REPEATS.0;
         }
-        if self.load_is_over {
-            self.later[1] += 1;
-        } else {
-            self.sketch.load += 1;
-        }
-        if !is_watched {
-            return;
-        }
-        let loading = !self.load_is_over;
-        let key = self.keys.entry(h).or_default();
-        if loading {
-            key.loaded = true;
-        } else {
-            key.writes += 1;
-            self.later[0] += 1;
-        }
-        if self.keys.len() > MOST_KEYS {
-            self.shift += 1;
-            let shift = self.shift;
-            self.keys.retain(|h, _| h.trailing_zeros() >= shift);
-            self.later[0] = self.keys.values().map(|k| k.writes).sum();
-        }
+        self.sketch.load += u64::from(!self.load_is_over);
+        self.written.take(h, !self.load_is_over);
     }
 
     pub(crate) fn end(mut self) -> TraceSketch {
         let mut s = std::mem::take(&mut self.sketch);
-        let scale = 2f64.powi(self.shift as i32);
-        s.written_keys = self.keys.len() as f64 * scale;
+        s.written_keys = self.written.different();
         s.ascending = s.writes > 1 && self.behind as f64 >= 0.999 * s.writes as f64;
-        s.key_len = (self.key_bytes / s.writes.max(1) as f64).round() as usize;
+        s.key_len = (self.key_bytes / (s.writes + s.reads).max(1) as f64).round() as usize;
         let [n, sum, squares] = self.values;
         if n > 0.0 {
             let mean = sum / n;
@@ -177,20 +232,8 @@ impl Sketcher {
             s.value_len = ((mean - spread).round() as usize, (mean + spread).round() as usize);
         }
         s.seconds = self.times.map(|(first, last)| last - first).filter(|s| *s > 0.0);
-        let loaded = self.keys.values().filter(|k| k.loaded).count() as f64;
-        let touched = self.keys.values().filter(|k| k.writes > 0).count() as f64;
-        // A load that brought most of what is written brought what the writes choose from.
-        let known = (loaded * 2.0 > self.keys.len() as f64).then_some(s.written_keys);
-        let writes = self.later[0] as f64;
-        let pairs: f64 =
-            self.keys.values().map(|k| k.writes as f64 * k.writes.saturating_sub(1) as f64).sum();
-        (s.keys, s.skew) = if writes > 1.0 {
-            // Watched keys are so many of all, and so are the writes to them.
-            let same = pairs / (writes * (writes - 1.0)) / scale;
-            fit(self.later[1] as f64, touched * scale, same, known)
-        } else {
-            (s.written_keys, 0.0)
-        };
+        (s.keys, s.skew) = self.written.choice();
+        (s.read_keys, s.read_skew) = self.read.choice();
         s
     }
 }
@@ -198,20 +241,7 @@ impl Sketcher {
 /// The keys and the skew of which `writes` hit `touched` keys, and two of them the same one with
 /// the chance `same`.
 fn fit(writes: f64, touched: f64, same: f64, known: Option<f64>) -> (f64, f64) {
-    let keys_at = |skew: f64| {
-        known.unwrap_or_else(|| {
-            let (mut lo, mut hi) = (touched.max(1.0).ln(), (touched.max(1.0) * 1e4).ln());
-            for _ in 0..40 {
-                let middle = f64::midpoint(lo, hi);
-                if Ranks::new(middle.exp(), skew).touched(writes) < touched {
-                    lo = middle;
-                } else {
-                    hi = middle;
-                }
-            }
-            hi.exp()
-        })
-    };
+    let keys_at = |skew: f64| known.unwrap_or_else(|| Ranks::keys_hit(writes, touched, skew));
     let (mut lo, mut hi) = (0.0, 0.999);
     for _ in 0..30 {
         let middle = f64::midpoint(lo, hi);
@@ -222,7 +252,7 @@ fn fit(writes: f64, touched: f64, same: f64, known: Option<f64>) -> (f64, f64) {
 }
 
 /// Zipfian ranks in parts: how many ranks, and the chance of each of them.
-struct Ranks(Vec<(f64, f64)>);
+pub(crate) struct Ranks(Vec<(f64, f64)>);
 
 impl Ranks {
     fn new(keys: f64, skew: f64) -> Ranks {
@@ -240,6 +270,20 @@ impl Ranks {
         let all: f64 = parts.iter().map(|(n, w)| n * w).sum();
         parts.iter_mut().for_each(|(_, w)| *w /= all);
         Ranks(parts)
+    }
+
+    /// The number of keys of which so many writes of this skew hit so many.
+    pub(crate) fn keys_hit(writes: f64, touched: f64, skew: f64) -> f64 {
+        let (mut lo, mut hi) = (touched.max(1.0).ln(), (touched.max(1.0) * MOST_UNHIT).ln());
+        for _ in 0..40 {
+            let middle = f64::midpoint(lo, hi);
+            if Ranks::new(middle.exp(), skew).touched(writes) < touched {
+                lo = middle;
+            } else {
+                hi = middle;
+            }
+        }
+        hi.exp()
     }
 
     /// Keys that so many writes hit.
@@ -291,16 +335,27 @@ impl TraceSketch {
         let mut line = |name: &str, value: String| row(&mut t, [name.to_owned(), value]);
         line("writes", count(self.writes));
         line("deletes among them", count(self.deletes));
-        line("reads and others", count(self.others));
-        line("load at the beginning", count(self.load));
-        line("keys written", count(self.written_keys as u64));
-        line("keys to choose from, after the load", count(self.keys as u64));
-        line("skew of the choice (Zipfian)", format!("{:.2}", self.skew));
-        line("in the order of keys", if self.ascending { "yes" } else { "no" }.to_owned());
+        line("lookups", count(self.reads));
+        line("scans, others", format!("{}, {}", count(self.scans), count(self.others)));
+        if self.writes > 0 {
+            line("load at the beginning", count(self.load));
+            line("keys written", count(self.written_keys as u64));
+            line("keys to choose from, after the load", count(self.keys as u64));
+            line("skew of the choice (Zipfian)", format!("{:.2}", self.skew));
+            line("in the order of keys", if self.ascending { "yes" } else { "no" }.to_owned());
+            line("bytes of a value", format!("{} to {}", self.value_len.0, self.value_len.1));
+        }
+        if self.reads > 0 {
+            line("keys that lookups choose from", count(self.read_keys as u64));
+            line("skew of their choice (Zipfian)", format!("{:.2}", self.read_skew));
+        }
         line("bytes of a key", self.key_len.to_string());
-        line("bytes of a value", format!("{} to {}", self.value_len.0, self.value_len.1));
-        if let (Some(took), Some(ingest)) = (self.seconds, self.ingest()) {
+        if let Some(took) = self.seconds {
             line("time", seconds(took));
+            line("lookups a second", rate(self.reads as f64 / took));
+            line("scans a second", rate(self.scans as f64 / took));
+        }
+        if let Some(ingest) = self.ingest() {
             line("written a second", bytes(ingest as u64));
         }
         print_table(&t, style)
@@ -350,7 +405,7 @@ mod tests {
                 value_len: 1,
                 seconds: None,
             });
-            assert!(s.keys.len() <= MOST_KEYS);
+            assert!(s.written.keys.len() <= MOST_KEYS);
         }
         let s = s.end();
         assert!((s.written_keys / keys as f64 - 1.0).abs() < 0.02, "{s:?}");

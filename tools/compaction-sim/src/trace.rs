@@ -1,21 +1,34 @@
 //! Traces of other stores as workloads: who wrote which key, in order, is read once into a
 //! [`TraceSketch`].
 //!
-//! Three forms are known by their first line that is one:
+//! RocksDB's binary traces, of queries and of blocks, are known by their header. Of
+//! texts four forms are known by their first line that is one:
 //! - CSV with a header that names `key`, and may name `op` (put if it does not), `value_size` in
 //!   bytes and `time` in seconds; fields have no quotes;
 //! - what RocksDB's `trace_analyzer -convert_to_human_readable_trace` writes of a query trace: key
 //!   in hexadecimal digits, number of the operation, column family, bytes of the value,
 //!   microseconds;
+//! - what its `block_cache_trace_analyzer -human_readable_trace_file_path` writes of a trace of
+//!   blocks: 21 columns without a header, microseconds first. It tells of lookups only, and each
+//!   counts once, however many blocks it asks for;
 //! - what YCSB's `basic` binding prints: `UPDATE usertable user42 [ field0=... ]`.
 
-use std::io::{BufRead, BufReader, Read};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure, Progress};
 
+use crate::rocksdb_trace::{self, is_lookup, is_new};
 use crate::sketch::{Sketcher, TraceLine, TraceOp, TraceSketch};
+
+/// The forms, for help texts.
+pub const FORMS: &str = "\
+CSV with a header as op,key,value_size,time (op, value_size and time may be missing; seconds; no quotes); RocksDB's binary
+traces of queries and of blocks (DB::StartTrace, DB::StartBlockCacheTrace), and the texts that `trace_analyzer
+-convert_to_human_readable_trace` and `block_cache_trace_analyzer -human_readable_trace_file_path=...` make of them; what
+YCSB's basic binding prints (`ycsb run basic -p basicdb.verbose=true`)";
 
 /// Bytes of a line, at most.
 const MOST_LINE: u64 = 32 << 20;
@@ -25,8 +38,16 @@ enum TraceForm {
     /// Places of the columns: key, operation, value_size, time.
     Csv(usize, [Option<usize>; 3]),
     RocksDb,
+    RocksDbBlocks,
     Ycsb,
 }
+
+/// Columns of the text of a trace of blocks, and which of them are looked at: the time, the
+/// family, who asks, the lookup, its key, and the bytes of the key.
+const BLOCK_COLUMNS: usize = 21;
+const BLOCK_FIELDS: [usize; 6] = [0, 4, 8, 10, 11, 19];
+/// Bytes of a version behind each key there.
+const VERSION: usize = 8;
 
 impl TraceForm {
     /// The form of which this may be the first line.
@@ -36,14 +57,19 @@ impl TraceForm {
         if let Some(key) = at("key") {
             return Some(TraceForm::Csv(key, ["op", "value_size", "time"].map(at)));
         }
-        [TraceForm::RocksDb, TraceForm::Ycsb].into_iter().find(|form| {
-            let mut digits = vec![];
-            form.read(line, &mut digits).is_some()
-        })
+        [TraceForm::RocksDb, TraceForm::RocksDbBlocks, TraceForm::Ycsb]
+            .into_iter()
+            .find(|form| form.read(line, &mut vec![], &mut VecDeque::new()).is_some())
     }
 
-    /// What a line tells; `None` for one that is not of this form. `key` is room for the key.
-    fn read<'a>(&self, line: &str, key: &'a mut Vec<u8>) -> Option<TraceLine<'a>> {
+    /// What a line tells; `None` for one that is not of this form. `key` is room for the key,
+    /// `lookups` the last ones of a trace of blocks.
+    fn read<'a>(
+        &self,
+        line: &str,
+        key: &'a mut Vec<u8>,
+        lookups: &mut VecDeque<u64>,
+    ) -> Option<TraceLine<'a>> {
         key.clear();
         match self {
             TraceForm::Csv(at, others) => {
@@ -56,6 +82,8 @@ impl TraceForm {
                         TraceOp::Put
                     }
                     Some("delete" | "remove" | "del") => TraceOp::Delete,
+                    Some("get" | "read" | "lookup") => TraceOp::Read,
+                    Some("scan" | "seek") => TraceOp::Scan,
                     Some(_) => TraceOp::Other,
                 };
                 let value_len = size.and_then(|s| s.parse().ok()).unwrap_or(0);
@@ -76,17 +104,42 @@ impl TraceForm {
                 let op = match op {
                     1 | 5 => TraceOp::Put,
                     2 | 3 => TraceOp::Delete,
+                    0 | 8 => TraceOp::Read,
+                    6 | 7 => TraceOp::Scan,
                     _ => TraceOp::Other,
                 };
                 let key_len = digits.len().div_ceil(2);
                 Some(TraceLine { op, key_len, key, value_len, seconds: Some(micros as f64 / 1e6) })
+            }
+            TraceForm::RocksDbBlocks => {
+                let fields: Vec<&str> = line.split(',').collect();
+                if fields.len() != BLOCK_COLUMNS {
+                    return None;
+                }
+                let mut numbers = [0u64; BLOCK_FIELDS.len()];
+                for (number, at) in numbers.iter_mut().zip(BLOCK_FIELDS) {
+                    *number = fields[at].parse().ok()?;
+                }
+                let [micros, family, caller, lookup, id, key_len] = numbers;
+                let counts = is_lookup(caller) && is_new(lookups, lookup);
+                let op = if counts { TraceOp::Read } else { TraceOp::Other };
+                key.extend([family.to_be_bytes(), id.to_be_bytes()].concat());
+                let key_len = (key_len as usize).saturating_sub(VERSION);
+                Some(TraceLine {
+                    op,
+                    key,
+                    key_len,
+                    value_len: 0,
+                    seconds: Some(micros as f64 / 1e6),
+                })
             }
             TraceForm::Ycsb => {
                 let (op, rest) = line.split_once(' ')?;
                 let op = match op {
                     "INSERT" | "UPDATE" => TraceOp::Put,
                     "DELETE" => TraceOp::Delete,
-                    "READ" | "SCAN" => TraceOp::Other,
+                    "READ" => TraceOp::Read,
+                    "SCAN" => TraceOp::Scan,
                     _ => return None,
                 };
                 let mut fields = rest.splitn(3, ' ');
@@ -112,56 +165,66 @@ impl TraceForm {
 /// Reads a trace; `-` is standard input.
 ///
 /// # Errors
-/// A file that cannot be read, that is in no form that is known, or that writes nothing.
+/// A file that cannot be read, that is damaged or in no form that is known, or that tells of no
+/// operation.
 pub fn read(path: &Path) -> Done<TraceSketch> {
-    let file = |e: &std::io::Error| Failure::file("read", path, e);
-    let input = Input::open(path).map_err(|e| file(&e))?;
+    let file = |e: std::io::Error| Failure::file("read", path, &e);
+    let mut input = Input::open(path).map_err(file)?;
     let (bar, done) = (Progress::bytes("trace", input.len), input.counter());
-    let mut input = BufReader::with_capacity(1 << 16, input);
-    let (mut form, mut sketcher) = (None, Sketcher::default());
-    let (mut line, mut key) = (vec![], vec![]);
+    let mut first = vec![];
+    input.by_ref().take(rocksdb_trace::FIRST as u64).read_to_end(&mut first).map_err(file)?;
+    let is_binary = rocksdb_trace::is_begun_by(&first);
+    let mut input = BufReader::with_capacity(1 << 16, Cursor::new(first).chain(input));
+    let mut sketcher = Sketcher::default();
+    let is_known = if is_binary {
+        rocksdb_trace::read(&mut input, path, &mut sketcher, &mut |bytes| bar.at(bytes))?;
+        true
+    } else {
+        read_lines(&mut input, &mut sketcher, &mut || bar.at(done.get())).map_err(file)?
+    };
+    let sketch = sketcher.end();
+    if !is_known {
+        let what = format!("{} is no trace in a form that is known", path.display());
+        return Err(Failure::with_next(what, FORMS.replace('\n', " ")));
+    }
+    if sketch.writes + sketch.reads + sketch.scans == 0 {
+        let what = format!("{} has neither writes nor reads", path.display());
+        return Err(Failure::with_next(what, "trace a store while it is used"));
+    }
+    Ok(sketch)
+}
+
+/// Takes in a trace that is text. Whether it is in a form that is known.
+fn read_lines(
+    input: &mut impl BufRead,
+    sketcher: &mut Sketcher,
+    at: &mut dyn FnMut(),
+) -> std::io::Result<bool> {
+    let mut form: Option<TraceForm> = None;
+    let (mut line, mut key, mut lookups) = (vec![], vec![], VecDeque::new());
     let mut lines = 0u64;
     loop {
         line.clear();
-        let n =
-            input.by_ref().take(MOST_LINE).read_until(b'\n', &mut line).map_err(|e| file(&e))?;
-        if n == 0 {
-            break;
+        if input.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
+            return Ok(form.is_some());
         }
         lines += 1;
         if lines.is_multiple_of(1 << 12) {
-            bar.at(done.get());
+            at();
         }
         // What is no text is no line of a trace.
         let Ok(text) = std::str::from_utf8(&line) else { continue };
         let text = text.trim();
-        match &form {
-            None => {
-                form = TraceForm::of(text);
-                let first = form.as_ref().filter(|f| !matches!(f, TraceForm::Csv(..)));
-                if let Some(line) = first.and_then(|form| form.read(text, &mut key)) {
-                    sketcher.take(&line);
-                }
-            }
-            Some(form) => {
-                if let Some(line) = form.read(text, &mut key) {
-                    sketcher.take(&line);
-                }
+        if form.is_none() {
+            form = TraceForm::of(text);
+            // A header tells of no operation.
+            if matches!(form, Some(TraceForm::Csv(..))) {
+                continue;
             }
         }
-    }
-    let sketch = sketcher.end();
-    let next = "CSV with a header as op,key,value_size,time; the text that RocksDB's trace_analyzer makes of a query trace; or what YCSB's basic binding prints";
-    match (form, sketch.writes) {
-        (None, _) => Err(Failure::with_next(
-            format!("{} is no trace in a form that is known", path.display()),
-            next,
-        )),
-        (Some(_), 0) => Err(Failure::with_next(
-            format!("{} has no write: there is nothing to compact", path.display()),
-            next,
-        )),
-        _ => Ok(sketch),
+        if let Some(line) = form.as_ref().and_then(|f| f.read(text, &mut key, &mut lookups)) {
+            sketcher.take(&line);
+        }
     }
 }
 
@@ -263,11 +326,85 @@ mod tests {
         assert!(s.options().contains("--workload insert"), "{s:?}");
     }
 
+    /// Both were written by RocksDB 11.8: 40 puts, 2 deletes, a deletion of a range, a batch of 2
+    /// puts and a delete, 10 lookups, 3 seeks and a lookup of 2 keys; and 20 lookups, one of 2 keys in
+    /// one block, a scan and a compaction.
+    const REAL: [&[u8]; 2] = [
+        include_bytes!("../tests/data/rocksdb-query.trace"),
+        include_bytes!("../tests/data/rocksdb-blocks.trace"),
+    ];
+
+    fn taken(mut bytes: &[u8]) -> Result<Sketcher, String> {
+        let mut sketcher = Sketcher::default();
+        assert!(rocksdb_trace::is_begun_by(bytes));
+        rocksdb_trace::read(&mut bytes, Path::new("t"), &mut sketcher, &mut |_| ())
+            .map_err(|e| format!("{e:?}"))?;
+        Ok(sketcher)
+    }
+
+    #[test]
+    fn rocksdbs_own_traces_are_read() {
+        let [queries, blocks] = REAL.map(|bytes| taken(bytes).unwrap().end());
+        assert_eq!((queries.writes, queries.deletes, queries.reads), (45, 3, 12));
+        assert_eq!((queries.scans, queries.others, queries.key_len), (3, 1, 8));
+        assert_eq!(queries.written_keys, 40.0);
+        near(queries.read_keys, 4.0, 1.1, "keys that are looked up");
+        let (least, most) = queries.value_len;
+        assert!(least < 20 && most > 20 && most < 30 && queries.seconds.is_some());
+        assert_eq!((blocks.writes, blocks.reads, blocks.key_len), (0, 21, 8));
+    }
+
+    #[test]
+    fn damage_is_told_with_its_place() {
+        for bytes in REAL {
+            for len in rocksdb_trace::FIRST..bytes.len() {
+                // Whole records are a trace.
+                if let Err(e) = taken(&bytes[..len]) {
+                    assert!(e.contains("at byte") && e.contains("head -c"), "{e}");
+                }
+            }
+            let cut = taken(&bytes[..bytes.len() - 20]).err().unwrap_or_default();
+            assert!(cut.contains("ends within a record"), "{cut}");
+            for at in 0..bytes.len() {
+                for with in [0u8, 1, 0x7f, 0xff] {
+                    let mut bytes = bytes.to_vec();
+                    bytes[at] = with;
+                    if rocksdb_trace::is_begun_by(&bytes) {
+                        drop(taken(&bytes));
+                    }
+                }
+            }
+        }
+        let mut long = REAL[0].to_vec();
+        long.truncate(0x68);
+        long.extend([0; 8].iter().chain(&[3, 0xff, 0xff, 0xff, 0xff]));
+        let told = taken(&long).err().unwrap_or_default();
+        assert!(told.contains("at byte 104, behind 1 records"), "{told}");
+    }
+
+    #[test]
+    fn a_lookup_counts_once_however_many_blocks_it_asks_for() {
+        let line = |time: u64, kind: u64, caller: u64, lookup: u64, key: u64| {
+            format!(
+                "{time},7,{kind},4096,0,default,1,11,{caller},0,{lookup},{key},40,1,1,40,0,0,17,24,0\n"
+            )
+        };
+        let mut text = String::new();
+        for i in 0..1000 {
+            // An index block and a data block of one lookup; a compaction beside it.
+            let key = i * i % 100;
+            text += &line(i * 1000, 7, 1, i + 1, key);
+            text += &line(i * 1000 + 1, 9, 1, i + 1, key);
+            text += &line(i * 1000 + 2, 9, 10, 0, 0);
+        }
+        let s = sketch(&text).unwrap();
+        assert_eq!((s.reads, s.writes, s.key_len), (1000, 0, 16));
+        near(s.read_keys, 22.0, 1.1, "squares modulo 100");
+    }
+
     #[test]
     fn what_is_no_trace_is_refused_and_nothing_panics() {
-        for text in
-            ["", "hello\nworld\n", "a,b,c\n1,2,3\n", "READ usertable user1 [ <all fields>]\n"]
-        {
+        for text in ["", "hello\nworld\n", "a,b,c\n1,2,3\n", "key,op\na,none\n"] {
             assert!(sketch(text).is_err(), "{text:?}");
         }
         let odd = "key,value_size,time\n\n,,\nk\nk,99999999999999999999,nan\nk,18446744073709551615,1e300\n";
