@@ -9,7 +9,8 @@ use crate::meter::{MeterPoint, SimOutcome};
 /// A tree just after a flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CourseMoment {
-    /// How much had been written then: of a log entries flushed, of a simulation operations.
+    /// How much had been written then: of a log versions that memtables had taken in (entries
+    /// flushed where it does not tell), of a simulation operations.
     pub done: u64,
     /// Runs.
     pub runs: usize,
@@ -53,7 +54,7 @@ struct LoggedJob {
     begun: u64,
     ended: u64,
     out: u64,
-    /// Entries of a flush.
+    /// What was written of which it is the flush.
     flushed: Option<u64>,
     /// The tree after it.
     runs: usize,
@@ -65,7 +66,7 @@ impl LoggedJob {
     fn of(e: &Value) -> Option<LoggedJob> {
         let n = |field: &str| e[field].as_u64();
         let flushed = match e["event"].as_str()? {
-            "flush" => Some(n("entries")?),
+            "flush" => Some(n("versions").or_else(|| n("entries"))?),
             "compaction" => None,
             _ => return None,
         };

@@ -2,9 +2,9 @@
 //!
 //! A log says of each flush how many entries and bytes it wrote, and of each merge how many went in
 //! and came out. From these follow what the simulator needs: entries in a memtable, bytes of an
-//! entry in a table, the share of deletes, whether keys came in order, and how many different keys
-//! there are: as many as make the recorded policy's merges keep what they did keep. That workload
-//! can be simulated under the recorded policy or others ([`recorded`](crate::recorded)).
+//! entry in a table, the share of deletes, whether keys came in order, and which keys were written
+//! ([`choice`](crate::choice)). That workload can be simulated under the recorded policy or others:
+//! `compare` and `replay` do.
 //!
 //! It also says how long every flush and merge took, and how long writers were slowed or stood
 //! still until then. From these follow the speeds of the machine as that store found them
@@ -17,6 +17,7 @@ use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::output::{Done, Failure};
 use serde_json::Value;
 
+use crate::choice::{FlushedVersions, KeyChoice, choice, loaded};
 use crate::course::{self, CourseMoment};
 use crate::machine::{LogSpread, Machine, MachineCost, WorkBytes};
 use crate::meter::SimOutcome;
@@ -56,6 +57,9 @@ pub struct RecordedHistory {
     pub micros: (u64, u64),
     /// Microseconds of each flush, and the entries that it wrote.
     pub each: Vec<(u64, u64)>,
+    /// Of each flush what its memtable had taken in; as many versions as entries where the log does
+    /// not say.
+    pub(crate) memtables: Vec<FlushedVersions>,
     /// Nanoseconds of the processor that the merges would take on the default machine.
     pub default_nanos: f64,
     /// Each merge.
@@ -148,6 +152,10 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                 }
                 h.micros.0 += n("micros");
                 h.each.push((n("micros"), n("entries")));
+                h.memtables.push(FlushedVersions {
+                    versions: n("versions").max(n("entries")),
+                    entries: n("entries"),
+                });
                 // It could begin when its memtable was sealed and the flush before was done.
                 let since_last = n("at").saturating_sub(n("micros") + since.at.unwrap_or(0));
                 h.waited += n("waited_micros").min(since_last);
@@ -196,18 +204,29 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
 }
 
 impl RecordedHistory {
-    /// Whether every flush lies behind the one before.
-    fn is_ascending(&self) -> bool {
-        self.ranges.len() > 1 && self.ranges.windows(2).all(|w| w[0].1 <= w[1].0)
+    /// Whether each of the first so many flushes lies behind the one before.
+    fn is_ascending(&self, flushes: usize) -> bool {
+        let ranges = &self.ranges[..flushes.min(self.ranges.len())];
+        ranges.len() > 1 && ranges.windows(2).all(|w| w[0].1 <= w[1].0)
     }
 
-    /// A workload of this history over `keys` keys.
+    /// Versions that memtables took in: what was written, whatever of it came to a table.
+    fn versions(&self) -> u64 {
+        FlushedVersions::sum(&self.memtables, |m| m.versions)
+    }
+
+    /// Versions for each entry that was written.
+    fn versions_per_entry(&self) -> f64 {
+        self.versions() as f64 / self.flushed[0].max(1) as f64
+    }
+
+    /// A simulation of this history, before it is known which keys were written.
     ///
     /// # Errors
     /// Recorded options that are out of bounds, and what the engine's parts refuse.
-    pub fn setup(&self, policy: Policy, keys: f64, machine: Machine) -> Done<Setup> {
+    fn setup(&self, policy: Policy, machine: Machine) -> Done<Setup> {
         let (memtable, table_size) = self.sizes.unwrap_or((64 << 20, 64 << 20));
-        let mut options = TreeOptions {
+        let options = TreeOptions {
             policy,
             memtable_size: memtable as usize,
             table_size,
@@ -218,7 +237,7 @@ impl RecordedHistory {
         };
         options.check()?;
         let [entries, deletes, written, _] = self.flushed;
-        let per_memtable = (entries / self.flushes).max(1);
+        let per_flush = (entries / self.flushes).max(1);
         // A value as long as makes an entry in a table as large as those recorded, whatever
         // compressed them.
         let puts = (entries - deletes.min(entries)).max(1);
@@ -231,44 +250,64 @@ impl RecordedHistory {
         let mut value = written as f64 / puts as f64;
         for _ in 0..3 {
             let size =
-                Sizes::measure(&options, &content(value as usize), per_memtable, entries)?.flushed;
+                Sizes::measure(&options, &content(value as usize), per_flush, entries)?.flushed;
             value = (value + written as f64 / puts as f64 - size.put).clamp(0.0, 1e7);
         }
-        let ascending = self.is_ascending();
-        let unique = keys >= entries as f64 * 1e3;
-        let share = deletes as f64 / entries as f64;
-        let pattern = match (ascending, unique) {
-            (true, _) => Pattern::Series(1),
-            (_, true) if deletes == 0 => Pattern::Unique,
-            _ => Pattern::Uniform,
-        };
-        // What a memtable drops before its flush is not recorded: it was written all the same.
-        let ops = entries + per_memtable / 2;
-        let keys = if matches!(pattern, Pattern::Uniform) { keys as u64 } else { ops };
-        let phases = vec![SimPhase { pattern, ops, deletes: share }];
         let workload = SimWorkload {
-            keys: keys.max(1),
-            phases,
+            keys: 1,
+            phases: vec![],
             content: content(value as usize),
             ttl_micros: 0,
             seed: 1,
-            per_memtable: Some(per_memtable),
+            per_memtable: Some(self.per_memtable()),
         };
-        options.tombstone_age_secs = self.tombstone_age_secs;
         Ok(Setup::new(options, workload, machine))
+    }
+
+    /// Versions that a memtable took in, on average.
+    fn per_memtable(&self) -> u64 {
+        (self.versions() / self.flushes).max(1)
+    }
+
+    /// Lets the writes of a simulation choose their keys like this.
+    fn choose(&self, choice: &KeyChoice, workload: &mut SimWorkload) {
+        let [entries, deletes, ..] = self.flushed;
+        // The last memtable stays as it is.
+        let ops = self.versions().saturating_add(self.per_memtable() / 2);
+        let unique = choice.keys >= entries as f64 * 1e3;
+        let pattern = match () {
+            () if self.is_ascending(self.ranges.len()) => Pattern::Series(1),
+            () if unique && deletes == 0 => Pattern::Unique,
+            () if choice.skew > 0.0 => Pattern::Zipfian(choice.skew),
+            () => Pattern::Uniform,
+        };
+        let drawn = matches!(pattern, Pattern::Uniform | Pattern::Zipfian(_));
+        let load = if drawn { choice.load.min(ops - 1) } else { 0 };
+        let in_order = self.is_ascending(loaded(&self.memtables));
+        let loading = if in_order { Pattern::Series(1) } else { Pattern::Unique };
+        let share = deletes as f64 / entries.saturating_sub(load).max(1) as f64;
+        workload.phases = vec![
+            SimPhase { pattern: loading, ops: load, deletes: 0.0 },
+            SimPhase { pattern, ops: ops - load, deletes: share.min(1.0) },
+        ];
+        workload.phases.retain(|p| p.ops > 0);
+        workload.keys = if drawn { choice.keys.max(load as f64) as u64 } else { ops }.max(1);
     }
 
     /// What the log says of the store, whose keys have so many bytes.
     ///
     /// # Errors
-    /// As [`setup`](RecordedHistory::setup).
+    /// As [`choice`](RecordedHistory::choice).
     pub fn known(&self, key_size: usize) -> Done<KnownStore> {
         let [entries, deletes, _, user] = self.flushed.map(|n| n as f64);
         let each = user / entries.max(1.0);
-        let held = self.keys(&self.policy.clone().unwrap_or_default())? * each;
+        let choice = self.choice(&self.policy.clone().unwrap_or_default())?;
+        // No more than what was written, however many keys there are to choose from.
+        let held = choice.keys.max(choice.load as f64).min(entries) * each;
         Ok(KnownStore {
             held: Some(held),
-            ingest: user / (self.elapsed as f64 / 1e6).max(1e-6),
+            ingest: user * self.versions_per_entry() / (self.elapsed as f64 / 1e6).max(1e-6),
+            skew: choice.skew,
             deletes: Some(deletes / entries.max(1.0)).filter(|share| *share > 0.01),
             value: Some((each - key_size as f64).max(1.0) as usize),
             memtable: self.sizes.map(|(memtable, _)| memtable as f64),
@@ -283,10 +322,10 @@ impl RecordedHistory {
     /// Writes are for each byte that users wrote: simulated entries are only as long as the
     /// compressed ones in tables.
     pub fn count_users_bytes(&self, o: &mut SimOutcome) {
-        let [entries, _, _, raw] = self.flushed;
-        if raw > 0 && o.ops > 0 {
+        let raw = self.flushed[3] as f64 * self.versions_per_entry();
+        if raw > 0.0 && o.ops > 0 {
             let written = o.user_bytes * o.write_amplification;
-            o.user_bytes = raw as f64 * o.ops as f64 / entries as f64;
+            o.user_bytes = raw * o.ops as f64 / self.versions() as f64;
             o.write_amplification = written / o.user_bytes;
         }
     }
@@ -304,14 +343,14 @@ impl RecordedHistory {
     /// of a write, of a flushed entry, and of a merge over what it would take of the default
     /// machine's processor.
     fn speeds(&self) -> [f64; 3] {
-        let entries = self.flushed[0].max(1) as f64;
+        let (entries, versions) = (self.flushed[0].max(1) as f64, self.versions().max(1) as f64);
         let writing = self.elapsed.saturating_sub(self.held_up[0] + self.held_up[1]);
         let merge = if self.default_nanos > 0.0 {
             self.micros.1 as f64 * 1000.0 / self.default_nanos
         } else {
             1.0
         };
-        [writing as f64 * 1000.0 / entries, self.micros.0 as f64 * 1000.0 / entries, merge]
+        [writing as f64 * 1000.0 / versions, self.micros.0 as f64 * 1000.0 / entries, merge]
     }
 
     /// A machine of these speeds, when nothing has to be shared, and of so many nanoseconds before a
@@ -378,10 +417,11 @@ impl RecordedHistory {
     /// simulating it a few times.
     ///
     /// # Errors
-    /// As [`setup`](RecordedHistory::setup).
+    /// As [`choice`](RecordedHistory::choice).
     pub fn fitted(&self, policy: &Policy, cores: f64) -> Done<Setup> {
-        let keys = self.keys(policy)?;
-        let setup = self.setup(policy.clone(), keys, Machine::default())?;
+        let choice = self.choice(policy)?;
+        let mut setup = self.setup(policy.clone(), Machine::default())?;
+        self.choose(&choice, &mut setup.workload);
         Ok(self.fitted_to(setup, cores)?.0)
     }
 
@@ -432,43 +472,37 @@ impl RecordedHistory {
         Ok((setup, jitter))
     }
 
-    /// The number of keys that makes merges keep what they were recorded to keep.
+    /// Which keys the writes were to.
     ///
     /// # Errors
-    /// As [`setup`](RecordedHistory::setup).
-    pub fn keys(&self, policy: &Policy) -> Done<f64> {
-        let [_, _, read, kept] = self.merged;
-        let entries = self.flushed[0] as f64;
-        let unique = entries * 1e4;
-        if self.is_ascending() || read == 0 || kept as f64 >= read as f64 * 0.999 {
-            return Ok(unique);
+    /// Recorded options that are out of bounds, and what the simulator says.
+    pub fn choice(&self, policy: &Policy) -> Done<KeyChoice> {
+        let [read, written, entries_in, entries_out] = self.merged;
+        let all = KeyChoice { load: 0, keys: self.flushed[0] as f64 * 1e4, skew: 0.0 };
+        let all_kept = entries_out as f64 >= entries_in as f64 * 0.999;
+        if self.is_ascending(self.ranges.len()) || (all_kept && self.versions_per_entry() < 1.001) {
+            return Ok(all);
         }
-        let (mut lo, mut hi) = ((entries / self.flushes as f64).max(2.0).ln(), unique.ln());
-        let mut setup = self.setup(policy.clone(), entries, Machine::default())?;
+        let kept = (read > 0).then_some(written as f64 / read as f64);
+        let mut setup = self.setup(policy.clone(), Machine::default())?;
         setup.machine = self.machine(self.speeds(), 0.0, f64::INFINITY, &setup);
-        for _ in 0..14 {
-            let middle = f64::midpoint(lo, hi);
-            setup.workload.keys = middle.exp() as u64;
+        choice(&self.memtables, all.keys, kept, &mut |choice| {
+            self.choose(choice, &mut setup.workload);
             let o = sim::run(&setup, &mut |_| ())?;
-            let keeps = o.merge_written as f64 / (o.merge_read as f64).max(1.0);
-            if keeps < self.merged[1] as f64 / (self.merged[0] as f64).max(1.0) {
-                lo = middle
-            } else {
-                hi = middle
-            }
-        }
-        Ok(hi.exp())
+            Ok(o.merge_written as f64 / (o.merge_read as f64).max(1.0))
+        })
     }
 
     /// What was recorded, as it was recorded, in the form of a simulation's outcome. What a log
     /// does not tell (what lives, reads, deletes) is nothing.
     pub fn outcome(&self) -> SimOutcome {
-        let [entries, _, flushed, raw] = self.flushed;
+        let [_, _, flushed, raw] = self.flushed;
         let written = (flushed + self.merged[1]) as f64;
+        let user_bytes = raw as f64 * self.versions_per_entry();
         let whole = course::phases(&self.course, 1).pop().unwrap_or_default();
         let mut o = SimOutcome {
-            ops: entries,
-            user_bytes: raw as f64,
+            ops: self.versions(),
+            user_bytes,
             flush_raw_bytes: raw as f64,
             seconds: (self.elapsed + self.after) as f64 / 1e6,
             flushes: self.flushes,
@@ -478,7 +512,7 @@ impl RecordedHistory {
             flush_bytes: flushed,
             merge_read: self.merged[0],
             merge_written: self.merged[1],
-            write_amplification: written / (raw as f64).max(1.0),
+            write_amplification: written / user_bytes.max(1.0),
             rewrite_amplification: written / (flushed as f64).max(1.0),
             mean_runs: whole.mean_runs,
             max_runs: self.course.iter().map(|m| m.runs).max().unwrap_or(0),
@@ -489,7 +523,7 @@ impl RecordedHistory {
             stalled_seconds: self.held_up[1] as f64 / 1e6,
             flush_seconds: self.micros.0 as f64 / 1e6,
             merge_seconds: self.micros.1 as f64 / 1e6,
-            ops_per_second: entries as f64 / (self.elapsed as f64 / 1e6).max(1e-9),
+            ops_per_second: self.versions() as f64 / (self.elapsed as f64 / 1e6).max(1e-9),
             ..SimOutcome::default()
         };
         // A log does not say when each of its bytes was merged, but how many had been written.

@@ -4,6 +4,7 @@
 pub mod advise;
 pub mod batch;
 pub mod candidates;
+pub mod choice;
 pub mod cli;
 pub mod commands;
 pub mod course;

@@ -67,6 +67,8 @@ pub struct KnownStore {
     pub held: Option<f64>,
     /// Bytes of keys and values written in a second.
     pub ingest: f64,
+    /// The skew of its writes, 0 for none.
+    pub skew: f64,
     /// Share of deletes, where there are any to speak of.
     pub deletes: Option<f64>,
     /// Bytes of a value.
@@ -242,6 +244,7 @@ impl AdviseArgs {
             (Some(kind), _) => kind,
             (None, _) if is_series => SimOpKind::TimeSeries(1000),
             (None, Some(share)) => SimOpKind::Deletes(share),
+            (None, None) if known.skew > 0.0 => SimOpKind::Zipfian(known.skew),
             (None, None) => SimOpKind::Uniform,
         };
         if !(8..=1 << 16).contains(&entry.0) || entry.1 > 16 << 20 {

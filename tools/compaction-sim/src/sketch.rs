@@ -24,6 +24,8 @@ const MOST_KEYS: usize = 1 << 18;
 const REPEATS: (u32, u32) = (64, 256);
 /// A skew below this is none that anybody would notice.
 pub(crate) const LEAST_SKEW: f64 = 0.2;
+/// The largest skew: a [`Pattern::Zipfian`]'s is below 1.
+pub(crate) const MOST_SKEW: f64 = 0.999;
 /// How many times the keys that are hit there may be: of more nobody would notice.
 const MOST_UNHIT: f64 = 1e4;
 
@@ -242,7 +244,7 @@ impl Sketcher {
 /// the chance `same`.
 fn fit(writes: f64, touched: f64, same: f64, known: Option<f64>) -> (f64, f64) {
     let keys_at = |skew: f64| known.unwrap_or_else(|| Ranks::keys_hit(writes, touched, skew));
-    let (mut lo, mut hi) = (0.0, 0.999);
+    let (mut lo, mut hi) = (0.0, MOST_SKEW);
     for _ in 0..30 {
         let middle = f64::midpoint(lo, hi);
         if Ranks::new(keys_at(middle), middle).same() < same { lo = middle } else { hi = middle }
@@ -284,6 +286,20 @@ impl Ranks {
             }
         }
         hi.exp()
+    }
+
+    /// The skew with which so many writes hit so many of so many keys.
+    pub(crate) fn skew_hit(writes: f64, touched: f64, keys: f64) -> f64 {
+        let (mut lo, mut hi) = (0.0, MOST_SKEW);
+        for _ in 0..30 {
+            let middle = f64::midpoint(lo, hi);
+            if Ranks::new(keys, middle).touched(writes) > touched {
+                lo = middle;
+            } else {
+                hi = middle;
+            }
+        }
+        hi
     }
 
     /// Keys that so many writes hit.

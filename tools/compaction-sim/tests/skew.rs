@@ -1,0 +1,90 @@
+//! A log without keys tells how skewed its writes were: what the engine does under another policy
+//! is what `replay` says of it, and not what it says of a log that does not tell.
+
+use compaction_sim::engine::run_in_memory;
+use compaction_sim::history::{RecordedHistory, parse};
+use compaction_sim::sim;
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{Pattern, SimOpKind, SimWorkload};
+use firn_kv::{Compression, Policy, TreeOptions};
+
+const KEYS: u64 = 8_000;
+const OPS: u64 = 50_000;
+/// Bytes of a key and its value.
+const ENTRY: f64 = 116.0;
+
+fn options(policy: &str) -> TreeOptions {
+    TreeOptions {
+        policy: policy.parse().unwrap(),
+        compression: vec![Compression::None],
+        memtable_size: 128 << 10,
+        table_size: 128 << 10,
+        ..TreeOptions::default()
+    }
+}
+
+fn workload(kind: SimOpKind, has_load: bool) -> SimWorkload {
+    let (keys, mut phases) = kind.phases(OPS, KEYS);
+    phases[1].ops += if has_load { 0 } else { KEYS };
+    phases.drain(..usize::from(!has_load));
+    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+    SimWorkload { keys, phases, content, ttl_micros: 0, seed: 3, per_memtable: None }
+}
+
+/// The log of a version of the engine that did not say how many versions memtables took in.
+fn older(log: &str) -> String {
+    let line = |line: &str| {
+        let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event.as_object_mut().unwrap().remove("versions");
+        format!("{event}\n")
+    };
+    log.lines().map(line).collect()
+}
+
+/// Bytes written for each byte put, runs on average, and bytes of tables at the end, as replayed
+/// under a policy; and the workload that was found.
+fn replayed(h: &RecordedHistory, policy: &Policy) -> ([f64; 3], SimWorkload) {
+    let mut setup = h.fitted(h.policy.as_ref().unwrap(), 2.0).unwrap();
+    setup.options.policy = policy.clone();
+    let mut o = sim::run(&setup, &mut |_| ()).unwrap();
+    h.count_users_bytes(&mut o);
+    ([o.write_amplification, o.mean_runs, o.bytes as f64], setup.workload)
+}
+
+#[test]
+fn a_skewed_load_is_replayed_as_the_engine_does_it() {
+    for (kind, skew, has_load, of) in [
+        (SimOpKind::Zipfian(0.9), 0.9, false, "tiered:4"),
+        (SimOpKind::Zipfian(0.7), 0.7, true, "lazy-leveled:3"),
+        (SimOpKind::Uniform, 0.0, true, "tiered:4"),
+    ] {
+        let other = "leveled:6:base=512k";
+        let workload = workload(kind, has_load);
+        let (_, log) = run_in_memory(&options(of), &workload, 1000).unwrap();
+        let (real, real_log) = run_in_memory(&options(other), &workload, 1000).unwrap();
+        let written = (real.flush_bytes + real.compaction_written) as f64;
+        let real = parse(&real_log, None).unwrap().outcome();
+        let real = [written / (OPS as f64 * ENTRY), real.mean_runs, real.bytes as f64];
+
+        let (told, untold) = (parse(&log, None).unwrap(), parse(&older(&log), None).unwrap());
+        let other = other.parse().unwrap();
+        let off = |found: [f64; 3]| [0, 1, 2].map(|i| 100.0 * (found[i] / real[i] - 1.0));
+        let ((told, found), (untold, _)) = (replayed(&told, &other), replayed(&untold, &other));
+        let (told, untold) = (off(told), off(untold));
+        println!(
+            "{kind}, {of}: {:?} of {} keys; write amplification, runs, bytes off by {told:.1?} %, \
+             without versions by {untold:.1?} %",
+            found.phases, found.keys
+        );
+        assert_eq!(found.phases.len(), 1 + usize::from(has_load), "{kind}");
+        let found_skew = match found.phases.last().unwrap().pattern {
+            Pattern::Zipfian(skew) => skew,
+            _ => 0.0,
+        };
+        assert!((found_skew - skew).abs() < 0.06, "{kind}: {found_skew}");
+        assert!((found.keys as f64 / KEYS as f64 - 1.0).abs() < 0.15, "{kind}: {}", found.keys);
+        let sum = |off: [f64; 3]| off.map(f64::abs).iter().sum::<f64>();
+        assert!(sum(told) < 20.0, "{kind}: {told:?}");
+        assert!(skew == 0.0 || 3.0 * sum(told) < sum(untold), "{kind}: {told:?}, {untold:?}");
+    }
+}
