@@ -24,8 +24,8 @@ use crate::meter::READ_CPU;
 use crate::policy::NamedPolicy;
 use crate::question::{CarriedOutcome, HELD_UP, StoreQuestion};
 use crate::recorded;
-use crate::report::{percentiles, seconds, time};
 use crate::sim::Setup;
+use crate::words::{percentiles, seconds, time};
 
 /// How often a filter errs: that of the engine's default.
 const FILTER_ERROR: f64 = 1.0 / 256.0;

@@ -114,6 +114,9 @@ pub enum SimCommand {
         after_help = "Exit code 1: a claim agrees or not other than it is known to.\n\nExamples:\n  compaction-sim reproduce                       all of them\n  compaction-sim reproduce dostoevsky monkey --json"
     )]
     Reproduce(ReproduceArgs),
+    /// What simulations are measured by: the names that JSON and CSV have, with units and meanings
+    #[command(after_help = "Examples:\n  compaction-sim metrics\n  compaction-sim metrics --json")]
+    Metrics,
     /// Print completions for a shell
     #[command(after_help = install::completions_examples("compaction-sim"))]
     Completions(install::CompletionsArgs),

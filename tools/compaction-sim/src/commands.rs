@@ -32,6 +32,7 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
             advise::run(args, args.events.as_deref(), cli.json, cli.style(), out)
         }
         SimCommand::Reproduce(args) => reproduce::run(args, cli, out),
+        SimCommand::Metrics => Ok(write!(out, "{}", report::metrics(cli.json, cli.style()))?),
         SimCommand::Completions(args) => install::completions(args, SimCli::command(), out),
         SimCommand::Man(args) => install::man(args, SimCli::command(), out),
     }

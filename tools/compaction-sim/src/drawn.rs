@@ -23,9 +23,9 @@ use crate::history::{self, RecordedHistory};
 use crate::machine::{Machine, MergeCost};
 use crate::meter::SimOutcome;
 use crate::policy;
-use crate::report::seconds;
 use crate::sim::{self, Setup};
 use crate::size::ContentSize;
+use crate::words::seconds;
 use crate::workload::{SimOpKind, SimWorkload};
 
 /// Bytes of keys and values that are put into each.

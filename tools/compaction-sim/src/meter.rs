@@ -25,7 +25,8 @@ pub const READ_CPU: f64 = 5e-6;
 const STALL_PARTS: u32 = 32;
 
 /// What a simulation found. Sizes are bytes of table files unless said otherwise.
-#[derive(Clone, Debug, Default, Serialize)]
+/// [`METRICS`](crate::metric::METRICS) says what is told of it.
+#[derive(Clone, Debug, Default)]
 pub struct SimOutcome {
     /// The policy by its name here.
     pub policy: String,
@@ -140,7 +141,6 @@ pub struct SimOutcome {
     /// The course of things.
     pub points: Vec<MeterPoint>,
     /// The moving picture; empty unless asked for.
-    #[serde(skip)]
     pub frames: Vec<PageFrame>,
 }
 

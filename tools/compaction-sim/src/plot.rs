@@ -10,6 +10,7 @@ use plotters::prelude::*;
 
 use crate::figure::{CurveLook, DrawError, INK, chart, drawing};
 use crate::meter::{MeterPoint, SimOutcome};
+use crate::metric::{METRICS, Metric, MetricFigure};
 use crate::report::by_case;
 
 /// A file: its name without an ending, the drawing, its data.
@@ -22,18 +23,18 @@ pub struct Figure {
     pub csv: Vec<u8>,
 }
 
-/// What a case is judged by: name of the column, words of the axis, value.
-struct Measure(&'static str, &'static str, fn(&SimOutcome) -> f64);
+/// What cases are judged by: the metrics that are traded, and those that are drawn over the ratio.
+fn measures(is_drawn: fn(MetricFigure) -> bool) -> Vec<&'static Metric> {
+    METRICS.iter().filter(|m| is_drawn(m.figure)).collect()
+}
 
-const WRITE: Measure =
-    Measure("write_amplification", "write amplification", |o| o.write_amplification);
-const SPACE: Measure =
-    Measure("max_space_amplification", "space amplification, most", |o| o.max_space_amplification);
-const READ: Measure = Measure("mean_runs", "runs a read looks into", |o| o.mean_runs);
-const HELD: Measure = Measure("held_up", "time writers are held up, %", |o| {
-    100.0 * (o.paced_seconds + o.stalled_seconds) / o.seconds.max(1e-9)
-});
-const MEASURES: [&Measure; 4] = [&WRITE, &SPACE, &READ, &HELD];
+fn traded() -> Vec<&'static Metric> {
+    measures(|f| f == MetricFigure::Traded)
+}
+
+fn over_ratios() -> Vec<&'static Metric> {
+    measures(|f| f != MetricFigure::None)
+}
 
 /// The course of one thing: file name, axis, value, and the most since the point before.
 struct Course(&'static str, &'static str, fn(&MeterPoint) -> f64, Option<fn(&MeterPoint) -> f64>);
@@ -66,8 +67,9 @@ struct PlottedCase<'a> {
 
 impl PlottedCase<'_> {
     /// Mean, least and most over the seeds.
-    fn of(&self, Measure(_, _, value): &Measure) -> [f64; 3] {
-        let values: Vec<f64> = self.seeds.iter().map(|o| value(o)).collect();
+    fn of(&self, metric: &Metric) -> [f64; 3] {
+        let values: Vec<f64> =
+            self.seeds.iter().map(|o| (metric.of)(o).unwrap_or_default()).collect();
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         [
             mean,
@@ -171,7 +173,8 @@ fn split(name: &str) -> (String, Option<f64>) {
 fn numbers(cases: &[PlottedCase<'_>]) -> Result<Vec<u8>, csv::Error> {
     let mut w = csv::Writer::from_writer(vec![]);
     let mut head = ["case", "policy", "ratio", "seeds"].map(str::to_owned).to_vec();
-    for Measure(name, ..) in MEASURES {
+    let measures = over_ratios();
+    for Metric { name, .. } in &measures {
         head.extend([(*name).to_owned(), format!("{name}_least"), format!("{name}_most")]);
     }
     w.write_record(&head)?;
@@ -179,7 +182,7 @@ fn numbers(cases: &[PlottedCase<'_>]) -> Result<Vec<u8>, csv::Error> {
         let ratio = case.ratio.map_or_else(String::new, |r| r.to_string());
         let mut line =
             vec![case.name.to_owned(), case.series.clone(), ratio, case.seeds.len().to_string()];
-        line.extend(MEASURES.iter().flat_map(|m| case.of(m)).map(|v| v.to_string()));
+        line.extend(measures.iter().flat_map(|m| case.of(m)).map(|v| v.to_string()));
         w.write_record(&line)?;
     }
     w.into_inner().map_err(|e| e.into_error().into())
@@ -211,19 +214,24 @@ fn most(values: impl Iterator<Item = f64>) -> f64 {
     values.filter(|v| v.is_finite()).fold(0.0, f64::max)
 }
 
-/// Writing against space, writing against reading, reading against space: a point for each case,
+/// Each metric that is traded against each other one, as writing against space: a point for each case,
 /// and a line through those of one policy, whose least and largest size ratio stand at its ends. A
 /// cross is as wide as what the seeds of a case gave.
 fn trade_off(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
     let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
-    drawing(290, &[names], |_, area| {
-        let pairs = [(&WRITE, &SPACE), (&WRITE, &READ), (&READ, &SPACE)];
-        let parts = area.split_evenly((1, 3));
-        for (part, (x, y)) in parts.iter().zip(pairs) {
+    let traded = traded();
+    let pairs: Vec<(&Metric, &Metric)> = (0..traded.len())
+        .flat_map(|i| (i + 1..traded.len()).map(move |j| (i, j)))
+        .map(|(i, j)| (traded[i], traded[j]))
+        .collect();
+    let rows = pairs.len().div_ceil(3).max(1);
+    drawing(290 * rows as u32, &[names], |_, area| {
+        let parts = area.split_evenly((rows, 3));
+        for (part, &(x, y)) in parts.iter().zip(&pairs) {
             let cases = || series.iter().flat_map(|s| &s.cases);
             let (right, top) =
                 (most(cases().map(|c| c.of(x)[2])), most(cases().map(|c| c.of(y)[2])));
-            let mut chart = chart(part, (0.0, right, x.1), (top, y.1))?;
+            let mut chart = chart(part, (0.0, right, x.words), (top, y.words))?;
             for (i, s) in series.iter().enumerate() {
                 let look = CurveLook(i);
                 let line = s.cases.iter().map(|c| (c.of(x)[0], c.of(y)[0]));
@@ -256,15 +264,17 @@ fn trade_off(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
 fn over_ratio(series: &[PlottedSeries<'_>]) -> Result<String, DrawError> {
     // Those without a ratio keep their place, so that a policy looks the same in all figures.
     let names: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
-    drawing(520, &[names], |_, area| {
-        let parts = area.split_evenly((2, 2));
-        for (part, measure) in parts.iter().zip(MEASURES) {
+    let measures = over_ratios();
+    let rows = measures.len().div_ceil(2).max(1);
+    drawing(260 * rows as u32, &[names], |_, area| {
+        let parts = area.split_evenly((rows, 2));
+        for (part, measure) in parts.iter().zip(&measures) {
             let cases = || series.iter().filter(|s| s.cases.len() > 1).flat_map(|s| &s.cases);
             let ratios = || cases().filter_map(|c| c.ratio);
             let first = ratios().fold(f64::INFINITY, f64::min);
             let top = most(cases().map(|c| c.of(measure)[2]));
             let x = ((first - 0.5).max(0.0), most(ratios()), "size ratio");
-            let mut chart = chart(part, x, (top, measure.1))?;
+            let mut chart = chart(part, x, (top, measure.words))?;
             for (i, s) in series.iter().enumerate().filter(|(_, s)| s.cases.len() > 1) {
                 let look = CurveLook(i);
                 let at = |k: usize| {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use firn_kv::OsEnv;
-use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table};
+use firn_tools::output::{Done, Failure, print_table, row, table};
 use serde_json::{Value, json};
 
 use crate::batch::simulate_all;
@@ -13,10 +13,11 @@ use crate::cli::{CompareArgs, ReplayArgs, SimCli, read};
 use crate::course::{self, CoursePhase};
 use crate::history::{RecordedHistory, parse};
 use crate::meter::SimOutcome;
+use crate::metric::{METRICS, Metric, MetricUnit};
 use crate::policy;
-use crate::report::{percentiles, seconds};
 use crate::sim;
 use crate::tell::tell;
+use crate::words::percentiles;
 
 /// Reads the log of a store's directory, or the file itself.
 ///
@@ -83,43 +84,16 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let setup = h.fitted(&recorded, args.cores.max(0.1))?;
     let o = sim::run(&setup, &mut |_| ())?;
     let keys = setup.workload.keys;
-    let compared = |what: &str, unit: ComparedUnit, real: f64, ours: f64| ComparedFigure {
+    let real = h.outcome();
+    let compared = |what: &str, unit, (recorded, predicted)| ComparedFigure {
         what: what.to_owned(),
         unit,
-        recorded: real,
-        predicted: ours,
+        recorded,
+        predicted,
     };
-    let mut lines = vec![
-        compared("flushes", ComparedUnit::Number, h.flushes as f64, o.flushes as f64),
-        compared(
-            "written by flushes",
-            ComparedUnit::Bytes,
-            h.flushed[2] as f64,
-            o.flush_bytes as f64,
-        ),
-        compared("merges", ComparedUnit::Number, h.jobs[0] as f64, o.merges as f64),
-        compared("moves", ComparedUnit::Number, h.jobs[1] as f64, o.moves as f64),
-        compared("drops", ComparedUnit::Number, h.jobs[2] as f64, o.drops as f64),
-        compared("read by merges", ComparedUnit::Bytes, h.merged[0] as f64, o.merge_read as f64),
-        compared(
-            "written by merges",
-            ComparedUnit::Bytes,
-            h.merged[1] as f64,
-            o.merge_written as f64,
-        ),
-        compared(
-            "writers slowed",
-            ComparedUnit::Seconds,
-            h.held_up[0] as f64 / 1e6,
-            o.paced_seconds,
-        ),
-        compared(
-            "writers stopped",
-            ComparedUnit::Seconds,
-            h.held_up[1] as f64 / 1e6,
-            o.stalled_seconds,
-        ),
-    ];
+    let both = |m: &Metric| Some(compared(m.words, m.unit, ((m.of)(&real)?, (m.of)(&o)?)));
+    let mut lines: Vec<ComparedFigure> =
+        METRICS.iter().filter(|m| m.logged).filter_map(both).collect();
     let ours = course::phases(&course::of_outcome(&o), PHASES);
     for (i, (real, ours)) in course::phases(&h.course, PHASES).iter().zip(&ours).enumerate() {
         let of = |what: &str| match i as u64 {
@@ -127,13 +101,13 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
             i => format!("{what}, phase {} of {PHASES}", i + 1),
         };
         let both = |f: fn(&CoursePhase) -> f64| (f(real), f(ours));
-        for (what, unit, (real, ours)) in [
-            ("written", ComparedUnit::Bytes, both(|p| p.written as f64)),
-            ("runs, mean", ComparedUnit::Share, both(|p| p.mean_runs)),
-            ("space at the end", ComparedUnit::Bytes, both(|p| p.bytes as f64)),
-            ("space, peak", ComparedUnit::Bytes, both(|p| p.peak as f64)),
+        for (what, unit, both) in [
+            ("written", MetricUnit::Bytes, both(|p| p.written as f64)),
+            ("runs, mean", MetricUnit::Mean, both(|p| p.mean_runs)),
+            ("space at the end", MetricUnit::Bytes, both(|p| p.bytes as f64)),
+            ("space, peak", MetricUnit::Bytes, both(|p| p.peak as f64)),
         ] {
-            lines.push(compared(&of(what), unit, real, ours));
+            lines.push(compared(&of(what), unit, both));
         }
     }
     if cli.json {
@@ -160,35 +134,15 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
             writeln!(out, "The log does not tell of runs and space: an older engine wrote it.")?;
         }
     }
-    let (real, ours) = (h.flushed[2] + h.merged[1], o.flush_bytes + o.merge_written);
-    let all = compared("written", ComparedUnit::Bytes, real as f64, ours as f64);
+    let written = |o: &SimOutcome| (o.flush_bytes + o.merge_written) as f64;
+    let all = compared("written", MetricUnit::Bytes, (written(&real), written(&o)));
     if all.percent().abs() > args.tolerance { Err(Failure::Found) } else { Ok(()) }
-}
-
-/// What a figure counts.
-#[derive(Clone, Copy)]
-enum ComparedUnit {
-    Number,
-    Share,
-    Bytes,
-    Seconds,
-}
-
-impl ComparedUnit {
-    fn text(self, v: f64) -> String {
-        match self {
-            ComparedUnit::Number => count(v as u64),
-            ComparedUnit::Share => format!("{v:.1}"),
-            ComparedUnit::Bytes => bytes(v as u64),
-            ComparedUnit::Seconds => seconds(v),
-        }
-    }
 }
 
 /// A line of `compare`.
 struct ComparedFigure {
     what: String,
-    unit: ComparedUnit,
+    unit: MetricUnit,
     recorded: f64,
     predicted: f64,
 }

@@ -14,8 +14,8 @@ use firn_tools::output::{Style, bytes, count, print_table, rate, row, table};
 use firn_workload::rng::mix;
 use serde::Serialize;
 
-use crate::report::seconds;
 use crate::size::ContentSize;
+use crate::words::seconds;
 use crate::workload::{Pattern, SimPhase};
 
 /// Keys that are watched, at most.

@@ -15,9 +15,9 @@ use crate::engine;
 use crate::machine::Machine;
 use crate::meter::SimOutcome;
 use crate::policy::{self, STRATEGIES};
-use crate::report::seconds;
 use crate::sim::{self, Setup};
 use crate::size::ContentSize;
+use crate::words::seconds;
 use crate::workload::{SimOpKind, SimWorkload};
 
 fn workload(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {

@@ -1,0 +1,593 @@
+//! What a simulation is measured by: each metric is an entry of [`METRICS`], with its name, its
+//! unit, what it means, how it is got from an outcome, and where it is shown.
+//!
+//! Tables, `--json`, CSV, figures, pages and comparisons are made of this list: a metric that is
+//! added to it is in all of them. JSON and CSV have every metric by its name; the table of one
+//! outcome has every metric that is known, those that follow each other under one label in one
+//! line.
+
+use firn_tools::output::{bytes, count, rate};
+
+use crate::meter::SimOutcome;
+use crate::ssd::{SsdWear, YEAR};
+
+use crate::words::{seconds, time};
+use MetricUnit::{Bytes, Count, Factor, Latency, Mean, Rate, Seconds, Seldom, Share};
+
+/// What a metric counts, and so how it is written for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricUnit {
+    /// Things, whole ones.
+    Count,
+    /// Things on average.
+    Mean,
+    /// Things of which next to none is the rule.
+    Seldom,
+    /// One thing over another.
+    Factor,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Seconds, of which there are often only nanoseconds.
+    Latency,
+    /// Things in a second.
+    Rate,
+}
+
+impl MetricUnit {
+    /// A value for people.
+    ///
+    /// ```
+    /// use compaction_sim::metric::MetricUnit;
+    /// assert_eq!(MetricUnit::Factor.text(5.628), "5.63");
+    /// assert_eq!(MetricUnit::Latency.text(0.000_005), "5.00 us");
+    /// ```
+    pub fn text(self, v: f64) -> String {
+        match self {
+            MetricUnit::Count => count(v as u64),
+            MetricUnit::Mean => format!("{v:.1}"),
+            MetricUnit::Seldom => format!("{v:.4}"),
+            MetricUnit::Factor => format!("{v:.2}"),
+            MetricUnit::Share => format!("{:.1} %", 100.0 * v),
+            MetricUnit::Bytes => bytes(v as u64),
+            MetricUnit::Seconds => seconds(v),
+            MetricUnit::Latency => time(v),
+            MetricUnit::Rate => rate(v),
+        }
+    }
+
+    /// The unit of what JSON and CSV have.
+    pub fn name(self) -> &'static str {
+        match self {
+            MetricUnit::Count | MetricUnit::Mean | MetricUnit::Seldom => "number",
+            MetricUnit::Factor => "factor",
+            MetricUnit::Share => "share",
+            MetricUnit::Bytes => "bytes",
+            MetricUnit::Seconds | MetricUnit::Latency => "seconds",
+            MetricUnit::Rate => "per second",
+        }
+    }
+}
+
+/// What figures show of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricFigure {
+    /// Nothing.
+    None,
+    /// What it is over the size ratio.
+    OverRatio,
+    /// That, and what it is against the others that are traded.
+    Traded,
+}
+
+/// A metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name in JSON, CSV and the data of figures; no other has it.
+    pub name: &'static str,
+    /// Its words in tables and at axes. Neighbours with the same words before a colon share a line.
+    pub words: &'static str,
+    /// What it counts.
+    pub unit: MetricUnit,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+    /// Its value; `None` of an outcome that does not have it or know it.
+    pub of: fn(&SimOutcome) -> Option<f64>,
+    /// Its heading where many outcomes are a table; `None` where it is not in there.
+    pub heading: Option<&'static str>,
+    /// Whether the event log of a store tells it too: then `compare` holds both against each other.
+    pub logged: bool,
+    /// What figures show of it.
+    pub figure: MetricFigure,
+}
+
+impl Metric {
+    const fn new(
+        name: &'static str,
+        words: &'static str,
+        unit: MetricUnit,
+        about: &'static str,
+        of: fn(&SimOutcome) -> Option<f64>,
+    ) -> Metric {
+        let (heading, logged, figure) = (None, false, MetricFigure::None);
+        Metric { name, words, unit, about, of, heading, logged, figure }
+    }
+
+    const fn headed(self, heading: &'static str) -> Metric {
+        Metric { heading: Some(heading), ..self }
+    }
+
+    const fn logged(self) -> Metric {
+        Metric { logged: true, ..self }
+    }
+
+    const fn figure(self, figure: MetricFigure) -> Metric {
+        Metric { figure, ..self }
+    }
+
+    /// Its value for people; `None` where the outcome has none.
+    pub fn text(&self, o: &SimOutcome) -> Option<String> {
+        (self.of)(o).map(|v| self.unit.text(v))
+    }
+
+    /// The label of its line in a table, and its part of that line.
+    pub fn line(&self) -> (&'static str, Option<&'static str>) {
+        self.words.split_once(": ").map_or((self.words, None), |(label, part)| (label, Some(part)))
+    }
+}
+
+/// A figure of which a log tells nothing: what lives, filters, and what reads meet.
+fn simulated(o: &SimOutcome, figure: f64) -> Option<f64> {
+    (o.live_bytes > 0.0).then_some(figure)
+}
+
+/// What deletes are measured by, where there were any.
+fn deleted(o: &SimOutcome, figure: f64) -> Option<f64> {
+    (o.tombstone_age[2] > 0.0).then_some(figure)
+}
+
+/// What a device is measured by, where one is simulated.
+fn worn(o: &SimOutcome, of: fn(&SsdWear) -> f64) -> Option<f64> {
+    o.wear.as_ref().map(of)
+}
+
+/// All metrics, in the order in which they are shown: what one decides by comes first.
+pub const METRICS: &[Metric] = &[
+    Metric::new(
+        "write_amplification",
+        "write amplification",
+        Factor,
+        "Bytes that flushes and merges wrote to tables, for each byte of keys and values that the \
+         user wrote.",
+        |o| Some(o.write_amplification),
+    )
+    .headed("write amp")
+    .figure(MetricFigure::Traded),
+    Metric::new(
+        "space_amplification",
+        "space amplification: now",
+        Factor,
+        "Bytes of tables at the end, over the bytes that one copy of all live keys takes.",
+        |o| simulated(o, o.space_amplification),
+    )
+    .headed("space amp"),
+    Metric::new(
+        "max_space_amplification",
+        "space amplification: most",
+        Factor,
+        "The largest that this was, counted from a tenth of the operations on, with what jobs \
+         were still writing.",
+        |o| simulated(o, o.max_space_amplification),
+    )
+    .headed("most")
+    .figure(MetricFigure::Traded),
+    Metric::new("bytes", "space: now", Bytes, "Bytes of tables at the end.", |o| {
+        Some(o.bytes as f64)
+    }),
+    Metric::new(
+        "peak_bytes",
+        "space: peak",
+        Bytes,
+        "The most bytes of tables at any time, with what jobs were still writing.",
+        |o| Some(o.peak_bytes as f64),
+    )
+    .headed("peak"),
+    Metric::new(
+        "mean_runs",
+        "runs: mean",
+        Mean,
+        "Sorted runs that a read may have to look into: mean over all writes.",
+        |o| Some(o.mean_runs),
+    )
+    .headed("runs")
+    .figure(MetricFigure::Traded),
+    Metric::new("max_runs", "runs: most", Count, "The most runs after any flush.", |o| {
+        Some(o.max_runs as f64)
+    })
+    .headed("most"),
+    Metric::new("runs", "runs: now", Count, "Runs at the end.", |o| Some(o.runs as f64)),
+    Metric::new(
+        "paced_seconds",
+        "writers: slowed",
+        Seconds,
+        "How long writers were slowed, because flushes or merges were behind.",
+        |o| Some(o.paced_seconds),
+    )
+    .headed("slowed")
+    .logged(),
+    Metric::new(
+        "stalled_seconds",
+        "writers: stopped",
+        Seconds,
+        "How long writers stood still, because every memtable was full.",
+        |o| Some(o.stalled_seconds),
+    )
+    .headed("stopped")
+    .logged(),
+    Metric::new(
+        "held_up",
+        "writers: held up",
+        Share,
+        "The share of the time in which writers were slowed or stood still.",
+        |o| Some((o.paced_seconds + o.stalled_seconds) / o.seconds.max(1e-9)),
+    )
+    .figure(MetricFigure::OverRatio),
+    Metric::new(
+        "ops_per_second",
+        "writes a second",
+        Rate,
+        "Writes a second while writes went on.",
+        |o| Some(o.ops_per_second),
+    )
+    .headed("writes/s"),
+    Metric::new(
+        "write_latency_p50",
+        "writes: p50",
+        Latency,
+        "How long half of the writes take at most.",
+        |o| simulated(o, o.write_latency.p50),
+    ),
+    Metric::new(
+        "write_latency_p99",
+        "writes: p99",
+        Latency,
+        "How long 99 of 100 of the writes take at most.",
+        |o| simulated(o, o.write_latency.p99),
+    ),
+    Metric::new(
+        "write_latency_p999",
+        "writes: p99.9",
+        Latency,
+        "How long 999 of 1000 of the writes take at most.",
+        |o| simulated(o, o.write_latency.p999),
+    )
+    .headed("put p99.9"),
+    Metric::new(
+        "write_latency_most",
+        "writes: most",
+        Latency,
+        "How long all of the writes take at most.",
+        |o| simulated(o, o.write_latency.most),
+    ),
+    Metric::new(
+        "hit_latency_p50",
+        "lookups that find: p50",
+        Latency,
+        "How long half of the lookups of keys that are there take at most.",
+        |o| simulated(o, o.hit_latency.p50),
+    ),
+    Metric::new(
+        "hit_latency_p99",
+        "lookups that find: p99",
+        Latency,
+        "How long 99 of 100 of the lookups of keys that are there take at most.",
+        |o| simulated(o, o.hit_latency.p99),
+    ),
+    Metric::new(
+        "hit_latency_p999",
+        "lookups that find: p99.9",
+        Latency,
+        "How long 999 of 1000 of the lookups of keys that are there take at most.",
+        |o| simulated(o, o.hit_latency.p999),
+    )
+    .headed("get p99.9"),
+    Metric::new(
+        "hit_latency_most",
+        "lookups that find: most",
+        Latency,
+        "How long all but one in a million of the lookups of keys that are there take at most.",
+        |o| simulated(o, o.hit_latency.most),
+    ),
+    Metric::new(
+        "miss_latency_p50",
+        "lookups that do not: p50",
+        Latency,
+        "How long half of the lookups of keys that are not there take at most.",
+        |o| simulated(o, o.miss_latency.p50),
+    ),
+    Metric::new(
+        "miss_latency_p99",
+        "lookups that do not: p99",
+        Latency,
+        "How long 99 of 100 of the lookups of keys that are not there take at most.",
+        |o| simulated(o, o.miss_latency.p99),
+    ),
+    Metric::new(
+        "miss_latency_p999",
+        "lookups that do not: p99.9",
+        Latency,
+        "How long 999 of 1000 of the lookups of keys that are not there take at most.",
+        |o| simulated(o, o.miss_latency.p999),
+    ),
+    Metric::new(
+        "miss_latency_most",
+        "lookups that do not: most",
+        Latency,
+        "How long all but one in a million of the lookups of keys that are not there take at most.",
+        |o| simulated(o, o.miss_latency.most),
+    ),
+    Metric::new(
+        "scan_latency_p50",
+        "scans that begin: p50",
+        Latency,
+        "How long half of the scans, until they have begun, take at most.",
+        |o| simulated(o, o.scan_latency.p50),
+    ),
+    Metric::new(
+        "scan_latency_p99",
+        "scans that begin: p99",
+        Latency,
+        "How long 99 of 100 of the scans, until they have begun, take at most.",
+        |o| simulated(o, o.scan_latency.p99),
+    ),
+    Metric::new(
+        "scan_latency_p999",
+        "scans that begin: p99.9",
+        Latency,
+        "How long 999 of 1000 of the scans, until they have begun, take at most.",
+        |o| simulated(o, o.scan_latency.p999),
+    ),
+    Metric::new(
+        "scan_latency_most",
+        "scans that begin: most",
+        Latency,
+        "How long all but one in a million of the scans, until they have begun, take at most.",
+        |o| simulated(o, o.scan_latency.most),
+    ),
+    Metric::new(
+        "hit_blocks",
+        "blocks read: found",
+        Seldom,
+        "Blocks that a lookup of a key that is there reads from the device, on average over the time.",
+        |o| simulated(o, o.hit_blocks),
+    ),
+    Metric::new(
+        "miss_blocks",
+        "blocks read: not found",
+        Seldom,
+        "The same of a key that is not there.",
+        |o| simulated(o, o.miss_blocks),
+    ),
+    Metric::new(
+        "scan_blocks",
+        "blocks read: scan",
+        Seldom,
+        "The same of a scan until it has begun.",
+        |o| simulated(o, o.scan_blocks),
+    ),
+    Metric::new(
+        "seconds",
+        "time",
+        Seconds,
+        "Seconds from the first write to the last piece of work.",
+        |o| Some(o.seconds),
+    ),
+    Metric::new(
+        "tombstone_age_p50",
+        "age of deletes: p50",
+        Seconds,
+        "Time from a delete until it is gone or, if it still is there, to the end: half of them.",
+        |o| deleted(o, o.tombstone_age[0]),
+    ),
+    Metric::new(
+        "tombstone_age_p99",
+        "age of deletes: p99",
+        Seconds,
+        "The same of 99 of 100.",
+        |o| deleted(o, o.tombstone_age[1]),
+    )
+    .headed("del p99"),
+    Metric::new("tombstone_age_max", "age of deletes: most", Seconds, "The same of all.", |o| {
+        deleted(o, o.tombstone_age[2])
+    }),
+    Metric::new(
+        "tombstones",
+        "deletes still there",
+        Count,
+        "Deletes that are still in tables at the end.",
+        |o| deleted(o, o.tombstones),
+    ),
+    Metric::new("ops", "operations", Count, "Operations that were written.", |o| {
+        Some(o.ops as f64)
+    }),
+    Metric::new(
+        "user_bytes",
+        "written by the user",
+        Bytes,
+        "Bytes of keys and values that were written.",
+        |o| Some(o.user_bytes),
+    ),
+    Metric::new(
+        "flush_bytes",
+        "written by flushes",
+        Bytes,
+        "Bytes of tables that flushes wrote.",
+        |o| Some(o.flush_bytes as f64),
+    )
+    .logged(),
+    Metric::new(
+        "flush_raw_bytes",
+        "keys and values of flushes",
+        Bytes,
+        "Bytes of keys and values in them, before they are compressed.",
+        |o| Some(o.flush_raw_bytes),
+    ),
+    Metric::new("merge_read", "read by merges", Bytes, "Bytes of tables that merges read.", |o| {
+        Some(o.merge_read as f64)
+    })
+    .logged(),
+    Metric::new(
+        "merge_written",
+        "written by merges",
+        Bytes,
+        "Bytes of tables that merges wrote.",
+        |o| Some(o.merge_written as f64),
+    )
+    .logged(),
+    Metric::new(
+        "rewrite_amplification",
+        "written for each byte flushed",
+        Factor,
+        "Bytes written to tables for each that was flushed: what the policy alone adds.",
+        |o| Some(o.rewrite_amplification),
+    ),
+    Metric::new("flushes", "jobs: flushes", Count, "Flushes that were done.", |o| {
+        Some(o.flushes as f64)
+    })
+    .logged(),
+    Metric::new("merges", "jobs: merges", Count, "Merges that were done.", |o| {
+        Some(o.merges as f64)
+    })
+    .logged(),
+    Metric::new("moves", "jobs: moves", Count, "Jobs that only moved tables.", |o| {
+        Some(o.moves as f64)
+    })
+    .logged(),
+    Metric::new("drops", "jobs: drops", Count, "Jobs that only dropped tables.", |o| {
+        Some(o.drops as f64)
+    })
+    .logged(),
+    Metric::new(
+        "flush_seconds",
+        "flushes took: time",
+        Seconds,
+        "What flushes took, all together.",
+        |o| Some(o.flush_seconds),
+    ),
+    Metric::new(
+        "flush_cpu_seconds",
+        "flushes took: processor",
+        Seconds,
+        "Their time of the processor.",
+        |o| simulated(o, o.flush_cpu_seconds),
+    ),
+    Metric::new(
+        "merge_seconds",
+        "merges took: time",
+        Seconds,
+        "What merges took, all together.",
+        |o| Some(o.merge_seconds),
+    ),
+    Metric::new(
+        "merge_cpu_seconds",
+        "merges took: processor",
+        Seconds,
+        "Their time of the processor.",
+        |o| simulated(o, o.merge_cpu_seconds),
+    ),
+    Metric::new("tables", "tables", Count, "Tables at the end.", |o| simulated(o, o.tables as f64)),
+    Metric::new("live_bytes", "live", Bytes, "Bytes that one copy of all live keys takes.", |o| {
+        simulated(o, o.live_bytes)
+    }),
+    Metric::new(
+        "tables_per_read",
+        "tables that may hold a key",
+        Factor,
+        "Tables whose range holds a key that is looked up, at the end.",
+        |o| simulated(o, o.tables_per_read),
+    ),
+    Metric::new(
+        "blocks_per_miss",
+        "blocks read for a key not there",
+        Seldom,
+        "Blocks that are read for it because filters err, at the end, whatever is in the cache.",
+        |o| simulated(o, o.blocks_per_miss),
+    ),
+    Metric::new("filter_bytes", "in memory: filters", Bytes, "Bytes of filters at the end.", |o| {
+        simulated(o, o.filter_bytes)
+    })
+    .headed("filters"),
+    Metric::new(
+        "index_bytes",
+        "in memory: indexes",
+        Bytes,
+        "Bytes of pinned indexes at the end, roughly.",
+        |o| simulated(o, o.index_bytes),
+    ),
+    Metric::new(
+        "device_bytes",
+        "written by the device",
+        Bytes,
+        "Bytes that the device wrote: those of the store, and those that its garbage collection wrote again.",
+        |o| worn(o, |w| w.host_bytes + w.moved_bytes),
+    ),
+    Metric::new(
+        "device_write_amplification",
+        "device write amplification",
+        Factor,
+        "Both over the bytes of the store.",
+        |o| worn(o, |w| w.device_write_amplification),
+    )
+    .headed("device amp"),
+    Metric::new(
+        "drive_writes_per_day",
+        "drive writes a day",
+        Factor,
+        "How often the store wrote all that the device shows, in a day.",
+        |o| worn(o, |w| w.drive_writes_per_day),
+    ),
+    Metric::new(
+        "device_fullest",
+        "device full at most",
+        Share,
+        "The most bytes that the store had on the device, over what it shows.",
+        |o| worn(o, |w| w.fullest),
+    ),
+    Metric::new(
+        "endurance_seconds",
+        "endurance lasts for",
+        Seconds,
+        "Time until the store has written what the device bears, as its maker says.",
+        |o| worn(o, |w| w.years * YEAR).filter(|s| *s > 0.0),
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_have_names_of_their_own_and_say_what_they_mean() {
+        let mut names: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+        let mut words: Vec<&str> = METRICS.iter().map(|m| m.words).collect();
+        for of in [&mut names, &mut words] {
+            of.sort_unstable();
+            of.dedup();
+            assert_eq!(of.len(), METRICS.len());
+        }
+        assert!(METRICS.iter().all(|m| m.about.ends_with('.') && m.about.len() > 10));
+    }
+
+    /// What a log does not tell is not known, and not nothing.
+    #[test]
+    fn of_an_outcome_without_live_keys_only_what_is_written_is_known() {
+        let o = SimOutcome { ops: 5, ..SimOutcome::default() };
+        let known: Vec<&str> =
+            METRICS.iter().filter(|m| m.text(&o).is_some()).map(|m| m.name).collect();
+        assert!(METRICS.iter().filter(|m| m.logged).all(|m| known.contains(&m.name)));
+        assert!(!known.contains(&"filter_bytes") && !known.contains(&"device_bytes"));
+    }
+}
