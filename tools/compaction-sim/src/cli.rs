@@ -23,7 +23,6 @@ const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (a prediction that is off), 2 it could not run.
 Policies: those of the engine (below), and strategies of the VLDB'21 design space, each with [:RATIO]: full lo+1 cold old tsd rr
   lo+2 tsa tier 1-lvl. An idea of your own: script:FILE, a script in rhai with a function wishes(runs, tree) (docs/simulate.md).
-Workloads: insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE].
 
 Examples:
   compaction-sim run --policy lazy-leveled:4 --workload uniform --data 100G --html lazy.html
@@ -44,7 +43,8 @@ Examples:
 
 fn help() -> String {
     let policies = "Policies of the engine, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:";
-    format!("{EXAMPLES}\n\n{policies}\n{}", Policy::help())
+    let workloads = SimOpKind::help();
+    format!("{EXAMPLES}\n\nWorkloads:\n{workloads}\n{policies}\n{}", Policy::help())
 }
 
 /// What would another compaction policy do? The engine's own policies on virtual tables: bytes,

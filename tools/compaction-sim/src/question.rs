@@ -106,7 +106,7 @@ impl StoreQuestion {
 
     /// Whether what is written is not written again, and goes by its age.
     pub fn is_series(&self) -> bool {
-        matches!(self.kind, SimOpKind::TimeSeries(_) | SimOpKind::Sequential | SimOpKind::Insert)
+        self.kind.holds_all() == Some(true)
     }
 
     /// How large the stores are that are simulated, over that of the question, the largest first:
@@ -225,9 +225,7 @@ impl AdviseArgs {
         }
         let ttl = self.ttl.unwrap_or(0.0);
         let is_series = match self.workload {
-            Some(kind) => {
-                matches!(kind, SimOpKind::TimeSeries(_) | SimOpKind::Sequential | SimOpKind::Insert)
-            }
+            Some(kind) => kind.holds_all() == Some(true),
             None => held.is_none() && ttl > 0.0,
         };
         let held = match held {

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::size::ContentSize;
 use crate::words::seconds;
-use crate::workload::{Pattern, SimPhase};
+use crate::workload::{Pattern, SimOpKind, SimPhase};
 
 /// Keys that are watched, at most.
 const MOST_KEYS: usize = 1 << 18;
@@ -381,12 +381,13 @@ impl TraceSketch {
     pub fn options(&self) -> String {
         let later = self.writes - self.load;
         let share = if later > 0 { self.deletes as f64 / later as f64 } else { 0.0 };
+        let short = |x: f64| (100.0 * x).round() / 100.0;
         let workload = match () {
-            () if self.ascending => "sequential".to_owned(),
-            () if later == 0 => "insert".to_owned(),
-            () if self.skew > 0.0 => format!("zipfian:{:.2}", self.skew),
-            () if share > 0.0 => format!("deletes:{:.2}", share.min(0.99)),
-            () => "uniform".to_owned(),
+            () if self.ascending => SimOpKind::Sequential,
+            () if later == 0 => SimOpKind::Insert,
+            () if self.skew > 0.0 => SimOpKind::Zipfian(short(self.skew).min(0.99)),
+            () if share > 0.0 => SimOpKind::Deletes(short(share).clamp(0.01, 0.99)),
+            () => SimOpKind::Uniform,
         };
         let (lo, hi) = self.value_len;
         let data = self.writes as f64 * (self.key_len as f64 + (lo + hi) as f64 / 2.0);

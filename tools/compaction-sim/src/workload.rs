@@ -62,116 +62,163 @@ pub struct SimWorkload {
     pub per_memtable: Option<u64>,
 }
 
-/// A workload by name, before it is known how large it is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SimOpKind {
+/// Declares the named workloads. Each is one entry: what it does in words, its name and its
+/// parameter with default and upper bound, whether all that is written is held in the end (`None`
+/// where it is a share of it), and its phases.
+macro_rules! workloads {
+    ($(
+        $(#[doc = $about:literal])+
+        $name:literal $kind:ident $(($parameter:ident: $ty:ident = $default:literal, below $most:literal))?,
+        holds $holds:expr,
+        |$ops:pat_param, $keys:pat_param| $phases:expr;
+    )*) => {
+        /// A workload by name, before it is known how large it is.
+        ///
+        /// ```
+        /// use compaction_sim::workload::SimOpKind;
+        /// assert_eq!("zipfian:0.9".parse(), Ok(SimOpKind::Zipfian(0.9)));
+        /// assert!(SimOpKind::help().contains("zipfian[:SKEW]"));
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum SimOpKind {
+            $($(#[doc = $about])+ $kind $(($ty))?,)*
+        }
+
+        impl SimOpKind {
+            /// The names.
+            pub const NAMES: &[&str] = &[$($name),*];
+
+            /// The names with their parameters.
+            pub fn syntaxes() -> Vec<String> {
+                let of = |name: &str, parameter: &str| match parameter {
+                    "" => name.to_owned(),
+                    _ => format!("{name}[:{}]", parameter.to_uppercase()),
+                };
+                vec![$(of($name, concat!($(stringify!($parameter))?))),*]
+            }
+
+            /// The names with their parameters and what they mean, a line each.
+            pub fn help() -> String {
+                let about = [$([$($about),+].concat()),*];
+                let line = |(syntax, about): (String, String)| format!("  {syntax:22}{about}\n");
+                SimOpKind::syntaxes().into_iter().zip(about).map(line).collect()
+            }
+
+            /// Whether all that is written is held in the end, or one copy of a domain of keys;
+            /// `None` where it is a share of what is written.
+            pub fn holds_all(self) -> Option<bool> {
+                match self {
+                    $(SimOpKind::$kind { .. } => $holds,)*
+                }
+            }
+
+            /// The phases for `ops` operations over `keys` keys, and the number of keys that this
+            /// takes.
+            pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
+                match self {
+                    $(SimOpKind::$kind $(($parameter))? => {
+                        let ($ops, $keys) = (ops, keys);
+                        $phases
+                    })*
+                }
+            }
+        }
+
+        impl FromStr for SimOpKind {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<SimOpKind, String> {
+                let (name, given) =
+                    text.split_once(':').map_or((text, None), |(name, given)| (name, Some(given)));
+                let kind = match name {
+                    $($name => SimOpKind::$kind $((parameter(text, given, $default, $most)? as $ty))?,)*
+                    _ => {
+                        let names = SimOpKind::syntaxes().join(", ");
+                        return Err(format!("no workload is called {name:?}; there are {names}"));
+                    }
+                };
+                if given.is_some() && kind.to_string() == name {
+                    return Err(format!("{name:?} has no parameter, and {text:?} gives one"));
+                }
+                Ok(kind)
+            }
+        }
+
+        impl fmt::Display for SimOpKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(SimOpKind::$kind $(($parameter))? => {
+                        f.write_str($name)?;
+                        $(write!(f, ":{}", $parameter)?;)?
+                    })*
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+workloads! {
     /// Unique keys in random order.
-    Insert,
+    "insert" Insert, holds Some(true),
+    |ops, _| (ops, vec![phase(Pattern::Unique, ops, 0.0)]);
+
     /// Unique keys, ascending.
-    Sequential,
+    "sequential" Sequential, holds Some(true),
+    |ops, _| (ops, vec![phase(Pattern::Series(1), ops, 0.0)]);
+
     /// A load of all keys, then overwrites of any.
-    Uniform,
+    "uniform" Uniform, holds Some(false),
+    |ops, keys| loaded(ops, keys, Pattern::Uniform, 0.0);
+
     /// A load of all keys, then overwrites of popular ones; the skew.
-    Zipfian(f64),
-    /// As `Uniform`, but a share of the overwrites are deletes.
-    Deletes(f64),
+    "zipfian" Zipfian(skew: f64 = 0.99, below 1.0), holds Some(false),
+    |ops, keys| loaded(ops, keys, Pattern::Zipfian(skew), 0.0);
+
+    /// As `uniform`, but a share of the overwrites are deletes.
+    "deletes" Deletes(share: f64 = 0.2, below 1.0), holds Some(false),
+    |ops, keys| loaded(ops, keys, Pattern::Uniform, share);
+
     /// Several series in time order; how many.
-    TimeSeries(u64),
+    "timeseries" TimeSeries(series: u64 = 1000.0, below 1e12), holds Some(true),
+    |ops, _| (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)]);
+
     /// Ascending puts and deletes of the oldest; keys that live at a time, as a share of all.
-    Queue(f64),
+    "queue" Queue(share: f64 = 0.1, below 1.0), holds None,
+    |ops, _| {
+        let live = ((ops as f64 * share) as u64).clamp(1, ops);
+        (live + (ops - live).div_ceil(2), vec![phase(Pattern::Queue(live), ops, 0.0)])
+    };
+
     /// A load, then deletes of a share of all keys.
-    MassDelete(f64),
+    "massdelete" MassDelete(share: f64 = 0.5, below 1.0), holds None,
+    |ops, _| {
+        let puts = (ops as f64 / (1.0 + share)) as u64;
+        let deletes = phase(Pattern::Delete, ops - puts, 0.0);
+        (puts, vec![phase(Pattern::Unique, puts, 0.0), deletes])
+    };
 }
 
-impl SimOpKind {
-    /// The names, for help texts.
-    pub const NAMES: &str = "insert, sequential, uniform, zipfian[:SKEW], deletes[:SHARE], timeseries[:SERIES], queue[:SHARE], massdelete[:SHARE]";
-
-    /// Whether all that is written is held in the end, or one copy of a domain of keys; `None` where
-    /// it is a share of what is written.
-    pub fn holds_all(self) -> Option<bool> {
-        match self {
-            SimOpKind::Insert | SimOpKind::Sequential | SimOpKind::TimeSeries(_) => Some(true),
-            SimOpKind::Uniform | SimOpKind::Zipfian(_) | SimOpKind::Deletes(_) => Some(false),
-            SimOpKind::Queue(_) | SimOpKind::MassDelete(_) => None,
-        }
-    }
-
-    /// The phases for `ops` operations over `keys` keys, and the number of keys that this takes.
-    pub fn phases(self, ops: u64, keys: u64) -> (u64, Vec<SimPhase>) {
-        let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
-        let load = |then: SimPhase| {
-            let first = keys.min(ops);
-            (keys, vec![phase(Pattern::Unique, first, 0.0), SimPhase { ops: ops - first, ..then }])
-        };
-        match self {
-            SimOpKind::Insert => (ops, vec![phase(Pattern::Unique, ops, 0.0)]),
-            SimOpKind::Sequential => (ops, vec![phase(Pattern::Series(1), ops, 0.0)]),
-            SimOpKind::TimeSeries(series) => {
-                (ops, vec![phase(Pattern::Series(series.max(1)), ops, 0.0)])
-            }
-            SimOpKind::Uniform => load(phase(Pattern::Uniform, 0, 0.0)),
-            SimOpKind::Zipfian(skew) => load(phase(Pattern::Zipfian(skew), 0, 0.0)),
-            SimOpKind::Deletes(share) => load(phase(Pattern::Uniform, 0, share)),
-            SimOpKind::Queue(share) => {
-                let live = ((ops as f64 * share) as u64).clamp(1, ops);
-                (live + (ops - live).div_ceil(2), vec![phase(Pattern::Queue(live), ops, 0.0)])
-            }
-            SimOpKind::MassDelete(share) => {
-                let puts = (ops as f64 / (1.0 + share)) as u64;
-                (
-                    puts,
-                    vec![
-                        phase(Pattern::Unique, puts, 0.0),
-                        phase(Pattern::Delete, ops - puts, 0.0),
-                    ],
-                )
-            }
-        }
-    }
+fn phase(pattern: Pattern, ops: u64, deletes: f64) -> SimPhase {
+    SimPhase { pattern, ops, deletes }
 }
 
-impl FromStr for SimOpKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SimOpKind, String> {
-        let (name, given) = text.split_once(':').map_or((text, None), |(n, p)| (n, Some(p)));
-        let number = |default: f64, lo: f64, hi: f64| -> Result<f64, String> {
-            let v = given.map_or(Ok(default), |p| {
-                p.parse().map_err(|_| format!("{p:?} in {text:?} is no number"))
-            })?;
-            if v > lo && v < hi {
-                Ok(v)
-            } else {
-                Err(format!("{v} in {text:?} must lie between {lo} and {hi}"))
-            }
-        };
-        match name {
-            "insert" => Ok(SimOpKind::Insert),
-            "sequential" => Ok(SimOpKind::Sequential),
-            "uniform" => Ok(SimOpKind::Uniform),
-            "zipfian" => Ok(SimOpKind::Zipfian(number(0.99, 0.0, 1.0)?)),
-            "deletes" => Ok(SimOpKind::Deletes(number(0.2, 0.0, 1.0)?)),
-            "timeseries" => Ok(SimOpKind::TimeSeries(number(1000.0, 0.0, 1e12)? as u64)),
-            "queue" => Ok(SimOpKind::Queue(number(0.1, 0.0, 1.0)?)),
-            "massdelete" => Ok(SimOpKind::MassDelete(number(0.5, 0.0, 1.0)?)),
-            _ => Err(format!("no workload is called {name:?}; there are {}", SimOpKind::NAMES)),
-        }
-    }
+/// A load of all keys, and the rest of the operations in a pattern.
+fn loaded(ops: u64, keys: u64, then: Pattern, deletes: f64) -> (u64, Vec<SimPhase>) {
+    let load = keys.min(ops);
+    (keys, vec![phase(Pattern::Unique, load, 0.0), phase(then, ops - load, deletes)])
 }
 
-impl fmt::Display for SimOpKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SimOpKind::Insert => write!(f, "insert"),
-            SimOpKind::Sequential => write!(f, "sequential"),
-            SimOpKind::Uniform => write!(f, "uniform"),
-            SimOpKind::Zipfian(v) => write!(f, "zipfian:{v}"),
-            SimOpKind::Deletes(v) => write!(f, "deletes:{v}"),
-            SimOpKind::TimeSeries(v) => write!(f, "timeseries:{v}"),
-            SimOpKind::Queue(v) => write!(f, "queue:{v}"),
-            SimOpKind::MassDelete(v) => write!(f, "massdelete:{v}"),
-        }
+/// The number behind the name of a workload.
+fn parameter(text: &str, given: Option<&str>, default: f64, most: f64) -> Result<f64, String> {
+    let value = match given {
+        Some(given) => given.parse().map_err(|_| format!("{given:?} in {text:?} is no number"))?,
+        None => default,
+    };
+    if value > 0.0 && value < most {
+        Ok(value)
+    } else {
+        Err(format!("{value} in {text:?} must lie between 0 and {most}"))
     }
 }
 
@@ -299,25 +346,20 @@ mod tests {
 
     #[test]
     fn every_workload_has_its_operations_and_is_repeatable() {
-        for name in [
-            "insert",
-            "sequential",
-            "uniform",
-            "zipfian:0.8",
-            "deletes",
-            "timeseries:7",
-            "queue:0.2",
-            "massdelete:0.3",
-        ] {
+        for name in SimOpKind::NAMES {
             let kind: SimOpKind = name.parse().unwrap();
-            assert_eq!(kind.to_string().split(':').next(), name.split(':').next());
+            assert_eq!(kind.to_string().split(':').next(), Some(*name));
+            assert_eq!(kind.to_string().parse(), Ok(kind));
             let (_, all) = ops(kind, 5000, 1000);
             assert_eq!(all.len(), 5000, "{name}");
             assert_eq!(all, ops(kind, 5000, 1000).1, "{name}");
         }
         assert!(
-            "zipfian:1.5".parse::<SimOpKind>().is_err() && "nonsense".parse::<SimOpKind>().is_err()
+            ["zipfian:1.5", "zipfian:x", "nonsense", "insert:3"]
+                .iter()
+                .all(|wrong| wrong.parse::<SimOpKind>().is_err())
         );
+        assert_eq!("queue:0.2".parse(), Ok(SimOpKind::Queue(0.2)));
     }
 
     #[test]

@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use compaction_sim::cli::SimCli;
 use compaction_sim::commands::execute;
 use compaction_sim::engine::run_in_memory;
 use compaction_sim::history::parse;
+use compaction_sim::metric::{METRICS, MetricFigure};
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::LazyLeveled;
@@ -128,6 +129,44 @@ fn json_csv_and_pages_hold_every_case() {
         let highest = peaks.map(|l| l.rsplit(',').next().unwrap().parse().unwrap());
         let told = o["max_space_amplification"].as_f64().unwrap();
         assert!((highest.fold(0.0, f64::max) / told - 1.0).abs() < 1e-12, "{of_case} {told}");
+    }
+}
+
+/// A metric is one entry of a list, and it is told wherever metrics are.
+#[test]
+fn every_metric_is_told_everywhere() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("metrics");
+    let csv = dir.join("run.csv");
+    let device = ["--ssd", "600M", "--erase-block", "8M", "--endurance", "1T"];
+    let files = ["--csv", csv.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
+    firn_tools::io::make_dirs(&dir).unwrap();
+    let all = [&RUN[..], &device, &files].concat();
+    let table = print(&all);
+    let json: serde_json::Value =
+        serde_json::from_str(&print(&[&["--json"], &all[..]].concat())).unwrap();
+    let file = |path: &Path| String::from_utf8(compaction_sim::cli::read(path).unwrap()).unwrap();
+    let (csv, drawn) = (file(&csv), file(&dir.join("trade-off.csv")));
+    let columns: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let listed = print(&["metrics"]);
+    for m in METRICS {
+        assert!(json[0][m.name].is_number(), "{} in JSON", m.name);
+        let at = columns.iter().position(|c| *c == m.name).unwrap();
+        let told = csv.lines().nth(1).unwrap().split(',').nth(at).unwrap();
+        assert_eq!(told.parse::<f64>().ok(), json[0][m.name].as_f64(), "{} in CSV", m.name);
+        assert!(table.lines().any(|l| l.starts_with(m.line().0)), "{} in the table", m.name);
+        assert!(listed.contains(m.name) && listed.contains(m.unit.name()));
+        let is_drawn = drawn.lines().next().unwrap().split(',').any(|c| c == m.name);
+        assert_eq!(is_drawn, m.figure != MetricFigure::None, "{} in figures", m.name);
+    }
+}
+
+/// A named workload is one entry, and help and errors know it.
+#[test]
+fn every_workload_is_in_the_help() {
+    let help = SimCli::command().render_help().to_string();
+    let refused = "none".parse::<SimOpKind>().unwrap_err();
+    for syntax in SimOpKind::syntaxes() {
+        assert!(help.contains(&format!("  {syntax} ")) && refused.contains(&syntax), "{syntax}");
     }
 }
 
