@@ -15,7 +15,7 @@ use firn_kv::Policy;
 use firn_tools::output::{Done, Failure, Style, bytes, count, print_table, row, table};
 use serde::Serialize;
 
-use crate::batch::simulate_all;
+use crate::batch::{simulate_all, simulate_each};
 use crate::candidates::{PolicyCandidate, candidates};
 use crate::cli::AdviseArgs;
 use crate::history::RecordedHistory;
@@ -65,6 +65,11 @@ pub struct PolicyCost {
     pub held_up: f64,
     /// Seconds that a delete is still there: 99th percentile, and at most.
     pub deletes: [f64; 2],
+    /// Bytes that the device writes for each byte of the store, with its own garbage collection;
+    /// `None` where none is simulated, or the store does not fit there.
+    pub device_write_amplification: Option<f64>,
+    /// Seconds until the store has written what the device bears; `None` where that is not said.
+    pub endurance_seconds: Option<f64>,
     /// The options of the tree, in Rust.
     pub options: String,
     /// What stands behind `WITH` in CQL, where CQL has the policy.
@@ -122,6 +127,8 @@ impl PolicyCost {
             write_latency: o.write_latency,
             held_up: o.held_up,
             deletes: o.deletes,
+            device_write_amplification: None,
+            endurance_seconds: None,
             options: candidate.options(q.memtable as u64),
             cql: candidate.cql.clone(),
             unfit: vec![],
@@ -221,15 +228,14 @@ pub fn answer(q: &StoreQuestion) -> Done<Advice> {
     let mut cases: Vec<(String, Setup)> = vec![];
     for c in &candidates {
         for &scale in &scales {
-            let policy = c.policy.clone();
-            let named = NamedPolicy { name: policy.to_string(), policy, idea: None, ages: false };
-            cases.push((named.name.clone(), q.setup(named, c.table, scale)?));
+            cases.push((c.policy.to_string(), q.setup(named(c), c.table, scale)?));
         }
     }
     let found = simulate_all("advise", &cases)?;
     let carried: Vec<CarriedOutcome> = found.chunks(scales.len()).map(|all| q.carry(all)).collect();
     let mut costs: Vec<(usize, PolicyCost)> =
         candidates.iter().zip(&carried).map(|(c, o)| PolicyCost::of(q, c, o)).enumerate().collect();
+    wear_out(q, &candidates, scales[0], &mut costs)?;
     let beaten: Vec<bool> = costs.iter().map(|(_, c)| is_beaten(c, &costs, q)).collect();
     costs.sort_by(|(i, a), (j, b)| {
         let key = |i: usize, c: &PolicyCost| (beaten[i], c.write_amplification);
@@ -249,6 +255,36 @@ pub fn answer(q: &StoreQuestion) -> Done<Advice> {
     let costs: Vec<PolicyCost> = costs.into_iter().map(|(_, c)| c).collect();
     let because = because(&costs, chosen, q);
     Ok(Advice { costs, front, chosen, because, doubled })
+}
+
+fn named(c: &PolicyCandidate) -> NamedPolicy {
+    NamedPolicy { name: c.policy.to_string(), policy: c.policy.clone(), idea: None, ages: false }
+}
+
+/// Simulates the candidates once more with the device, where one is asked for: a policy whose
+/// tables do not fit there at some moment is unfit.
+fn wear_out(
+    q: &StoreQuestion,
+    candidates: &[PolicyCandidate],
+    scale: f64,
+    costs: &mut [(usize, PolicyCost)],
+) -> Done {
+    let Some(ssd) = q.ssd else { return Ok(()) };
+    let case = |c: &PolicyCandidate| {
+        Ok((c.policy.to_string(), q.setup_on_device(named(c), c.table, scale)?))
+    };
+    let cases = candidates.iter().map(case).collect::<Done<Vec<_>>>()?;
+    for ((_, cost), found) in costs.iter_mut().zip(simulate_each("device", &cases)?) {
+        match found {
+            Ok(o) => {
+                cost.device_write_amplification = o.wear.map(|w| w.device_write_amplification);
+                cost.endurance_seconds =
+                    (ssd.endurance > 0.0).then_some(ssd.endurance / cost.written_per_second);
+            }
+            Err(e) => cost.unfit.push(format!("on the device: {}", e.message())),
+        }
+    }
+    Ok(())
 }
 
 /// Whether another one is no worse in all that policies trade, and better in something.
@@ -340,7 +376,7 @@ pub struct SeenLoad {
     pub tree: String,
     /// Seconds that the log tells of.
     pub seconds: f64,
-    /// Bytes of keys and values written in a second, in so many entries.
+    /// Bytes of keys and values written in a second, in so many writes.
     pub ingest: f64,
     /// See `ingest`.
     pub entries: f64,
@@ -367,7 +403,7 @@ impl SeenLoad {
             tree: h.tree.clone(),
             seconds,
             ingest: q.ingest,
-            entries: entries / seconds,
+            entries: o.ops as f64 / seconds,
             deletes: deletes / entries.max(1.0),
             policy: h.policy.as_ref().map_or_else(|| "not told".to_owned(), Policy::to_string),
             write_amplification: o.write_amplification,
@@ -385,7 +421,7 @@ impl SeenLoad {
         line(
             "seen",
             format!(
-                "tree {:?}, {}: {}/s in {} entries a second, {:.1} % of them deletes",
+                "tree {:?}, {}: {}/s in {} writes a second, {:.1} % of them deletes",
                 self.tree,
                 seconds(self.seconds),
                 bytes(self.ingest as u64),
@@ -472,10 +508,14 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
     line(
         "wear",
         format!(
-            "{} a day, {:.2} times a disk of {}",
+            "{} a day, {:.2} times a disk of {}{}{}",
             bytes(day as u64),
             day / room,
-            bytes(room as u64)
+            bytes(room as u64),
+            c.device_write_amplification
+                .map_or_else(String::new, |f| format!("; the device writes {f:.2} times that")),
+            c.endurance_seconds
+                .map_or_else(String::new, |s| format!("; its endurance lasts for {}", seconds(s)))
         ),
     );
     line("cores", format!("{:.2} of {:.0}", c.cores, q.machine.cores));

@@ -22,6 +22,17 @@ pub fn simulate(what: &str, setup: &Setup) -> Done<SimOutcome> {
 /// # Errors
 /// The first failure.
 pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<SimOutcome>> {
+    simulate_each(what, cases)?.into_iter().map(|r| Ok(r?)).collect()
+}
+
+/// As [`simulate_all`], where a simulation that fails is no failure of the others.
+///
+/// # Errors
+/// A simulation that ends without a result.
+pub fn simulate_each(
+    what: &str,
+    cases: &[(String, Setup)],
+) -> Done<Vec<firn_kv::Result<SimOutcome>>> {
     const STEPS: u64 = 1000;
     let bar = Progress::operations(what, Some(cases.len() as u64 * STEPS));
     let shares: Vec<AtomicUsize> = cases.iter().map(|_| AtomicUsize::new(0)).collect();
@@ -53,11 +64,6 @@ pub fn simulate_all(what: &str, cases: &[(String, Setup)]) -> Done<Vec<SimOutcom
         work();
     });
     let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    results
-        .into_iter()
-        .map(|r| {
-            r.ok_or_else(|| Failure::new("a simulation ended without a result"))?
-                .map_err(Failure::from)
-        })
-        .collect()
+    let missing = || Failure::new("a simulation ended without a result");
+    results.into_iter().map(|r| r.ok_or_else(missing)).collect()
 }

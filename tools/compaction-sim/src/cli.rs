@@ -220,7 +220,7 @@ pub struct MachineArgs {
     /// the machine bears well (half of what it could do at a write amplification of 20)
     #[arg(long, value_parser = size_per_second, value_name = "SIZE")]
     pub ingest: Option<u64>,
-    /// An SSD of this size, whose own garbage collection is simulated too (of `run` and `sweep`)
+    /// An SSD of this size, whose own garbage collection is simulated too
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub ssd: Option<u64>,
     /// What it has beyond that, as a share of it
@@ -405,7 +405,7 @@ pub struct AdviseArgs {
     /// Scans in a second
     #[arg(long, value_parser = per_second, default_value = "0", value_name = "N/s")]
     pub scans: f64,
-    /// Bytes of the disk; what to buy is said anyway
+    /// Bytes of the disk, those of --ssd if not given; what to buy is said anyway
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub disk: Option<u64>,
     /// How long a read may take in 99 of 100 cases, as 10ms

@@ -17,6 +17,7 @@ use crate::meter::SimOutcome;
 use crate::policy::NamedPolicy;
 use crate::sim::Setup;
 use crate::size::ContentSize;
+use crate::ssd::SsdShape;
 use crate::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
 
 /// Memtables that a simulated store holds at most.
@@ -56,6 +57,8 @@ pub struct StoreQuestion {
     pub p99: Option<f64>,
     /// The policy that it has, and the bytes of its tables; `None` of one that is not there yet.
     pub present: Option<(Policy, u64)>,
+    /// The device, where its own garbage collection is asked for.
+    pub ssd: Option<SsdShape>,
     /// The machine.
     pub machine: Machine,
 }
@@ -178,6 +181,15 @@ impl StoreQuestion {
         Ok(Setup { idea: named.idea, ..Setup::new(options, workload, machine) })
     }
 
+    /// The same with the device, where one is asked for: of a smaller store one that shows less.
+    ///
+    /// # Errors
+    /// Options that do not fit.
+    pub fn setup_on_device(&self, named: NamedPolicy, table: u64, scale: f64) -> Done<Setup> {
+        let smaller = |ssd: SsdShape| SsdShape { capacity: ssd.capacity * scale, ..ssd };
+        Ok(Setup { ssd: self.ssd.map(smaller), ..self.setup(named, table, scale)? })
+    }
+
     /// What the simulations at [`scales`](StoreQuestion::scales) say of the store itself.
     pub fn carry(&self, found: &[SimOutcome]) -> CarriedOutcome {
         let fine = &found[0];
@@ -211,6 +223,10 @@ impl AdviseArgs {
     pub fn question(&self, known: Option<KnownStore>) -> Done<StoreQuestion> {
         let machine = self.machine.machine();
         let known = known.unwrap_or_default();
+        let ssd = self.machine.ssd();
+        if let Some(ssd) = &ssd {
+            ssd.check().map_err(Failure::new)?;
+        }
         let value = known.value.unwrap_or(self.value_size);
         let entry = (self.key_size, value);
         let held = self.live.map(|n| n as f64).or(known.held);
@@ -266,9 +282,10 @@ impl AdviseArgs {
             reads: self.reads,
             scans: self.scans,
             memtable,
-            disk: self.disk.map(|n| n as f64),
+            disk: self.disk.map(|n| n as f64).or(ssd.map(|ssd| ssd.capacity)),
             p99: self.p99,
             present: known.present,
+            ssd,
             machine,
         })
     }

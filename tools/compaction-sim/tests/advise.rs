@@ -118,6 +118,22 @@ fn what_is_to_be_pasted_is_what_the_engine_and_cql_take() {
 }
 
 #[test]
+fn a_device_is_simulated_where_it_is_named() {
+    let args = "--live 60M --ingest 2M/s --memtable-size 1M --ssd 400M --erase-block 8M";
+    let worn = advice(&format!("{args} --endurance 10T"));
+    let wear = |c: &Value| c["device_write_amplification"].as_f64();
+    assert!(wear(chosen(&worn)).unwrap() >= 1.0 && chosen(&worn)["endurance_seconds"].is_number());
+    let plain = advice("--live 60M --ingest 2M/s --memtable-size 1M");
+    assert!(plain["costs"].as_array().unwrap().iter().all(|c| wear(c).is_none()));
+    // What does not fit on the device is unfit, and no failure.
+    let tight = advice(&args.replace("400M", "100M"));
+    let costs = tight["costs"].as_array().unwrap();
+    assert!(costs.iter().any(|c| !c["unfit"].as_array().unwrap().is_empty() && wear(c).is_none()));
+    let refused = question(&format!("{args} --over-provisioning 9")).unwrap_err();
+    assert!(refused.contains("over-provisioning"), "{refused}");
+}
+
+#[test]
 fn a_large_store_is_carried_on_from_smaller_ones() {
     let q = question("--live 2T --ingest 20M/s").unwrap();
     assert_eq!(q.scales().len(), 2);
