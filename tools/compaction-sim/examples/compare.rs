@@ -1,39 +1,55 @@
-//! Two policies under one workload, from a program: what each writes, and how many runs a read
-//! meets.
+//! A workload of one's own under several policies, from a program: each metric as a line of CSV.
 //!
 //! `cargo run --release -p compaction-sim --example compare`
 
 use compaction_sim::machine::Machine;
 use compaction_sim::meter::SimOutcome;
+use compaction_sim::metric::METRICS;
 use compaction_sim::sim::{Setup, run};
 use compaction_sim::size::ContentSize;
-use compaction_sim::workload::{SimOpKind, SimWorkload};
-use firn_kv::{Policy, TreeOptions};
+use compaction_sim::workload::{Pattern, SimPhase, SimWorkload};
+use firn_kv::TreeOptions;
 
-/// What a policy, by its text, does to a million inserts of 100 bytes.
+const KEYS: u64 = 200_000;
+
+/// A day of a shop: its catalog is loaded in the order of keys, popular articles change all day, and
+/// in the evening any article may be taken out.
+fn shop() -> SimWorkload {
+    let phase = |pattern, ops, deletes| SimPhase { pattern, ops, deletes };
+    SimWorkload {
+        keys: KEYS,
+        phases: vec![
+            phase(Pattern::Series(1), KEYS, 0.0),
+            phase(Pattern::Zipfian(0.9), 3 * KEYS, 0.0),
+            phase(Pattern::Uniform, KEYS, 0.3),
+        ],
+        content: ContentSize { key_len: 16, value_len: (50, 150), random: 0.5, sample: vec![] },
+        ttl_micros: 0,
+        seed: 1,
+        per_memtable: None,
+    }
+}
+
+/// What a policy, by its text, makes of it, where writers bring 5 MB a second.
 fn outcome(policy: &str) -> Result<SimOutcome, Box<dyn std::error::Error>> {
-    let policy: Policy = policy.parse()?;
-    let (keys, phases) = SimOpKind::Insert.phases(1_000_000, 0);
-    let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
     let options = TreeOptions {
-        policy,
+        policy: policy.parse()?,
         memtable_size: 1 << 20,
         table_size: 1 << 20,
         ..TreeOptions::default()
     };
-    let workload =
-        SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
-    let setup = Setup::new(options, workload, Machine::default());
-    Ok(run(&setup, &mut |_| ())?)
+    let machine = Machine { ingest: 5e6, ..Machine::default() };
+    Ok(run(&Setup::new(options, shop(), machine), &mut |_| ())?)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    for policy in ["tiered:4", "leveled:8:base=8m"] {
-        let of = outcome(policy)?;
-        println!(
-            "{policy}: {:.1} bytes written for each put, {:.1} runs on average",
-            of.write_amplification, of.mean_runs
-        );
+    let policies = ["tiered:4", "lazy-leveled:4", "leveled:8:base=8m"];
+    let outcomes = policies.into_iter().map(outcome).collect::<Result<Vec<_>, _>>()?;
+    println!("metric,unit,{}", policies.join(","));
+    for metric in METRICS {
+        let value = |o: &SimOutcome| (metric.of)(o).map_or_else(String::new, |v| v.to_string());
+        let values: Vec<String> = outcomes.iter().map(value).collect();
+        println!("{},{},{}", metric.name, metric.unit.name(), values.join(","));
     }
     Ok(())
 }
@@ -43,4 +59,5 @@ fn leveled_writes_more_and_keeps_fewer_runs() {
     let (tiered, leveled) = (outcome("tiered:4").unwrap(), outcome("leveled:8:base=8m").unwrap());
     assert!(leveled.write_amplification > tiered.write_amplification);
     assert!(leveled.mean_runs < tiered.mean_runs);
+    assert_eq!(leveled.ops, 5 * KEYS);
 }

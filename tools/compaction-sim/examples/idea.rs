@@ -32,7 +32,6 @@ fn outcome(
     policy: &str,
     idea: Option<Arc<dyn SimPolicy>>,
 ) -> Result<SimOutcome, Box<dyn std::error::Error>> {
-    let (keys, phases) = SimOpKind::Insert.phases(1_000_000, 0);
     let content = ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
     let options = TreeOptions {
         policy: policy.parse::<Policy>()?,
@@ -40,8 +39,7 @@ fn outcome(
         table_size: 1 << 20,
         ..TreeOptions::default()
     };
-    let workload =
-        SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None };
+    let workload = SimWorkload::of(SimOpKind::Insert, 1_000_000, 0, content);
     let machine = Machine { ingest: 5e6, ..Machine::default() };
     let setup = Setup { idea, ..Setup::new(options, workload, machine) };
     Ok(run(&setup, &mut |_| ())?)

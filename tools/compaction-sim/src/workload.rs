@@ -223,6 +223,13 @@ fn parameter(text: &str, given: Option<&str>, default: f64, most: f64) -> Result
 }
 
 impl SimWorkload {
+    /// A named workload of so many operations over so many keys (as far as the workload asks for a
+    /// number of keys), whose puts never expire.
+    pub fn of(kind: SimOpKind, ops: u64, keys: u64, content: ContentSize) -> SimWorkload {
+        let (keys, phases) = kind.phases(ops, keys);
+        SimWorkload { keys, phases, content, ttl_micros: 0, seed: 1, per_memtable: None }
+    }
+
     /// Operations in all.
     pub fn ops(&self) -> u64 {
         self.phases.iter().map(|p| p.ops).sum()
