@@ -82,6 +82,10 @@ fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
             "{'class': 'SizeTieredCompactionStrategy', 'min_threshold': 6, 'bucket_high': 2}",
             "tiered:min_runs=6:max_runs=32:bucket=2",
         ),
+        (
+            "{'class': 'IncrementalCompactionStrategy', 'sstable_size_in_mb': 32, 'space_amplification_goal': 1.5}",
+            "ics:min_runs=4:max_runs=32:bucket=2:goal=1.5",
+        ),
         ("{'class': 'SizeTieredCompactionStrategy'}", "tiered:min_runs=3:max_runs=32:bucket=3"),
         (
             "{'class': 'org.apache.cassandra.db.compaction.LeveledCompactionStrategy'}",
@@ -136,6 +140,10 @@ fn options_of_storage_that_cannot_be_are_refused() {
         (
             "compaction = {'class': 'SizeTieredCompactionStrategy', 'bucket_high': 0.1}",
             "bucket_high value (0.1) is less than or equal to the bucket_low value (0.5)",
+        ),
+        (
+            "compaction = {'class': 'IncrementalCompactionStrategy', 'space_amplification_goal': 2.5}",
+            "space_amplification_goal must be greater than 1 and at most 2, but was 2.5",
         ),
         (
             "compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'WEEKS'}",

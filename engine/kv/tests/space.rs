@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use firn_kv::MemEnv;
 use firn_kv::policy::{
-    DynamicLeveled, Fade, Fifo, Fluid, LazyLeveled, Leveled, Spooky, Tiered, TimeWindow, Unified,
-    Universal,
+    DynamicLeveled, Fade, Fifo, Fluid, Incremental, LazyLeveled, Leveled, Spooky, Tiered,
+    TimeWindow, Unified, Universal,
 };
 use firn_kv::{
     Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions,
@@ -164,6 +164,8 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
         Policy::Spooky(Spooky { ratio: 4, level0_runs: 2, base: 128 << 10 }),
         Policy::Spooky(Spooky { ratio: 10, level0_runs: 4, base: 256 << 10 }),
         Policy::Fade(Fade { ratio: 4, level0_runs: 2, base: 128 << 10 }),
+        Policy::Incremental(Incremental { goal: 1.5, ..Incremental::default() }),
+        Policy::Incremental(Incremental { min_runs: 2, ..Incremental::default() }),
     ];
     for policy in policies {
         let worst = overwrite(policy.clone(), live);
@@ -224,6 +226,38 @@ fn first_in_first_out_counts_values_that_lie_apart() {
         db.verify(|_, _| {}).unwrap();
         assert_eq!(tree.get(b"last").unwrap().as_deref(), Some(&newest[..]));
     }
+}
+
+/// Overwrites at random. Gives the most bytes that one flush and the merges after it took over what
+/// there was before them, in tables of the options' size: of what the manifest names and jobs have
+/// written, whatever readers of this process hold back.
+fn room_for_merges(policy: Policy) -> f64 {
+    const MANY: u64 = 5 * KEYS;
+    let env = Watching::new();
+    let (db, tree) = env.open(tiny(policy));
+    let most = Arc::new(AtomicU64::new(0));
+    let (look, into) = (db.clone(), most.clone());
+    *env.on_create.lock() = Some(Box::new(move || {
+        let stats = look.stats();
+        into.fetch_max(stats.table_bytes() + stats.space.writing, Ordering::Relaxed);
+    }));
+    let (mut rng, mut more) = (Rng::new(9), 0);
+    for _ in 0..8 * MANY / 250 {
+        let before = db.stats().table_bytes();
+        (0..250).for_each(|_| put(&tree, rng.below(MANY), &mut rng));
+        more = more.max(most.swap(0, Ordering::Relaxed).saturating_sub(before));
+    }
+    *env.on_create.lock() = None;
+    more as f64 / f64::from(64 << 10)
+}
+
+#[test]
+fn an_incremental_merge_takes_room_for_a_few_tables() {
+    let tiered = Policy::Tiered(Tiered { min_runs: 4, ..Tiered::default() });
+    let [tiered, steps] = [tiered, Policy::from(Incremental::default())].map(room_for_merges);
+    println!("size-tiered {tiered:.1} tables more, incremental {steps:.1}");
+    assert!(tiered > 20.0, "{tiered}");
+    assert!(steps < 10.0 && steps < tiered / 2.5, "{steps}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use firn_kv::Policy;
 use firn_kv::policy::{
-    DynamicLeveled, LazyLeveled, Leveled, Spooky, Tiered, TieredLeveled, TimeWindow, Unified,
-    Universal,
+    DynamicLeveled, Incremental, LazyLeveled, Leveled, Spooky, Tiered, TieredLeveled, TimeWindow,
+    Unified, Universal,
 };
 
 use crate::question::StoreQuestion;
@@ -60,6 +60,11 @@ pub fn candidates(q: &StoreQuestion) -> Vec<PolicyCandidate> {
             Unified { scaling: vec![2, 2, 2, -2], target_table: 1 << 30, base_shards: 4 },
             TABLE,
             "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4, T4, T4, L4'",
+        ),
+        PolicyCandidate::with_cql(
+            Incremental::default(),
+            TABLE,
+            "'class': 'IncrementalCompactionStrategy', 'sstable_size_in_mb': 64",
         ),
         PolicyCandidate::new(LazyLeveled { ratio: 4 }, TABLE),
         PolicyCandidate::new(LazyLeveled { ratio: 8 }, TABLE),

@@ -14,7 +14,7 @@ use firn_kv::Policy;
 use firn_kv::internals::compaction::shape::{MAX_LEVEL, ShapePlace};
 use firn_kv::internals::compaction::{
     Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TreeShape, fits, pick,
-    run_limits,
+    run_limits, steps,
 };
 
 /// What the simulator asks of a policy. [`Policy`] is one, and chooses by itself; an
@@ -52,6 +52,12 @@ pub trait SimPolicy: fmt::Debug + Send + Sync {
         true
     }
 
+    /// The jobs that make a chosen one together, each put in place before the next begins; by default
+    /// it is one.
+    fn steps(&self, _: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
+        vec![job]
+    }
+
     /// The numbers of runs at which writers are slowed and slowed the most; by default there are
     /// none.
     fn limits(&self, _: &TreeShape) -> (usize, usize) {
@@ -76,6 +82,10 @@ impl SimPolicy for Policy {
 
     fn has_room(&self, shape: &TreeShape, merging: &[u64], job: &CompactionJob) -> bool {
         fits(self, shape, merging, job)
+    }
+
+    fn steps(&self, shape: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
+        steps(self, shape, job)
     }
 
     fn limits(&self, shape: &TreeShape) -> (usize, usize) {

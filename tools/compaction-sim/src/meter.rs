@@ -99,13 +99,10 @@ pub struct SimOutcome {
     /// Seconds that flushes did not begin though they could.
     pub flush_waited_seconds: f64,
     /// Seconds until the last flush in which writers were not held up.
-    #[serde(skip)]
     pub writing_seconds: f64,
     /// How much what a flush takes for an entry varies.
-    #[serde(skip)]
     pub flush_spread: LogSpread,
     /// How much what a merge takes varies, over what it would take alone and without chance.
-    #[serde(skip)]
     pub merge_spread: LogSpread,
     /// The same of merges.
     pub merge_seconds: f64,

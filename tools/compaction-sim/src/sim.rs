@@ -117,6 +117,10 @@ enum SimWork {
 /// A job at work.
 struct RunningJob {
     work: SimWork,
+    /// The steps after it, where it is made in several.
+    rest: VecDeque<CompactionJob>,
+    /// Tables that the steps before it have made, which nobody may take yet.
+    held: HashSet<u64>,
     made: MadeRuns,
     bytes_in: u64,
     cost: MachineCost,
@@ -140,6 +144,8 @@ impl RunningJob {
     fn new(work: SimWork, made: MadeRuns, cost: MachineCost, since: f64) -> RunningJob {
         RunningJob {
             work,
+            rest: VecDeque::new(),
+            held: HashSet::new(),
             made,
             bytes_in: 0,
             cost,
@@ -389,23 +395,22 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 
     fn work_inline(&mut self) -> Result<()> {
+        let mut next = None;
         loop {
-            let work =
-                if self.store.sealed() > 0 { Some(self.start_flush()?) } else { self.start_job()? };
-            let Some(mut work) = work else { return Ok(()) };
-            loop {
-                let mut load = Load::default();
-                load.add(work.cost, work.gives_way);
-                let nanos = self.machine().nanos(work.cost, work.gives_way, load);
-                let mut busy = CountOdds::default();
-                busy.and(self.machine().device_share(work.cost, work.gives_way, load));
-                self.meter.busy.mix(nanos, &busy);
-                self.now += nanos;
-                match self.finish(work)? {
-                    Some(removal) => work = removal,
-                    None => break,
-                }
-            }
+            let work = match next.take() {
+                None if self.store.sealed() > 0 => Some(self.start_flush()?),
+                None => self.start_job()?,
+                step => step,
+            };
+            let Some(work) = work else { return Ok(()) };
+            let mut load = Load::default();
+            load.add(work.cost, work.gives_way);
+            let nanos = self.machine().nanos(work.cost, work.gives_way, load);
+            let mut busy = CountOdds::default();
+            busy.and(self.machine().device_share(work.cost, work.gives_way, load));
+            self.meter.busy.mix(nanos, &busy);
+            self.now += nanos;
+            next = self.finish(work)?;
         }
     }
 
@@ -568,8 +573,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.now += nanos;
         while let Some(i) = self.running.iter().position(|r| r.left <= 1e-9) {
             let work = self.running.remove(i);
-            let removal = self.finish(work)?;
-            self.running.extend(removal);
+            let next = self.finish(work)?;
+            self.running.extend(next);
         }
         Ok(())
     }
@@ -666,6 +671,28 @@ impl<'a, S: SimStore> Sim<'a, S> {
         };
         // Who chooses checks what it gives.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
+        let steps = self.policy().steps(&self.shape, job);
+        for step in &steps {
+            mark(&mut self.shape, step, true);
+        }
+        self.next_step(steps.into(), HashSet::new())
+    }
+
+    /// Starts the first of these steps, if none is in its way. The inputs of all are marked as busy,
+    /// as is what those before them have made: what is `held`.
+    fn next_step(
+        &mut self,
+        mut rest: VecDeque<CompactionJob>,
+        held: HashSet<u64>,
+    ) -> Result<Option<RunningJob>> {
+        let Some(job) = rest.pop_front() else { return Ok(None) };
+        mark(&mut self.shape, &job, false);
+        if job.check(&self.shape).is_err() {
+            rest.iter().for_each(|step| _ = mark(&mut self.shape, step, false));
+            hold(&mut self.shape, &job, &held, false);
+            return Ok(None);
+        }
+        let bytes_in = mark(&mut self.shape, &job, true);
         let mut made = MadeRuns::default();
         let mut pieces = 0;
         for part in job.parts(&self.shape) {
@@ -675,7 +702,6 @@ impl<'a, S: SimStore> Sim<'a, S> {
             made.append(self.store.merge(&self.shape, &part, self.wall())?);
         }
         self.filters.merged(&self.shape.runs, &job, &made.tables);
-        let bytes_in = mark(&mut self.shape, &job);
         let hands = self.hands_for(pieces.max(1));
         let work = WorkBytes {
             read: bytes_in,
@@ -691,7 +717,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let cost = usual.times(self.jitter(self.machine().jitter.1));
         let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
         let gives_way = self.machine().threads > 1;
-        Ok(Some(RunningJob { bytes_in, hands, gives_way, alone, tail, ..started }))
+        Ok(Some(RunningJob { rest, held, bytes_in, hands, gives_way, alone, tail, ..started }))
     }
 
     fn making(&self) -> u64 {
@@ -701,7 +727,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .sum()
     }
 
-    /// Ends a job. Gives what whoever did it has to do next of all.
+    /// A job, or a step of one, is done. Gives what whoever did it has to do next of all.
     fn finish(&mut self, mut work: RunningJob) -> Result<Option<RunningJob>> {
         work.left = 0.0;
         put_on(&mut self.ssd, &mut work)?;
@@ -720,7 +746,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let o = &mut self.meter.outcome;
         let mut removal = None;
         let words = match work.work {
-            SimWork::Removal => return Ok(None),
+            SimWork::Removal => return self.next_step(work.rest, work.held),
             SimWork::Flush => {
                 o.flush_spread.add(took / work.made.entries.max(1.0));
                 o.writing_seconds = self.now / 1e9 - o.paced_seconds - o.stalled_seconds;
@@ -739,6 +765,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     o.merge_cpu_seconds += cpu;
                 }
                 self.note_job(&job, work.bytes_in, &work.made, out);
+                let in_steps = !work.rest.is_empty() || !work.held.is_empty();
+                if in_steps {
+                    let moved = if job.action == Action::Move { &job.inputs[..] } else { &[] };
+                    work.held.extend(moved.iter().flat_map(|input| &input.tables));
+                    work.held.extend(work.made.tables.iter().map(|t| t.id));
+                    work.held.extend(&job.adopted);
+                }
                 let gone = apply(&mut self.shape, &job, work.made.tables);
                 let removed = gone.iter().map(|t| t.1).sum::<u64>();
                 self.bytes = self.bytes + out - removed;
@@ -754,6 +787,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 }
                 self.filters.forget(gone.iter().map(|t| t.0));
                 self.store.forget(gone.into_iter().map(|t| t.0));
+                if in_steps {
+                    hold(&mut self.shape, &job, &work.held, !work.rest.is_empty());
+                }
                 Some(job)
             }
         };
@@ -773,7 +809,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
         self.meter
             .frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
-        Ok(removal)
+        match removal {
+            Some(removal) => Ok(Some(RunningJob { rest: work.rest, held: work.held, ..removal })),
+            None => self.next_step(work.rest, work.held),
+        }
     }
 
     fn add_run(&mut self, made: MadeRuns, bytes: u64) {
@@ -828,9 +867,9 @@ fn of_device(why: String) -> Error {
     Error::new(ErrorKind::InvalidArgument, why)
 }
 
-/// Marks the inputs of a job as busy and gives the bytes that are written again. The same as
+/// Marks the inputs of a job as busy, or as free, and gives the bytes that are written again. The same as
 /// [`TreeShape::set_busy`] and [`CompactionJob::rewritten`], without a look at every table.
-fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
+fn mark(shape: &mut TreeShape, job: &CompactionJob, busy: bool) -> u64 {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut bytes = 0;
     for input in &job.inputs {
@@ -842,7 +881,7 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
         let mut wanted = input.tables.iter().peekable();
         for t in &mut Arc::make_mut(run).tables {
             if wanted.next_if(|id| **id == t.id).is_some() {
-                t.busy = true;
+                t.busy = busy;
                 if job.action == Action::Merge && !adopted.contains(&t.id) {
                     bytes += t.size;
                 }
@@ -850,6 +889,14 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob) -> u64 {
         }
     }
     bytes
+}
+
+/// Marks those of the tables that a step has left in its output run and before as busy, or as free.
+fn hold(shape: &mut TreeShape, step: &CompactionJob, held: &HashSet<u64>, busy: bool) {
+    if let Some(run) = shape.runs.iter_mut().find(|r| r.place() == step.output()) {
+        let tables = Arc::make_mut(run).tables.iter_mut();
+        tables.filter(|t| held.contains(&t.id)).for_each(|t| t.busy = busy);
+    }
 }
 
 /// Does to the shape what the job does to the tree, in place, and gives the tables that are no

@@ -15,7 +15,7 @@ use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::base::key::Kind as Op;
 use firn_kv::internals::compaction::TreeShape;
-use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
+use firn_kv::policy::{Fifo, Incremental, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, Movement, Policy, Summary, SummaryPass, TreeOptions};
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
@@ -159,6 +159,7 @@ fn policies() -> Vec<Policy> {
             target_table: 64 << 10,
             base_shards: 4,
         }),
+        Policy::Incremental(Incremental { min_runs: 2, goal: 1.5, ..Incremental::default() }),
         Policy::TimeWindow(TimeWindow { window_secs: 2, min_runs: 3 }),
         Policy::Fifo(Fifo { max_bytes: 256 << 10, max_age_secs: 0 }),
         Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 3 }),

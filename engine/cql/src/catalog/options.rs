@@ -56,9 +56,10 @@ const EFFECTIVE: [&str; 7] = [
     "extensions",
     "gc_grace_seconds",
 ];
-const COMPACTIONS: [&str; 6] = [
+const COMPACTIONS: [&str; 7] = [
     "SizeTieredCompactionStrategy",
     "LeveledCompactionStrategy",
+    "IncrementalCompactionStrategy",
     "TimeWindowCompactionStrategy",
     "DateTieredCompactionStrategy",
     "UnifiedCompactionStrategy",

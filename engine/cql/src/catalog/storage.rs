@@ -6,6 +6,7 @@
 //! | `LeveledCompactionStrategy` | `Leveled`: `fanout_size`; tables of `sstable_size_in_mb`, `fanout_size` of them in level 1 |
 //! | `TimeWindowCompactionStrategy` | `TimeWindow`: `compaction_window_unit` times `compaction_window_size`, `min_threshold` |
 //! | `UnifiedCompactionStrategy` | `Unified`: `scaling_parameters`, `target_sstable_size`, `base_shard_count` |
+//! | `IncrementalCompactionStrategy`, ScyllaDB's | `Incremental`: `min_threshold`, `max_threshold`, `bucket_high`, `space_amplification_goal`; tables of `sstable_size_in_mb` |
 //! | others | the engine's default |
 //!
 //! Compression that is off, or `NoopCompressor`, stores blocks as they are; every other compressor
@@ -16,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use firn_kv::policy::{TimeWindow, Unified};
+use firn_kv::policy::{Incremental, TimeWindow, Unified};
 use firn_kv::{Policy, TreeOptions};
 use firn_wide::internals::schema;
 
@@ -41,6 +42,13 @@ const COMMON: [&str; 12] = [
 ];
 const SIZE_TIERED: [&str; 3] = ["min_sstable_size", "bucket_low", "bucket_high"];
 const LEVELED: [&str; 3] = ["sstable_size_in_mb", "fanout_size", "single_sstable_uplevel"];
+const INCREMENTAL: [&str; 5] = [
+    "sstable_size_in_mb",
+    "space_amplification_goal",
+    "min_sstable_size",
+    "bucket_low",
+    "bucket_high",
+];
 const TIME_WINDOW: [&str; 5] = [
     "compaction_window_unit",
     "compaction_window_size",
@@ -108,21 +116,48 @@ fn thresholds(map: &OptionMap) -> Result<(u32, u32)> {
     Ok((min.unsigned_abs(), max.unsigned_abs()))
 }
 
-fn size_tiered(map: &OptionMap) -> Result<Policy> {
-    let (min, max) = thresholds(map)?;
-    let factor = |name: &str, default: f64| match map.get(name).map(|t| (t, t.parse::<f64>())) {
+/// The fraction that is written in an option; the default when there is none.
+fn factor(map: &OptionMap, name: &str, default: f64) -> Result<f64> {
+    match map.get(name).map(|t| (t, t.parse::<f64>())) {
         None => Ok(default),
         Some((_, Ok(n))) if n.is_finite() => Ok(n),
         Some((text, _)) => {
             Err(configuration(format!("{text} is not a parsable double for {name}")))
         }
-    };
-    let (low, high) = (factor("bucket_low", 0.5)?, factor("bucket_high", 1.5)?);
+    }
+}
+
+/// How much larger than the average a table of a bucket may be.
+fn bucket_high(map: &OptionMap) -> Result<f64> {
+    let (low, high) = (factor(map, "bucket_low", 0.5)?, factor(map, "bucket_high", 1.5)?);
     if high <= low {
         let words = "is less than or equal to the bucket_low value";
         return Err(configuration(format!("bucket_high value ({high}) {words} ({low})")));
     }
-    Ok(schema::size_tiered(min, max, high))
+    Ok(high)
+}
+
+fn size_tiered(map: &OptionMap) -> Result<Policy> {
+    let (min, max) = thresholds(map)?;
+    Ok(schema::size_tiered(min, max, bucket_high(map)?))
+}
+
+/// The policy, and the size of tables in bytes.
+fn incremental(map: &OptionMap) -> Result<(Policy, u64)> {
+    let (min_runs, max_runs) = thresholds(map)?;
+    let usual = Incremental::default();
+    // What the servers take for alike at first the engine knows better.
+    let high = bucket_high(map)?;
+    let bucket = if map.contains_key("bucket_high") { high } else { usual.bucket };
+    let goal = factor(map, "space_amplification_goal", usual.goal)?;
+    if map.contains_key("space_amplification_goal") && !(goal > 1.0 && goal <= 2.0) {
+        return Err(configuration(format!(
+            "space_amplification_goal must be greater than 1 and at most 2, but was {goal}"
+        )));
+    }
+    let size = number(map, "sstable_size_in_mb", 1000, 1)?.saturating_mul(1 << 20);
+    let policy = Incremental { min_runs, max_runs, bucket, goal };
+    Ok((Policy::from(policy).clamped(), size.min(1 << 40)))
 }
 
 /// The policy, and the size of tables in bytes.
@@ -197,6 +232,7 @@ pub(super) fn compaction(map: &OptionMap, options: &mut TreeOptions) -> Result<(
     match class(map) {
         "SizeTieredCompactionStrategy" => options.policy = size_tiered(map)?,
         "LeveledCompactionStrategy" => (options.policy, options.table_size) = leveled(map)?,
+        "IncrementalCompactionStrategy" => (options.policy, options.table_size) = incremental(map)?,
         "TimeWindowCompactionStrategy" => options.policy = time_window(map)?,
         "UnifiedCompactionStrategy" => options.policy = unified(map)?,
         _ => {}
@@ -213,6 +249,7 @@ pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
     let own: &[&str] = match class {
         "SizeTieredCompactionStrategy" => &SIZE_TIERED,
         "LeveledCompactionStrategy" => &LEVELED,
+        "IncrementalCompactionStrategy" => &INCREMENTAL,
         "TimeWindowCompactionStrategy" => &TIME_WINDOW,
         "UnifiedCompactionStrategy" => &UNIFIED,
         _ => return Ok(()),
@@ -340,12 +377,13 @@ mod tests {
             "L1",
         ];
         let sizes = ["1MiB", "0.5GiB", "999999TiB", "1KiB", "MiB", "9", "DAYS", "MINUTES", "..MiB"];
-        let classes = ["SizeTiered", "Leveled", "TimeWindow", "Unified", "DateTiered"];
+        let classes =
+            ["SizeTiered", "Leveled", "Incremental", "TimeWindow", "Unified", "DateTiered"];
         let mut taken = 0;
         for class in
             classes.map(|c| format!("org.apache.cassandra.db.compaction.{c}CompactionStrategy"))
         {
-            for name in [&COMMON[..], &SIZE_TIERED, &LEVELED, &TIME_WINDOW, &UNIFIED]
+            for name in [&COMMON[..], &SIZE_TIERED, &LEVELED, &INCREMENTAL, &TIME_WINDOW, &UNIFIED]
                 .concat()
                 .into_iter()
                 .skip(1)

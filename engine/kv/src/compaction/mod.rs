@@ -6,6 +6,7 @@
 //!   says of itself, `strategy`, what it does, and `view`, what of a shape several of them need.
 //! - [`choose`]: the most urgent work, what there is to do in all; with `deletes`, `expired` and
 //!   `readers`, which are common to policies, and `adopt`, what of a merge need not be written again.
+//! - `steps`: what of a merge is put in place before the rest is written.
 //! - `filters`: how runs share the memory of filters.
 //! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
 //!
@@ -24,6 +25,7 @@ pub mod policy;
 mod readers;
 pub mod shape;
 pub mod space;
+mod steps;
 mod strategy;
 mod tables;
 mod values;
@@ -37,4 +39,5 @@ pub use shape::{
     Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape,
 };
 pub use space::{SpaceBound, fits, one_copy, space_bound};
+pub use steps::steps;
 pub use tables::RunTables;

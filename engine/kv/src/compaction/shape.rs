@@ -298,7 +298,7 @@ impl CompactionJob {
     /// What a merge writes again: a merge for each stretch of keys between the tables that it
     /// adopts, in key order. None has a key that another has. A move or a drop has none.
     pub fn parts(&self, shape: &TreeShape) -> Vec<CompactionJob> {
-        let Ok(found) = self.find(shape) else { return Vec::new() };
+        let Some(tables) = self.in_key_order(shape) else { return Vec::new() };
         if self.action != Action::Merge {
             return Vec::new();
         }
@@ -306,23 +306,41 @@ impl CompactionJob {
             return vec![self.clone()];
         }
         let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
-        let mut tables = found.tables;
-        let table = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t];
-        tables.sort_by(|a, b| table(a).first.cmp(&table(b).first));
-        let stretches = tables.split(|at| adopted.contains(&table(at).id));
-        let part = |stretch: &[(usize, usize)]| {
-            let mut inputs: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-            for at in stretch {
-                inputs.entry(at.0).or_default().push(table(at).id);
-            }
-            let input = |(r, tables): (usize, Vec<u64>)| {
-                let ShapePlace { level, number } = shape.runs[r].place();
-                CompactionInput { level, run: number, tables }
-            };
-            let inputs = inputs.into_iter().map(input).collect();
-            CompactionJob { inputs, adopted: Vec::new(), ..self.clone() }
+        let stretches = tables.split(|&(r, t)| adopted.contains(&shape.runs[r].tables[t].id));
+        let stretches = stretches.filter(|stretch| !stretch.is_empty());
+        stretches.map(|stretch| self.of_tables(shape, stretch, &adopted)).collect()
+    }
+
+    /// Its tables (run index, table index) by their first keys; `None` when one is not in the shape.
+    pub(super) fn in_key_order(&self, shape: &TreeShape) -> Option<Vec<(usize, usize)>> {
+        let mut tables = self.find(shape).ok()?.tables;
+        let first = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t].first;
+        tables.sort_by(|a, b| first(a).cmp(first(b)));
+        Some(tables)
+    }
+
+    /// This job on no more than these of its tables, which come in key order. `adopted` are those
+    /// that it adopts.
+    pub(super) fn of_tables(
+        &self,
+        shape: &TreeShape,
+        tables: &[(usize, usize)],
+        adopted: &HashSet<u64>,
+    ) -> CompactionJob {
+        let id = |&(r, t): &(usize, usize)| shape.runs[r].tables[t].id;
+        let mut inputs: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        for at in tables {
+            inputs.entry(at.0).or_default().push(id(at));
+        }
+        let input = |(r, tables): (usize, Vec<u64>)| {
+            let ShapePlace { level, number } = shape.runs[r].place();
+            CompactionInput { level, run: number, tables }
         };
-        stretches.filter(|stretch| !stretch.is_empty()).map(part).collect()
+        CompactionJob {
+            inputs: inputs.into_iter().map(input).collect(),
+            adopted: tables.iter().map(id).filter(|id| adopted.contains(id)).collect(),
+            ..self.clone()
+        }
     }
 
     /// The smallest key range that covers all inputs; `None` when one is not in the shape or there

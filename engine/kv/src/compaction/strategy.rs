@@ -87,6 +87,11 @@ pub(super) trait Strategy {
         false
     }
 
+    /// Whether its merges are made in [`steps`](super::steps), each of which frees its inputs.
+    fn is_incremental(&self) -> bool {
+        false
+    }
+
     /// Whether it may want something only because time has passed.
     fn ages(&self) -> bool {
         false

@@ -162,11 +162,11 @@ impl Core {
                 while threads == 1 && self.flush_some()? {}
                 Ok(())
             };
-            let ran = self.run_job(&claimed, &mut || {
+            let ran = self.run_job(claimed, &mut || {
                 flush()?;
                 if threads > 0 { self.stand_still(&mut flush) } else { Ok(()) }
             });
-            match unless_dropped(&t, ran.map(|()| true)) {
+            match unless_dropped(&t, ran.map(|_| true)) {
                 // Another tree's job may be one that frees space.
                 Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
                 ran => {

@@ -5,9 +5,12 @@
 //!   one table.
 //! - A job's inputs stay live until its outputs are in the manifest; they are removed when the last
 //!   reader lets go.
+//! - A merge that is made in steps holds the inputs of all of them, and what they have made, until the
+//!   last is done.
 //! - A tree whose hooks have not been handed in is not compacted: its versions could not be folded.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::base::apart::ValueFacts;
@@ -18,7 +21,7 @@ use crate::base::key::Seq;
 use crate::base::options::{FilterAllocation, TreeOptions};
 use crate::base::tombstone::Fragments;
 use crate::compaction::{
-    Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, merged_bits,
+    Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, merged_bits, steps,
 };
 use crate::manifest::TableMeta;
 use crate::merge::job::{MadeTables, run, unite};
@@ -34,8 +37,8 @@ use super::state::core::Core;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
-use super::state::tree::{Holder, TreeCore};
-use super::state::view::TreeVersion;
+use super::state::tree::{Holder, TreeCore, TreeFiles};
+use super::state::view::{TreeVersion, TreeView};
 
 /// What came of a job.
 #[derive(Default)]
@@ -56,10 +59,12 @@ struct Ran {
     pieces: usize,
 }
 
-/// A job with the tables that it holds.
+/// A job with the tables that it holds: a step, where it is made in several.
 pub struct Claimed {
     tree: Arc<TreeCore>,
     job: CompactionJob,
+    /// The steps after it.
+    rest: VecDeque<CompactionJob>,
     /// What of it is written again.
     parts: Vec<CompactionJob>,
     version: Arc<TreeVersion>,
@@ -78,6 +83,11 @@ struct MergePiece {
     /// Bytes and entries of the inputs that lie in the range, roughly.
     bytes: u64,
     entries: u64,
+}
+
+/// The tables that a job takes.
+fn inputs_of(job: &CompactionJob) -> impl Iterator<Item = u64> {
+    job.inputs.iter().flat_map(|i| i.tables.iter().copied())
 }
 
 impl Claimed {
@@ -128,11 +138,25 @@ impl Core {
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in
         // between.
         self.work.begin_compaction();
-        let mut inputs = job.inputs.iter().flat_map(|i| i.tables.iter().copied());
-        if let (Action::Merge, Some(first)) = (job.action, inputs.clone().next()) {
-            files.merging.insert(first, job.rewritten(&shape));
+        let rest = VecDeque::from(steps(&view.options.policy, &shape, job));
+        files.busy.extend(rest.iter().flat_map(inputs_of).map(|id| (id, holder)));
+        Ok(self.next_step(tree, holder, &view, &shape, &mut files, rest))
+    }
+
+    /// The first of these steps, whose tables are held already.
+    fn next_step(
+        &self,
+        tree: &Arc<TreeCore>,
+        holder: Holder,
+        view: &TreeView,
+        shape: &TreeShape,
+        files: &mut TreeFiles,
+        mut rest: VecDeque<CompactionJob>,
+    ) -> Option<Arc<Claimed>> {
+        let job = rest.pop_front()?;
+        if let (Action::Merge, Some(first)) = (job.action, inputs_of(&job).next()) {
+            files.merging.insert(first, job.rewritten(shape));
         }
-        files.busy.extend(inputs.by_ref().map(|id| (id, holder)));
         let (version, options) = (view.version.clone(), view.options.clone());
         let tables = version.tables().cloned().collect();
         let task = self.watch.pins.begin(
@@ -141,20 +165,81 @@ impl Core {
             job.to_string(),
             tables,
         );
-        let parts = job.parts(&shape);
+        let parts = job.parts(shape);
         let tree = tree.clone();
-        Ok(Some(Arc::new(Claimed { tree, job, parts, version, options, task, holder })))
+        Some(Arc::new(Claimed { tree, job, rest, parts, version, options, task, holder }))
     }
 
-    /// Carries out a job and gives its tables free. Every job that was claimed must come here.
-    pub fn run_job(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<()> {
+    /// Carries out a job, all steps of it, and gives its tables free. Every job that was claimed
+    /// must come here. False when another job got in the way of one of the steps: that one and those
+    /// after it are left, and there may be something to do again.
+    pub fn run_job(&self, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
+        let tree = claimed.tree.clone();
+        let all = std::iter::once(&claimed.job).chain(&claimed.rest);
+        let mut held: Vec<u64> = all.flat_map(inputs_of).collect();
+        let done = self.run_steps(claimed, &mut held, during);
+        {
+            let mut files = tree.files.lock();
+            for t in &held {
+                files.busy.remove(t);
+                files.merging.remove(t);
+            }
+        }
+        self.work.end_compaction();
+        self.work.look_at([tree.id]);
+        self.work.signal_done();
+        done
+    }
+
+    /// Carries out a step and those after it. Their outputs come to what is `held`, so that nobody
+    /// takes a run that is half there for a small one. False when one can't be done now: a job that
+    /// took tables between those of the merge, where it has none, may be at work in its range.
+    fn run_steps(
+        &self,
+        mut step: Arc<Claimed>,
+        held: &mut Vec<u64>,
+        during: &mut During<'_>,
+    ) -> Result<bool> {
+        loop {
+            let made = self.run_step(&step, during)?;
+            if step.rest.is_empty() {
+                return Ok(true);
+            }
+            let (tree, holder, rest) = (step.tree.clone(), step.holder, step.rest.clone());
+            let merged = inputs_of(&step.job).next();
+            // Whoever holds the version that was holds the files of what was merged.
+            drop(step);
+            tree.check_live()?;
+            let mut files = tree.files.lock();
+            let view = tree.view.load_full();
+            merged.iter().for_each(|first| _ = files.merging.remove(first));
+            for id in made {
+                if let Entry::Vacant(free) = files.busy.entry(id) {
+                    free.insert(holder);
+                    held.push(id);
+                }
+            }
+            let mut shape = self.shape(&view, &files);
+            rest.iter().take(1).for_each(|next| shape.set_busy(next, false));
+            if rest.iter().take(1).any(|next| next.check(&shape).is_err()) {
+                return Ok(false);
+            }
+            match self.next_step(&tree, holder, &view, &shape, &mut files, rest) {
+                Some(next) => step = next,
+                None => return Ok(true),
+            }
+        }
+    }
+
+    /// Carries out one step. Gives the tables that it made or moved.
+    fn run_step(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<Vec<u64>> {
         let from = self.watch.meters.now();
         let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
         self.events.note(|| Event::CompactionBegun {
             tree: tree(),
             job: job(),
             reason: claimed.job.reason.name(),
-            inputs: claimed.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect(),
+            inputs: inputs_of(&claimed.job).collect(),
             bytes_in: claimed.inputs(&claimed.job).iter().map(|r| r.size()).sum(),
             level: claimed.job.output_level,
         });
@@ -163,16 +248,6 @@ impl Core {
             Action::Move => self.move_job(claimed),
             Action::Drop => self.drop_job(claimed),
         });
-        {
-            let mut files = claimed.tree.files.lock();
-            claimed.job.inputs.iter().flat_map(|i| &i.tables).for_each(|t| {
-                files.busy.remove(t);
-                files.merging.remove(t);
-            });
-        }
-        self.work.end_compaction();
-        self.work.look_at([claimed.tree.id]);
-        self.work.signal_done();
         if let Err(e) = &done {
             self.events.note(|| Event::CompactionFailed {
                 tree: tree(),
@@ -186,6 +261,7 @@ impl Core {
             self.watch.meters.record(TimedCall::Compaction, nanos);
         }
         self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
+        let tables = ran.tables.clone();
         self.events.note(|| {
             let (runs, bytes) = claimed.tree.view.load_full().version.extent();
             Event::CompactionEnded {
@@ -206,7 +282,7 @@ impl Core {
                 bytes,
             }
         });
-        Ok(())
+        Ok(tables)
     }
 
     fn merge_job(&self, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<Ran> {
@@ -373,8 +449,7 @@ impl Core {
         values: Vec<ValueFacts>,
         ran: Ran,
     ) -> Result<Ran> {
-        let removed: Vec<u64> =
-            c.job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let removed: Vec<u64> = inputs_of(&c.job).collect();
         tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
         let ran =
             Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
@@ -438,7 +513,7 @@ impl Claimed {
     }
 
     fn taken(&self, job: &CompactionJob) -> HashSet<u64> {
-        job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect()
+        inputs_of(job).collect()
     }
 
     /// What a part leaves of the runs from the `newest`-th on, be it in the job or not.

@@ -31,7 +31,11 @@ impl Core {
                 Ok(job.unwrap_or(None))
             })?;
             match claimed {
-                Some(c) => return self.run_job(&c, &mut || Ok(())),
+                Some(c) => {
+                    if self.run_job(c, &mut || Ok(()))? {
+                        return Ok(());
+                    }
+                }
                 None if blocked && self.is_held_still(tree, range) => {
                     let words = "a compaction that stands still while the background work is paused holds tables of the range";
                     return Err(Error::new(ErrorKind::Conflict, words).of_tree(&tree.name));

@@ -332,9 +332,8 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     };
     let claimed = core.claim_by(&tree.core, state::tree::Holder::Caller, all).unwrap().unwrap();
     db.drop_tree("t").unwrap();
-    let kind = core.run_job(&claimed, &mut || Ok(())).unwrap_err().kind();
+    let kind = core.run_job(claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);
-    drop(claimed);
     // The store takes writes, and no file has stayed behind.
     db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
     drop(tree);

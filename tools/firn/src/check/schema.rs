@@ -207,17 +207,23 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
         judge_index(target, table, index, all);
     }
     let strategy = table.options.map("compaction").and_then(|map| map.get("class"));
-    if strategy.is_some_and(|class| class.ends_with("UnifiedCompactionStrategy")) {
-        let next = "ALTER TABLE … WITH compaction = {'class': 'LeveledCompactionStrategy'}, or size-tiered";
-        let what = "its compaction is UnifiedCompactionStrategy";
-        all.extend(CheckFinding::of_feature(
-            target,
-            target.unified,
-            "compaction",
-            &place,
-            what,
-            next,
-        ));
+    let next =
+        "ALTER TABLE … WITH compaction = {'class': 'LeveledCompactionStrategy'}, or size-tiered";
+    for (class, support) in [
+        ("UnifiedCompactionStrategy", target.unified),
+        ("IncrementalCompactionStrategy", target.incremental),
+    ] {
+        if strategy.is_some_and(|name| name.ends_with(class)) {
+            let what = format!("its compaction is {class}");
+            all.extend(CheckFinding::of_feature(
+                target,
+                support,
+                "compaction",
+                &place,
+                &what,
+                next,
+            ));
+        }
     }
 }
 

@@ -96,6 +96,8 @@ pub struct TargetTable {
     pub vectors: FeatureSupport,
     /// The unified compaction strategy.
     pub unified: FeatureSupport,
+    /// The incremental compaction strategy.
+    pub incremental: FeatureSupport,
     /// `WITH COMPACT STORAGE`.
     pub compact_storage: FeatureSupport,
     /// Tables of counters.
@@ -172,6 +174,7 @@ const CASSANDRA_5: TargetTable = TargetTable {
     masks: FeatureSupport::Off("dynamic_data_masking_enabled"),
     vectors: FeatureSupport::There,
     unified: FeatureSupport::There,
+    incremental: FeatureSupport::Missing,
     compact_storage: FeatureSupport::There,
     counters: FeatureSupport::There,
     functions_of_5: FeatureSupport::There,
@@ -234,6 +237,7 @@ const SCYLLA: TargetTable = TargetTable {
     masks: FeatureSupport::Missing,
     vectors: FeatureSupport::Unsure,
     unified: FeatureSupport::Missing,
+    incremental: FeatureSupport::Unsure,
     compact_storage: FeatureSupport::Off("enable_create_table_with_compact_storage"),
     counters: FeatureSupport::Unsure,
     functions_of_5: FeatureSupport::Unsure,

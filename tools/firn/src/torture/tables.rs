@@ -95,12 +95,13 @@ impl Tables {
 
     /// Gives the rows another strategy of compaction.
     pub fn alter(&self, rng: &mut Rng) -> Checked {
-        let compaction = match rng.below(4) {
+        let compaction = match rng.below(5) {
             0 => format!("'SizeTieredCompactionStrategy', 'min_threshold': '{}'", 2 + rng.below(4)),
             1 => "'LeveledCompactionStrategy'".to_owned(),
             2 => {
                 "'TimeWindowCompactionStrategy', 'compaction_window_unit': 'MINUTES', 'compaction_window_size': '1'".to_owned()
             }
+            3 => "'IncrementalCompactionStrategy', 'sstable_size_in_mb': '1'".to_owned(),
             _ => "'UnifiedCompactionStrategy'".to_owned(),
         };
         let alter = format!("ALTER TABLE torture.rows WITH compaction = {{'class': {compaction}}}");

@@ -15,6 +15,7 @@ mod dynamic_leveled;
 mod fade;
 mod fifo;
 mod fluid;
+mod incremental;
 mod lazy_leveled;
 mod leveled;
 mod spooky;
@@ -109,6 +110,7 @@ registry! {
     dynamic_leveled::DynamicLeveled,
     spooky::Spooky,
     fade::Fade,
+    incremental::Incremental,
 }
 
 impl Default for Policy {

@@ -1,0 +1,69 @@
+//! The steps of a merge: what of it can be put in the place of its inputs before the rest is written.
+//!
+//! A merge holds all of its inputs until it is done, so while it runs the tree takes their bytes
+//! twice. Under an incremental policy it is made in steps instead: each takes the tables of a stretch
+//! of keys from all runs of the merge, and when it is done they are gone. So what a merge takes
+//! beyond its inputs is no more than a step writes.
+//!
+//! Why every moment between two steps is a legal shape: a table of the merge that a step leaves
+//! behind overlaps none that it takes, because a step ends only where no table of the merge reaches
+//! over. So of each key either all versions that the merge has go to its output, or none. What is
+//! not in the merge keeps its place: newer tables stay above the output, older ones below. Of any two
+//! versions of a key the newer one therefore stays in the newer run, whether all steps are done, or a
+//! crash has left some of them undone. A step by itself is a merge as any other, and
+//! [`CompactionJob::check`] holds for it.
+
+use std::collections::HashSet;
+
+use super::policy::Policy;
+use super::shape::{Action, CompactionInput, CompactionJob, TreeShape};
+
+/// The jobs that make `job` together, one after the other, in key order: the job itself where it is
+/// no merge, or where the policy does not make merges in steps. While one runs, the inputs of those
+/// after it and the outputs of those before it are to stay as they are. Tables that the job adopts and
+/// that lie in its output run may be in none.
+///
+/// A step has as many tables as overlap each other, and with less than the size of a table it takes
+/// its neighbours along.
+pub fn steps(policy: &Policy, shape: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
+    if job.action != Action::Merge || !policy.strategy().is_incremental() {
+        return vec![job];
+    }
+    let Some(tables) = job.in_key_order(shape) else { return vec![job] };
+    let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
+    let table = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t];
+    let (mut steps, mut start, mut bytes) = (vec![], 0, 0);
+    let mut reach: Option<&[u8]> = None;
+    for (i, at) in tables.iter().enumerate() {
+        let is_apart = reach.is_some_and(|reach| reach < &*table(at).first);
+        if is_apart && bytes >= shape.table_size {
+            steps.extend(step(&job, shape, &tables[start..i], &adopted));
+            (start, bytes) = (i, 0);
+        }
+        reach = reach.max(Some(&*table(at).last));
+        bytes += if adopted.contains(&table(at).id) { 0 } else { table(at).size };
+    }
+    if start == 0 {
+        return vec![job];
+    }
+    steps.extend(step(&job, shape, &tables[start..], &adopted));
+    steps
+}
+
+/// The part of a merge on some of its tables: a move where it adopts all of them, nothing where they
+/// lie in the output run already.
+fn step(
+    job: &CompactionJob,
+    shape: &TreeShape,
+    tables: &[(usize, usize)],
+    adopted: &HashSet<u64>,
+) -> Option<CompactionJob> {
+    let part = job.of_tables(shape, tables, adopted);
+    if part.adopted.len() < tables.len() {
+        return Some(part);
+    }
+    let stays = |i: &CompactionInput| (i.level, i.run) == (job.output_level, job.output_run);
+    let inputs: Vec<_> = part.inputs.into_iter().filter(|i| !stays(i)).collect();
+    let part = CompactionJob { action: Action::Move, inputs, adopted: Vec::new(), ..job.clone() };
+    (!part.inputs.is_empty()).then_some(part)
+}
