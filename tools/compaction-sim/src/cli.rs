@@ -175,6 +175,13 @@ pub struct CostModel {
     /// Aim for the size of tables
     #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
     pub table_size: u64,
+    /// Values of so many bytes or more lie apart from their keys, in value files, which merges do not
+    /// write again; 0 for none. Not with --ttl
+    #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
+    pub values_apart: u64,
+    /// Percent of value files that may be garbage before the worst of them are given up, 1 to 90
+    #[arg(long, default_value_t = 30, value_name = "PERCENT")]
+    pub values_garbage: u8,
     /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the
     /// run's time if this is 0
     #[arg(long, default_value_t = 0, value_name = "SECS")]
@@ -531,6 +538,8 @@ impl CostModel {
             filter_allocation: self.filter_allocation.into(),
             memtable_size: self.memtable_size as usize,
             table_size: self.table_size,
+            values_apart: usize::try_from(self.values_apart).unwrap_or(usize::MAX),
+            values_garbage: self.values_garbage,
             tombstone_age_secs: self.tombstone_age,
             ..TreeOptions::default()
         }

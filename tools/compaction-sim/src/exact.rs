@@ -13,13 +13,14 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::iter::Peekable;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
+use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::key::{Kind, Seq, Trailer, head};
@@ -32,13 +33,14 @@ use firn_kv::internals::merge::job::{self, Outputs};
 use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
 use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
 use firn_kv::internals::merge::visible::VisibleRange;
-use firn_kv::internals::sstable::TableWriter;
+use firn_kv::internals::sstable::{TableWriter, ValueWriter};
 use firn_kv::{
     Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, Summary, SummaryPass,
     TreeOptions, Verdict,
 };
 
-use crate::size::{ContentSize, Sizes, counted_table};
+use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::size::{ContentSize, Sizes, counted_table, counted_values};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
 use crate::workload::{SimOp, SimOps, SimWorkload};
 
@@ -52,6 +54,8 @@ struct ExactEntry {
     /// When it was written, in microseconds.
     stamp: u64,
     len: u32,
+    /// Where its value lies apart.
+    apart: Option<ValueRef>,
 }
 
 impl ExactEntry {
@@ -192,8 +196,8 @@ impl Exact {
             content.random = 0.0;
             content.sample.clear();
         }
-        let per_raw =
-            Sizes::measure(&options, &content, 1, 1)?.bottom.put / workload.put_bytes().max(1.0);
+        let bottom = Sizes::measure(&options, &content, 1, 1)?.bottom;
+        let per_raw = (bottom.put + bottom.apart) / workload.put_bytes().max(1.0);
         Ok(Exact {
             options,
             content,
@@ -241,6 +245,7 @@ impl Exact {
             id,
             stamp,
             len: len as u32,
+            apart: None,
         });
         self.next_seq += 1;
         let raw = (self.key.len() + len) as u64;
@@ -281,6 +286,7 @@ impl Exact {
             next_id: &mut self.next_id,
             now,
             tables: vec![],
+            put_apart: None,
         };
         let made = job::run_on(walk, rules, cuts, place.oldest, &mut out)?;
         let contents = out.tables;
@@ -290,13 +296,33 @@ impl Exact {
         let vanished =
             gone.map(|&(_, stamp)| (1.0, place.now_micros.saturating_sub(stamp))).collect();
         let raw_bytes = made.tables.iter().map(|t| t.raw_bytes as f64).sum();
+        let of = |f: &TableFacts| {
+            let uses = f.values.iter().map(|u| ApartUse {
+                file: u.file,
+                values: u.values as f64,
+                bytes: u.bytes as f64,
+            });
+            (f.id, uses.collect())
+        };
+        let uses = made.tables.iter().map(of).collect();
+        let values = made.values.iter();
+        let values =
+            values.map(|v| MadeValues { id: v.id, size: v.size, bytes: v.bytes as f64 }).collect();
         let tables = made
             .tables
             .iter()
             .zip(contents)
             .map(|(facts, entries)| self.keep(facts, entries, place))
             .collect();
-        Ok(MadeRuns { tables, entries: made.entries as f64, entries_in, raw_bytes, vanished })
+        Ok(MadeRuns {
+            tables,
+            values,
+            uses,
+            entries: made.entries as f64,
+            entries_in,
+            raw_bytes,
+            vanished,
+        })
     }
 
     fn keep(
@@ -381,7 +407,7 @@ impl SimStore for Exact {
             return Ok(MadeRuns::default());
         };
         entries.sort_unstable_by_key(ExactEntry::order);
-        let rules = rules(Beneath::new(vec![]), None, false);
+        let rules = rules(Beneath::new(vec![]), None, false, Arc::default());
         let cuts = Cuts { size: self.options.table_size, at: vec![] };
         let place = ExactPlace {
             level: 0,
@@ -397,6 +423,7 @@ impl SimStore for Exact {
         &mut self,
         shape: &TreeShape,
         job: &CompactionJob,
+        values: &ValueFiles,
         now_micros: u64,
     ) -> Result<MadeRuns> {
         let taken: HashSet<u64> =
@@ -410,7 +437,7 @@ impl SimStore for Exact {
         // Stable: it finds the sorted runs that are there.
         entries.sort_by_key(ExactEntry::order);
         let purge = self.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros }));
-        let rules = rules(self.beneath(shape, job), purge, true);
+        let rules = rules(self.beneath(shape, job), purge, true, values.given_up().clone());
         let place = ExactPlace {
             level: job.output_level,
             now_micros,
@@ -449,10 +476,15 @@ impl SimStore for Exact {
     }
 }
 
-fn rules(beneath: Beneath, purge: Option<Box<dyn PurgePass>>, zero_seqs: bool) -> Rules {
+fn rules(
+    beneath: Beneath,
+    purge: Option<Box<dyn PurgePass>>,
+    zero_seqs: bool,
+    given_up: Arc<BTreeSet<u64>>,
+) -> Rules {
     Rules {
         range: VisibleRange::default(),
-        given_up: Arc::default(),
+        given_up,
         brings_back: false,
         snapshots: vec![],
         tombstones: Arc::new(Fragments::default()),
@@ -481,6 +513,8 @@ struct Counting<'a> {
     /// The entry under the input's cursor.
     now: Rc<Cell<ExactEntry>>,
     tables: Vec<Vec<ExactEntry>>,
+    /// Where the value of the entry that is added next has gone.
+    put_apart: Option<ValueRef>,
 }
 
 impl Outputs for Counting<'_> {
@@ -491,13 +525,33 @@ impl Outputs for Counting<'_> {
         Ok(counted_table(self.options, self.place.level, id, self.place.now_micros))
     }
 
+    fn apart_from(&self) -> usize {
+        self.options.apart_from()
+    }
+
+    fn create_values(&mut self) -> Result<ValueWriter> {
+        let id = *self.next_id;
+        *self.next_id += 1;
+        Ok(counted_values(self.options, self.place.level, id, self.place.now_micros))
+    }
+
+    fn put_apart(&mut self, place: &ValueRef) {
+        self.put_apart = Some(*place);
+    }
+
     fn progress(&mut self, _: u64) -> Result<()> {
         Ok(())
     }
 
     fn added(&mut self, _key: &[u8], trailer: Trailer) {
+        let now = self.now.get();
+        let (trailer, apart) = match (self.put_apart.take(), trailer.kind()) {
+            (Some(place), _) => (Trailer::new(trailer.seq(), Kind::Apart), Some(place)),
+            (None, Some(Kind::Apart)) => (trailer, now.apart),
+            (None, _) => (trailer, None),
+        };
         if let Some(table) = self.tables.last_mut() {
-            table.push(ExactEntry { trailer: trailer.0, ..self.now.get() });
+            table.push(ExactEntry { trailer: trailer.0, apart, ..now });
         }
     }
 }
@@ -522,10 +576,11 @@ impl ExactWalk {
         if let Some(e) = self.entries.get(at) {
             self.now.set(*e);
             self.content.key(e.place, &mut self.key);
-            if e.is_delete() {
-                self.value.clear();
-            } else {
-                self.content.value(e.id, e.len as usize, e.stamp, &mut self.value);
+            self.value.clear();
+            match &e.apart {
+                _ if e.is_delete() => {}
+                Some(place) => place.encode(&mut self.value),
+                None => self.content.value(e.id, e.len as usize, e.stamp, &mut self.value),
             }
         }
         Ok(())
@@ -547,6 +602,13 @@ impl Cursor for ExactWalk {
 
     fn value(&self) -> &[u8] {
         &self.value
+    }
+
+    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+        if let Some(e) = self.entries.get(self.at) {
+            self.content.value(e.id, e.len as usize, e.stamp, out);
+        }
+        Ok(())
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {

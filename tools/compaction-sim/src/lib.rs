@@ -47,6 +47,8 @@
 #[doc(hidden)]
 pub mod advise;
 #[doc(hidden)]
+pub mod apart;
+#[doc(hidden)]
 pub mod batch;
 #[doc(hidden)]
 pub mod candidates;

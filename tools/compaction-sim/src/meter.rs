@@ -74,6 +74,12 @@ pub struct SimOutcome {
     pub tables: usize,
     /// Bytes at the end.
     pub bytes: u64,
+    /// Bytes of them that are value files.
+    pub value_bytes: u64,
+    /// How many value files there are at the end.
+    pub value_files: usize,
+    /// Bytes of value files among those that flushes and merges wrote.
+    pub value_bytes_written: u64,
     /// Bytes that one copy of all live keys would take.
     pub live_bytes: f64,
     /// `bytes` over `live_bytes`.

@@ -144,6 +144,11 @@ fn simulated(o: &SimOutcome, figure: f64) -> Option<f64> {
     (o.live_bytes > 0.0).then_some(figure)
 }
 
+/// A figure that there is only where values lie apart.
+fn apart(o: &SimOutcome, figure: f64) -> Option<f64> {
+    (o.value_bytes_written > 0).then_some(figure)
+}
+
 /// What deletes are measured by, where there were any.
 fn deleted(o: &SimOutcome, figure: f64) -> Option<f64> {
     (o.tombstone_age[2] > 0.0).then_some(figure)
@@ -447,6 +452,23 @@ pub const METRICS: &[Metric] = &[
         |o| Some(o.merge_written as f64),
     )
     .logged(),
+    Metric::new(
+        "value_bytes_written",
+        "of these to value files",
+        Bytes,
+        "Bytes of value files among those that flushes and merges wrote.",
+        |o| apart(o, o.value_bytes_written as f64),
+    ),
+    Metric::new(
+        "value_bytes",
+        "value files: bytes",
+        Bytes,
+        "Bytes of value files at the end.",
+        |o| apart(o, o.value_bytes as f64),
+    ),
+    Metric::new("value_files", "value files: number", Count, "Value files at the end.", |o| {
+        apart(o, o.value_files as f64)
+    }),
     Metric::new(
         "rewrite_amplification",
         "written for each byte flushed",

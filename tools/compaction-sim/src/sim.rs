@@ -21,6 +21,7 @@ use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 use firn_workload::rng::Rng;
 
+use crate::apart::{ApartUse, MadeValues, ValueFiles};
 use crate::exact::{Exact, ExactTtl};
 use crate::filters::TableFilters;
 use crate::idea::SimPolicy;
@@ -122,7 +123,10 @@ struct RunningJob {
     /// Tables that the steps before it have made, which nobody may take yet.
     held: HashSet<u64>,
     made: MadeRuns,
+    /// Bytes of the tables that are read.
     bytes_in: u64,
+    /// Bytes of values that are read in value files that are given up.
+    stale_in: u64,
     cost: MachineCost,
     /// Threads that help whoever does it.
     hands: usize,
@@ -148,6 +152,7 @@ impl RunningJob {
             held: HashSet::new(),
             made,
             bytes_in: 0,
+            stale_in: 0,
             cost,
             hands: 0,
             gives_way: false,
@@ -164,7 +169,7 @@ impl RunningJob {
     }
 
     fn bytes_out(&self) -> u64 {
-        self.made.tables.iter().map(|t| t.size).sum()
+        self.made.bytes()
     }
 }
 
@@ -185,6 +190,7 @@ struct Sim<'a, S> {
     setup: &'a Setup,
     options: Arc<TreeOptions>,
     store: S,
+    values: ValueFiles,
     filters: TableFilters,
     ssd: Option<Ssd>,
     shape: TreeShape,
@@ -238,6 +244,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             setup,
             ssd,
             filters: TableFilters::new(options.clone()),
+            values: ValueFiles::new(options.clone()),
             options,
             store,
             shape,
@@ -291,10 +298,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
             seconds: self.now / 1e9,
             shape: &self.shape,
             filters: &self.filters,
-            bytes: self.bytes,
+            bytes: self.bytes + self.values.bytes(),
             making: 0,
             live,
         };
+        self.meter.outcome.value_files = self.values.count();
+        self.meter.outcome.value_bytes = self.values.bytes();
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
@@ -611,7 +620,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.meter.outcome.flush_waited_seconds += (self.now - due + before) / 1e9;
         let work = WorkBytes {
             read: 0,
-            written: made.tables.iter().map(|t| t.size).sum(),
+            written: made.bytes(),
             tables: made.tables.len(),
             pieces: (pieces, hands + 1),
         };
@@ -660,8 +669,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
             return Ok(None);
         }
         self.shape.now_micros = self.wall();
-        let merging: Vec<u64> =
-            self.running.iter().map(|r| r.bytes_in).filter(|&bytes| bytes > 0).collect();
+        let merging: Vec<u64> = self
+            .running
+            .iter()
+            .map(|r| r.bytes_in + r.stale_in)
+            .filter(|&bytes| bytes > 0)
+            .collect();
         let policy = self.policy();
         let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
         let Some(job) = policy.choose(&self.shape).filter(has_room) else {
@@ -699,13 +712,19 @@ impl<'a, S: SimStore> Sim<'a, S> {
             // A hook that purges is to see all of a part, in order.
             let bytes = if self.shape.tied { 0 } else { part.rewritten(&self.shape) };
             pieces += self.pieces_of(bytes, self.options.table_size);
-            made.append(self.store.merge(&self.shape, &part, self.wall())?);
+            made.append(self.store.merge(&self.shape, &part, &self.values, self.wall())?);
         }
         self.filters.merged(&self.shape.runs, &job, &made.tables);
+        let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
+        let merged = job.inputs.iter().flat_map(|i| &i.tables).filter(|id| !adopted.contains(id));
+        let stale_in = match job.action {
+            Action::Merge => self.values.stale(merged.copied()),
+            Action::Move | Action::Drop => 0,
+        };
         let hands = self.hands_for(pieces.max(1));
         let work = WorkBytes {
-            read: bytes_in,
-            written: made.tables.iter().map(|t| t.size).sum(),
+            read: bytes_in + stale_in,
+            written: made.bytes(),
             tables: made.tables.len(),
             pieces: (pieces, hands + 1),
         };
@@ -717,7 +736,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let cost = usual.times(self.jitter(self.machine().jitter.1));
         let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
         let gives_way = self.machine().threads > 1;
-        Ok(Some(RunningJob { rest, held, bytes_in, hands, gives_way, alone, tail, ..started }))
+        let started = RunningJob { hands, gives_way, alone, tail, ..started };
+        Ok(Some(RunningJob { rest, held, bytes_in, stale_in, ..started }))
     }
 
     fn making(&self) -> u64 {
@@ -732,12 +752,16 @@ impl<'a, S: SimStore> Sim<'a, S> {
         work.left = 0.0;
         put_on(&mut self.ssd, &mut work)?;
         let out = work.bytes_out();
+        let (made_values, uses) =
+            (std::mem::take(&mut work.made.values), std::mem::take(&mut work.made.uses));
+        let of_values = made_values.iter().map(|v| v.size).sum::<u64>();
+        self.meter.outcome.value_bytes_written += of_values;
         let live = self.store.live(self.wall());
         let moment = Moment {
             seconds: self.now / 1e9,
             shape: &self.shape,
             filters: &self.filters,
-            bytes: self.bytes,
+            bytes: self.bytes + self.values.bytes(),
             making: self.making() + out,
             live,
         };
@@ -755,7 +779,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 let kib = (self.options.memtable_size / 1024).max(1) as f64;
                 self.fill.flush_per_kib = ((self.now - work.since) / kib) as u64;
                 self.flushed_at = self.now;
-                self.add_run(work.made, out);
+                self.add_run(work.made, out - of_values, out);
+                self.change_values(made_values, uses, &[]);
                 None
             }
             SimWork::Compaction(job) => {
@@ -774,7 +799,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 }
                 let gone = apply(&mut self.shape, &job, work.made.tables);
                 let removed = gone.iter().map(|t| t.1).sum::<u64>();
-                self.bytes = self.bytes + out - removed;
+                self.bytes = self.bytes + (out - of_values) - removed;
                 if removed > 0 {
                     let cost = self.machine().removal_cost(removed);
                     let made = MadeRuns::default();
@@ -785,6 +810,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 if let Some(ssd) = &mut self.ssd {
                     gone.iter().for_each(|t| ssd.trim(t.0));
                 }
+                self.change_values(made_values, uses, &gone);
                 self.filters.forget(gone.iter().map(|t| t.0));
                 self.store.forget(gone.into_iter().map(|t| t.0));
                 if in_steps {
@@ -800,7 +826,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             seconds: self.now / 1e9,
             shape: &self.shape,
             filters: &self.filters,
-            bytes: self.bytes,
+            bytes: self.bytes + self.values.bytes(),
             making: self.making(),
             live,
         };
@@ -815,10 +841,27 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    fn add_run(&mut self, made: MadeRuns, bytes: u64) {
+    /// A job has made value files and what its tables refer to, and tables are gone.
+    fn change_values(
+        &mut self,
+        made: Vec<MadeValues>,
+        uses: Vec<(u64, Vec<ApartUse>)>,
+        gone: &[(u64, u64)],
+    ) {
+        if self.options.values_apart == 0 {
+            return;
+        }
+        let files = self.values.change(made, uses, gone.iter().map(|t| t.0));
+        if let Some(ssd) = &mut self.ssd {
+            files.iter().for_each(|id| ssd.trim(*id));
+        }
+        self.values.mark(&mut self.shape);
+    }
+
+    fn add_run(&mut self, made: MadeRuns, bytes: u64, written: u64) {
         let o = &mut self.meter.outcome;
         o.flushes += 1;
-        o.flush_bytes += bytes;
+        o.flush_bytes += written;
         o.flush_raw_bytes += made.raw_bytes;
         made.vanished.iter().for_each(|&(n, age)| self.meter.ages.add(n, age as f64 / 1e6));
         self.bytes += bytes;
@@ -851,11 +894,12 @@ fn put_on(ssd: &mut Option<Ssd>, r: &mut RunningJob) -> Result<()> {
     let Some(ssd) = ssd else { return Ok(()) };
     let until = r.bytes_out() as f64 * (1.0 - r.left).clamp(0.0, 1.0);
     let mut begins = 0.0;
-    for t in &r.made.tables {
-        let ends = begins + t.size as f64;
+    let values = r.made.values.iter().map(|v| (v.id, v.size));
+    for (id, size) in values.chain(r.made.tables.iter().map(|t| (t.id, t.size))) {
+        let ends = begins + size as f64;
         let (from, to) = (r.stored.max(begins), until.min(ends));
         if to > from {
-            ssd.write(t.id, to - from).map_err(of_device)?;
+            ssd.write(id, to - from).map_err(of_device)?;
         }
         begins = ends;
     }

@@ -6,8 +6,9 @@
 use std::path::Path;
 
 use firn_kv::WriteFile;
+use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::sstable::{TableWriter, WriterOptions};
+use firn_kv::internals::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 
@@ -44,6 +45,19 @@ pub fn counted_table(options: &TreeOptions, level: u8, id: u64, now_micros: u64)
         ..WriterOptions::default()
     };
     TableWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
+}
+
+/// A writer of a value file that is only counted, with the options that the engine would give it.
+pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> ValueWriter {
+    let o = ValueOptions {
+        identity: TableIdentity::default(),
+        tree: 1,
+        level,
+        compression: options.compression_at(level as usize),
+        created_micros: now_micros,
+        warm: None,
+    };
+    ValueWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
 /// What keys and values look like.
@@ -104,8 +118,10 @@ impl ContentSize {
 /// Bytes of a file for each entry, where entries are many.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EntrySize {
-    /// A put of an average value.
+    /// A put of an average value; of one that lies apart what refers to it.
     pub put: f64,
+    /// Bytes of value files for each put.
+    pub apart: f64,
     /// A delete.
     pub delete: f64,
     /// Bytes of the pinned index for each put.
@@ -123,6 +139,9 @@ pub struct Sizes {
     pub bottom: EntrySize,
 }
 
+/// A number of a value file as long as most have in a store of some size.
+const FIRST_VALUES: u64 = 1000;
+
 /// Entries of a sample: enough for the last block and the fixed parts to vanish.
 const SAMPLE: u64 = 20_000;
 
@@ -139,28 +158,30 @@ impl Sizes {
         total: u64,
     ) -> Result<Sizes> {
         let at = |level: u8, spread: u64| -> Result<EntrySize> {
-            let put = sample(options, content, level, spread, Kind::Put)?;
-            let delete = sample(options, content, level, spread, Kind::Delete)?;
+            let (put, apart) = sample(options, content, level, spread, Kind::Put)?;
+            let (delete, _) = sample(options, content, level, spread, Kind::Delete)?;
             let per_block = (options.block_size as f64
                 / (content.mean_value() + content.key_len as f64 + 4.0))
                 .max(1.0);
-            Ok(EntrySize { put, delete, index: 41.0 / per_block })
+            Ok(EntrySize { put, apart, delete, index: 41.0 / per_block })
         };
         Ok(Sizes { flushed: at(0, memtable)?, merged: at(1, total)?, bottom: at(2, 0)? })
     }
 }
 
+/// Bytes of a table and of value files for each entry.
 fn sample(
     options: &TreeOptions,
     content: &ContentSize,
     level: u8,
     spread: u64,
     kind: Kind,
-) -> Result<f64> {
+) -> Result<(f64, f64)> {
     let entries =
         (SAMPLE as f64 * 120.0 / (content.mean_value() + 20.0)).clamp(200.0, SAMPLE as f64) as u64;
     let mut rng = Rng::new(7, u64::from(level));
     let mut writer = counted_table(options, level, 1, 0);
+    let mut values = counted_values(options, level, FIRST_VALUES, 0);
     let (mut key, mut value) = (vec![], vec![]);
     for i in 0..entries {
         content.key(u64::MAX / entries * i + rng.below(u64::MAX / entries), &mut key);
@@ -175,9 +196,17 @@ fn sample(
             ),
             _ => value.clear(),
         }
-        writer.add(&key, Trailer::new(seq, kind), &value)?;
+        if kind == Kind::Put && value.len() >= options.apart_from() {
+            let place = values.add(&key, seq, &value)?;
+            value.clear();
+            place.encode(&mut value);
+            writer.add(&key, Trailer::new(seq, Kind::Apart), &value)?;
+        } else {
+            writer.add(&key, Trailer::new(seq, kind), &value)?;
+        }
     }
-    Ok(writer.finish()?.size as f64 / entries as f64)
+    let apart = values.size() as f64 / entries as f64;
+    Ok((writer.finish()?.size as f64 / entries as f64, apart))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@
 use firn_kv::Result;
 use firn_kv::internals::compaction::{CompactionJob, TableShape, TreeShape};
 
+use crate::apart::{ApartUse, MadeValues, ValueFiles};
+
 /// When operations happen: `nanos` before the first, and so many between two.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimClock {
@@ -43,6 +45,10 @@ pub struct Written {
 pub struct MadeRuns {
     /// The tables, in key order.
     pub tables: Vec<TableShape>,
+    /// The value files that were written for them.
+    pub values: Vec<MadeValues>,
+    /// What tables refer to in value files, by table.
+    pub uses: Vec<(u64, Vec<ApartUse>)>,
     /// Entries written.
     pub entries: f64,
     /// Entries read.
@@ -54,9 +60,17 @@ pub struct MadeRuns {
 }
 
 impl MadeRuns {
+    /// Bytes of the tables and value files.
+    pub fn bytes(&self) -> u64 {
+        let values = self.values.iter().map(|v| v.size);
+        self.tables.iter().map(|t| t.size).chain(values).sum()
+    }
+
     /// Adds what the next part of a merge made.
     pub fn append(&mut self, mut next: MadeRuns) {
         self.tables.append(&mut next.tables);
+        self.values.append(&mut next.values);
+        self.uses.append(&mut next.uses);
         self.entries += next.entries;
         self.entries_in += next.entries_in;
         self.raw_bytes += next.raw_bytes;
@@ -69,7 +83,7 @@ impl MadeRuns {
 pub struct LiveKeys {
     /// Keys with a value.
     pub keys: f64,
-    /// Bytes that one copy of them takes in tables.
+    /// Bytes that one copy of them takes in tables and value files.
     pub bytes: f64,
 }
 
@@ -93,7 +107,7 @@ pub trait SimStore {
     /// # Errors
     /// What the engine's parts refuse.
     fn flush(&mut self, now_micros: u64) -> Result<MadeRuns>;
-    /// The output of a merge on this shape. The inputs stay until [`forget`](SimStore::forget).
+    /// The output of a merge on this shape, beside these value files. The inputs stay until [`forget`](SimStore::forget).
     ///
     /// # Errors
     /// What the engine's parts refuse.
@@ -101,6 +115,7 @@ pub trait SimStore {
         &mut self,
         shape: &TreeShape,
         job: &CompactionJob,
+        values: &ValueFiles,
         now_micros: u64,
     ) -> Result<MadeRuns>;
     /// Tables that are gone.

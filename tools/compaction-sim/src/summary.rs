@@ -29,6 +29,7 @@ use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::{Rng, mix};
 
+use crate::apart::{ApartUse, MadeValues, ValueFiles};
 use crate::exact::ExactTtl;
 use crate::size::{EntrySize, Sizes};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
@@ -39,6 +40,9 @@ const NARROW: f64 = 1e-13;
 
 /// More parts than one stretch ever has, and those of its neighbours.
 const OVERLAID: usize = 16;
+
+/// Bytes of values that the engine puts into one value file.
+const VALUE_FILE: f64 = (256 << 20) as f64;
 
 /// Stretches of a table that are kept apart.
 const STRETCHES: usize = 6;
@@ -142,6 +146,8 @@ fn popular(keys: u64, skew: f64) -> Vec<f64> {
 #[derive(Clone, Copy, Debug, Default)]
 struct SummaryPart {
     phase: usize,
+    /// Of what is merged: which of the runs it is from.
+    run: usize,
     lo: f64,
     hi: f64,
     /// Writes, however often of the same key.
@@ -309,6 +315,7 @@ impl RunSummary {
             let hi = hi.max(lo + NARROW);
             SummaryPart {
                 phase,
+                run: 0,
                 lo,
                 hi,
                 draws,
@@ -384,8 +391,15 @@ impl RunSummary {
     }
 
     /// Merges the parts that runs, newest first, have in one piece, into one for each phase (of a
-    /// queue one for puts and one for deletes), newest first.
-    fn merge_piece(&self, runs: &[Vec<SummaryPart>], lo: f64, hi: f64) -> Vec<SummaryPart> {
+    /// queue one for puts and one for deletes), newest first. `keeps` is told what of each part is
+    /// kept.
+    fn merge_piece(
+        &self,
+        runs: &[Vec<SummaryPart>],
+        lo: f64,
+        hi: f64,
+        mut keeps: impl FnMut(&SummaryPart),
+    ) -> Vec<SummaryPart> {
         let width = (hi - lo).max(NARROW);
         let mut merged: Vec<SummaryPart> = vec![];
         for run in runs {
@@ -393,6 +407,7 @@ impl RunSummary {
             for p in run {
                 let share = self.survives(p, run, &newer, width);
                 let kept = SummaryPart { puts: p.puts * share, deletes: p.deletes * share, ..*p };
+                keeps(&kept);
                 let queue = matches!(self.workload.phases[p.phase].pattern, Pattern::Queue(_));
                 let same = |m: &&mut SummaryPart| {
                     m.phase == p.phase && (!queue || (m.deletes > 0.0) == (p.deletes > 0.0))
@@ -542,6 +557,49 @@ impl RunSummary {
         };
         self.tables.insert(id, parts);
         Some(shape)
+    }
+
+    /// Adds value files with so many bytes of values to what was made, and shares those and what
+    /// `stays` in others out among the tables, by their puts.
+    fn put_apart(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[ApartUse]) {
+        let puts = |t: &TableShape| (t.entries - t.deletes) as f64;
+        let all = made.tables.iter().map(puts).sum::<f64>();
+        if all <= 0.0 || (bytes <= 0.0 && stays.is_empty()) {
+            return;
+        }
+        let files = (bytes / VALUE_FILE).ceil();
+        let each = bytes / files.max(1.0);
+        for _ in 0..files as u64 {
+            made.values.push(MadeValues { id: self.next_id, size: each as u64, bytes: each });
+            self.next_id += 1;
+        }
+        let stored = self.stored_value();
+        let mut before = 0.0;
+        for t in &made.tables {
+            let share = puts(t) / all;
+            let of =
+                |u: &ApartUse| ApartUse { values: u.values * share, bytes: u.bytes * share, ..*u };
+            let mut uses: Vec<ApartUse> = stays.iter().map(of).collect();
+            // The files come in key order, as the tables do.
+            let (from, to) = (before, before + bytes * share);
+            for (i, file) in made.values.iter().enumerate() {
+                let begins = each * i as f64;
+                let bytes = to.min(begins + each) - from.max(begins);
+                if bytes > 0.0 {
+                    uses.push(ApartUse { file: file.id, values: bytes / stored, bytes });
+                }
+            }
+            before = to;
+            made.uses.push((t.id, uses));
+        }
+    }
+
+    /// Bytes that a value which lies apart takes on average.
+    fn stored_value(&self) -> f64 {
+        let (lo, hi) = self.workload.content.value_len;
+        let lengths = (hi - lo + 1) as f64;
+        let apart = (hi + 1).saturating_sub(self.options.apart_from().max(lo)) as f64;
+        (self.sizes.flushed.apart * lengths / apart.max(1.0)).max(1.0)
     }
 
     /// Joins neighbours that are equally full, and then those that differ least, until few are
@@ -786,26 +844,32 @@ impl SimStore for RunSummary {
         let mut runs: Vec<Vec<SummaryPart>> =
             buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
         runs.iter_mut().flatten().for_each(|p| self.recount(p));
-        let flushed =
-            |(lo, hi, runs): RunPiece| (self.merge_piece(&runs, lo, hi), self.sizes.flushed, false);
+        let flushed = |(lo, hi, runs): RunPiece| {
+            (self.merge_piece(&runs, lo, hi, |_| ()), self.sizes.flushed, false)
+        };
         let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place =
             SummaryPlace { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
         let cut =
             firn_kv::internals::compaction::Cuts { size: self.options.table_size, at: vec![] };
-        Ok(self.tables_of(pieces, &cut, place))
+        let mut made = self.tables_of(pieces, &cut, place);
+        let bytes = made.tables.iter().map(|t| (t.entries - t.deletes) as f64).sum::<f64>()
+            * self.sizes.flushed.apart;
+        self.put_apart(&mut made, bytes, &[]);
+        Ok(made)
     }
 
     fn merge(
         &mut self,
         shape: &TreeShape,
         job: &CompactionJob,
+        values: &ValueFiles,
         now_micros: u64,
     ) -> Result<MadeRuns> {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let Some((first_key, last_key)) = job.range(shape) else { return Ok(MadeRuns::default()) };
-        let (mut runs, mut entries_in) = (vec![], 0.0);
+        let (mut runs, mut uses, mut entries_in) = (vec![], vec![], 0.0);
         let mut beneath: Vec<(f64, f64)> = vec![];
         let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
         let mut first = true;
@@ -813,9 +877,12 @@ impl SimStore for RunSummary {
             let mut parts: Vec<SummaryPart> = vec![];
             let near = &run.tables[run.overlapping(&first_key, &last_key)];
             let is_input = job.inputs.iter().any(|i| (i.level, i.run) == (run.level, run.number));
-            let is_taken = |t: &TableShape| taken.contains(&t.id);
-            for t in near.iter().filter(|t| is_input && is_taken(t)) {
-                parts.extend(self.tables.get(&t.id).into_iter().flatten());
+            let is_taken = |t: &TableShape| is_input && taken.contains(&t.id);
+            let mut referred: Vec<ApartUse> = vec![];
+            for t in near.iter().filter(|t| is_taken(t)) {
+                let of_table = self.tables.get(&t.id).into_iter().flatten();
+                parts.extend(of_table.map(|p| SummaryPart { run: runs.len(), ..*p }));
+                referred.extend_from_slice(values.of_table(t.id));
                 entries_in += t.entries as f64;
                 newest = newest.max(t.newest_micros);
                 oldest = oldest.into_iter().chain(t.oldest_tombstone_micros).min();
@@ -823,6 +890,7 @@ impl SimStore for RunSummary {
             first &= parts.is_empty();
             if !parts.is_empty() {
                 runs.push(parts);
+                uses.push(referred);
             }
             // In order, and mostly side by side: few ranges of many tables.
             if !first && is_input {
@@ -837,8 +905,11 @@ impl SimStore for RunSummary {
             self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
         let mut vanished = vec![];
         let mut out = vec![];
+        let puts = |run: &Vec<SummaryPart>| run.iter().map(|p| p.puts).sum::<f64>();
+        let had: Vec<f64> = runs.iter().map(puts).collect();
+        let mut kept = vec![0.0; runs.len()];
         for (lo, hi, runs) in pieces(&runs, if may_drop { &covered } else { &[] }) {
-            let mut merged = self.merge_piece(&runs, lo, hi);
+            let mut merged = self.merge_piece(&runs, lo, hi, |p| kept[p.run] += p.puts);
             let at = covered.partition_point(|c| c.1 <= lo);
             let alone = covered.get(at).is_none_or(|c| c.0 >= hi);
             if may_drop {
@@ -863,6 +934,23 @@ impl SimStore for RunSummary {
         let mut made = self.tables_of(out, &job.cuts, place);
         made.entries_in = entries_in;
         made.vanished = vanished;
+        let share = |run: usize| (kept[run] / had[run].max(1e-9)).min(1.0);
+        let uses = uses
+            .into_iter()
+            .enumerate()
+            .flat_map(|(run, uses)| uses.into_iter().map(move |u| (share(run), u)));
+        let (mut again, mut stay) = (0.0, BTreeMap::<u64, ApartUse>::new());
+        for (share, u) in uses {
+            if values.given_up().contains(&u.file) {
+                again += u.bytes * share;
+            } else {
+                let sum = stay.entry(u.file).or_insert(ApartUse { values: 0.0, bytes: 0.0, ..u });
+                (sum.values, sum.bytes) =
+                    (sum.values + u.values * share, sum.bytes + u.bytes * share);
+            }
+        }
+        let stay: Vec<ApartUse> = stay.into_values().collect();
+        self.put_apart(&mut made, again, &stay);
         Ok(made)
     }
 
@@ -884,9 +972,10 @@ impl SimStore for RunSummary {
         newest_first.iter_mut().flatten().for_each(|p| self.recount(p));
         let mut keys = 0.0;
         for (lo, hi, runs) in pieces(&newest_first, &[]) {
-            keys += self.merge_piece(&runs, lo, hi).iter().map(|p| p.puts).sum::<f64>();
+            keys += self.merge_piece(&runs, lo, hi, |_| ()).iter().map(|p| p.puts).sum::<f64>();
         }
-        LiveKeys { keys, bytes: keys * self.sizes.bottom.put }
+        let EntrySize { put, apart, .. } = self.sizes.bottom;
+        LiveKeys { keys, bytes: keys * (put + apart) }
     }
 
     fn tombstones(&self, now_micros: u64) -> Vec<(f64, u64)> {

@@ -41,3 +41,4 @@ pub use shape::{
 pub use space::{SpaceBound, fits, one_copy, space_bound};
 pub use steps::steps;
 pub use tables::RunTables;
+pub use values::{ValueFileShape, given_up};

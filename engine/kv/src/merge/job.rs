@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::merging::{MergeSource, Merging};
 use super::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombstones};
-use crate::base::apart::ValueFacts;
+use crate::base::apart::{ValueFacts, ValueRef};
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
@@ -44,6 +44,12 @@ pub trait Outputs {
     /// A writer for the next value file. Asked only for values that long.
     fn create_values(&mut self) -> Result<ValueWriter> {
         Err(Error::invalid("this job writes no value files"))
+    }
+    /// Called before [`added`](Outputs::added), where the value of the entry has gone to a value
+    /// file: its place there.
+    #[inline]
+    fn put_apart(&mut self, place: &ValueRef) {
+        let _ = place;
     }
     /// Called now and then, with the entries of the input passed since, whether they came out or
     /// not; an error stops the job.
@@ -291,6 +297,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         let mut reference = std::mem::take(&mut self.reference);
         reference.clear();
         place.encode(&mut reference);
+        self.outputs.put_apart(&place);
         let added = self
             .writer(key)
             .and_then(|w| w.add(key, Trailer::new(trailer.seq(), Kind::Apart), &reference));

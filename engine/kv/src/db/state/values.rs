@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::base::apart::ValueFacts;
+use crate::compaction::{ValueFileShape, given_up};
 use crate::manifest::TreeState;
 
 /// What the value files of a tree hold.
@@ -22,36 +24,20 @@ pub struct LiveValues {
 }
 
 impl LiveValues {
-    /// Those of a tree. Under a policy that never merges none is given up: nobody would write it
-    /// again.
+    /// Those of a tree.
     pub fn of(state: &TreeState) -> LiveValues {
         if state.values.is_empty() {
             return LiveValues::default();
         }
-        let percent =
-            if state.options.policy.merges() { state.options.values_garbage } else { 100 };
         let uses = state.uses();
-        let live_of = |id: &u64| uses.get(id).map_or(0, |u| u.bytes);
-        // What a file has beside values is no garbage: a new one would have it too.
-        let mut files: Vec<(u64, u64, u64)> =
-            state.values.values().map(|v| (v.id, v.bytes, live_of(&v.id))).collect();
-        let (bytes, live) = files.iter().fold((0, 0), |(s, l), f| (s + f.1, l + f.2));
-        // Most garbage for what has to be written first; shares are compared without division.
-        files.sort_by(|a, b| {
-            let share = |f: &(u64, u64, u64), g: &(u64, u64, u64)| {
-                u128::from(f.1.saturating_sub(f.2)) * u128::from(g.1)
-            };
-            share(b, a).cmp(&share(a, b)).then(a.0.cmp(&b.0))
-        });
-        let (mut left, mut given_up) = (bytes, BTreeSet::new());
-        for (id, bytes, own) in files {
-            let garbage = u128::from(left - live.min(left));
-            if garbage * 100 <= u128::from(left) * u128::from(percent) {
-                break;
-            }
-            given_up.insert(id);
-            left -= bytes - own.min(bytes);
-        }
+        let shape = |v: &Arc<ValueFacts>| ValueFileShape {
+            id: v.id,
+            bytes: v.bytes,
+            live: uses.get(&v.id).map_or(0, |u| u.bytes),
+        };
+        let shapes: Vec<ValueFileShape> = state.values.values().map(shape).collect();
+        let live = shapes.iter().map(|f| f.live).sum();
+        let given_up = given_up(&state.options.policy, state.options.values_garbage, shapes);
         let size = state.values.values().map(|v| v.size).sum();
         let files = Arc::new(state.values.keys().copied().collect());
         LiveValues { files, size, live, given_up: Arc::new(given_up) }

@@ -1,0 +1,127 @@
+//! The value files of a simulated tree: what lies apart from the tables, which of them are given up,
+//! by the engine's own rule ([`given_up`]), and what a merge of each table would write again.
+//!
+//! What tables refer to is held by table and value file, of the exact model to the byte, of the
+//! other as an expectation. A file goes with the last value in it that any table refers to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use firn_kv::TreeOptions;
+use firn_kv::internals::compaction::{TreeShape, ValueFileShape, given_up};
+
+/// A value file that a flush or a merge has made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MadeValues {
+    /// Its number.
+    pub id: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Bytes of the values' blocks in it.
+    pub bytes: f64,
+}
+
+/// What a table refers to in one value file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ApartUse {
+    /// The file's number.
+    pub file: u64,
+    /// How many of its values.
+    pub values: f64,
+    /// Bytes of their blocks.
+    pub bytes: f64,
+}
+
+/// See the module.
+pub struct ValueFiles {
+    options: Arc<TreeOptions>,
+    files: BTreeMap<u64, MadeValues>,
+    uses: HashMap<u64, Vec<ApartUse>>,
+    given_up: Arc<BTreeSet<u64>>,
+    bytes: u64,
+}
+
+impl ValueFiles {
+    /// Of no tables yet.
+    pub fn new(options: Arc<TreeOptions>) -> ValueFiles {
+        ValueFiles {
+            options,
+            files: BTreeMap::new(),
+            uses: HashMap::new(),
+            given_up: Arc::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The files of which what tables refer to is written again by any merge.
+    pub fn given_up(&self) -> &Arc<BTreeSet<u64>> {
+        &self.given_up
+    }
+
+    /// What a table refers to.
+    pub fn of_table(&self, table: u64) -> &[ApartUse] {
+        self.uses.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// Bytes that a merge of these tables brings back from files that are given up.
+    pub fn stale(&self, tables: impl Iterator<Item = u64>) -> u64 {
+        if self.given_up.is_empty() {
+            return 0;
+        }
+        let uses = tables.flat_map(|table| self.of_table(table));
+        let stale = uses.filter(|u| self.given_up.contains(&u.file));
+        stale.map(|u| u.bytes).sum::<f64>() as u64
+    }
+
+    /// A job has made these files and what its tables refer to, and these tables are gone. Gives the
+    /// files that go with them.
+    pub fn change(
+        &mut self,
+        made: Vec<MadeValues>,
+        uses: Vec<(u64, Vec<ApartUse>)>,
+        gone: impl Iterator<Item = u64>,
+    ) -> Vec<u64> {
+        gone.for_each(|table| _ = self.uses.remove(&table));
+        self.uses.extend(uses.into_iter().filter(|(_, uses)| !uses.is_empty()));
+        self.files.extend(made.into_iter().map(|v| (v.id, v)));
+        if self.files.is_empty() {
+            return vec![];
+        }
+        let mut live: HashMap<u64, (f64, f64)> = HashMap::new();
+        for u in self.uses.values().flatten() {
+            let sum = live.entry(u.file).or_default();
+            *sum = (sum.0 + u.values, sum.1 + u.bytes);
+        }
+        // Half a value is none, where values are an expectation.
+        let is_held = |id: &u64| live.get(id).is_some_and(|(values, _)| *values >= 0.5);
+        let (held, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.files).into_iter().partition(|(id, _)| is_held(id));
+        self.files = held;
+        self.bytes = self.files.values().map(|v| v.size).sum();
+        let shape = |v: &MadeValues| ValueFileShape {
+            id: v.id,
+            bytes: v.bytes as u64,
+            live: live.get(&v.id).map_or(0, |(_, bytes)| bytes.round() as u64),
+        };
+        let files = self.files.values().map(shape).collect();
+        self.given_up =
+            Arc::new(given_up(&self.options.policy, self.options.values_garbage, files));
+        gone.into_keys().collect()
+    }
+
+    /// Notes in the shape what a merge of each table would bring back.
+    pub fn mark(&self, shape: &mut TreeShape) {
+        let of = |id: u64| self.stale(std::iter::once(id));
+        shape.change(|t| t.stale != of(t.id), |t| t.stale = of(t.id));
+    }
+}

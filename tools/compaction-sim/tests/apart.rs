@@ -1,0 +1,139 @@
+//! Values that lie apart: what the simulator says of value files against the engine, and that a
+//! store with them writes less and garbage stays within its bound.
+
+use compaction_sim::engine::run_in_memory;
+use compaction_sim::machine::Machine;
+use compaction_sim::meter::SimOutcome;
+use compaction_sim::sim::{Setup, run};
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
+use firn_kv::policy::{Leveled, Tiered};
+use firn_kv::{Compression, Movement, Policy, Stats, TreeOptions};
+
+const INTERVAL: u64 = 1_000_000;
+
+fn workload(kind: &str, ops: u64, value_len: (usize, usize)) -> SimWorkload {
+    let kind: SimOpKind = kind.parse().unwrap();
+    let (keys, phases) = kind.phases(ops, ops / 5);
+    let content = ContentSize { key_len: 16, value_len, random: 1.0, sample: vec![] };
+    SimWorkload { keys, phases, content, ttl_micros: 0, seed: 7, per_memtable: None }
+}
+
+fn options(policy: Policy, compression: Compression, garbage: u8) -> TreeOptions {
+    TreeOptions {
+        policy,
+        compression: vec![compression],
+        memtable_size: 128 << 10,
+        table_size: 64 << 10,
+        values_apart: 400,
+        values_garbage: garbage,
+        ..TreeOptions::default()
+    }
+}
+
+fn simulate(options: &TreeOptions, workload: &SimWorkload, exact: bool) -> SimOutcome {
+    let machine = Machine {
+        threads: 0,
+        instant: true,
+        ingest: 0.0,
+        write_op: INTERVAL as f64,
+        cores: 64.0,
+        ..Machine::default()
+    };
+    let setup = Setup { exact, ..Setup::new(options.clone(), workload.clone(), machine) };
+    run(&setup, &mut |_| ()).unwrap()
+}
+
+fn policies() -> [Policy; 2] {
+    [
+        Policy::from(Tiered::default()),
+        Policy::from(Leveled {
+            level0_runs: 2,
+            ratio: 4,
+            base: 64 << 10,
+            movement: Movement::default(),
+        }),
+    ]
+}
+
+/// Bytes written, of value files at the end, and of tables, of the engine and as simulated.
+fn figures(stats: &Stats, o: &SimOutcome) -> [(&'static str, f64, f64); 4] {
+    let values = stats.trees[0].values;
+    let tables = stats.trees[0].runs.iter().map(|r| r.bytes).sum::<u64>();
+    [
+        ("flushed", stats.flush_bytes as f64, o.flush_bytes as f64),
+        ("merged", stats.compaction_written as f64, o.merge_written as f64),
+        ("value files", values.bytes as f64, o.value_bytes as f64),
+        ("tables", tables as f64, (o.bytes - o.value_bytes) as f64),
+    ]
+}
+
+#[test]
+fn the_exact_model_is_the_engine_but_for_copied_blocks() {
+    for policy in policies() {
+        for compression in [Compression::None, Compression::Lz4] {
+            for (kind, garbage) in [("uniform", 20), ("zipfian:0.9", 30), ("insert", 30)] {
+                let (options, workload) = (
+                    options(policy.clone(), compression, garbage),
+                    workload(kind, 6_000, (100, 900)),
+                );
+                let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
+                let o = simulate(&options, &workload, true);
+                let what = format!("{policy} {compression:?} {kind}");
+                assert_eq!(o.flushes, stats.flushes, "{what}");
+                assert_eq!(o.flush_bytes, stats.flush_bytes, "{what}");
+                for (name, engine, ours) in figures(&stats, &o) {
+                    let off = ours / engine.max(1.0) - 1.0;
+                    println!("{what}: {name} {engine} {ours}");
+                    assert!(off.abs() < 0.03, "{what}, {name}: {engine} and {ours}");
+                }
+                assert!(stats.trees[0].values.files > 1, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_alone_come_near() {
+    for policy in policies() {
+        for (kind, garbage) in [("uniform", 30), ("zipfian:0.9", 30), ("insert", 30)] {
+            let (options, workload) = (
+                options(policy.clone(), Compression::None, garbage),
+                workload(kind, 20_000, (100, 900)),
+            );
+            let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
+            let o = simulate(&options, &workload, false);
+            for (name, engine, ours) in figures(&stats, &o) {
+                let off = ours / engine.max(1.0) - 1.0;
+                println!("{policy} {kind}: {name} {engine} {ours} {off:.3}");
+                let most = if name == "flushed" { 0.02 } else { 0.15 };
+                assert!(off.abs() < most, "{policy} {kind}, {name}: {engine} and {ours}");
+            }
+        }
+    }
+}
+
+#[test]
+fn merges_write_little_of_values_apart_and_garbage_stays_bounded() {
+    let apart = options(Policy::default(), Compression::None, 30);
+    let together = TreeOptions { values_apart: 0, ..apart.clone() };
+    for exact in [true, false] {
+        let workload = workload("uniform", 20_000, (800, 800));
+        let [apart, together] =
+            [&apart, &together].map(|options| simulate(options, &workload, exact));
+        assert_eq!(together.value_bytes, 0);
+        assert!(apart.value_files > 1 && apart.value_bytes_written > 0);
+        assert!(
+            apart.write_amplification < 0.7 * together.write_amplification,
+            "{} and {}",
+            apart.write_amplification,
+            together.write_amplification
+        );
+        // What is garbage, but not found out to be by any merge yet, comes on top.
+        assert!(
+            apart.space_amplification < 3.0 && apart.peak_bytes >= apart.bytes,
+            "{}",
+            apart.space_amplification
+        );
+    }
+}
