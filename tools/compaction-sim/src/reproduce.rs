@@ -4,7 +4,6 @@
 //! the simulator or of a policy.
 
 mod dostoevsky;
-mod ics;
 mod lethe;
 mod monkey;
 mod spooky;
@@ -20,14 +19,13 @@ use crate::cli::{ReproduceArgs, SimCli};
 use crate::paper::{ClaimFinding, Paper, PaperClaim};
 
 /// The papers that can be reproduced.
-pub const PAPERS: [&Paper; 7] = [
+pub const PAPERS: [&Paper; 6] = [
     &vldb21::PAPER,
     &dostoevsky::PAPER,
     &monkey::PAPER,
     &spooky::PAPER,
     &lethe::PAPER,
     &ucs::PAPER,
-    &ics::PAPER,
 ];
 
 /// `reproduce`.

@@ -168,7 +168,7 @@ impl LiveTree {
                 let head = |i: usize| event["heads"][i].as_u64().unwrap_or(0);
                 self.add((0, run), &made, out, (head(0), head(1)), &LiveTables::new(), known);
                 let flushed = format!("flush of {} entries, {}", count(n("entries")), bytes(out));
-                Some(flushed + &in_pieces(event))
+                Some(flushed + in_pieces(event).as_str())
             }
             "compaction" => {
                 let job = event["job"].as_str().unwrap_or_default();
@@ -187,7 +187,7 @@ impl LiveTree {
                 });
                 let level = u8::try_from(n("level")).unwrap_or(u8::MAX);
                 self.add((level, run.unwrap_or(0)), &made, out, (low, high), &taken, known);
-                Some(job.to_owned() + &in_pieces(event))
+                Some(job.to_owned() + in_pieces(event).as_str())
             }
             "drop" => {
                 let gone = ids("removed");
