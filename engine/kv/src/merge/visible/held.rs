@@ -92,6 +92,7 @@ impl VisibleInner {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum At {
     Nowhere,
+    Alone,
     Entry,
     Held,
     Apart,
@@ -102,7 +103,7 @@ impl At {
     /// Whether the inner cursor stands on the entry that is shown.
     #[inline]
     pub(super) fn is_on_entry(self) -> bool {
-        matches!(self, At::Entry | At::Apart)
+        matches!(self, At::Alone | At::Entry | At::Apart)
     }
 }
 
@@ -265,7 +266,7 @@ impl Visible {
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self.at {
-            At::Entry => each!(&self.inner, c => c.value()),
+            At::Alone | At::Entry => each!(&self.inner, c => c.value()),
             At::Apart | At::HeldApart => self.apart.as_deref().unwrap_or_default(),
             At::Held | At::Nowhere => &self.value,
         }
@@ -276,7 +277,7 @@ impl Visible {
         if let (At::Apart | At::HeldApart, Some(value)) = (self.at, &self.apart) {
             return value.clone();
         }
-        if self.at != At::Entry {
+        if !matches!(self.at, At::Alone | At::Entry) {
             return self.value().into();
         }
         self.inner.current().pin_value().unwrap_or_else(|| self.value().into())

@@ -4,7 +4,7 @@
 //! Invariants:
 //! - Only keys in `[from, until)` are shown.
 //! - `At::Entry`: the inner cursor stands on the entry that is shown, and key and value are read
-//!   from it in place.
+//!   from it in place. `At::Alone`: it is known besides to be the only one of its key.
 //! - `At::Held`: key and value are held here. After a step forward the inner cursor stands behind
 //!   the first entries of the key, maybe on older versions of it; after a step backward it stands
 //!   before all of them.

@@ -76,7 +76,7 @@ impl Visible {
     #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
         self.toll.step();
-        if self.trusting && self.at == At::Entry && self.plain() {
+        if self.at == At::Alone {
             self.at = At::Nowhere;
             self.forward = true;
             each!(&mut self.inner, c => c.next())?;
@@ -90,7 +90,7 @@ impl Visible {
         self.apart = None;
         match at {
             At::Nowhere => return Ok(()),
-            At::Entry | At::Apart => self.hold_key(),
+            At::Alone | At::Entry | At::Apart => self.hold_key(),
             At::Held | At::HeldApart => {}
         }
         if !self.forward {
@@ -112,7 +112,7 @@ impl Visible {
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         self.toll.step();
-        if self.trusting && self.at == At::Entry && self.plain() {
+        if self.at == At::Alone {
             self.at = At::Nowhere;
             self.forward = false;
             each!(&mut self.inner, c => c.prev())?;
@@ -126,7 +126,7 @@ impl Visible {
         self.apart = None;
         match at {
             At::Nowhere => return Ok(()),
-            At::Entry | At::Apart => self.hold_key(),
+            At::Alone | At::Entry | At::Apart => self.hold_key(),
             At::Held | At::HeldApart if !self.forward => return self.find_visible_backward(),
             At::Held | At::HeldApart => {}
         }

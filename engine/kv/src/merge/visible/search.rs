@@ -16,7 +16,7 @@ impl Visible {
     pub(super) fn find_visible_forward(&mut self) -> Result<()> {
         if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
             if !self.beyond() {
-                self.at = At::Entry;
+                self.at = At::Alone;
             }
             return Ok(());
         }
@@ -144,7 +144,7 @@ impl Visible {
     pub(super) fn find_visible_backward(&mut self) -> Result<()> {
         if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
             if !self.before() {
-                self.at = At::Entry;
+                self.at = At::Alone;
             }
             return Ok(());
         }
