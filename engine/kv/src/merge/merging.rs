@@ -1,20 +1,24 @@
 //! k sorted cursors as one.
 //!
 //! Invariants:
-//! - `order[..live]` lists the valid children with the heads of their keys, by their current entry:
-//!   ascending when walking forward, descending backward. Ties cannot happen: two sources never
-//!   hold the same (key, trailer).
+//! - `order[..live]` lists the valid children by their current entry, the next to be shown first.
+//!   Each has a rank: the head of its key walking forward, its complement walking backward, so that
+//!   ranks ascend in either direction. Entries of one rank are in order, too; ties cannot happen:
+//!   two sources never hold the same (key, trailer).
 //! - Children are given newest first.
 //! - Turning around costs one seek per child.
 //!
 //! A step moves the winner and lets it sink to its place. As long as the winner stays the winner
-//! that is one comparison of two 8-byte heads; keys are touched only where heads are equal.
+//! that is one comparison of two ranks; keys are touched only where heads are equal. How far it sinks
+//! no processor foresees, so it does without branches that depend on it.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use crate::base::cursor::{Cursor, STEPS_AHEAD};
 use crate::base::error::Result;
 use crate::base::key::{Seq, Trailer};
+use crate::base::sync::epoch::{self, Guard};
 use crate::memtable::MemCursor;
 use crate::sstable::WholeBlock;
 
@@ -136,9 +140,12 @@ impl Cursor for MergeSource {
 /// A child's place in the order.
 #[derive(Clone, Copy)]
 struct SourceRank {
-    head: u64,
+    rank: u64,
     child: u32,
 }
+
+/// How many places a child sinks before it is asked whether it has found its own.
+const SINK: usize = 4;
 
 /// The merge of several cursors.
 pub struct Merging<C> {
@@ -158,7 +165,7 @@ impl<C> std::fmt::Debug for Merging<C> {
 impl<C: Cursor> Merging<C> {
     /// A merge of `children`.
     pub fn new(children: Vec<C>) -> Self {
-        let order = (0..children.len() as u32).map(|child| SourceRank { head: 0, child }).collect();
+        let order = (0..children.len() as u32).map(|child| SourceRank { rank: 0, child }).collect();
         Merging { children, order, live: 0, forward: true, turn: vec![] }
     }
 
@@ -180,13 +187,17 @@ impl<C: Cursor> Merging<C> {
 
     #[inline]
     fn compare(&self, a: SourceRank, b: SourceRank) -> Ordering {
-        let o = a.head.cmp(&b.head).then_with(|| self.compare_keys(a, b));
-        if self.forward { o } else { o.reverse() }
+        a.rank.cmp(&b.rank).then_with(|| {
+            let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
+            let o = x.key().cmp(y.key()).then_with(|| y.trailer().cmp(&x.trailer()));
+            if self.forward { o } else { o.reverse() }
+        })
     }
 
-    fn compare_keys(&self, a: SourceRank, b: SourceRank) -> Ordering {
-        let (x, y) = (&self.children[a.child as usize], &self.children[b.child as usize]);
-        x.key().cmp(y.key()).then_with(|| y.trailer().cmp(&x.trailer()))
+    /// The rank of a key with this head, and the head of a key with this rank.
+    #[inline]
+    fn turned(&self, head: u64) -> u64 {
+        if self.forward { head } else { !head }
     }
 
     /// Puts all children in order after each was positioned.
@@ -195,19 +206,22 @@ impl<C: Cursor> Merging<C> {
         order.sort_unstable_by_key(|r| !self.children[r.child as usize].valid());
         self.live = order.iter().take_while(|r| self.children[r.child as usize].valid()).count();
         for r in &mut order[..self.live] {
-            r.head = self.children[r.child as usize].head();
+            r.rank = self.turned(self.children[r.child as usize].head());
         }
         order[..self.live].sort_unstable_by(|&a, &b| self.compare(a, b));
         self.order = order;
     }
 
-    /// Lets all children wait together for what a seek to `key` will look at.
-    fn approach_all(&mut self, key: &[u8]) {
-        if self.children.len() > 1 {
+    /// Lets all children wait together for what a seek to `key` will look at. The thread is pinned
+    /// until that seek is over, once for all of them: each looks into the cache several times.
+    fn approach_all(&mut self, key: &[u8]) -> Option<Guard> {
+        (self.children.len() > 1).then(|| {
+            let guard = epoch::pin();
             for step in 0..STEPS_AHEAD {
                 self.children.iter_mut().for_each(|c| c.approach(key, step));
             }
-        }
+            guard
+        })
     }
 
     fn position(&mut self, forward: bool, mut f: impl FnMut(&mut C) -> Result<()>) -> Result<()> {
@@ -240,14 +254,61 @@ impl<C: Cursor> Merging<C> {
             self.live -= 1;
             return Ok(());
         }
-        let w = SourceRank { head: c.head(), child };
-        let mut i = 1;
-        while i < self.live && self.compare(self.order[i], w) == Ordering::Less {
-            self.order[i - 1] = self.order[i];
-            i += 1;
+        let head = c.head();
+        let rank = self.turned(head);
+        let w = SourceRank { rank, child };
+        self.order[0] = w;
+        match self.order[..self.live].get(1) {
+            Some(next) if next.rank < rank => self.sink(w),
+            Some(next) if next.rank == rank => self.sink_by_keys(0),
+            _ => {}
         }
-        self.order[i - 1] = w;
         Ok(())
+    }
+
+    /// Lets `w`, which is the first, sink to its place.
+    #[inline]
+    fn sink(&mut self, w: SourceRank) {
+        let order = &mut self.order[..self.live];
+        // What is carried down: `w` as far as it sinks, from there on the next one each time, so that
+        // all others stay where they are.
+        let (mut rank, mut child, mut ties) = (w.rank, w.child, false);
+        for at in 1..order.len() {
+            let next = order[at];
+            let moves = next.rank < rank;
+            ties |= next.rank == rank;
+            order[at - 1] = SourceRank {
+                rank: rank.min(next.rank),
+                child: select_unpredictable(moves, next.child, child),
+            };
+            if !moves && at % SINK == 0 {
+                return self.settle(ties, w.child);
+            }
+            child = select_unpredictable(moves, child, next.child);
+            rank = rank.max(next.rank);
+        }
+        if let Some(last) = order.last_mut() {
+            *last = SourceRank { rank, child };
+        }
+        self.settle(ties, w.child);
+    }
+
+    /// Brings those of `child`'s rank in order, if there may be others.
+    #[inline]
+    fn settle(&mut self, ties: bool, child: u32) {
+        if ties && let Some(at) = self.order.iter().position(|r| r.child == child) {
+            self.sink_by_keys(at);
+        }
+    }
+
+    /// Lets the `at`-th sink to its place among those of its rank.
+    fn sink_by_keys(&mut self, mut at: usize) {
+        while at + 1 < self.live
+            && self.compare(self.order[at + 1], self.order[at]) == Ordering::Less
+        {
+            self.order.swap(at, at + 1);
+            at += 1;
+        }
     }
 
     fn turn(&mut self, forward: bool) -> Result<()> {
@@ -285,7 +346,7 @@ impl Merging<MergeSource> {
     pub fn is_alone(&self, read: Seq) -> bool {
         let [winner, others @ ..] = &self.order[..self.live] else { return false };
         let MergeSource::Run(c) = &self.children[winner.child as usize] else { return false };
-        others.first().is_none_or(|next| next.head != winner.head)
+        others.first().is_none_or(|next| next.rank != winner.rank)
             && c.plain_up_to().is_some_and(|seq| seq <= read)
     }
 
@@ -381,17 +442,17 @@ impl<C: Cursor> Cursor for Merging<C> {
     }
     #[inline]
     fn head(&self) -> u64 {
-        self.order[0].head
+        self.turned(self.order[0].rank)
     }
     fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
         self.current().fetch_apart(out)
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
-        self.approach_all(key);
+        let _pinned = self.approach_all(key);
         self.position(true, |c| c.seek(key, at))
     }
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.approach_all(key);
+        let _pinned = self.approach_all(key);
         self.position(false, |c| c.seek_before(key))
     }
     fn first(&mut self) -> Result<()> {
@@ -415,3 +476,6 @@ impl<C: Cursor> Cursor for Merging<C> {
         if self.forward { self.turn(false) } else { self.step() }
     }
 }
+
+#[cfg(test)]
+mod tests;
