@@ -40,7 +40,8 @@ pub trait Cursor {
     }
     /// Asks the memory for what a seek to `key` will look at, a step further with each of the steps
     /// 0 to [`STEPS_AHEAD`] - 1, so that several cursors can wait for their cache misses at the
-    /// same time. It moves nothing and may do nothing.
+    /// same time. It moves nothing and may do nothing. The seek or `seek_before` that follows is to
+    /// this key, unless `first` or `last` comes before it.
     #[inline]
     fn approach(&mut self, _key: &[u8], _step: usize) {}
     /// To the first entry at or after `(key, at)`.

@@ -944,7 +944,8 @@ pub struct RunCursor {
     table: Option<TableCursor>,
     traced: Option<Box<dyn SourceStandIn>>,
     fill_cache: bool,
-    /// Table and block that [`approach`](Cursor::approach) has found.
+    /// Table and block of the key of the seek that follows, which
+    /// [`approach`](Cursor::approach) has found.
     ahead: Option<(usize, usize)>,
 }
 
@@ -1199,9 +1200,13 @@ impl Cursor for RunCursor {
         if let Some(t) = &mut self.traced {
             return t.seek(key, at);
         }
-        let i = self.run.lower_bound(key);
+        let ahead = self.ahead.take();
+        let i = ahead.map_or_else(|| self.run.lower_bound(key), |(i, _)| i);
         if let Some(t) = self.enter(i)? {
-            t.seek(key, at)?;
+            match ahead {
+                Some((_, block)) => t.seek_from(block, key, at),
+                None => t.seek(key, at),
+            }?;
         }
         self.skip_forward()
     }
@@ -1213,7 +1218,7 @@ impl Cursor for RunCursor {
         // A table that begins at the key or behind it has nothing before it, and need not be
         // opened.
         let tables = &self.run.tables;
-        let i = self.run.lower_bound(key);
+        let i = self.ahead.take().map_or_else(|| self.run.lower_bound(key), |(i, _)| i);
         let inside = tables.get(i).is_some_and(|t| t.meta.first_key.as_slice() < key);
         let i = if inside { Some(i) } else { i.checked_sub(1) };
         match i.map(|i| self.enter(i)).transpose()?.flatten() {
@@ -1228,6 +1233,7 @@ impl Cursor for RunCursor {
         if let Some(t) = &mut self.traced {
             return t.first();
         }
+        self.ahead = None;
         if let Some(t) = self.enter(0)? {
             t.first()?;
         }
@@ -1238,6 +1244,7 @@ impl Cursor for RunCursor {
         if let Some(t) = &mut self.traced {
             return t.last();
         }
+        self.ahead = None;
         if let Some(t) = self.enter(self.run.tables.len().wrapping_sub(1))? {
             t.last()?;
         }

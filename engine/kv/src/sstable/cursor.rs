@@ -103,7 +103,7 @@ impl TableCursor {
             fertile: false,
             valid: false,
             pos: 0,
-            key: vec![0; 64],
+            key: vec![],
             key_len: 0,
             head: 0,
             trailer: Trailer(0),
@@ -168,6 +168,7 @@ impl TableCursor {
         let prefix =
             Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
         if self.key.len() < prefix.len() + 8 {
+            // Grown, not made of zeros: an allocator hands those out by a longer way.
             self.key.resize(prefix.len() + 64, 0);
         }
         self.key[..prefix.len()].copy_from_slice(prefix);
@@ -250,6 +251,36 @@ impl TableCursor {
             self.stand(0);
         } else {
             self.valid = false;
+        }
+        Ok(())
+    }
+
+    /// To the first entry at or after `(key, at)`, given the block in which the index has `key`.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn seek_from(&mut self, i: usize, key: &[u8], at: Trailer) -> Result<()> {
+        self.valid = false;
+        if i >= self.table.index.len() {
+            return Ok(());
+        }
+        debug_assert_eq!(i, self.table.index.find(key), "the block is the key's");
+        self.load(i)?;
+        let mut pos = self.view().seek(key, at).0;
+        if pos == self.shape.len() && self.table.index.flags(i) & super::index::CONTINUES != 0 {
+            let table = self.table.clone();
+            let i = table.seek_run(i + 1, |b| {
+                self.load(b)?;
+                Ok(self.view().seek(key, at).0 == self.shape.len())
+            })?;
+            self.load(i)?;
+            pos = self.view().seek(key, at).0;
+        }
+        self.stand_or_go_on(pos)?;
+        self.look_near();
+        // In an ingested table the stored trailer is older than the one that counts.
+        if self.table.lift() != 0 && self.valid && self.trailer > at && self.key() == key {
+            return self.next();
         }
         Ok(())
     }
@@ -385,29 +416,7 @@ impl Cursor for TableCursor {
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
-        self.valid = false;
-        let i = self.table.index.find(key);
-        if i >= self.table.index.len() {
-            return Ok(());
-        }
-        self.load(i)?;
-        let mut pos = self.view().seek(key, at).0;
-        if pos == self.shape.len() && self.table.index.flags(i) & super::index::CONTINUES != 0 {
-            let table = self.table.clone();
-            let i = table.seek_run(i + 1, |b| {
-                self.load(b)?;
-                Ok(self.view().seek(key, at).0 == self.shape.len())
-            })?;
-            self.load(i)?;
-            pos = self.view().seek(key, at).0;
-        }
-        self.stand_or_go_on(pos)?;
-        self.look_near();
-        // In an ingested table the stored trailer is older than the one that counts.
-        if self.table.lift() != 0 && self.valid && self.trailer > at && self.key() == key {
-            return self.next();
-        }
-        Ok(())
+        self.seek_from(self.table.index.find(key), key, at)
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
