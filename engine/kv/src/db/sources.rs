@@ -18,9 +18,15 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
     if view.meters.recorder.is_on() {
         return explain::visible(view, range, read);
     }
-    // Most reads of a narrow range find one source, and room for four would be more than a
-    // kilobyte.
+    // Most reads of a narrow range find one source, and room for all would be more than a kilobyte.
     let mut sources: Vec<MergeSource> = Vec::with_capacity(1);
+    let most = 1 + view.sealed.len() + view.version.runs.len();
+    let mut add = |source: MergeSource| {
+        if sources.len() == 1 {
+            sources.reserve_exact(most - 1);
+        }
+        sources.push(source);
+    };
     let mut shadows = vec![];
     // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of
     // it.
@@ -29,7 +35,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         let hash = view.prefix_hash(&range);
         for m in view.memtables() {
             if m.mem.entries() > 0 && hash.is_none_or(|h| m.mem.may_contain_prefix(h)) {
-                sources.push(MergeSource::Mem(m.mem.cursor()));
+                add(MergeSource::Mem(m.mem.cursor()));
             }
             has_deletes |= m.mem.deletes() > 0;
             shadows.extend(m.mem.deletions().into_iter().map(Cover::Mem));
@@ -44,7 +50,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
             }
             if hash.map_or(Ok(true), |h| ask_filters(view, run, h, &range.from, until))? {
                 has_deletes |= run.has_deletes();
-                sources.push(MergeSource::Run(RunCursor::new(run.clone(), true)));
+                add(MergeSource::Run(RunCursor::new(run.clone(), true)));
             }
         }
     }

@@ -227,7 +227,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    #[inline]
+    // A call would pass the entry through memory, at each step of a walk.
+    #[inline(always)]
     fn decode(&self, i: usize) -> Option<BlockEntry<'a>> {
         if i >= self.shape.n {
             return None;
