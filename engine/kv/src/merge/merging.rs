@@ -273,19 +273,25 @@ impl<C: Cursor> Merging<C> {
         // What is carried down: `w` as far as it sinks, from there on the next one each time, so that
         // all others stay where they are.
         let (mut rank, mut child, mut ties) = (w.rank, w.child, false);
-        for at in 1..order.len() {
-            let next = order[at];
-            let moves = next.rank < rank;
-            ties |= next.rank == rank;
-            order[at - 1] = SourceRank {
-                rank: rank.min(next.rank),
-                child: select_unpredictable(moves, next.child, child),
-            };
-            if !moves && at % SINK == 0 {
+        let mut at = 1;
+        while at < order.len() {
+            let mut moves = false;
+            let end = order.len().min(at + SINK);
+            while at < end {
+                let next = order[at];
+                moves = next.rank < rank;
+                ties |= next.rank == rank;
+                order[at - 1] = SourceRank {
+                    rank: rank.min(next.rank),
+                    child: select_unpredictable(moves, next.child, child),
+                };
+                child = select_unpredictable(moves, child, next.child);
+                rank = rank.max(next.rank);
+                at += 1;
+            }
+            if !moves {
                 return self.settle(ties, w.child);
             }
-            child = select_unpredictable(moves, child, next.child);
-            rank = rank.max(next.rank);
         }
         if let Some(last) = order.last_mut() {
             *last = SourceRank { rank, child };
