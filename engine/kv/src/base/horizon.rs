@@ -14,6 +14,7 @@
 //! `loom_tests` enumerates it together with the view's pointer.
 
 use super::key::Seq;
+use super::stripe::Apart;
 use super::sync::modelled::{Mutex, MutexGuard, WakeUp};
 use super::sync::{AtomicU64, Ordering, spin_loop};
 
@@ -27,10 +28,11 @@ const SLEEPERS: u64 = 1 << 63;
 /// How often a writer looks before it sleeps: about as long as others insert into a memtable.
 const LOOKS: u32 = if cfg!(any(loom, interleave)) { 1 } else { 64 };
 
-/// The newest sequence number that may be read.
+/// The newest sequence number that may be read. All readers and all writers come by, and wait for
+/// nothing else: it lies apart.
 pub struct Horizon {
     /// With [`SLEEPERS`].
-    newest: AtomicU64,
+    newest: Apart<AtomicU64>,
     sleepers: Mutex<Sleepers>,
     moved: WakeUp,
 }
@@ -64,7 +66,7 @@ impl std::fmt::Debug for Horizon {
 impl Horizon {
     /// Everything up to `seq` may be read.
     pub fn new(seq: Seq) -> Self {
-        let (newest, sleepers) = (AtomicU64::new(seq), Mutex::new(Sleepers::default()));
+        let (newest, sleepers) = (Apart(AtomicU64::new(seq)), Mutex::new(Sleepers::default()));
         Horizon { newest, sleepers, moved: WakeUp::new() }
     }
 

@@ -25,6 +25,7 @@ pub mod prefetch;
 pub(crate) mod rank;
 pub mod reads;
 pub mod shared;
+pub mod stripe;
 pub(crate) mod sync;
 pub mod tolls;
 pub mod tombstone;

@@ -301,7 +301,7 @@ impl Core {
         }
         let snapshots = self.snapshots.list();
         let read = self.snapshots.oldest_compared().unwrap_or(MAX_SEQ);
-        let own = std::slice::from_ref(&sealed.mem);
+        let own = std::slice::from_ref(&*sealed.mem);
         let emptied =
             emptied(&sealed.mem, own, &view.version.runs, view.options.merge.clone(), read);
         let tombstones = if emptied.is_empty() {

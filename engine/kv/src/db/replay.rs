@@ -150,7 +150,7 @@ impl Inserter {
             find(&self.trees, tree)
                 .map(|i| &self.trees[i])
                 .filter(|p| p.cost > 0)
-                .map(|p| &*p.active.mem)
+                .map(|p| &**p.active.mem)
         };
         let inserted = insert_ops(seq, payload, of);
         debug_assert!(inserted.is_some(), "all operations decoded a moment ago");

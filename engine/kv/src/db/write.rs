@@ -241,7 +241,7 @@ impl Core {
         mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
         drop(w);
         let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
-        let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &*m.mem));
+        let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
         if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
             cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
         }

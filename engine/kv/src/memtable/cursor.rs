@@ -12,8 +12,9 @@
 
 use super::arena::{ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Ref, word};
 use super::filter::KeyFilter;
+use super::shared::{MemHold, MemValue, SharedMemtable};
 use super::skiplist::{InsertTarget, SkipList, SortSlot, Spot};
-use super::{MemValue, Memtable, Prefixes};
+use super::{Memtable, Prefixes};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hooks::FilterPrefix;
@@ -26,7 +27,7 @@ const AHEAD: usize = 6;
 /// A cursor over a memtable, which it keeps alive. It meets every entry that was added before it
 /// was positioned.
 pub struct MemCursor {
-    table: Arc<Memtable>,
+    table: Arc<MemHold>,
     /// The entries of the current leaf. Empty when the cursor is invalid.
     slots: Vec<SortSlot>,
     pos: usize,
@@ -65,7 +66,7 @@ fn load_at(
 }
 
 impl MemCursor {
-    pub(super) fn new(table: Arc<Memtable>) -> MemCursor {
+    fn new(table: Arc<MemHold>) -> MemCursor {
         MemCursor { table, slots: Vec::with_capacity(LEAF), pos: 0, at: CursorPlace::default() }
     }
 
@@ -162,7 +163,14 @@ impl Memtable {
 
     /// A cursor over all point entries. Those added after it was positioned may or may not be met.
     pub fn cursor(self: &Arc<Self>) -> MemCursor {
-        MemCursor::new(self.clone())
+        MemCursor::new(MemHold::lone(self.clone()))
+    }
+}
+
+impl SharedMemtable {
+    /// A [cursor](Memtable::cursor) by what the calling thread holds the memtable by.
+    pub fn cursor(&self) -> MemCursor {
+        MemCursor::new(self.hold())
     }
 }
 

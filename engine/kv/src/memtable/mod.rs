@@ -25,6 +25,7 @@ mod cursor;
 mod deletes;
 mod filter;
 pub mod pool;
+mod shared;
 mod skiplist;
 mod sync;
 
@@ -35,6 +36,7 @@ mod tests;
 
 pub use cursor::MemCursor;
 pub use pool::ArenaPool;
+pub use shared::{MemValue, SharedMemtable};
 
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
@@ -42,6 +44,7 @@ use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::ops::Op;
+use crate::base::stripe::Apart;
 use crate::base::sync::epoch::Guard;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, ArenaRecord, LEAF, Ref};
@@ -76,7 +79,7 @@ pub struct Memtable {
     /// Bytes of the capacity that may be used by now.
     room: AtomicUsize,
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
-    reserved: AtomicUsize,
+    reserved: Apart<AtomicUsize>,
     deletes: AtomicU64,
     range_deletes: RangeDeletes,
 }
@@ -173,7 +176,7 @@ impl Memtable {
                 .map_or_else(OnceLock::new, |hook| Prefixes { hook, filter: None }.into()),
             capacity,
             room: AtomicUsize::new(0),
-            reserved: AtomicUsize::new(EMPTY),
+            reserved: Apart(AtomicUsize::new(EMPTY)),
             deletes: AtomicU64::new(0),
             range_deletes: RangeDeletes::new(),
         }
@@ -265,7 +268,7 @@ impl Memtable {
         lease.touch(room);
         let t = Memtable {
             room: AtomicUsize::new(room),
-            reserved: AtomicUsize::new(self.reserved.load(Relaxed)),
+            reserved: Apart(AtomicUsize::new(self.reserved.load(Relaxed))),
             deletes: AtomicU64::new(self.deletes()),
             range_deletes: self.range_deletes.copied(),
             ..Self::of(self.list.copied(lease)?, filter, prefix, capacity)
@@ -383,13 +386,6 @@ impl Memtable {
         Some(FoundEntry { trailer: e.trailer(), value: e.value(), entry })
     }
 
-    /// Keeps a value that was found here, without a copy. Panics if it was found in another
-    /// memtable.
-    pub fn pin(self: &Arc<Self>, found: &FoundEntry<'_>) -> MemValue {
-        assert!(self.list.arena().owns(found.value), "a value of another memtable");
-        MemValue { table: self.clone(), entry: found.entry }
-    }
-
     /// How many point entries there are.
     pub fn entries(&self) -> u64 {
         self.list.arena().entries()
@@ -432,23 +428,5 @@ impl Memtable {
     /// Bytes of memory that this memtable was made for.
     pub fn capacity(&self) -> usize {
         self.capacity
-    }
-}
-
-/// A value in a memtable that it keeps alive; derefs to the bytes.
-#[derive(Clone)]
-pub struct MemValue {
-    table: Arc<Memtable>,
-    entry: Ref<ArenaRecord>,
-}
-
-debug_by!(MemValue, "MemValue");
-
-impl std::ops::Deref for MemValue {
-    type Target = [u8];
-
-    #[inline]
-    fn deref(&self) -> &[u8] {
-        self.table.list.arena().entry(self.entry).value()
     }
 }

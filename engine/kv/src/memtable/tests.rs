@@ -202,6 +202,7 @@ fn a_value_outlives_the_table() {
     let t = Memtable::new(&pool, MIN_CAPACITY).unwrap();
     assert!(t.is_empty() && t.reserve(Memtable::cost(1, 5)));
     t.add(b"k", Trailer::new(1, Kind::Put), b"value");
+    let t = SharedMemtable::new(t);
     let pinned = t.pin(&t.get(b"k", 1).unwrap());
     let mut c = t.cursor();
     c.seek(b"", Trailer::NEWEST).unwrap();
@@ -218,7 +219,7 @@ fn a_value_outlives_the_table() {
 fn a_value_cannot_be_pinned_by_another_table() {
     let (a, b) = (table(MIN_CAPACITY), table(MIN_CAPACITY));
     a.add(b"k", Trailer::new(1, Kind::Put), b"v");
-    b.pin(&a.get(b"k", 1).unwrap());
+    SharedMemtable::new(b).pin(&a.get(b"k", 1).unwrap());
 }
 
 /// Every way of filling a table ends with a refusal, never with a panic, and leaves little unused.

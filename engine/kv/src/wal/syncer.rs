@@ -10,13 +10,15 @@ use std::sync::Arc;
 
 use super::Lsn;
 use crate::base::error::{Error, Result};
+use crate::base::stripe::Apart;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 use crate::env::LogFile;
 
 /// Makes the log durable up to a position. Shared by all writing threads; see
 /// [`Wal::syncer`](super::Wal::syncer).
 pub struct Syncer {
-    appended: AtomicU64,
+    /// Every writer moves it, and reads what lies beside it.
+    appended: Apart<AtomicU64>,
     synced: AtomicU64,
     failed: AtomicBool,
     state: Mutex<SyncerState, rank::Unsynced>,
@@ -42,7 +44,7 @@ impl Syncer {
     /// For a log that is durable up to `start` and goes on in a first segment.
     pub(super) fn new(start: Lsn) -> Syncer {
         Syncer {
-            appended: AtomicU64::new(start),
+            appended: Apart(AtomicU64::new(start)),
             synced: AtomicU64::new(start),
             failed: AtomicBool::new(false),
             state: Mutex::new(SyncerState { files: vec![], syncing: false, cause: None }),

@@ -7,8 +7,9 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::base::stripe::Apart;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, SharedMemtable};
 use crate::wal::Lsn;
 
 use super::looks::Looks;
@@ -16,7 +17,7 @@ use super::looks::Looks;
 /// A memtable with its place in the log.
 pub struct MemHandle {
     /// The memtable.
-    pub mem: Arc<Memtable>,
+    pub mem: SharedMemtable,
     /// Every record of the tree at or after this position is in this memtable or a newer one: where
     /// its first record begins, or, as long as it has none, where it was made.
     start: AtomicU64,
@@ -29,7 +30,8 @@ pub struct MemHandle {
     pub sealed_at: OnceLock<u64>,
     /// When its next writer looks behind itself.
     pub looks: Looks,
-    writers: AtomicU32,
+    /// Every write counts up and down here, and every reader comes by the memtable's pointer.
+    writers: Apart<AtomicU32>,
     touched: AtomicBool,
     flushed: AtomicBool,
 }
@@ -38,10 +40,11 @@ impl MemHandle {
     /// A fresh memtable for records from `start` on.
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
         let (writers, touched, flushed) =
-            (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+            (Apart(AtomicU32::new(0)), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
         let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
         let looks = Looks::default();
+        let mem = SharedMemtable::new(mem);
         Arc::new(MemHandle {
             mem,
             start,
