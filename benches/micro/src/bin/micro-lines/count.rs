@@ -140,7 +140,7 @@ pub fn count(
     let locks = locks
         .into_iter()
         .filter(|(_, l)| per(l.operations) >= CONTENDED)
-        .map(|(place, l)| ContendedLock {
+        .map(|((place, _), l)| ContendedLock {
             place: place.to_owned(),
             instructions: l.instructions as f64 / f64::from(counted),
             moves: per(l.moves),
@@ -157,14 +157,16 @@ pub fn count(
 
 /// Only locks whose own line has moved: nobody waits for others.
 fn sum_locks<'a>(
-    locks: &mut BTreeMap<&'a str, LockSum>,
+    locks: &mut BTreeMap<(&'a str, u64), LockSum>,
     held: &[HeldLock<'a>],
     uses: &HashMap<u64, LineUse>,
 ) {
     let mut met = BTreeSet::new();
     for h in held.iter().filter(|h| moves_itself(h, uses)) {
-        let sum = locks.entry(h.place).or_default();
-        sum.operations += u32::from(met.insert(h.place));
+        // One place may take several locks, one under the other.
+        let lock = (h.place, h.at);
+        let sum = locks.entry(lock).or_default();
+        sum.operations += u32::from(met.insert(lock));
         sum.instructions += u64::from(h.to - h.from);
         let moved = uses.values().flat_map(|u| &u.moved_by);
         sum.moves += moved.filter(|a| (h.from..=h.to).contains(&a.after)).count() as u32;

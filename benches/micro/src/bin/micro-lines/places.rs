@@ -92,7 +92,7 @@ fn place(frames: &[CodeFrame]) -> CodePlace {
         (Some(f), _) => named(f),
         (None, _) => frames.last().map_or("?".to_owned(), |f| short(&f.function)),
     };
-    CodePlace { label, lock: frames.iter().find_map(|f| lock_step(&f.function)) }
+    CodePlace { label, lock: frames.iter().find_map(lock_step) }
 }
 
 /// The path of a file of the engine below its sources.
@@ -115,11 +115,12 @@ fn short(function: &str) -> String {
     parts.filter(|p| !(p.len() == 17 && p.starts_with('h'))).last().unwrap_or(&plain).to_owned()
 }
 
-fn lock_step(function: &str) -> Option<LockStep> {
-    if !function.contains("parking_lot::raw_") {
+fn lock_step(frame: &CodeFrame) -> Option<LockStep> {
+    // Line tables name functions without their types.
+    if !frame.file.ends_with("/raw_mutex.rs") && !frame.file.ends_with("/raw_rwlock.rs") {
         return None;
     }
-    match short(function).as_str() {
+    match short(&frame.function).as_str() {
         "lock" | "try_lock" | "lock_shared" | "try_lock_shared" | "lock_exclusive" => {
             Some(LockStep::Takes)
         }
@@ -138,10 +139,9 @@ mod tests {
 
     #[test]
     fn a_lock_is_named_by_who_takes_it() {
-        let lock = "<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock";
         let frames = [
             frame("core::sync::atomic::atomic_compare_exchange<u8>", "/rustc/atomic.rs"),
-            frame(lock, "/x/raw_mutex.rs"),
+            frame("lock", "/x/parking_lot-0.12.5/src/raw_mutex.rs"),
             frame("firn_kv::base::lock::Mutex<T,R>::lock", "/x/engine/kv/src/base/lock.rs"),
             frame("firn_kv::db::write::Core::write_point", "/x/engine/kv/src/db/write.rs"),
         ];

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use firn_kv::Result;
 
-use super::coherence::{LINE, MemoryAccess, THREADS};
+use super::coherence::{MemoryAccess, THREADS};
 use super::operations::{LineOperation, LineStep};
 
 #[repr(align(128))]
@@ -213,7 +213,7 @@ impl<'a> TraceReader<'a> {
 
 fn mark(marks: u64, at: u64) -> Option<usize> {
     let thread = at.checked_sub(marks)? as usize;
-    (thread < THREADS && THREADS as u64 <= LINE).then_some(thread)
+    (thread < THREADS).then_some(thread)
 }
 
 /// A line of the trace: `I`, `L`, `S` or `M`, an address in hexadecimal, a size.
