@@ -1,11 +1,14 @@
 //! Appending to the log.
 //!
 //! Invariants: a record lies in one segment; `append` neither allocates nor makes a system call
-//! unless it starts a segment or touches fresh pages; what could not be appended leaves the end of
-//! the log where it was. Numbers of segments are handed out once (W1); the directory is synced
-//! before a new segment is used, so that only its content is left to [`Syncer::sync`].
+//! unless it starts a segment, touches fresh pages, or is the first of its thread; what could not
+//! be appended leaves the end of the log where it was. Numbers of segments are handed out once
+//! (W1); the directory is synced before a new segment is used, so that only its content is left to
+//! [`Syncer::sync`].
 
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -42,24 +45,33 @@ pub(super) const YOUNG: u64 = 10_000_000_000;
 const FAST: u64 = 4_000_000_000;
 /// Pages are touched this many bytes at a time, ahead of the writes.
 const PREPARE: u64 = 1 << 20;
-/// Payloads up to this length are put together in a buffer and written with one call.
+/// Payloads up to this length are put together in the thread's buffer and written with one call.
 const SMALL: usize = 8192;
 /// In the buffer the header's bytes 4 to 31 follow the checksum's context, so that all that is
 /// checked is one slice.
 const CONTEXT: usize = 16;
 const HEADER: usize = RECORD_HEADER as usize;
 
-/// The writer of the log. It sits behind the Db's write mutex.
+thread_local! {
+    /// Where a thread puts its records together: one buffer for all writers would be some cache
+    /// lines that move from core to core with each record, while the write lock is held.
+    static RECORD: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The writer of the log. It sits behind the Db's write mutex. What every record changes comes
+/// first ([`HOT`](Wal::HOT)).
+#[repr(C)]
 pub struct Wal {
+    end: Lsn,
+    syncer: Arc<Syncer>,
+    current: CurrentSegment,
     env: Arc<dyn Env>,
     dir: PathBuf,
     segment_size: u64,
     next_number: u64,
-    end: Lsn,
     store: u64,
     /// Who this writer is, and where it began.
     writer: LogWriter,
-    current: CurrentSegment,
     /// Full segments and those of earlier writers, ascending by number.
     old: VecDeque<OldSegment>,
     /// Whether retired segments are used again.
@@ -76,12 +88,10 @@ pub struct Wal {
     rested: Lsn,
     reserve_from: Lsn,
     slot: Arc<Mutex<WriteSlot, rank::Segment>>,
-    syncer: Arc<Syncer>,
     /// Is told when a segment is full and no next one was ready.
     grows: Option<Box<dyn Fn() + Send>>,
     /// Those who follow the log.
     holds: Vec<Weak<LogHold>>,
-    buffer: Box<[u8]>,
 }
 
 debug_by!(Wal, "Wal", dir, end);
@@ -107,18 +117,19 @@ impl Spare {
     }
 }
 
+#[repr(C)]
 struct CurrentSegment {
-    number: u64,
-    generation: u32,
-    base: Lsn,
-    file: Arc<dyn LogFile>,
-    /// As of an [`OldSegment`].
-    dirty: u64,
-    capacity: u64,
     /// Where in the file the next record goes.
     offset: u64,
+    capacity: u64,
     /// Offset up to which pages have been touched.
     prepared: u64,
+    number: u64,
+    file: Arc<dyn LogFile>,
+    generation: u32,
+    base: Lsn,
+    /// As of an [`OldSegment`].
+    dirty: u64,
 }
 
 /// A file that can become the next segment.
@@ -236,6 +247,10 @@ impl Unneeded {
 }
 
 impl Wal {
+    /// So many bytes of it, the first ones, are all that a record changes: whoever has the writer
+    /// keeps them in one cache line with its own, for that line goes to the next writer's core.
+    pub const HOT: usize = offset_of!(Wal, current) + offset_of!(CurrentSegment, number);
+
     /// Starts a writer where recovery found the end of the log, in a new segment with a number of
     /// its own. `segment_size` is in bytes and at least 4,096. What recovery read may have been in
     /// the operating system's hands only: it is made durable first (`secure`), and so is the new
@@ -299,7 +314,6 @@ impl Wal {
             syncer,
             grows: None,
             holds: vec![],
-            buffer: vec![0; CONTEXT - 4 + HEADER + SMALL + 8].into(),
         })
     }
 
@@ -361,8 +375,13 @@ impl Wal {
     /// file.
     #[inline]
     fn write_small(&mut self, header: [u8; HEADER], parts: &[&[u8]], len: usize) -> Result<()> {
+        // Taken out and put back: who writes may be called again meanwhile, or be a thread that
+        // ends.
+        let mut b = RECORD.try_with(Cell::take).unwrap_or_default();
+        if b.is_empty() {
+            b.resize(CONTEXT - 4 + HEADER + SMALL + 8, 0);
+        }
         let c = &self.current;
-        let b = &mut self.buffer;
         b[..8].copy_from_slice(&c.number.to_le_bytes());
         b[8..16].copy_from_slice(&c.offset.to_le_bytes());
         b[CONTEXT..CONTEXT + HEADER - 4].copy_from_slice(&header[4..]);
@@ -374,7 +393,10 @@ impl Wal {
         let crc = crc32fast::hash(&b[..at]);
         b[at..at + 8].fill(0);
         b[CONTEXT - 4..CONTEXT].copy_from_slice(&crc.to_le_bytes());
-        c.file.write_at(c.offset, &b[CONTEXT - 4..CONTEXT - 4 + record_size(len) as usize])
+        let written =
+            c.file.write_at(c.offset, &b[CONTEXT - 4..CONTEXT - 4 + record_size(len) as usize]);
+        let _ = RECORD.try_with(|own| own.set(b));
+        written
     }
 
     /// Payload first, then the header, without another copy.

@@ -7,6 +7,7 @@
 //!   log from.
 
 use std::collections::BTreeSet;
+use std::mem::offset_of;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq};
@@ -20,21 +21,25 @@ use super::memtable::MemHandle;
 /// More segments of the log are too many: each costs an opening a file to be opened.
 const MANY_SEGMENTS: usize = 16;
 
-/// What the write lock protects.
+/// What the write lock protects. What every write changes is its first cache line: each line more
+/// would have to come from the core of the writer before, while all others wait.
+#[repr(C, align(128))]
 pub struct WriteState {
-    /// None when the store was opened read-only, and as long as it has not begun to write.
-    wal: Option<Wal>,
-    /// Until it has: the log as opening found it.
-    found: Option<RecoveredLog>,
     next_seq: Seq,
     /// Operations and bytes written since the store was opened.
     ops: u64,
     bytes: u64,
+    /// None when the store was opened read-only, and as long as it has not begun to write.
+    wal: Option<Wal>,
+    /// Until it has: the log as opening found it.
+    found: Option<RecoveredLog>,
     waiting: BTreeSet<(Lsn, TreeId)>,
     /// The next sequence number when somebody asked last whether it rests, and since when it has
     /// been that; nanoseconds.
     rests: (Seq, u64),
 }
+
+const _: () = assert!(offset_of!(WriteState, wal) + Wal::HOT <= 64);
 
 /// Nanoseconds: where nothing was written for so long the store rests.
 const REST: u64 = 1_000_000_000;
