@@ -36,7 +36,7 @@ pub struct ApartUse {
 pub struct ValueFiles {
     options: Arc<TreeOptions>,
     files: BTreeMap<u64, MadeValues>,
-    uses: HashMap<u64, Vec<ApartUse>>,
+    uses: BTreeMap<u64, Vec<ApartUse>>,
     given_up: Arc<BTreeSet<u64>>,
     bytes: u64,
 }
@@ -47,7 +47,7 @@ impl ValueFiles {
         ValueFiles {
             options,
             files: BTreeMap::new(),
-            uses: HashMap::new(),
+            uses: BTreeMap::new(),
             given_up: Arc::default(),
             bytes: 0,
         }

@@ -6,7 +6,7 @@
 //! *move* of the line. What is met for the first time is no move: no protocol and no layout would
 //! save it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Bytes of a cache line.
 pub const LINE: u64 = 64;
@@ -77,8 +77,12 @@ pub struct Coherence(HashMap<u64, SharedLine>);
 
 impl Coherence {
     /// One operation of a thread: what it did with each line.
-    pub fn operation(&mut self, thread: usize, accesses: &[MemoryAccess]) -> HashMap<u64, LineUse> {
-        let mut uses: HashMap<u64, LineUse> = HashMap::new();
+    pub fn operation(
+        &mut self,
+        thread: usize,
+        accesses: &[MemoryAccess],
+    ) -> BTreeMap<u64, LineUse> {
+        let mut uses: BTreeMap<u64, LineUse> = BTreeMap::new();
         for access in accesses {
             for (number, words) in lines_of(access) {
                 let line = self.0.entry(number).or_default();

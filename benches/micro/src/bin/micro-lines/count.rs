@@ -159,7 +159,7 @@ pub fn count(
 fn sum_locks<'a>(
     locks: &mut BTreeMap<(&'a str, u64), LockSum>,
     held: &[HeldLock<'a>],
-    uses: &HashMap<u64, LineUse>,
+    uses: &BTreeMap<u64, LineUse>,
 ) {
     let mut met = BTreeSet::new();
     for h in held.iter().filter(|h| moves_itself(h, uses)) {
@@ -173,14 +173,14 @@ fn sum_locks<'a>(
     }
 }
 
-fn moves_itself(held: &HeldLock<'_>, uses: &HashMap<u64, LineUse>) -> bool {
+fn moves_itself(held: &HeldLock<'_>, uses: &BTreeMap<u64, LineUse>) -> bool {
     uses.get(&(held.at / super::coherence::LINE)).is_some_and(|u| u.moves > 0)
 }
 
 fn sum_lines(
     lines: &mut HashMap<u64, LineSum>,
     held: &[HeldLock<'_>],
-    uses: &HashMap<u64, LineUse>,
+    uses: &BTreeMap<u64, LineUse>,
     places: &HashMap<u64, CodePlace>,
 ) {
     let locked = |a: &&MemoryAccess| {

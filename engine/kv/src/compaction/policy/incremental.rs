@@ -124,15 +124,14 @@ fn cuts(shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
     let written = job.bytes(shape) as f64 / before[pieces.len()].max(1) as f64;
     let is_small = |a: usize, b: usize| (before[b] - before[a]) as f64 * written <= fragment as f64;
     let rank = |t: &TableShape| (xxh3_64(&t.first), t.id);
-    let (mut at, mut stretches) = (vec![], vec![0..pieces.len()]);
-    while let Some(stretch) = stretches.pop() {
-        if stretch.len() < 2 || is_small(stretch.start, stretch.end) {
+    let (mut at, mut stretches) = (vec![], vec![(0, pieces.len())]);
+    while let Some((start, end)) = stretches.pop() {
+        if end - start < 2 || is_small(start, end) {
             continue;
         }
-        let inner = stretch.start + 1..stretch.end;
-        let Some(cut) = inner.max_by_key(|&i| rank(&pieces[i])) else { continue };
+        let Some(cut) = (start + 1..end).max_by_key(|&i| rank(&pieces[i])) else { continue };
         at.push(pieces[cut].first.clone());
-        stretches.extend([stretch.start..cut, cut..stretch.end]);
+        stretches.extend([(start, cut), (cut, end)]);
     }
     at.sort();
     Some(Cuts { size: fragment.saturating_add(fragment / 2), at })
