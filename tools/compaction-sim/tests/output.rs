@@ -140,7 +140,8 @@ fn every_metric_is_told_everywhere() {
     let device = ["--ssd", "600M", "--erase-block", "8M", "--endurance", "1T"];
     let files = ["--csv", csv.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
     firn_tools::io::make_dirs(&dir).unwrap();
-    let all = [&RUN[..], &device, &files].concat();
+    let apart = ["--values-apart", "64"];
+    let all = [&RUN[..], &device, &apart, &files].concat();
     let table = print(&all);
     let json: serde_json::Value =
         serde_json::from_str(&print(&[&["--json"], &all[..]].concat())).unwrap();

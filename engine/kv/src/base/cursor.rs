@@ -41,9 +41,11 @@ pub trait Cursor {
     /// Asks the memory for what a seek to `key` will look at, a step further with each of the steps
     /// 0 to [`STEPS_AHEAD`] - 1, so that several cursors can wait for their cache misses at the
     /// same time. It moves nothing and may do nothing. The seek or `seek_before` that follows is to
-    /// this key, unless `first` or `last` comes before it.
+    /// this key, unless `first` or `last` comes before it. False where that will have to read a file.
     #[inline]
-    fn approach(&mut self, _key: &[u8], _step: usize) {}
+    fn approach(&mut self, _key: &[u8], _step: usize) -> bool {
+        true
+    }
     /// To the first entry at or after `(key, at)`.
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()>;
     /// To the last entry whose user key is less than `key`.

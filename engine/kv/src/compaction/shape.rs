@@ -336,10 +336,22 @@ impl CompactionJob {
             let ShapePlace { level, number } = shape.runs[r].place();
             CompactionInput { level, run: number, tables }
         };
+        let table = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t];
+        let first = tables.first().map(|at| &table(at).first);
+        let last = tables.iter().map(|at| &table(at).last).max();
+        let is_within = |cut: &&Arc<[u8]>| first < Some(*cut) && Some(*cut) <= last;
         CompactionJob {
+            reason: self.reason,
+            action: self.action,
             inputs: inputs.into_iter().map(input).collect(),
             adopted: tables.iter().map(id).filter(|id| adopted.contains(id)).collect(),
-            ..self.clone()
+            output_level: self.output_level,
+            output_run: self.output_run,
+            cuts: Cuts {
+                size: self.cuts.size,
+                at: self.cuts.at.iter().filter(is_within).cloned().collect(),
+            },
+            score: self.score,
         }
     }
 

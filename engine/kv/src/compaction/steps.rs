@@ -23,10 +23,14 @@ use super::shape::{Action, CompactionInput, CompactionJob, TreeShape};
 /// after it and the outputs of those before it are to stay as they are. Tables that the job adopts and
 /// that lie in its output run may be in none.
 ///
+/// Where entries may speak for keys of other tables ([`TreeShape::tied`]), the job stays whole: what
+/// such an entry in one step says of the keys of another would not be heard there, so what it hides
+/// would stay for ever, or come back when the entry itself is dropped.
+///
 /// A step has as many tables as overlap each other, and with less than the size of a table it takes
 /// its neighbours along.
 pub fn steps(policy: &Policy, shape: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
-    if job.action != Action::Merge || !policy.strategy().is_incremental() {
+    if job.action != Action::Merge || shape.tied || !policy.strategy().is_incremental() {
         return vec![job];
     }
     let Some(tables) = job.in_key_order(shape) else { return vec![job] };
@@ -66,4 +70,69 @@ fn step(
     let inputs: Vec<_> = part.inputs.into_iter().filter(|i| !stays(i)).collect();
     let part = CompactionJob { action: Action::Move, inputs, adopted: Vec::new(), ..job.clone() };
     (!part.inputs.is_empty()).then_some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::compaction::shape::{Cuts, Reason, RunShape, TableShape};
+
+    /// Two runs of three tables each, which line up, and the merge of all.
+    fn two_runs() -> (TreeShape, CompactionJob) {
+        let bound = |i: u64, end: u64| Arc::from([b'a' + i as u8, b'0' + end as u8].as_slice());
+        let table = |id: u64, i: u64| TableShape {
+            id,
+            size: 100,
+            first: bound(i, 0),
+            last: bound(i, 9),
+            ..TableShape::default()
+        };
+        let runs = [2, 1].map(|number| {
+            let tables: Vec<TableShape> = (0..3).map(|i| table(number * 10 + i, i)).collect();
+            Arc::new(RunShape { level: 1, number, tables: tables.into() })
+        });
+        let shape = TreeShape { table_size: 100, runs: runs.into(), ..TreeShape::default() };
+        let input = |number: u64| CompactionInput {
+            level: 1,
+            run: number,
+            tables: (0..3).map(|i| number * 10 + i).collect(),
+        };
+        let job = CompactionJob {
+            reason: Reason::Space,
+            action: Action::Merge,
+            inputs: vec![input(2), input(1)],
+            adopted: vec![],
+            output_level: 2,
+            output_run: 1,
+            cuts: Cuts { size: 150, at: (0..3).map(|i| bound(i, 0)).collect() },
+            score: 1.0,
+        };
+        (shape, job)
+    }
+
+    #[test]
+    fn a_merge_falls_into_steps_where_no_table_reaches_over() {
+        let (shape, job) = two_runs();
+        let ics: Policy = "ics".parse().unwrap();
+        let steps = steps(&ics, &shape, job);
+        let tables: Vec<Vec<u64>> = steps
+            .iter()
+            .map(|s| s.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect())
+            .collect();
+        assert_eq!(tables, [vec![20, 10], vec![21, 11], vec![22, 12]]);
+        // A step begins with a table: its first bound is no cut in it, and no other's is either.
+        assert!(steps.iter().all(|s| s.cuts.at.is_empty() && s.output_level == 2));
+    }
+
+    #[test]
+    fn a_merge_whose_entries_speak_for_keys_of_other_tables_stays_whole() {
+        let (shape, job) = two_runs();
+        let ics: Policy = "ics".parse().unwrap();
+        let tied = TreeShape { tied: true, ..shape.clone() };
+        assert_eq!(steps(&ics, &tied, job.clone()), std::slice::from_ref(&job));
+        let tiered: Policy = "tiered:4".parse().unwrap();
+        assert_eq!(steps(&tiered, &shape, job.clone()), [job]);
+    }
 }

@@ -9,8 +9,8 @@
 //!   last is done.
 //! - A tree whose hooks have not been handed in is not compacted: its versions could not be folded.
 
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::base::apart::ValueFacts;
@@ -59,12 +59,20 @@ struct Ran {
     pieces: usize,
 }
 
+/// A step of a merge that is made in several, or all of a job.
+struct ClaimedStep {
+    job: CompactionJob,
+    /// The most that it or one of those after it writes.
+    most: u64,
+}
+
 /// A job with the tables that it holds: a step, where it is made in several.
 pub struct Claimed {
     tree: Arc<TreeCore>,
     job: CompactionJob,
-    /// The steps after it.
-    rest: VecDeque<CompactionJob>,
+    /// All steps, and which of them this is.
+    steps: Arc<[ClaimedStep]>,
+    at: usize,
     /// What of it is written again.
     parts: Vec<CompactionJob>,
     version: Arc<TreeVersion>,
@@ -138,25 +146,35 @@ impl Core {
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in
         // between.
         self.work.begin_compaction();
-        let rest = VecDeque::from(steps(&view.options.policy, &shape, job));
-        files.busy.extend(rest.iter().flat_map(inputs_of).map(|id| (id, holder)));
-        Ok(self.next_step(tree, holder, &view, &shape, &mut files, rest))
+        let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
+            .into_iter()
+            .map(|job| ClaimedStep { most: job.rewritten(&shape), job })
+            .collect();
+        let mut most = 0;
+        for step in steps.iter_mut().rev() {
+            most = most.max(step.most);
+            step.most = most;
+        }
+        files.busy.extend(steps.iter().flat_map(|s| inputs_of(&s.job)).map(|id| (id, holder)));
+        Ok(self.begin_step(tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
     }
 
-    /// The first of these steps, whose tables are held already.
-    fn next_step(
+    /// The `at`-th of these steps, whose tables are held already. While it runs as much counts as
+    /// merged as it or a later one writes: there has to be room for that.
+    fn begin_step(
         &self,
         tree: &Arc<TreeCore>,
         holder: Holder,
         view: &TreeView,
         shape: &TreeShape,
         files: &mut TreeFiles,
-        mut rest: VecDeque<CompactionJob>,
+        (steps, at): (Arc<[ClaimedStep]>, usize),
     ) -> Option<Arc<Claimed>> {
-        let job = rest.pop_front()?;
-        if let (Action::Merge, Some(first)) = (job.action, inputs_of(&job).next()) {
-            files.merging.insert(first, job.rewritten(shape));
+        let ClaimedStep { job, most } = steps.get(at)?;
+        if let (true, Some(first)) = (*most > 0, inputs_of(job).next()) {
+            files.merging.insert(first, *most);
         }
+        let job = job.clone();
         let (version, options) = (view.version.clone(), view.options.clone());
         let tables = version.tables().cloned().collect();
         let task = self.watch.pins.begin(
@@ -167,7 +185,7 @@ impl Core {
         );
         let parts = job.parts(shape);
         let tree = tree.clone();
-        Some(Arc::new(Claimed { tree, job, rest, parts, version, options, task, holder }))
+        Some(Arc::new(Claimed { tree, job, steps, at, parts, version, options, task, holder }))
     }
 
     /// Carries out a job, all steps of it, and gives its tables free. Every job that was claimed
@@ -175,8 +193,7 @@ impl Core {
     /// after it are left, and there may be something to do again.
     pub fn run_job(&self, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
         let tree = claimed.tree.clone();
-        let all = std::iter::once(&claimed.job).chain(&claimed.rest);
-        let mut held: Vec<u64> = all.flat_map(inputs_of).collect();
+        let mut held: Vec<u64> = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
         let done = self.run_steps(claimed, &mut held, during);
         {
             let mut files = tree.files.lock();
@@ -202,10 +219,9 @@ impl Core {
     ) -> Result<bool> {
         loop {
             let made = self.run_step(&step, during)?;
-            if step.rest.is_empty() {
-                return Ok(true);
-            }
-            let (tree, holder, rest) = (step.tree.clone(), step.holder, step.rest.clone());
+            let (tree, holder) = (step.tree.clone(), step.holder);
+            let (steps, at) = (step.steps.clone(), step.at + 1);
+            let Some(ClaimedStep { job: next, .. }) = steps.get(at) else { return Ok(true) };
             let merged = inputs_of(&step.job).next();
             // Whoever holds the version that was holds the files of what was merged.
             drop(step);
@@ -220,11 +236,11 @@ impl Core {
                 }
             }
             let mut shape = self.shape(&view, &files);
-            rest.iter().take(1).for_each(|next| shape.set_busy(next, false));
-            if rest.iter().take(1).any(|next| next.check(&shape).is_err()) {
+            shape.set_busy(next, false);
+            if next.check(&shape).is_err() {
                 return Ok(false);
             }
-            match self.next_step(&tree, holder, &view, &shape, &mut files, rest) {
+            match self.begin_step(&tree, holder, &view, &shape, &mut files, (steps.clone(), at)) {
                 Some(next) => step = next,
                 None => return Ok(true),
             }

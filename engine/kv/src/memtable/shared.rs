@@ -5,7 +5,8 @@
 //! twice with each get, and then no number of cores gets faster than that line moves. So there are
 //! as many counts as there are [stripes](STRIPES), each of which holds the memtable, and a thread
 //! counts in its own. They are made when somebody reads first: most memtables of a store with many
-//! trees are never read.
+//! trees are never read. All readers of a small one have one count: sixteen would take more than it
+//! does.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,9 @@ use std::sync::{Arc, OnceLock};
 use super::arena::{ArenaRecord, Ref};
 use super::{FoundEntry, Memtable};
 use crate::base::stripe::{Apart, STRIPES, own_stripe};
+
+/// A memtable of at most so many bytes has one count: sixteen take 4 KiB, which nobody counts.
+const SMALL: usize = 128 << 10;
 
 /// What holds a memtable for the readers of one stripe. The count of those lies before it, and its
 /// alignment keeps the two apart, and from all others.
@@ -55,7 +59,8 @@ impl Deref for MemValue {
 /// A memtable with what its readers hold it by.
 pub struct SharedMemtable {
     table: Arc<Memtable>,
-    holds: OnceLock<Box<[Arc<MemHold>; STRIPES]>>,
+    /// One, or one for each stripe.
+    holds: OnceLock<Box<[Arc<MemHold>]>>,
 }
 
 debug_by!(SharedMemtable, "SharedMemtable", table);
@@ -79,12 +84,14 @@ impl SharedMemtable {
     #[inline]
     pub(super) fn hold(&self) -> Arc<MemHold> {
         let holds = self.holds.get_or_init(|| self.make_holds());
-        holds[own_stripe()].clone()
+        holds[own_stripe() & (holds.len() - 1)].clone()
     }
 
     #[cold]
-    fn make_holds(&self) -> Box<[Arc<MemHold>; STRIPES]> {
-        Box::new(std::array::from_fn(|_| MemHold::lone(self.table.clone())))
+    fn make_holds(&self) -> Box<[Arc<MemHold>]> {
+        const { assert!(STRIPES.is_power_of_two()) };
+        let holds = if self.table.capacity() <= SMALL { 1 } else { STRIPES };
+        (0..holds).map(|_| MemHold::lone(self.table.clone())).collect()
     }
 
     /// Keeps a value that was found here, without a copy. Panics if it was found in another

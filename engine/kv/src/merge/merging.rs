@@ -112,7 +112,7 @@ impl Cursor for MergeSource {
     fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
         each!(self, c => c.fetch_apart(out))
     }
-    fn approach(&mut self, key: &[u8], step: usize) {
+    fn approach(&mut self, key: &[u8], step: usize) -> bool {
         each!(self, c => c.approach(key, step))
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
@@ -213,15 +213,17 @@ impl<C: Cursor> Merging<C> {
     }
 
     /// Lets all children wait together for what a seek to `key` will look at. The thread is pinned
-    /// until that seek is over, once for all of them: each looks into the cache several times.
+    /// until that seek is over, once for all of them: each looks into the cache several times. Not
+    /// where one will have to read: frames can't be used again while somebody is pinned.
     fn approach_all(&mut self, key: &[u8]) -> Option<Guard> {
-        (self.children.len() > 1).then(|| {
-            let guard = epoch::pin();
-            for step in 0..STEPS_AHEAD {
-                self.children.iter_mut().for_each(|c| c.approach(key, step));
-            }
-            guard
-        })
+        if self.children.len() < 2 {
+            return None;
+        }
+        let (guard, mut is_in_memory) = (epoch::pin(), true);
+        for step in 0..STEPS_AHEAD {
+            self.children.iter_mut().for_each(|c| is_in_memory &= c.approach(key, step));
+        }
+        is_in_memory.then_some(guard)
     }
 
     fn position(&mut self, forward: bool, mut f: impl FnMut(&mut C) -> Result<()>) -> Result<()> {

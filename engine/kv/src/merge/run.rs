@@ -1179,21 +1179,22 @@ impl Cursor for RunCursor {
         }
     }
 
-    fn approach(&mut self, key: &[u8], step: usize) {
+    fn approach(&mut self, key: &[u8], step: usize) -> bool {
         if step == 0 {
             let i = self.run.lower_bound(key);
-            let block = self.run.tables.get(i).and_then(|t| t.opened()?.locate(key));
-            self.ahead = block.map(|b| (i, b));
-        } else if let Some((i, block)) = self.ahead
-            && let Some(table) = self.run.tables.get(i).and_then(|t| t.opened())
-        {
-            let guard = epoch::pin();
-            if step == 1 {
-                table.fetch_block(block, &guard)
-            } else {
-                table.fetch_entry(block, key, &guard)
-            }
+            let handle = self.run.tables.get(i);
+            let table = handle.and_then(|t| t.opened());
+            self.ahead = table.and_then(|t| t.locate(key)).map(|b| (i, b));
+            return handle.is_none() || table.is_some();
         }
+        let Some((i, block)) = self.ahead else { return true };
+        let Some(table) = self.run.tables.get(i).and_then(|t| t.opened()) else { return false };
+        let guard = epoch::pin();
+        if step == 1 {
+            return table.fetch_block(block, &guard);
+        }
+        table.fetch_entry(block, key, &guard);
+        true
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {

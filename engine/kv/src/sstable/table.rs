@@ -475,11 +475,14 @@ impl Table {
         }
     }
 
-    /// The second step: asks for the part of block `i` that is searched, if the block is cached.
-    pub fn fetch_block(&self, i: usize, guard: &Guard) {
-        if let Some(frame) = self.slots.peek(i, guard) {
+    /// The second step: asks for the part of block `i` that is searched, if the block is cached; else
+    /// false.
+    pub fn fetch_block(&self, i: usize, guard: &Guard) -> bool {
+        let frame = self.slots.peek(i, guard);
+        frame.is_some_and(|frame| {
             prefetch(frame);
-        }
+            true
+        })
     }
 
     /// The third step: searches block `i`, if it is cached, and asks for the entry.

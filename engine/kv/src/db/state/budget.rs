@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::cache::Cache;
-use crate::memtable::{ArenaPool, LEAST};
+use crate::memtable::{ArenaPool, LEAST, Memtable};
 use crate::merge::gaps;
 use crate::merge::run::TableOpener;
 
@@ -49,8 +49,10 @@ use super::work::PendingWork;
 const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 
 /// Bytes that a tree takes by itself, in which nothing is: its view, its options, its names, its
-/// place in the manifest.
-pub const TREE: u64 = 5 << 9;
+/// place in the manifest, a memtable of which nothing but its fields is there.
+pub const TREE: u64 = 7 << 9;
+
+const _: () = assert!(size_of::<Memtable>() + size_of::<MemHandle>() <= TREE as usize / 2);
 
 /// Bytes of memtables, and trees.
 #[derive(Default)]
