@@ -113,7 +113,7 @@ fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
     assert_eq!((t.compression, t.filter), (vec![Compression::None], vec![FilterKind::None]));
     assert_eq!((t.table_size, format!("{:?}", t.policy).contains("Leveled")), (160 << 20, true));
     assert_eq!((t2.compression, t2.filter), (vec![Compression::None], vec![FilterKind::Fuse16]));
-    assert_eq!(told(&does(&session, "SELECT v FROM t WHERE p = 199")), "'5'");
+    assert_eq!(told(&does(&session, "SELECT v FROM t WHERE p = 199")), "'6'");
 }
 
 #[test]
