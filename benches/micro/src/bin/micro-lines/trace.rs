@@ -134,11 +134,11 @@ pub fn trace(
             let _ = answer.write_all(b"go\n");
         }
     });
-    let mut reader = TraceReader::of(&places);
+    let mut reader = LackeyReader::of(&places);
     reader.read(BufReader::with_capacity(1 << 20, lines)).map_err(|e| format!("{name}: {e}"))?;
     let status = run.wait().map_err(|e| format!("{name}: {e}"))?;
     let _ = listener.join();
-    let TraceReader { done, talk, .. } = reader;
+    let LackeyReader { done, talk, .. } = reader;
     match places.get() {
         Some(places) if status.success() && done.len() == threads * n => {
             Ok(RunTrace { operations: done, base: places.base })
@@ -147,7 +147,7 @@ pub fn trace(
     }
 }
 
-struct TraceReader<'a> {
+struct LackeyReader<'a> {
     places: &'a OnceLock<RunPlaces>,
     /// The instruction that the accesses that follow are of.
     code: u64,
@@ -157,9 +157,9 @@ struct TraceReader<'a> {
     talk: String,
 }
 
-impl<'a> TraceReader<'a> {
-    fn of(places: &'a OnceLock<RunPlaces>) -> TraceReader<'a> {
-        TraceReader { places, code: 0, open: None, done: vec![], talk: String::new() }
+impl<'a> LackeyReader<'a> {
+    fn of(places: &'a OnceLock<RunPlaces>) -> LackeyReader<'a> {
+        LackeyReader { places, code: 0, open: None, done: vec![], talk: String::new() }
     }
 
     fn read(&mut self, mut from: impl BufRead) -> std::io::Result<()> {
