@@ -54,7 +54,9 @@ def draw(title, series, rows):
             f'<line x1="{at:.1f}" y1="{top}" x2="{at:.1f}" y2="{height - 22}" '
             f'stroke="{"#333" if bold else "#ddd"}"/>'
         )
-        out.append(f'<text x="{at:.1f}" y="{height - 8}" text-anchor="middle">{2.0**power:g}</text>')
+        # So many numbers stand beside each other without touching.
+        if power % max(1, math.ceil((high - low) / 15)) == 0:
+            out.append(f'<text x="{at:.1f}" y="{height - 8}" text-anchor="middle">{2.0**power:.3g}</text>')
     y = top + 4
     for label, of in rows:
         middle = y + len(of) * BAR / 2 + 4
