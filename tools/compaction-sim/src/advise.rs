@@ -559,7 +559,10 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
                 a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
             });
             if let Some(cql) = other.and_then(|c| c.cql.as_ref()) {
-                line("in CQL", format!("has no such class; the best that it has: WITH {cql}"));
+                line(
+                    "in CQL",
+                    format!("has nothing that does the same; the best that it has: WITH {cql}"),
+                );
             }
         }
     }
