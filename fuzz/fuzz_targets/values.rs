@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     });
     for r in ValueRef::decode(reference).into_iter().chain(blocks) {
         let mut copy = vec![];
-        let got = values.get(&r, &reads).map(|v| v.to_vec());
+        let got = values.get(&r, &reads, None).map(|v| v.to_vec());
         if let (Ok(got), Ok(())) = (&got, values.read_into(&r, &mut copy)) {
             assert_eq!(*got, copy);
             assert_eq!(got.len(), r.len as usize);
