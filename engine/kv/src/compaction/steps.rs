@@ -16,7 +16,7 @@
 use std::collections::HashSet;
 
 use super::policy::Policy;
-use super::shape::{Action, CompactionInput, CompactionJob, TreeShape};
+use super::shape::{Action, CompactionJob, TreeShape};
 
 /// The jobs that make `job` together, one after the other, in key order: the job itself where it is
 /// no merge, or where the policy does not make merges in steps. While one runs, the inputs of those
@@ -62,13 +62,13 @@ fn step(
     tables: &[(usize, usize)],
     adopted: &HashSet<u64>,
 ) -> Option<CompactionJob> {
-    let part = job.of_tables(shape, tables, adopted);
+    let mut part = job.of_tables(shape, tables, adopted);
     if part.adopted.len() < tables.len() {
         return Some(part);
     }
-    let stays = |i: &CompactionInput| (i.level, i.run) == (job.output_level, job.output_run);
-    let inputs: Vec<_> = part.inputs.into_iter().filter(|i| !stays(i)).collect();
-    let part = CompactionJob { action: Action::Move, inputs, adopted: Vec::new(), ..job.clone() };
+    part.action = Action::Move;
+    part.adopted.clear();
+    part.inputs.retain(|i| (i.level, i.run) != (job.output_level, job.output_run));
     (!part.inputs.is_empty()).then_some(part)
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::compaction::shape::{Cuts, Reason, RunShape, TableShape};
+    use crate::compaction::shape::{CompactionInput, Cuts, Reason, RunShape, TableShape};
 
     /// Two runs of three tables each, which line up, and the merge of all.
     fn two_runs() -> (TreeShape, CompactionJob) {

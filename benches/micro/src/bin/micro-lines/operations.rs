@@ -114,12 +114,15 @@ impl ThreadKeys {
     }
 }
 
-fn gets(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {
-    let keys = ThreadKeys::of(1, thread, threads);
+fn lookups(store: &BenchStore, keys: ThreadKeys) -> LineStep<'_> {
     Box::new(move |i| {
         black_box(store.tree.get(keys.at(i))?.map(|v| v.len()));
         Ok(())
     })
+}
+
+fn gets(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {
+    lookups(store, ThreadKeys::of(1, thread, threads))
 }
 
 fn one_get(store: &BenchStore, _: usize, _: usize) -> LineStep<'_> {
@@ -131,11 +134,7 @@ fn one_get(store: &BenchStore, _: usize, _: usize) -> LineStep<'_> {
 }
 
 fn missing_gets(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {
-    let keys = ThreadKeys::of(2, thread, threads);
-    Box::new(move |i| {
-        black_box(store.tree.get(keys.at(i))?.map(|v| v.len()));
-        Ok(())
-    })
+    lookups(store, ThreadKeys::of(2, thread, threads))
 }
 
 fn ranges(store: &BenchStore, thread: usize, threads: usize) -> LineStep<'_> {

@@ -22,7 +22,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::tiered::{crowd, crowded, similar};
+use super::tiered::{check_runs, crowd, crowded, similar};
 use crate::compaction::describe::{PolicyError, policy};
 use crate::compaction::shape::{CompactionJob, Cuts, Reason, TableShape, TreeShape};
 use crate::compaction::strategy::{SpaceBound, Strategy};
@@ -46,13 +46,7 @@ policy! {
 
 impl Strategy for Incremental {
     fn check(&self) -> Result<(), PolicyError> {
-        if self.max_runs >= self.min_runs {
-            return Ok(());
-        }
-        let Incremental { min_runs, max_runs, .. } = self;
-        Err(PolicyError(format!(
-            "the policy ics: max_runs is {max_runs}; it must be at least min_runs, {min_runs}"
-        )))
+        check_runs("ics", self.min_runs, self.max_runs)
     }
 
     fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {

@@ -34,15 +34,19 @@ policy! {
     }
 }
 
+/// Whether a policy of this name may merge at least so many runs at once, and at most so many.
+pub(super) fn check_runs(name: &str, min_runs: u32, max_runs: u32) -> Result<(), PolicyError> {
+    if max_runs >= min_runs {
+        return Ok(());
+    }
+    Err(PolicyError(format!(
+        "the policy {name}: max_runs is {max_runs}; it must be at least min_runs, {min_runs}"
+    )))
+}
+
 impl Strategy for Tiered {
     fn check(&self) -> Result<(), PolicyError> {
-        if self.max_runs >= self.min_runs {
-            return Ok(());
-        }
-        let Tiered { min_runs, max_runs, .. } = self;
-        Err(PolicyError(format!(
-            "the policy tiered: max_runs is {max_runs}; it must be at least min_runs, {min_runs}"
-        )))
+        check_runs("tiered", self.min_runs, self.max_runs)
     }
 
     fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
