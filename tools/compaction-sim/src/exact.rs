@@ -23,10 +23,12 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::facts::TableFacts;
-use firn_kv::internals::base::key::{Kind, Seq, Trailer, head};
+use firn_kv::internals::base::key::{Kind, Seq, Trailer, head, successor};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::compaction::{CompactionJob, Cuts, RunShape, TableShape, TreeShape};
+use firn_kv::internals::compaction::{
+    CompactionJob, Cuts, RunShape, TableShape, TreeShape, piece_ends,
+};
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::job::{self, Outputs};
@@ -267,6 +269,18 @@ impl Exact {
         self.content.key_len.max(8) as u64 + u64::from(len)
     }
 
+    /// The keys at which the pieces of a flush of these entries but the first begin.
+    fn piece_starts(&self, entries: &[ExactEntry], pieces: usize) -> Vec<Arc<[u8]>> {
+        let bytes = |e: &ExactEntry| self.raw_of(if e.is_delete() { 0 } else { e.len });
+        let ends = piece_ends(entries.iter().map(|e| (e.place, bytes(e))).collect(), pieces);
+        let mut key = vec![];
+        let behind = |place: u64| {
+            self.content.key(place, &mut key);
+            successor(&key).map(Arc::from)
+        };
+        ends.into_iter().filter_map(behind).collect()
+    }
+
     /// Writes tables of what is kept of `entries`, which are in order.
     fn make(
         &mut self,
@@ -402,13 +416,13 @@ impl SimStore for Exact {
         self.sealed.len()
     }
 
-    fn flush(&mut self, now_micros: u64) -> Result<MadeRuns> {
+    fn flush(&mut self, now_micros: u64, pieces: usize) -> Result<MadeRuns> {
         let Some(mut entries) = self.sealed.pop_front().filter(|e| !e.is_empty()) else {
             return Ok(MadeRuns::default());
         };
         entries.sort_unstable_by_key(ExactEntry::order);
         let rules = rules(Beneath::new(vec![]), None, false, Arc::default());
-        let cuts = Cuts { size: self.options.table_size, at: vec![] };
+        let cuts = Cuts { size: self.options.table_size, at: self.piece_starts(&entries, pieces) };
         let place = ExactPlace {
             level: 0,
             now_micros,

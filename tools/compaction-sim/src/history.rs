@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::choice::{FlushedVersions, KeyChoice, choice, loaded};
 use crate::course::{self, CourseMoment};
-use crate::machine::{LogSpread, Machine, MachineCost, WorkBytes};
+use crate::machine::{LogSpread, Machine, MachineCost, WorkBytes, side_by_side};
 use crate::meter::SimOutcome;
 use crate::question::KnownStore;
 use crate::sim::{self, Setup};
@@ -86,10 +86,10 @@ pub struct RecordedMerge {
     pub took: f64,
     /// Nanoseconds of the processor that it would take on the default machine.
     pub default_nanos: f64,
-    /// Bytes that it read, and tables that it wrote.
-    pub read: u64,
-    /// See `read`.
+    /// Tables that it wrote.
     pub tables: usize,
+    /// Pieces in which it was done.
+    pub pieces: usize,
 }
 
 /// Adds up counters that begin anew at every opening.
@@ -184,8 +184,8 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                     h.merges.push(RecordedMerge {
                         took: n("micros") as f64 * 1000.0,
                         default_nanos: nanos,
-                        read: n("bytes_in"),
                         tables: e["tables"].as_array().map_or(1, Vec::len),
+                        pieces: n("pieces").max(1) as usize,
                     });
                 }
                 for (sum, field) in
@@ -400,14 +400,13 @@ impl RecordedHistory {
 
     /// How much merges vary over what this machine would need for them if each were alone.
     fn merge_spread(&self, machine: &Machine) -> f64 {
-        let table = self.sizes.map_or(64 << 20, |s| s.1.max(1));
         let scale = machine.merge.entry / Machine::default().merge.entry;
         let merge = |m: &RecordedMerge| {
-            let pieces = (m.read / table).clamp(1, machine.threads.max(1) as u64) as usize;
-            let work =
-                WorkBytes { tables: m.tables, pieces: (pieces, pieces), ..WorkBytes::default() };
-            let syncs = machine.merge_cost(1, 0.0, work);
-            m.took / machine.alone(MachineCost { cpu: scale * m.default_nanos, ..syncs }).max(1.0)
+            let usual =
+                machine.merge_cost(1, 0.0, WorkBytes { tables: m.tables, ..WorkBytes::default() });
+            let threads = side_by_side(m.pieces, m.pieces.min(machine.threads));
+            let cost = MachineCost { cpu: scale * m.default_nanos, threads, ..usual };
+            m.took / machine.alone(cost).max(1.0)
         };
         self.merges.iter().map(merge).collect::<LogSpread>().deviation()
     }

@@ -59,6 +59,7 @@ pub mod cli;
 pub mod commands;
 #[doc(hidden)]
 pub mod course;
+mod division;
 mod drawn;
 pub mod engine;
 #[doc(hidden)]

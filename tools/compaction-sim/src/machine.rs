@@ -151,29 +151,31 @@ pub struct MachineCost {
     pub cpu: f64,
     /// Device time in nanoseconds.
     pub device: f64,
-    /// Nanoseconds that it waits, for syncs and for its turn.
+    /// Nanoseconds that it waits for the syncs of its tables.
+    pub syncs: f64,
+    /// Nanoseconds that it waits besides, for its turn and for the change of tables.
     pub wait: f64,
-    /// Threads that share the processor's and the device's part of it.
+    /// Threads that share all of it but what it waits besides.
     pub threads: f64,
 }
 
 impl Default for MachineCost {
     fn default() -> Self {
-        MachineCost { cpu: 0.0, device: 0.0, wait: 0.0, threads: 1.0 }
+        MachineCost { cpu: 0.0, device: 0.0, syncs: 0.0, wait: 0.0, threads: 1.0 }
     }
 }
 
 impl MachineCost {
     /// So many times as much.
     pub fn times(self, factor: f64) -> MachineCost {
-        let MachineCost { cpu, device, wait, threads } = self;
-        let (cpu, device, wait) = (cpu * factor, device * factor, wait * factor);
-        MachineCost { cpu, device, wait, threads }
+        let MachineCost { cpu, device, syncs, wait, threads } = self;
+        let [cpu, device, syncs, wait] = [cpu, device, syncs, wait].map(|nanos| nanos * factor);
+        MachineCost { cpu, device, syncs, wait, threads }
     }
 
     /// Cores that it uses when it is alone: none while it waits.
     pub fn cores(&self) -> f64 {
-        let alone = self.wait + (self.cpu + self.device) / self.threads;
+        let alone = self.wait + (self.syncs + self.cpu + self.device) / self.threads;
         if alone > 0.0 { self.cpu / alone } else { 0.0 }
     }
 }
@@ -187,16 +189,13 @@ pub struct WorkBytes {
     pub written: u64,
     /// Tables written.
     pub tables: usize,
-    /// In how many pieces, by how many threads.
-    pub pieces: (usize, usize),
 }
 
-impl WorkBytes {
-    /// Threads that are busy on average: those that find no last piece wait for the others.
-    fn side_by_side(&self) -> f64 {
-        let (pieces, threads) = (self.pieces.0.max(1), self.pieces.1.max(1));
-        pieces as f64 / pieces.div_ceil(threads) as f64
-    }
+/// Threads of so many that are busy on average with a job in pieces: those that find no last piece
+/// wait for the others.
+pub(crate) fn side_by_side(pieces: usize, threads: usize) -> f64 {
+    let (pieces, threads) = (pieces.max(1), threads.max(1));
+    pieces as f64 / pieces.div_ceil(threads) as f64
 }
 
 /// Who is at work.
@@ -280,10 +279,9 @@ impl Machine {
         }
         let device =
             work.read as f64 / self.read_bandwidth + work.written as f64 / self.write_bandwidth;
-        let threads = work.side_by_side();
-        // Each thread syncs its own tables.
-        let syncs = self.sync_latency * work.tables as f64 / threads;
-        MachineCost { cpu, device: device * 1e9, wait: (syncs + self.install) * 1e9, threads }
+        let syncs = self.sync_latency * work.tables as f64 * 1e9;
+        let (device, wait) = (device * 1e9, self.install * 1e9);
+        MachineCost { cpu, device, syncs, wait, threads: 1.0 }
     }
 
     /// The nanoseconds that a job takes when it is alone.
@@ -296,8 +294,9 @@ impl Machine {
         let (first, last) = load.shares(self.cores);
         let cpu = cost.cpu / if gives_way { last } else { first };
         let beside = (load.threads - cost.threads).max(0.0);
-        cost.wait * (1.0 + SYNCS_BESIDE * beside)
-            + (cpu + cost.device * load.threads.max(1.0)) / cost.threads
+        let slower = 1.0 + SYNCS_BESIDE * beside;
+        cost.wait * slower
+            + (cost.syncs * slower + cpu + cost.device * load.threads.max(1.0)) / cost.threads
     }
 
     /// A rate in bytes a second, of puts of so many bytes, that this machine bears well: at which one
@@ -359,7 +358,7 @@ mod tests {
             merge: MergeCost { entry: 1.0, doubling: 1.0, byte: 1.0 },
             ..Machine::default()
         };
-        let work = WorkBytes { read: 500_000_000, written: 500_000_000, tables: 1, pieces: (1, 1) };
+        let work = WorkBytes { read: 500_000_000, written: 500_000_000, tables: 1 };
         let cost = m.merge_cost(4, 1e8, work);
         assert_eq!((cost.cpu, cost.device, cost.wait), (0.8e9, 1e9, 0.0));
         let mut load = Load { writers: 1.0, ..Load::default() };
@@ -385,10 +384,9 @@ mod tests {
     #[test]
     fn pieces_share_a_job() {
         let m = Machine { sync_latency: 0.002, install: 0.001, ..Machine::default() };
-        let at = |pieces| {
-            let work = WorkBytes { read: 0, written: 0, tables: 6, pieces };
-            let cost = m.merge_cost(2, 1e6, work);
-            m.alone(cost)
+        let at = |(pieces, threads)| {
+            let cost = m.merge_cost(2, 1e6, WorkBytes { read: 0, written: 0, tables: 6 });
+            m.alone(MachineCost { threads: side_by_side(pieces, threads), ..cost })
         };
         let cpu = (m.merge.entry + m.merge.doubling) * 1e6;
         assert_eq!(at((1, 1)), cpu + 13e6);

@@ -15,18 +15,20 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
-    Action, CompactionJob, RunShape, TableShape, TreeShape, delay, fill_delay, pressure,
+    Action, CompactionJob, RunShape, TableShape, TreeShape, delay, fill_delay, least_flushed,
+    pieces_of, pressure,
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 use firn_workload::rng::Rng;
 
 use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::division::cut_merge;
 use crate::exact::{Exact, ExactTtl};
 use crate::filters::TableFilters;
 use crate::idea::SimPolicy;
 use crate::latency::CountOdds;
-use crate::machine::{Load, Machine, MachineCost, WorkBytes};
+use crate::machine::{Load, Machine, MachineCost, WorkBytes, side_by_side};
 use crate::meter::{Moment, SimMeter, SimOutcome};
 use crate::ssd::{Ssd, SsdShape};
 use crate::store::{EPOCH_MICROS, MadeRuns, SimClock, SimStore};
@@ -37,8 +39,8 @@ use crate::workload::SimWorkload;
 /// the engine's idle workers do.
 const TICK: f64 = 1e9;
 
-/// A piece of a flush has at least so many bytes of its memtable, or a table's, as in the engine.
-const FLUSH_PIECE: u64 = 16 << 20;
+/// Of this share of a job nothing is left: it is what rounding leaves.
+const LEAST_LEFT: f64 = 1e-9;
 
 /// What is to be simulated.
 #[derive(Clone)]
@@ -128,7 +130,9 @@ struct RunningJob {
     /// Bytes of values that are read in value files that are given up.
     stale_in: u64,
     cost: MachineCost,
-    /// Threads that help whoever does it.
+    /// In how many pieces it is done, and how many threads help whoever does it at present.
+    pieces: usize,
+    /// See `pieces`.
     hands: usize,
     /// Whether they give way to writers, as threads that compact do.
     gives_way: bool,
@@ -154,6 +158,7 @@ impl RunningJob {
             bytes_in: 0,
             stale_in: 0,
             cost,
+            pieces: 1,
             hands: 0,
             gives_way: false,
             alone: 0.0,
@@ -166,6 +171,11 @@ impl RunningJob {
 
     fn is_flush(&self) -> bool {
         matches!(self.work, SimWork::Flush)
+    }
+
+    /// Whether others may help with it: until its tables are written.
+    fn is_divided(&self) -> bool {
+        self.pieces > 1 && self.left > self.tail + LEAST_LEFT
     }
 
     fn bytes_out(&self) -> u64 {
@@ -429,6 +439,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let arrival = self.machine().arrival(self.setup.workload.put_bytes());
         loop {
             self.start_work()?;
+            self.lend_hands();
             let writing = ended.is_none() && stalled.is_none();
             let next = self.next_end(writing);
             if !writing {
@@ -560,10 +571,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .iter()
             .filter(|r| !self.is_paused(r))
             .map(|r| r.left / self.speed(r, load));
+        // Who helped is free when the tables are written.
+        let freed = self.running.iter().filter(|r| r.hands > 0 && r.is_divided());
+        let freed = freed.map(|r| (r.left - r.tail) / self.speed(r, load));
         // A flush that begins may stop a merge.
         let begins = self.running.iter().map(|r| r.since - self.now).filter(|&nanos| nanos > 0.0);
         let begins = begins.filter(|_| self.machine().threads == 1);
-        ends.chain(begins).min_by(f64::total_cmp)
+        ends.chain(freed).chain(begins).min_by(f64::total_cmp)
     }
 
     /// Lets time pass and finishes what is done then.
@@ -580,7 +594,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             put_on(&mut self.ssd, r)?;
         }
         self.now += nanos;
-        while let Some(i) = self.running.iter().position(|r| r.left <= 1e-9) {
+        while let Some(i) = self.running.iter().position(|r| r.left <= LEAST_LEFT) {
             let work = self.running.remove(i);
             let next = self.finish(work)?;
             self.running.extend(next);
@@ -588,29 +602,36 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(())
     }
 
-    /// Threads that are free to help with one of so many pieces of a job: all jobs together are
-    /// lent one less than there are.
-    fn hands_for(&self, pieces: usize) -> usize {
-        let lent: usize = self.running.iter().filter(|r| r.left > r.tail).map(|r| r.hands).sum();
-        (pieces - 1).min((self.machine().threads.max(1) - 1).saturating_sub(lent))
+    /// Lends the threads that may help with pieces, one less than there are, to the jobs at work: to
+    /// flushes first, then to merges in the order in which they began.
+    fn lend_hands(&mut self) {
+        let mut free = self.machine().threads.saturating_sub(1);
+        for flushes in [true, false] {
+            for r in self.running.iter_mut().filter(|r| r.is_flush() == flushes) {
+                if r.is_divided() {
+                    r.hands = free.min(r.pieces - 1);
+                    r.cost.threads = side_by_side(r.pieces, r.hands + 1);
+                    free -= r.hands;
+                }
+            }
+        }
     }
 
     /// In how many pieces a job over so many bytes is done, each of at least `least`.
     fn pieces_of(&self, bytes: u64, least: u64) -> usize {
-        (bytes / least.max(1)).clamp(1, self.machine().threads.max(1) as u64) as usize
+        pieces_of(bytes, least, self.machine().threads)
     }
 
     fn start_flush(&mut self) -> Result<RunningJob> {
         let is_waited_for = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
         let pieces = if is_waited_for {
-            let least = self.options.table_size.min(FLUSH_PIECE);
+            let least = least_flushed(self.options.table_size);
             self.pieces_of(self.options.memtable_size as u64, least)
         } else {
             1
         };
-        let hands = self.hands_for(pieces);
         let gives_way = self.is_flushed_by_chance();
-        let made = self.store.flush(self.wall())?;
+        let made = self.store.flush(self.wall(), pieces)?;
         self.filters.flushed(&self.shape.runs, &made.tables, made.entries as u64);
         let factor = self.setup.flush_factors.get(self.flushes_begun).copied();
         let factor = factor.unwrap_or_else(|| self.jitter(self.machine().jitter.0));
@@ -618,17 +639,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let before = self.machine().before_flush;
         let due = self.due.pop_front().unwrap_or(self.now).max(self.flushed_at);
         self.meter.outcome.flush_waited_seconds += (self.now - due + before) / 1e9;
-        let work = WorkBytes {
-            read: 0,
-            written: made.bytes(),
-            tables: made.tables.len(),
-            pieces: (pieces, hands + 1),
-        };
+        let work = WorkBytes { read: 0, written: made.bytes(), tables: made.tables.len() };
         let cost = self.machine().flush_cost(made.entries, work).times(factor);
         let cost = MachineCost { wait: cost.wait + before, ..cost };
-        let (alone, tail) = self.alone(cost, self.machine().flush_wait);
+        let (alone, tail) = self.alone(cost, pieces, self.machine().flush_wait);
         let flush = RunningJob::new(SimWork::Flush, made, cost, self.now + before);
-        Ok(RunningJob { hands, gives_way, alone, tail, ..flush })
+        Ok(RunningJob { pieces, gives_way, alone, tail, ..flush })
     }
 
     /// Whether it is a thread that gives way which flushes next: whoever is free may have been first
@@ -644,10 +660,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Rng::new(self.setup.workload.seed, !self.chances).below(n)
     }
 
-    /// The nanoseconds that a job takes alone, and the share of them when its tables are written:
-    /// the change of tables, and so many seconds besides.
-    fn alone(&self, cost: MachineCost, besides: f64) -> (f64, f64) {
-        let alone = self.machine().alone(cost).max(1.0);
+    /// The nanoseconds that a job in so many pieces takes alone, and the share of them when its
+    /// tables are written: the change of tables, and so many seconds besides.
+    fn alone(&self, cost: MachineCost, pieces: usize, besides: f64) -> (f64, f64) {
+        let threads = side_by_side(pieces, pieces.min(self.machine().threads));
+        let alone = self.machine().alone(MachineCost { threads, ..cost }).max(1.0);
         (alone, (self.machine().install + besides) * 1e9 / alone)
     }
 
@@ -708,10 +725,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let bytes_in = mark(&mut self.shape, &job, true);
         let mut made = MadeRuns::default();
         let mut pieces = 0;
-        for part in job.parts(&self.shape) {
+        for mut part in job.parts(&self.shape) {
             // A hook that purges is to see all of a part, in order.
             let bytes = if self.shape.tied { 0 } else { part.rewritten(&self.shape) };
-            pieces += self.pieces_of(bytes, self.options.table_size);
+            let of_part = self.pieces_of(bytes, self.options.table_size);
+            cut_merge(&self.shape, &mut part, of_part);
+            pieces += of_part;
             made.append(self.store.merge(&self.shape, &part, &self.values, self.wall())?);
         }
         self.filters.merged(&self.shape.runs, &job, &made.tables);
@@ -721,22 +740,20 @@ impl<'a, S: SimStore> Sim<'a, S> {
             Action::Merge => self.values.stale(merged.copied()),
             Action::Move | Action::Drop => 0,
         };
-        let hands = self.hands_for(pieces.max(1));
         let work = WorkBytes {
             read: bytes_in + stale_in,
             written: made.bytes(),
             tables: made.tables.len(),
-            pieces: (pieces, hands + 1),
         };
         let usual = match job.action {
             Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, work),
             Action::Move | Action::Drop => self.machine().move_cost(),
         };
-        let (alone, tail) = self.alone(usual, 0.0);
+        let (alone, tail) = self.alone(usual, pieces, 0.0);
         let cost = usual.times(self.jitter(self.machine().jitter.1));
         let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
         let gives_way = self.machine().threads > 1;
-        let started = RunningJob { hands, gives_way, alone, tail, ..started };
+        let started = RunningJob { pieces, gives_way, alone, tail, ..started };
         Ok(Some(RunningJob { rest, held, bytes_in, stale_in, ..started }))
     }
 

@@ -102,11 +102,11 @@ pub trait SimStore {
     fn seal(&mut self) -> Result<()>;
     /// How many memtables wait.
     fn sealed(&self) -> usize;
-    /// Makes tables of the oldest memtable that waits.
+    /// Makes tables of the oldest memtable that waits, in so many pieces.
     ///
     /// # Errors
     /// What the engine's parts refuse.
-    fn flush(&mut self, now_micros: u64) -> Result<MadeRuns>;
+    fn flush(&mut self, now_micros: u64, pieces: usize) -> Result<MadeRuns>;
     /// The output of a merge on this shape, beside these value files. The inputs stay until [`forget`](SimStore::forget).
     ///
     /// # Errors

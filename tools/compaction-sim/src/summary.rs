@@ -23,13 +23,16 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::compaction::{CompactionJob, RunShape, TableShape, TreeShape};
+use firn_kv::internals::compaction::{
+    CompactionJob, Cuts, RunShape, TableShape, TreeShape, marks_of_each,
+};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::{Rng, mix};
 
 use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::division::{marks, piece_starts};
 use crate::exact::ExactTtl;
 use crate::size::{EntrySize, Sizes};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
@@ -432,12 +435,23 @@ impl RunSummary {
         p.puts * size.put + p.deletes * size.delete
     }
 
+    /// The keys at which the pieces of a flush but the first begin.
+    fn flush_starts(&self, all: &[PiecedEntries], pieces: usize) -> Vec<Arc<[u8]>> {
+        let of_each = marks_of_each(pieces, all.len());
+        let marks = all.iter().filter_map(|(parts, size, _)| {
+            let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
+            let (lo, hi) = hull(parts)?;
+            Some(marks((to_key(lo), to_key(hi)), bytes as u64, of_each))
+        });
+        piece_starts(marks.flatten().collect(), pieces)
+    }
+
     /// Adds tables made of pieces (in key order, each with what entries cost there and whether
     /// nothing lies beneath), cut as the job says.
     fn tables_of(
         &mut self,
-        pieces: Vec<(Vec<SummaryPart>, EntrySize, bool)>,
-        cut: &firn_kv::internals::compaction::Cuts,
+        pieces: Vec<PiecedEntries>,
+        cut: &Cuts,
         place: SummaryPlace,
     ) -> MadeRuns {
         let mut made = MadeRuns::default();
@@ -839,7 +853,7 @@ impl SimStore for RunSummary {
         self.sealed.len()
     }
 
-    fn flush(&mut self, now_micros: u64) -> Result<MadeRuns> {
+    fn flush(&mut self, now_micros: u64, pieces: usize) -> Result<MadeRuns> {
         let Some(buffer) = self.sealed.pop_front() else { return Ok(MadeRuns::default()) };
         let mut runs: Vec<Vec<SummaryPart>> =
             buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
@@ -847,12 +861,11 @@ impl SimStore for RunSummary {
         let flushed = |(lo, hi, runs): RunPiece| {
             (self.merge_piece(&runs, lo, hi, |_| ()), self.sizes.flushed, false)
         };
-        let pieces = pieces(&runs, &[]).into_iter().map(flushed).collect();
+        let stretches: Vec<_> = key_pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place =
             SummaryPlace { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
-        let cut =
-            firn_kv::internals::compaction::Cuts { size: self.options.table_size, at: vec![] };
-        let mut made = self.tables_of(pieces, &cut, place);
+        let cut = Cuts { size: self.options.table_size, at: self.flush_starts(&stretches, pieces) };
+        let mut made = self.tables_of(stretches, &cut, place);
         let bytes = made.tables.iter().map(|t| (t.entries - t.deletes) as f64).sum::<f64>()
             * self.sizes.flushed.apart;
         self.put_apart(&mut made, bytes, &[]);
@@ -908,7 +921,7 @@ impl SimStore for RunSummary {
         let puts = |run: &Vec<SummaryPart>| run.iter().map(|p| p.puts).sum::<f64>();
         let had: Vec<f64> = runs.iter().map(puts).collect();
         let mut kept = vec![0.0; runs.len()];
-        for (lo, hi, runs) in pieces(&runs, if may_drop { &covered } else { &[] }) {
+        for (lo, hi, runs) in key_pieces(&runs, if may_drop { &covered } else { &[] }) {
             let mut merged = self.merge_piece(&runs, lo, hi, |p| kept[p.run] += p.puts);
             let at = covered.partition_point(|c| c.1 <= lo);
             let alone = covered.get(at).is_none_or(|c| c.0 >= hi);
@@ -971,7 +984,7 @@ impl SimStore for RunSummary {
             self.whole.iter().rev().filter_map(lives).collect();
         newest_first.iter_mut().flatten().for_each(|p| self.recount(p));
         let mut keys = 0.0;
-        for (lo, hi, runs) in pieces(&newest_first, &[]) {
+        for (lo, hi, runs) in key_pieces(&newest_first, &[]) {
             keys += self.merge_piece(&runs, lo, hi, |_| ()).iter().map(|p| p.puts).sum::<f64>();
         }
         let EntrySize { put, apart, .. } = self.sizes.bottom;
@@ -1011,12 +1024,15 @@ fn union(sorted: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     out
 }
 
+/// What is in a piece of the key space, what entries cost there and whether nothing lies beneath.
+type PiecedEntries = (Vec<SummaryPart>, EntrySize, bool);
+
 /// A piece of the key space with what each run has there, newest run first.
 type RunPiece = (f64, f64, Vec<Vec<SummaryPart>>);
 
 /// The runs, newest first, cut at every bound of a part or of `also`: pieces in key order. The
 /// parts of a run are sorted, but those of one table may lie over each other.
-fn pieces(runs: &[Vec<SummaryPart>], also: &[(f64, f64)]) -> Vec<RunPiece> {
+fn key_pieces(runs: &[Vec<SummaryPart>], also: &[(f64, f64)]) -> Vec<RunPiece> {
     let mut bounds: Vec<f64> = runs.iter().flatten().flat_map(|p| [p.lo, p.hi]).collect();
     let (Some(lo), Some(hi)) = (
         bounds.iter().copied().min_by(f64::total_cmp),

@@ -7,6 +7,7 @@
 //! - [`choose`]: the most urgent work, what there is to do in all; with `deletes`, `expired` and
 //!   `readers`, which are common to policies, and `adopt`, what of a merge need not be written again.
 //! - `steps`: what of a merge is put in place before the rest is written.
+//! - `division`: in how many pieces a large job is done, and where it is divided.
 //! - `filters`: how runs share the memory of filters.
 //! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
 //!
@@ -18,6 +19,7 @@ mod adopt;
 pub mod choose;
 mod deletes;
 pub mod describe;
+mod division;
 mod expired;
 mod filters;
 pub mod pace;
@@ -32,6 +34,7 @@ mod values;
 mod view;
 
 pub use choose::{Blocked, debt, manual, pick, run_limits};
+pub use division::{least_flushed, marks_of_each, piece_ends, pieces_of};
 pub use filters::{FilteredRun, flushed_bits, merged_bits, share_bits, whole_bits};
 pub use pace::{delay, fill_delay, pressure};
 pub use readers::{LEAST_TOLL, is_paid};

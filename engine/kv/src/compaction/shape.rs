@@ -284,8 +284,8 @@ impl CompactionJob {
         again.map(|t| t.size + t.stale).sum()
     }
 
-    /// The inputs, without a look at runs that have none.
-    fn taken<'a>(&'a self, shape: &'a TreeShape) -> impl Iterator<Item = &'a TableShape> {
+    /// The tables that are its inputs, those that it adopts among them.
+    pub fn taken<'a>(&'a self, shape: &'a TreeShape) -> impl Iterator<Item = &'a TableShape> {
         self.inputs.iter().flat_map(|input| {
             let place = ShapePlace { level: input.level, number: input.run };
             let at = shape.runs.partition_point(|r| r.place() < place);

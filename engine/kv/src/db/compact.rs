@@ -21,7 +21,8 @@ use crate::base::key::Seq;
 use crate::base::options::{FilterAllocation, TreeOptions};
 use crate::base::tombstone::Fragments;
 use crate::compaction::{
-    Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, merged_bits, steps,
+    Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, marks_of_each, merged_bits,
+    steps,
 };
 use crate::manifest::TableMeta;
 use crate::merge::job::{MadeTables, run, unite};
@@ -32,7 +33,7 @@ use crate::merge::visible::VisibleRange;
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
-use super::pieces::{DividedJob, During, MARKS, divide};
+use super::pieces::{DividedJob, During, divide};
 use super::state::core::Core;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
@@ -370,7 +371,7 @@ impl Core {
         let mut marks = vec![];
         if most > 1 {
             // Of many tables their ends are enough.
-            let each = MARKS * most / all.len();
+            let each = marks_of_each(most, all.len());
             for t in &all {
                 if each > 1 {
                     marks.extend(t.table()?.landmarks(each));

@@ -22,7 +22,7 @@ use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, Seq, head};
 use crate::base::options::TreeOptions;
 use crate::base::tombstone::Fragments;
-use crate::compaction::Cuts;
+use crate::compaction::{Cuts, least_flushed, marks_of_each};
 use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
 use crate::merge::emptied::emptied;
@@ -34,16 +34,13 @@ use crate::wal::{Lsn, Unneeded};
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
-use super::pieces::{DividedJob, During, MARKS, divide};
+use super::pieces::{DividedJob, During, divide};
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::tree::{Flushing, TreeCore};
 use super::state::view::TreeView;
-
-/// A piece of a flush has at least so many bytes of its memtable, or a table's.
-const PIECE: u64 = 16 << 20;
 
 /// The flush of one memtable.
 struct Flush<'a> {
@@ -346,9 +343,10 @@ impl Core {
         view: &TreeView,
         sealed: &MemHandle,
     ) -> Vec<VisibleRange> {
-        let (bytes, least) = (sealed.mem.used() as u64, view.options.table_size.min(PIECE));
+        let bytes = sealed.mem.used() as u64;
+        let least = least_flushed(view.options.table_size);
         let most = if self.is_full_soon(tree) { self.pieces_of(bytes, least) } else { 1 };
-        let apart = (bytes / (most * MARKS) as u64).max(1);
+        let apart = (bytes / marks_of_each(most, 1) as u64).max(1);
         let marks = if most > 1 { sealed.mem.landmarks(apart) } else { vec![] };
         divide(marks, most)
     }

@@ -24,6 +24,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_KEY_LEN, successor};
 use crate::base::sync::{Condvar, Mutex};
+use crate::compaction::{piece_ends, pieces_of};
 use crate::env::Thread;
 use crate::merge::visible::VisibleRange;
 
@@ -34,32 +35,17 @@ use super::state::tree::Holder;
 /// How long who waits for hands sleeps at a time, so that he sees what has changed.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A large job is cut into up to so many pieces for each background thread, each of at least so many
-/// times the least: so there are some left for hands that come late, and the last ones end at about
-/// the same time.
-const EVEN: u64 = 4;
-
-/// So many places are looked at, for each piece, where a job might be divided.
-pub(super) const MARKS: usize = 64;
-
 /// Called by a piece at each of its steps: an error stops it.
 pub(super) type During<'a> = dyn FnMut() -> Result<()> + 'a;
 
 /// Cuts all keys into at most so many ranges of about as many bytes. `marks` are keys, each with the
 /// bytes since the one before of the same source.
-pub(super) fn divide(mut marks: Vec<(Vec<u8>, u64)>, pieces: usize) -> Vec<VisibleRange> {
-    marks.sort_unstable();
-    let total: u128 = marks.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
-    let (mut ranges, mut from, mut passed) = (vec![], vec![], 0);
-    for (key, bytes) in marks {
-        passed += u128::from(bytes);
-        let due = ranges.len() + 1;
-        if due == pieces || passed == total || passed * (pieces as u128) < total * due as u128 {
-            continue;
-        }
+pub(super) fn divide(marks: Vec<(Vec<u8>, u64)>, pieces: usize) -> Vec<VisibleRange> {
+    let (mut ranges, mut from) = (vec![], vec![]);
+    for key in piece_ends(marks, pieces) {
         // Of the longest keys there is none right behind.
-        let until = Some(&key).filter(|k| k.len() < MAX_KEY_LEN).and_then(|k| successor(k));
-        if let Some(until) = until.filter(|u| *u > from) {
+        if let Some(until) = Some(&key).filter(|k| k.len() < MAX_KEY_LEN).and_then(|k| successor(k))
+        {
             let from = std::mem::replace(&mut from, until.clone());
             ranges.push(VisibleRange { from, until: Some(until) });
         }
@@ -191,20 +177,10 @@ impl<T, W> Drop for Hand<T, W> {
     }
 }
 
-/// One for each thread, and several where each is large all the same.
-fn pieces_of(bytes: u64, least: u64, threads: u64) -> u64 {
-    if threads < 2 {
-        return 1;
-    }
-    let least = least.max(1);
-    let even = (bytes / least.saturating_mul(EVEN)).min(threads * EVEN);
-    (bytes / least).min(threads).max(even).max(1)
-}
-
 impl Core {
     /// In how many pieces a job over so many bytes is done, of which each has at least `least`.
     pub(super) fn pieces_of(&self, bytes: u64, least: u64) -> usize {
-        pieces_of(bytes, least, self.options.background_threads as u64) as usize
+        pieces_of(bytes, least, self.options.background_threads)
     }
 
     /// Does `number` pieces of a job: `work` does the one that it is told. `during` is called at
@@ -361,16 +337,6 @@ mod tests {
         assert_eq!(bounds(&divide(sources.clone(), 2)), [Some(&b"c\0"[..]), None]);
         assert_eq!(bounds(&divide(sources, 3)), [Some(&b"b\0"[..]), Some(b"c\0"), None]);
         assert_eq!(bounds(&divide(vec![], 3)), [None]);
-    }
-
-    #[test]
-    fn small_jobs_have_a_piece_for_each_thread_and_large_ones_several() {
-        for threads in 0..2 {
-            assert_eq!(pieces_of(u64::MAX, 1, threads), 1);
-        }
-        let of = |bytes| pieces_of(bytes, 10, 3);
-        assert_eq!([0, 9, 19, 20, 30, 159, 160, 479, 480].map(of), [1, 1, 1, 2, 3, 3, 4, 11, 12]);
-        assert_eq!([of(1 << 40), pieces_of(u64::MAX, u64::MAX, 3), pieces_of(9, 0, 3)], [12, 1, 3]);
     }
 
     #[test]
