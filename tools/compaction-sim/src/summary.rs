@@ -29,7 +29,7 @@ use firn_kv::internals::compaction::{
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
-use firn_workload::rng::{Rng, mix};
+use firn_workload::rng::Rng;
 
 use crate::apart::{ApartUse, MadeValues, ValueFiles};
 use crate::division::{marks, piece_starts};
@@ -468,7 +468,7 @@ impl RunSummary {
                 let until = ends.peek().copied().filter(|&e| e < hi).unwrap_or(hi);
                 let bytes: f64 =
                     parts.iter().map(|p| self.part_bytes(&p.cut(from, until), &size)).sum();
-                let room = cut.size as f64 - open.bytes;
+                let room = cut.size as f64 - open.bytes + self.scatter(&parts, &size, cut.size);
                 let (to, full) = if bytes > room && until - from > NARROW {
                     (from + (until - from) * (room / bytes).clamp(0.0, 1.0), true)
                 } else {
@@ -510,6 +510,22 @@ impl RunSummary {
         made
     }
 
+    /// How many bytes of entries the end of the next table of this size lies away from where it would
+    /// if keys lay evenly. They lie where chance has them, but for series.
+    fn scatter(&self, parts: &[SummaryPart], size: &EntrySize, table: u64) -> f64 {
+        let in_order = |p: &SummaryPart| {
+            matches!(self.workload.phases[p.phase].pattern, Pattern::Series(_) | Pattern::Queue(_))
+        };
+        if parts.iter().any(in_order) {
+            return 0.0;
+        }
+        let entries: f64 = parts.iter().map(|p| p.puts + p.deletes).sum();
+        let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
+        let each = bytes / entries.max(1.0);
+        let chance = normal(self.workload.seed, !self.next_id);
+        chance * (table as f64 * each).min((table / 4).pow(2) as f64).sqrt()
+    }
+
     fn close(&mut self, open: &mut OpenRun, place: SummaryPlace, end: f64) -> Option<TableShape> {
         let mut done = std::mem::take(open);
         self.join_alike(&mut done.stretches);
@@ -534,10 +550,8 @@ impl RunSummary {
         // parts lie over.
         let first = to_key(lo);
         let last = to_key(hi.min(end)).saturating_sub(1).max(first);
-        let at = |f: fn(&SummaryPart) -> f64, least: bool| {
-            let all = parts.iter().map(f);
-            if least { all.fold(f64::MAX, f64::min) } else { all.fold(0.0, f64::max) }
-        };
+        let newest_put = parts.iter().map(|p| p.put_at.1).fold(0.0, f64::max);
+        let seqs = seqs(&parts, &mut Rng::new(self.workload.seed, id));
         let shape = TableShape {
             id,
             size: done.bytes.max(1.0) as u64,
@@ -546,24 +560,14 @@ impl RunSummary {
             range_deletes: 0,
             first: Arc::from(&first.to_be_bytes()[..]),
             last: Arc::from(&last.to_be_bytes()[..]),
-            // Sequence numbers rise with time; nothing but their order is used. Of tables of one
-            // time chance decides.
-            min_seq: if done.zeroed.0 {
-                0
-            } else {
-                seq(at(|p| p.put_at.0.min(p.deleted_at.0), true), id)
-            },
-            max_seq: if done.zeroed.1 {
-                0
-            } else {
-                seq(at(|p| p.put_at.1.max(p.deleted_at.1), false), id)
-            },
+            min_seq: if done.zeroed.0 { 0 } else { seqs.0 },
+            max_seq: if done.zeroed.1 { 0 } else { seqs.1 },
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
             gone_micros: (self.workload.ttl_micros > 0 && deletes < 0.5).then(|| {
                 // The cast saturates.
-                ExactTtl(self.workload.ttl_micros).gone_at(at(|p| p.put_at.1, false) as u64)
+                ExactTtl(self.workload.ttl_micros).gone_at(newest_put as u64)
             }),
             apart: 0,
             stale: 0,
@@ -740,10 +744,25 @@ pub fn normal(seed: u64, stream: u64) -> f64 {
     (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0
 }
 
-/// A sequence number for a time in microseconds, with bits of chance below.
-fn seq(micros: f64, table: u64) -> u64 {
-    // The cast saturates.
-    (micros as u64) << 10 | mix(table) >> 54
+/// The least and the greatest sequence number in a table. They rise with time, and nothing but their
+/// order is used. Of entries that come at any moment of a time with the same chance the first comes
+/// the later, and the last the sooner, the fewer they are.
+fn seqs(parts: &[SummaryPart], chance: &mut Rng) -> (u64, u64) {
+    let mut wait = |n: f64, (from, to): (f64, f64)| {
+        ((from - to) * chance.unit_above_zero().ln() / n.max(1.0)).min(to - from)
+    };
+    let (mut first, mut last) = (f64::MAX, 0f64);
+    for p in parts {
+        for (n, at) in [(p.puts, p.put_at), (p.deletes, p.deleted_at)] {
+            if n > 0.0 {
+                first = first.min(at.0 + wait(n, at));
+                last = last.max(at.1 - wait(n, at));
+            }
+        }
+    }
+    // Of microseconds, which the casts saturate at.
+    let seq = |micros: f64| (micros * 1024.0) as u64;
+    (seq(first), seq(last).max(seq(first)))
 }
 
 fn key_range(t: &TableShape) -> (f64, f64) {

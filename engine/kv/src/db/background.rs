@@ -41,7 +41,10 @@ impl Core {
             return Ok(false);
         }
         let prepare = self.write.lock().log().and_then(|w| w.prepare_next());
-        let prepared = prepare.map_or(Ok(()), |job| job.run(&|| self.gate.is_closing()));
+        // To touch a whole segment takes tens of milliseconds, which no flush should wait for either.
+        let flushes_first = !compacts || self.options.background_threads == 1;
+        let stop = || self.gate.is_closing() || (flushes_first && self.work.has_sealed());
+        let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
         }

@@ -487,6 +487,34 @@ fn segments_are_recycled_and_the_rest_removed() {
     assert_eq!((seen.len(), r.end), (10, wal.end()));
 }
 
+/// Who has something better to do stops, and the next one goes on.
+#[test]
+fn a_segment_is_made_ready_in_several_goes() {
+    let env = TestEnv::default();
+    let begun = replay(&env, 0).unwrap().0;
+    let mut wal = Wal::create(Arc::new(env.clone()), &dir(), STORE, &begun, 4 << 20).unwrap();
+    for seq in 1..=1500 {
+        wal.append(seq, &[&payload(seq, 1500)]).unwrap();
+    }
+    let (files, mut goes) = (env.list(&dir()).unwrap().len(), 0);
+    while let Some(job) = wal.prepare_next() {
+        assert!(wal.prepare_next().is_none(), "one at a time");
+        goes += 1;
+        // Now and then nobody comes to run it.
+        if goes % 2 == 1 {
+            let steps = std::cell::Cell::new(0);
+            job.run(&|| steps.replace(steps.get() + 1) > 0).unwrap();
+        }
+        assert_eq!(env.list(&dir()).unwrap().len(), files + 1);
+    }
+    assert!(goes > 2, "{goes}");
+    for seq in 1501..=4500 {
+        wal.append(seq, &[&payload(seq, 1500)]).unwrap();
+    }
+    let (r, seen) = replay(&env, 0).unwrap();
+    assert_eq!((seen.len(), r.end), (4500, wal.end()));
+}
+
 /// The system is about to write what has been dirty for long: such a file is removed, but for one
 /// that was synced, of which there is nothing to be written.
 #[test]

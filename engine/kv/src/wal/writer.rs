@@ -147,9 +147,13 @@ struct WriteSlot {
     busy: bool,
 }
 
-/// The work of making the next segment ready. Runs without the write mutex, on any thread.
+/// The work of making the next segment ready, or of going on with one whose pages have not all been
+/// touched. Runs without the write mutex, on any thread.
 pub struct PrepareJob {
-    source: RecordSource,
+    /// What it is made of, where it has not been begun.
+    source: Option<RecordSource>,
+    /// What there is of it; goes into the slot in the end.
+    ready: Option<Ready>,
     /// Touch all pages, not only the first.
     touch: bool,
     slot: Arc<Mutex<WriteSlot, rank::Segment>>,
@@ -194,28 +198,36 @@ impl RecordSource {
 
 impl PrepareJob {
     /// Creates or recycles the file, makes its name durable and touches its pages: all of them
-    /// where the log grows fast, unless `stop` says that nobody wants them any more.
+    /// where the log grows fast, which takes milliseconds for each MiB, until `stop` says that there
+    /// is something better to do. The next job goes on where this one stops, and the writer touches
+    /// what it comes to first.
     ///
     /// # Errors
     /// What the environment says. The log goes on without: it makes the next segment itself when it
     /// needs one.
-    pub fn run(self, stop: &dyn Fn() -> bool) -> Result<()> {
-        let mut ready = self.source.open()?;
+    pub fn run(mut self, stop: &dyn Fn() -> bool) -> Result<()> {
+        if let Some(source) = self.source.take() {
+            self.ready = Some(source.open()?);
+        }
+        let Some(ready) = &mut self.ready else { return Ok(()) };
         let capacity = ready.file.capacity();
         let until = if self.touch { capacity } else { capacity.min(PREPARE) };
-        while ready.prepared < until && !stop() {
+        while ready.prepared < until && (ready.prepared == 0 || !stop()) {
             let step = PREPARE.min(until - ready.prepared);
             ready.file.prepare(ready.prepared, step);
             ready.prepared += step;
         }
-        self.slot.lock().ready = Some(ready);
         Ok(())
     }
 }
 
 impl Drop for PrepareJob {
     fn drop(&mut self) {
-        self.slot.lock().busy = false;
+        let mut slot = self.slot.lock();
+        slot.busy = false;
+        if let Some(ready) = self.ready.take() {
+            slot.ready = Some(ready);
+        }
     }
 }
 
@@ -497,22 +509,31 @@ impl Wal {
         RecordSource { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
     }
 
-    /// The job of making the next segment ready, to be run by a background worker without the write
-    /// mutex. `None` when one is ready or being made ready, and while the log hardly grows.
+    /// The job of making the next segment ready, or of touching more of the one that is, to be run by
+    /// a background worker without the write mutex. `None` when one is ready or being made ready, and
+    /// while the log hardly grows.
     pub fn prepare_next(&mut self) -> Option<PrepareJob> {
         if self.end < self.reserve_from {
             return None;
         }
-        {
+        let touch = self.recycle && self.fill_time < FAST;
+        let ready = {
             let mut slot = self.slot.lock();
-            if slot.busy || slot.ready.is_some() {
+            if slot.busy {
+                return None;
+            }
+            let newest = self.current.number;
+            let is_begun =
+                |r: &mut Ready| touch && r.number > newest && r.prepared < r.file.capacity();
+            let ready = slot.ready.take_if(is_begun);
+            if slot.ready.is_some() {
                 return None;
             }
             slot.busy = true;
-        }
-        let source = self.next_source(self.next_size());
-        let touch = self.recycle && self.fill_time < FAST;
-        Some(PrepareJob { source, touch, slot: self.slot.clone() })
+            ready
+        };
+        let source = ready.is_none().then(|| self.next_source(self.next_size()));
+        Some(PrepareJob { source, ready, touch, slot: self.slot.clone() })
     }
 
     /// Calls `f`, which must not come back to the log, when a segment is full and no next one was

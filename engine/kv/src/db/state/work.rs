@@ -220,6 +220,11 @@ impl PendingWork {
         self.sealed.lock().insert(tree);
     }
 
+    /// Whether a tree has sealed memtables, or had some.
+    pub fn has_sealed(&self) -> bool {
+        !self.sealed.lock().is_empty()
+    }
+
     /// The trees that have sealed memtables, or had some, in order of their numbers.
     pub fn sealed(&self) -> Vec<TreeId> {
         self.sealed.lock().iter().copied().collect()
