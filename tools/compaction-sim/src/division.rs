@@ -9,16 +9,35 @@ use firn_kv::internals::base::key::head;
 use firn_kv::internals::compaction::{CompactionJob, TreeShape, marks_of_each, piece_ends};
 
 /// Heads of keys, so many and evenly behind `from` up to `to`, each with its share of the bytes.
-pub fn marks((from, to): (u64, u64), bytes: u64, many: usize) -> impl Iterator<Item = (u64, u64)> {
-    let part = move |of: u64, i: usize| (u128::from(of) * i as u128 / many as u128) as u64;
+fn marks((from, to): (u64, u64), bytes: u64, many: usize) -> impl Iterator<Item = (u64, u64)> {
+    let part = move |of: u64, i: usize| (of as f64 * (i as f64 / many as f64)) as u64;
     let width = to.saturating_sub(from);
-    (1..=many).map(move |i| (from + part(width, i), part(bytes, i) - part(bytes, i - 1)))
+    (1..=many).map(move |i| {
+        (from.saturating_add(part(width, i)), part(bytes, i).saturating_sub(part(bytes, i - 1)))
+    })
 }
 
-/// The keys at which the pieces of a job but the first begin.
-pub fn piece_starts(marks: Vec<(u64, u64)>, pieces: usize) -> Vec<Arc<[u8]>> {
-    let behind = |end: u64| Arc::from(&end.saturating_add(1).to_be_bytes()[..]);
-    piece_ends(marks, pieces).into_iter().map(behind).collect()
+fn behind(end: u64) -> Arc<[u8]> {
+    Arc::from(&end.saturating_add(1).to_be_bytes()[..])
+}
+
+/// The keys at which the pieces of a flush but the first begin, of stretches of keys in order with
+/// the bytes that lie evenly in each.
+pub fn flush_starts(stretches: &[((u64, u64), f64)], pieces: usize) -> Vec<Arc<[u8]>> {
+    let total: f64 = stretches.iter().map(|s| s.1).sum();
+    let (mut starts, mut passed) = (vec![], 0.0);
+    for &((from, to), bytes) in stretches {
+        while starts.len() + 1 < pieces {
+            let due = total * (starts.len() + 1) as f64 / pieces as f64 - passed;
+            if due >= bytes {
+                break;
+            }
+            let width = to.saturating_sub(from) as f64;
+            starts.push(behind(from.saturating_add((width * due / bytes) as u64)));
+        }
+        passed += bytes;
+    }
+    starts
 }
 
 /// Cuts a merge where its pieces begin.
@@ -29,7 +48,7 @@ pub fn cut_merge(shape: &TreeShape, job: &mut CompactionJob, pieces: usize) {
     let of_each = marks_of_each(pieces, job.taken(shape).count());
     let ends = job.taken(shape).map(|t| ((head(&t.first), head(&t.last)), t.size));
     let marks = ends.flat_map(|(ends, size)| marks(ends, size, of_each)).collect();
-    job.cuts.at.extend(piece_starts(marks, pieces));
+    job.cuts.at.extend(piece_ends(marks, pieces).into_iter().map(behind));
     job.cuts.at.sort();
 }
 
@@ -41,9 +60,20 @@ mod tests {
     fn bytes_lie_evenly() {
         let all: Vec<(u64, u64)> = marks((100, 200), 11, 4).collect();
         assert_eq!(all, [(125, 2), (150, 3), (175, 3), (200, 3)]);
-        let widest: Vec<(u64, u64)> = marks((0, u64::MAX), u64::MAX, 2).collect();
-        assert_eq!(widest, [(u64::MAX / 2, u64::MAX / 2), (u64::MAX, u64::MAX / 2 + 1)]);
-        let starts = piece_starts(all.into_iter().chain(marks((0, 100), 11, 4)).collect(), 2);
-        assert_eq!(starts, [Arc::from(&101u64.to_be_bytes()[..])]);
+        assert_eq!(marks((5, 5), 3, 1).collect::<Vec<_>>(), [(5, 3)]);
+        assert_eq!(marks((0, u64::MAX), u64::MAX, 2).last().map(|m| m.0), Some(u64::MAX));
+    }
+
+    #[test]
+    fn the_pieces_of_a_flush_have_as_many_bytes() {
+        let starts = |stretches: &[((u64, u64), f64)], pieces| -> Vec<u64> {
+            flush_starts(stretches, pieces).iter().map(|key| head(key)).collect()
+        };
+        let two = [((0, 100), 30.0), ((200, 300), 10.0)];
+        assert_eq!(starts(&two, 4), [34, 67, 201]);
+        assert_eq!(starts(&two, 2), [67]);
+        assert_eq!(starts(&two, 1), [0; 0]);
+        assert_eq!(starts(&[((0, u64::MAX), 8.0)], 2), [(1 << 63) + 1]);
+        assert_eq!(starts(&[], 3), [0; 0]);
     }
 }

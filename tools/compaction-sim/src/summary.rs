@@ -23,16 +23,14 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::compaction::{
-    CompactionJob, Cuts, RunShape, TableShape, TreeShape, marks_of_each,
-};
+use firn_kv::internals::compaction::{CompactionJob, Cuts, RunShape, TableShape, TreeShape};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::Rng;
 
 use crate::apart::{ApartUse, MadeValues, ValueFiles};
-use crate::division::{marks, piece_starts};
+use crate::division::flush_starts;
 use crate::exact::ExactTtl;
 use crate::size::{EntrySize, Sizes};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
@@ -436,14 +434,12 @@ impl RunSummary {
     }
 
     /// The keys at which the pieces of a flush but the first begin.
-    fn flush_starts(&self, all: &[PiecedEntries], pieces: usize) -> Vec<Arc<[u8]>> {
-        let of_each = marks_of_each(pieces, all.len());
-        let marks = all.iter().filter_map(|(parts, size, _)| {
+    fn piece_starts(&self, all: &[PiecedEntries], pieces: usize) -> Vec<Arc<[u8]>> {
+        let stretch = |(parts, size, _): &PiecedEntries| {
             let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
-            let (lo, hi) = hull(parts)?;
-            Some(marks((to_key(lo), to_key(hi)), bytes as u64, of_each))
-        });
-        piece_starts(marks.flatten().collect(), pieces)
+            hull(parts).map(|(lo, hi)| ((to_key(lo), to_key(hi)), bytes))
+        };
+        flush_starts(&all.iter().filter_map(stretch).collect::<Vec<_>>(), pieces)
     }
 
     /// Adds tables made of pieces (in key order, each with what entries cost there and whether
@@ -883,7 +879,7 @@ impl SimStore for RunSummary {
         let stretches: Vec<_> = key_pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place =
             SummaryPlace { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
-        let cut = Cuts { size: self.options.table_size, at: self.flush_starts(&stretches, pieces) };
+        let cut = Cuts { size: self.options.table_size, at: self.piece_starts(&stretches, pieces) };
         let mut made = self.tables_of(stretches, &cut, place);
         let bytes = made.tables.iter().map(|t| (t.entries - t.deletes) as f64).sum::<f64>()
             * self.sizes.flushed.apart;
