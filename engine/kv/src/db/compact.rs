@@ -65,6 +65,8 @@ struct ClaimedStep {
     job: CompactionJob,
     /// The most that it or one of those after it writes.
     most: u64,
+    /// Bits of a fingerprint in what all steps write, where runs share memory.
+    filter_bits: Option<f64>,
 }
 
 /// A job with the tables that it holds: a step, where it is made in several.
@@ -97,6 +99,15 @@ struct MergePiece {
 /// The tables that a job takes.
 fn inputs_of(job: &CompactionJob) -> impl Iterator<Item = u64> {
     job.inputs.iter().flat_map(|i| i.tables.iter().copied())
+}
+
+/// Bits of a fingerprint in what a job writes, where runs share memory.
+fn shared_bits(options: &TreeOptions, shape: &TreeShape, job: &CompactionJob) -> Option<f64> {
+    let usual = |level: u8| options.filter_at(level.into()).bits().into();
+    match options.filter_allocation {
+        FilterAllocation::ByLevel => None,
+        FilterAllocation::Monkey => Some(merged_bits(&shape.runs, job, &usual)),
+    }
 }
 
 impl Claimed {
@@ -147,9 +158,11 @@ impl Core {
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in
         // between.
         self.work.begin_compaction();
+        // Of the job as a whole: what its steps write becomes one run.
+        let filter_bits = shared_bits(&view.options, &shape, &job);
         let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
             .into_iter()
-            .map(|job| ClaimedStep { most: job.rewritten(&shape), job })
+            .map(|job| ClaimedStep { most: job.rewritten(&shape), job, filter_bits })
             .collect();
         let mut most = 0;
         for step in steps.iter_mut().rev() {
@@ -171,7 +184,7 @@ impl Core {
         files: &mut TreeFiles,
         (steps, at): (Arc<[ClaimedStep]>, usize),
     ) -> Option<Arc<Claimed>> {
-        let ClaimedStep { job, most } = steps.get(at)?;
+        let ClaimedStep { job, most, filter_bits } = steps.get(at)?;
         if let (true, Some(first)) = (*most > 0, inputs_of(job).next()) {
             files.merging.insert(first, *most);
         }
@@ -184,6 +197,9 @@ impl Core {
             job.to_string(),
             tables,
         );
+        if let Some(bits) = *filter_bits {
+            task.filter_bits(|| bits);
+        }
         let parts = job.parts(shape);
         let tree = tree.clone();
         Some(Arc::new(Claimed { tree, job, steps, at, parts, version, options, task, holder }))
@@ -321,10 +337,6 @@ impl Core {
         }
         ran.pieces = pieces.len();
         let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
-        if c.options.filter_allocation == FilterAllocation::Monkey {
-            let usual = |level: u8| c.options.filter_at(level.into()).bits().into();
-            c.task.filter_bits(|| merged_bits(&c.version.shapes, &c.job, &usual));
-        }
         let job = DividedJob::Merge(c.holder);
         let made = self.in_pieces(pieces.len(), job, during, move |core, i, during| {
             core.merge_piece(&claimed, &pieces[i], &snapshots, during)
