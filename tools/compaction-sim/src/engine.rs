@@ -6,11 +6,19 @@ use std::time::Duration;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::{Db, DbOptions, Result, Stats, TreeOptions};
+use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::compaction::TreeShape;
+use firn_kv::{Db, DbOptions, Result, Stats, Summary, SummaryPass, TreeOptions};
 
 use crate::exact::ExactTtl;
+use crate::machine::Machine;
+use crate::meter::SimOutcome;
+use crate::sim::{Setup, run_to_shape};
 use crate::store::SimClock;
 use crate::workload::{SimOps, SimWorkload};
+
+/// The folder of the stores in memory.
+pub const MEMORY_DIR: &str = "/db";
 
 /// Does the workload to a tree in memory without background threads, `interval` nanoseconds from
 /// one operation to the next, and gives the statistics, with what the event log says.
@@ -22,6 +30,21 @@ pub fn run_in_memory(
     workload: &SimWorkload,
     interval: u64,
 ) -> Result<(Stats, String)> {
+    let (db, env) = written_in_memory(options, workload, interval)?;
+    let log = env.read_all(&Path::new(MEMORY_DIR).join("EVENTS.jsonl"), 1 << 30)?;
+    Ok((db.stats(), String::from_utf8_lossy(&log).into_owned()))
+}
+
+/// As [`run_in_memory`], and gives the store, to be read, with where its files are
+/// ([`MEMORY_DIR`]).
+///
+/// # Errors
+/// What the engine says.
+pub fn written_in_memory(
+    options: &TreeOptions,
+    workload: &SimWorkload,
+    interval: u64,
+) -> Result<(Db, MemEnv)> {
     let env = MemEnv::new(1);
     let db_options = DbOptions {
         background_threads: 0,
@@ -29,11 +52,58 @@ pub fn run_in_memory(
         memory_budget: 64 << 20,
         ..DbOptions::default()
     };
-    let db = Db::open_in(Arc::new(env.clone()), "/db", db_options)?;
+    let db = Db::open_in(Arc::new(env.clone()), MEMORY_DIR, db_options)?;
     let step = |_| env.advance(Duration::from_nanos(interval));
-    let stats = write(&db, options, workload, interval as f64, step)?;
-    let log = env.read_all(Path::new("/db/EVENTS.jsonl"), 1 << 30)?;
-    Ok((stats, String::from_utf8_lossy(&log).into_owned()))
+    write(&db, options, workload, interval as f64, step)?;
+    Ok((db, env))
+}
+
+/// The same by the simulator: work takes no time. `exact` holds every key.
+///
+/// # Errors
+/// What the engine's parts refuse.
+pub fn simulated_in_memory(
+    options: &TreeOptions,
+    workload: &SimWorkload,
+    interval: u64,
+    exact: bool,
+) -> Result<(SimOutcome, TreeShape)> {
+    let machine = Machine {
+        threads: 0,
+        instant: true,
+        ingest: 0.0,
+        write_op: interval as f64,
+        cores: 64.0,
+        ..Machine::default()
+    };
+    let setup = Setup { exact, ..Setup::new(options.clone(), workload.clone(), machine) };
+    run_to_shape(&setup, &mut |_| ())
+}
+
+/// Options under which the engine copies no blocks, of which the simulator knows nothing: those of a
+/// tree with a summary hook, which must see every entry. This one says nothing.
+pub fn without_copies(options: TreeOptions) -> TreeOptions {
+    TreeOptions { summary: Some(Arc::new(SilentSummary)), ..options }
+}
+
+struct SilentSummary;
+
+impl Summary for SilentSummary {
+    fn name(&self) -> &str {
+        "silent"
+    }
+
+    fn start(&self) -> Box<dyn SummaryPass> {
+        Box::new(SilentSummary)
+    }
+}
+
+impl SummaryPass for SilentSummary {
+    fn add(&mut self, _key: &[u8], _kind: Kind, _value: &[u8]) {}
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        vec![]
+    }
 }
 
 /// Does the workload to the tree `sim` of a Db; `before` is called before each operation, with its

@@ -416,7 +416,11 @@ impl SimStore for Exact {
         self.sealed.len()
     }
 
-    fn flush(&mut self, now_micros: u64, pieces: usize) -> Result<MadeRuns> {
+    fn next_entries(&self) -> u64 {
+        self.sealed.front().map_or(0, |entries| entries.len() as u64)
+    }
+
+    fn flush(&mut self, filter_bits: f64, now_micros: u64, pieces: usize) -> Result<MadeRuns> {
         let Some(mut entries) = self.sealed.pop_front().filter(|e| !e.is_empty()) else {
             return Ok(MadeRuns::default());
         };
@@ -425,6 +429,7 @@ impl SimStore for Exact {
         let cuts = Cuts { size: self.options.table_size, at: self.piece_starts(&entries, pieces) };
         let place = ExactPlace {
             level: 0,
+            filter_bits,
             now_micros,
             newest_micros: now_micros,
             oldest: Some(now_micros),
@@ -438,6 +443,7 @@ impl SimStore for Exact {
         shape: &TreeShape,
         job: &CompactionJob,
         values: &ValueFiles,
+        filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns> {
         let taken: HashSet<u64> =
@@ -454,6 +460,7 @@ impl SimStore for Exact {
         let rules = rules(self.beneath(shape, job), purge, true, values.given_up().clone());
         let place = ExactPlace {
             level: job.output_level,
+            filter_bits,
             now_micros,
             newest_micros: inputs.iter().map(|t| t.newest_micros).max().unwrap_or(0),
             oldest: inputs.iter().filter_map(|t| t.oldest_tombstone_micros).min(),
@@ -510,10 +517,11 @@ fn rules(
     }
 }
 
-/// Where and when tables are made.
+/// Where and when tables are made, and how many bits for each key their filters have on average.
 #[derive(Clone, Copy)]
 struct ExactPlace {
     level: u8,
+    filter_bits: f64,
     now_micros: u64,
     newest_micros: u64,
     oldest: Option<u64>,
@@ -536,7 +544,8 @@ impl Outputs for Counting<'_> {
         let id = *self.next_id;
         *self.next_id += 1;
         self.tables.push(vec![]);
-        Ok(counted_table(self.options, self.place.level, id, self.place.now_micros))
+        let ExactPlace { level, filter_bits, now_micros, .. } = self.place;
+        Ok(counted_table(self.options, level, id, filter_bits, now_micros))
     }
 
     fn apart_from(&self) -> usize {

@@ -2,29 +2,29 @@
 //! section 4) has it: the expected number of runs whose filter errs.
 //!
 //! A filter of `b` bits for each key errs with a chance of e^(−b ln² 2), as a Bloom filter does. The
-//! engine's own filters are better than that: `b` bits of a fingerprint, which take 9/8 `b` bits of
-//! memory, err with a chance of 2^−b ([`TableFilters`]).
+//! engine's own filters are better than that: with `b` bits of a fingerprint, which take 9/8 `b` bits
+//! of memory and more in small tables, they err with a chance of 2^−b ([`TableFilters`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use firn_kv::internals::base::key::head;
 use firn_kv::internals::compaction::{
-    CompactionJob, RunShape, TableShape, flushed_bits, merged_bits,
+    CompactionJob, RunShape, TableShape, flushed_bits, merged_bits, whole_bits,
 };
 use firn_kv::{FilterAllocation, TreeOptions};
 
 use crate::latency::ReadRun;
 
-/// Bits of memory for each bit of a fingerprint.
-const OVERHEAD: f64 = 9.0 / 8.0;
+/// Fingerprints for each key in the filter of a large table.
+pub const OVERHEAD: f64 = 9.0 / 8.0;
 
 /// The engine's filters of a simulated tree's tables: what options give their level, or what they
 /// got when they were written.
 pub struct TableFilters {
     options: Arc<TreeOptions>,
     /// Bits of a fingerprint where runs share memory, by table.
-    shared: HashMap<u64, f64>,
+    shared: HashMap<u64, u8>,
 }
 
 impl TableFilters {
@@ -33,24 +33,34 @@ impl TableFilters {
         TableFilters { options, shared: HashMap::new() }
     }
 
-    fn usual(&self, level: u8) -> f64 {
-        self.options.filter_at(level.into()).bits().into()
+    fn usual(&self, level: u8) -> u8 {
+        self.options.filter_at(level.into()).bits()
     }
 
-    /// A flush makes these tables of so many entries beside those runs.
-    pub fn flushed(&mut self, runs: &[Arc<RunShape>], made: &[TableShape], entries: u64) {
-        self.note(made, |usual| flushed_bits(runs, entries, usual));
+    fn is_shared(&self) -> bool {
+        self.options.filter_allocation == FilterAllocation::Monkey
     }
 
-    /// A job makes these tables.
-    pub fn merged(&mut self, runs: &[Arc<RunShape>], job: &CompactionJob, made: &[TableShape]) {
-        self.note(made, |usual| merged_bits(runs, job, usual));
+    /// Bits of a fingerprint, on average, in what a flush of so many entries makes beside these runs.
+    pub fn flushed(&self, runs: &[Arc<RunShape>], entries: u64) -> f64 {
+        match self.is_shared() {
+            true => flushed_bits(runs, entries, &|level| self.usual(level).into()),
+            false => self.usual(0).into(),
+        }
     }
 
-    fn note(&mut self, made: &[TableShape], bits: impl FnOnce(&dyn Fn(u8) -> f64) -> f64) {
-        if self.options.filter_allocation == FilterAllocation::Monkey && !made.is_empty() {
-            let bits = bits(&|level| self.usual(level));
-            self.shared.extend(made.iter().map(|t| (t.id, bits)));
+    /// The same in what a job makes.
+    pub fn merged(&self, runs: &[Arc<RunShape>], job: &CompactionJob) -> f64 {
+        match self.is_shared() {
+            true => merged_bits(runs, job, &|level| self.usual(level).into()),
+            false => self.usual(job.output_level).into(),
+        }
+    }
+
+    /// These tables have been made with so many.
+    pub fn note(&mut self, made: &[TableShape], bits: f64) {
+        if self.is_shared() {
+            self.shared.extend(made.iter().map(|t| (t.id, whole_bits(bits, t.id))));
         }
     }
 
@@ -59,24 +69,25 @@ impl TableFilters {
         tables.for_each(|id| _ = self.shared.remove(&id));
     }
 
-    /// Bits of a fingerprint, on average, in the filter of a table of a level.
-    fn bits(&self, level: u8, table: u64) -> f64 {
+    /// Bits of a fingerprint in the filter of a table of a level.
+    fn bits(&self, level: u8, table: u64) -> u8 {
         self.shared.get(&table).copied().unwrap_or_else(|| self.usual(level))
     }
 
-    /// Bytes of the filters of a run.
-    pub fn bytes(&self, run: &RunShape) -> f64 {
-        let of = |t: &TableShape| t.entries as f64 * self.bits(run.level, t.id);
-        run.tables.iter().map(of).sum::<f64>() * OVERHEAD / 8.0
+    /// Bytes of the fingerprints of a run.
+    pub fn bytes(&self, run: &RunShape) -> u64 {
+        let of = |t: &TableShape| {
+            (fingerprints(t.entries) * u64::from(self.bits(run.level, t.id))).div_ceil(8)
+        };
+        run.tables.iter().map(of).sum()
     }
 
     /// What a read sees of a run.
     pub fn read_run(&self, run: &RunShape) -> ReadRun {
-        let usual = error_of_bits(self.usual(run.level));
         let none = ReadRun { entries: 0.0, covers: 0.0, errs: 0.0 };
         run.tables.iter().fold(none, |sum, t| {
             let covers = (head(&t.last) - head(&t.first)) as f64 / 2f64.powi(64);
-            let error = self.shared.get(&t.id).map_or(usual, |bits| error_of_bits(*bits));
+            let error = 0.5f64.powi(self.bits(run.level, t.id).into());
             ReadRun {
                 entries: sum.entries + t.entries as f64,
                 covers: sum.covers + covers,
@@ -86,11 +97,19 @@ impl TableFilters {
     }
 }
 
-/// The chance that filters with so many bits of a fingerprint err on average: where that is no whole
-/// number, some tables have the one below and some the one above.
-fn error_of_bits(bits: f64) -> f64 {
-    let above = bits - bits.floor();
-    0.5f64.powf(bits.floor()) * (1.0 - above / 2.0)
+/// How many fingerprints a binary fuse filter of so many keys has (Graf and Lemire, "Binary Fuse
+/// Filters: Fast and Smaller Than Xor Filters", 2022): more for each key the fewer there are, in
+/// segments whose length is a power of two.
+fn fingerprints(keys: u64) -> u64 {
+    if keys == 0 {
+        return 0;
+    }
+    let ln = (keys as f64).ln();
+    let segment = 1 << ((ln / 3.33f64.ln() + 2.25) as u32).min(18);
+    let each = if keys > 1 { OVERHEAD.max(0.875 + 0.25 * 1e6f64.ln() / ln) } else { 0.0 };
+    // The first and the last two are begun in fewer places.
+    let segments = ((keys as f64 * each).round() as u64).div_ceil(segment).max(3);
+    segments * segment
 }
 
 /// The chance that a filter with so many bits for each key errs.

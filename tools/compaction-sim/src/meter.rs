@@ -404,7 +404,7 @@ impl SimMeter {
             o.tables_per_read += r.covers;
             o.blocks_per_miss += r.errs;
         }
-        o.filter_bytes = now.shape.runs.iter().map(|r| now.filters.bytes(r)).sum();
+        o.filter_bytes = now.shape.runs.iter().map(|r| now.filters.bytes(r)).sum::<u64>() as f64;
         o.write_latency = self.writes.percentiles();
         let (block, reads) = (self.machine.block_seconds, &self.reads);
         let took = |blocks: &CountOdds| blocks.percentiles(&self.busy, block, READ_CPU);

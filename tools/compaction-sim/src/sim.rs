@@ -124,6 +124,8 @@ struct RunningJob {
     rest: VecDeque<CompactionJob>,
     /// Tables that the steps before it have made, which nobody may take yet.
     held: HashSet<u64>,
+    /// Bits for each key in the filters of what all steps make.
+    filter_bits: f64,
     made: MadeRuns,
     /// Bytes of the tables that are read.
     bytes_in: u64,
@@ -154,6 +156,7 @@ impl RunningJob {
             work,
             rest: VecDeque::new(),
             held: HashSet::new(),
+            filter_bits: 0.0,
             made,
             bytes_in: 0,
             stale_in: 0,
@@ -631,8 +634,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
             1
         };
         let gives_way = self.is_flushed_by_chance();
-        let made = self.store.flush(self.wall(), pieces)?;
-        self.filters.flushed(&self.shape.runs, &made.tables, made.entries as u64);
+        let filter_bits = self.filters.flushed(&self.shape.runs, self.store.next_entries());
+        let made = self.store.flush(filter_bits, self.wall(), pieces)?;
+        self.filters.note(&made.tables, filter_bits);
         let factor = self.setup.flush_factors.get(self.flushes_begun).copied();
         let factor = factor.unwrap_or_else(|| self.jitter(self.machine().jitter.0));
         self.flushes_begun += 1;
@@ -701,11 +705,12 @@ impl<'a, S: SimStore> Sim<'a, S> {
         };
         // Who chooses checks what it gives.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
+        let filter_bits = self.filters.merged(&self.shape.runs, &job);
         let steps = self.policy().steps(&self.shape, job);
         for step in &steps {
             mark(&mut self.shape, step, true);
         }
-        self.next_step(steps.into(), HashSet::new())
+        self.next_step(steps.into(), HashSet::new(), filter_bits)
     }
 
     /// Starts the first of these steps, if none is in its way. The inputs of all are marked as busy,
@@ -714,6 +719,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         &mut self,
         mut rest: VecDeque<CompactionJob>,
         held: HashSet<u64>,
+        filter_bits: f64,
     ) -> Result<Option<RunningJob>> {
         let Some(job) = rest.pop_front() else { return Ok(None) };
         mark(&mut self.shape, &job, false);
@@ -731,9 +737,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
             let of_part = self.pieces_of(bytes, self.options.table_size);
             cut_merge(&self.shape, &mut part, of_part);
             pieces += of_part;
-            made.append(self.store.merge(&self.shape, &part, &self.values, self.wall())?);
+            let (shape, values) = (&self.shape, &self.values);
+            made.append(self.store.merge(shape, &part, values, filter_bits, self.wall())?);
         }
-        self.filters.merged(&self.shape.runs, &job, &made.tables);
+        self.filters.note(&made.tables, filter_bits);
         let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
         let merged = job.inputs.iter().flat_map(|i| &i.tables).filter(|id| !adopted.contains(id));
         let stale_in = match job.action {
@@ -754,7 +761,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
         let gives_way = self.machine().threads > 1;
         let started = RunningJob { pieces, gives_way, alone, tail, ..started };
-        Ok(Some(RunningJob { rest, held, bytes_in, stale_in, ..started }))
+        Ok(Some(RunningJob { rest, held, filter_bits, bytes_in, stale_in, ..started }))
     }
 
     fn making(&self) -> u64 {
@@ -787,7 +794,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let o = &mut self.meter.outcome;
         let mut removal = None;
         let words = match work.work {
-            SimWork::Removal => return self.next_step(work.rest, work.held),
+            SimWork::Removal => return self.next_step(work.rest, work.held, work.filter_bits),
             SimWork::Flush => {
                 o.flush_spread.add(took / work.made.entries.max(1.0));
                 o.writing_seconds = self.now / 1e9 - o.paced_seconds - o.stalled_seconds;
@@ -853,8 +860,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
         self.meter
             .frame(&moment, || words.map_or_else(|| "flush".to_owned(), |job| job.to_string()));
         match removal {
-            Some(removal) => Ok(Some(RunningJob { rest: work.rest, held: work.held, ..removal })),
-            None => self.next_step(work.rest, work.held),
+            Some(removal) => {
+                let RunningJob { rest, held, filter_bits, .. } = work;
+                Ok(Some(RunningJob { rest, held, filter_bits, ..removal }))
+            }
+            None => self.next_step(work.rest, work.held, work.filter_bits),
         }
     }
 

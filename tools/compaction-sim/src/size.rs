@@ -8,9 +8,12 @@ use std::path::Path;
 use firn_kv::WriteFile;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::compaction::whole_bits;
 use firn_kv::internals::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
-use firn_kv::{Result, TreeOptions};
+use firn_kv::{FilterKind, Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
+
+use crate::filters::OVERHEAD;
 
 /// A file that is not there; it knows how long it would be.
 #[derive(Default)]
@@ -32,13 +35,22 @@ impl WriteFile for CountedSize {
 }
 
 /// A writer of a table that is only counted, with the options that the engine would give it.
-pub fn counted_table(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> TableWriter {
+/// `filter_bits` are those of a fingerprint on average over its run.
+pub fn counted_table(
+    options: &TreeOptions,
+    level: u8,
+    id: u64,
+    filter_bits: f64,
+    now_micros: u64,
+) -> TableWriter {
+    let (filter, filter_dropped) = FilterKind::holding(whole_bits(filter_bits, id));
     let o = WriterOptions {
         tree: 1,
         level,
         block_size: options.block_size,
         compression: options.compression_at(level as usize),
-        filter: options.filter_at(level as usize),
+        filter,
+        filter_dropped,
         summary: options.summary.clone(),
         purge: options.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
         created_micros: now_micros,
@@ -128,6 +140,14 @@ pub struct EntrySize {
     pub index: f64,
 }
 
+impl EntrySize {
+    /// With a filter of so many bits more for each key.
+    pub fn with_filter(self, bits: f64) -> EntrySize {
+        let bytes = bits * OVERHEAD / 8.0;
+        EntrySize { put: self.put + bytes, delete: self.delete + bytes, ..self }
+    }
+}
+
 /// What entries cost in files: flushed, merged, and at the bottom, where sequence numbers are gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
@@ -180,7 +200,8 @@ fn sample(
     let entries =
         (SAMPLE as f64 * 120.0 / (content.mean_value() + 20.0)).clamp(200.0, SAMPLE as f64) as u64;
     let mut rng = Rng::new(7, u64::from(level));
-    let mut writer = counted_table(options, level, 1, 0);
+    let filter_bits = options.filter_at(level.into()).bits().into();
+    let mut writer = counted_table(options, level, 1, filter_bits, 0);
     let mut values = counted_values(options, level, FIRST_VALUES, 0);
     let (mut key, mut value) = (vec![], vec![]);
     for i in 0..entries {

@@ -102,12 +102,16 @@ pub trait SimStore {
     fn seal(&mut self) -> Result<()>;
     /// How many memtables wait.
     fn sealed(&self) -> usize;
-    /// Makes tables of the oldest memtable that waits, in so many pieces.
+    /// Entries of the oldest memtable that waits, older versions included.
+    fn next_entries(&self) -> u64;
+    /// Makes tables of the oldest memtable that waits, in so many pieces and with so many bits
+    /// for each key in their filters.
     ///
     /// # Errors
     /// What the engine's parts refuse.
-    fn flush(&mut self, now_micros: u64, pieces: usize) -> Result<MadeRuns>;
-    /// The output of a merge on this shape, beside these value files. The inputs stay until [`forget`](SimStore::forget).
+    fn flush(&mut self, filter_bits: f64, now_micros: u64, pieces: usize) -> Result<MadeRuns>;
+    /// The output of a merge on this shape, beside these value files, with so many bits for each key
+    /// in its filters. The inputs stay until [`forget`](SimStore::forget).
     ///
     /// # Errors
     /// What the engine's parts refuse.
@@ -116,6 +120,7 @@ pub trait SimStore {
         shape: &TreeShape,
         job: &CompactionJob,
         values: &ValueFiles,
+        filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns>;
     /// Tables that are gone.

@@ -429,6 +429,11 @@ impl RunSummary {
         (p.puts, p.deletes) = (all * (1.0 - share), all * share);
     }
 
+    /// Bits of a filter for each key beyond those that the options give a level.
+    fn more_bits(&self, level: u8, filter_bits: f64) -> f64 {
+        filter_bits - f64::from(self.options.filter_at(level.into()).bits())
+    }
+
     fn part_bytes(&self, p: &SummaryPart, size: &EntrySize) -> f64 {
         p.puts * size.put + p.deletes * size.delete
     }
@@ -868,14 +873,18 @@ impl SimStore for RunSummary {
         self.sealed.len()
     }
 
-    fn flush(&mut self, now_micros: u64, pieces: usize) -> Result<MadeRuns> {
+    fn next_entries(&self) -> u64 {
+        self.sealed.front().map_or(0, |m| m.parts.iter().map(|p| p.draws).sum::<f64>() as u64)
+    }
+
+    fn flush(&mut self, filter_bits: f64, now_micros: u64, pieces: usize) -> Result<MadeRuns> {
         let Some(buffer) = self.sealed.pop_front() else { return Ok(MadeRuns::default()) };
         let mut runs: Vec<Vec<SummaryPart>> =
             buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
         runs.iter_mut().flatten().for_each(|p| self.recount(p));
-        let flushed = |(lo, hi, runs): RunPiece| {
-            (self.merge_piece(&runs, lo, hi, |_| ()), self.sizes.flushed, false)
-        };
+        let size = self.sizes.flushed.with_filter(self.more_bits(0, filter_bits));
+        let flushed =
+            |(lo, hi, runs): RunPiece| (self.merge_piece(&runs, lo, hi, |_| ()), size, false);
         let stretches: Vec<_> = key_pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place =
             SummaryPlace { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
@@ -892,6 +901,7 @@ impl SimStore for RunSummary {
         shape: &TreeShape,
         job: &CompactionJob,
         values: &ValueFiles,
+        filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns> {
         let taken: HashSet<u64> =
@@ -931,6 +941,9 @@ impl SimStore for RunSummary {
         let covered = union(beneath.into_iter());
         let may_drop =
             self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
+        let more_bits = self.more_bits(job.output_level, filter_bits);
+        let [bottom, above] =
+            [self.sizes.bottom, self.sizes.merged].map(|size| size.with_filter(more_bits));
         let mut vanished = vec![];
         let mut out = vec![];
         let puts = |run: &Vec<SummaryPart>| run.iter().map(|p| p.puts).sum::<f64>();
@@ -956,7 +969,7 @@ impl SimStore for RunSummary {
                     self.drop_obsolete(&mut merged, now_micros as f64, &mut vanished);
                 }
             }
-            out.push((merged, if alone { self.sizes.bottom } else { self.sizes.merged }, alone));
+            out.push((merged, if alone { bottom } else { above }, alone));
         }
         let place = SummaryPlace { now_micros, newest_micros: newest, oldest };
         let mut made = self.tables_of(out, &job.cuts, place);

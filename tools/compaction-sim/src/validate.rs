@@ -15,7 +15,7 @@ use crate::engine;
 use crate::machine::Machine;
 use crate::meter::SimOutcome;
 use crate::policy::{self, STRATEGIES};
-use crate::sim::{self, Setup};
+use crate::sim::Setup;
 use crate::size::ContentSize;
 use crate::words::seconds;
 use crate::workload::{SimOpKind, SimWorkload};
@@ -166,8 +166,7 @@ fn compressed(sample: &[u8], cli: &SimCli, out: &mut dyn Write) -> Done<bool> {
             };
             let workload = workload(kind, 200_000, 60_000, content);
             let (stats, _) = engine::run_in_memory(&options, &workload, 1000)?;
-            let machine = Machine { threads: 0, instant: true, ..Machine::default() };
-            let o = sim::run(&Setup::new(options, workload, machine), &mut |_| ())?;
+            let (o, _) = engine::simulated_in_memory(&options, &workload, 1000, false)?;
             let (real, ours) = (stats.write_amplification(), o.write_amplification);
             let off = (ours / real - 1.0) * 100.0;
             good &= off.abs() <= 5.0;

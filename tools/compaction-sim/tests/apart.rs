@@ -1,10 +1,8 @@
 //! Values that lie apart: what the simulator says of value files against the engine, and that a
 //! store with them writes less and garbage stays within its bound.
 
-use compaction_sim::engine::run_in_memory;
-use compaction_sim::machine::Machine;
+use compaction_sim::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::meter::SimOutcome;
-use compaction_sim::sim::{Setup, run};
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::policy::{Leveled, Tiered};
@@ -14,9 +12,8 @@ const INTERVAL: u64 = 1_000_000;
 
 fn workload(kind: &str, ops: u64, value_len: (usize, usize)) -> SimWorkload {
     let kind: SimOpKind = kind.parse().unwrap();
-    let (keys, phases) = kind.phases(ops, ops / 5);
     let content = ContentSize { key_len: 16, value_len, random: 1.0, sample: vec![] };
-    SimWorkload { keys, phases, content, ttl_micros: 0, seed: 7, per_memtable: None }
+    SimWorkload { seed: 7, ..SimWorkload::of(kind, ops, ops / 5, content) }
 }
 
 fn options(policy: Policy, compression: Compression, garbage: u8) -> TreeOptions {
@@ -32,16 +29,7 @@ fn options(policy: Policy, compression: Compression, garbage: u8) -> TreeOptions
 }
 
 fn simulate(options: &TreeOptions, workload: &SimWorkload, exact: bool) -> SimOutcome {
-    let machine = Machine {
-        threads: 0,
-        instant: true,
-        ingest: 0.0,
-        write_op: INTERVAL as f64,
-        cores: 64.0,
-        ..Machine::default()
-    };
-    let setup = Setup { exact, ..Setup::new(options.clone(), workload.clone(), machine) };
-    run(&setup, &mut |_| ()).unwrap()
+    simulated_in_memory(options, workload, INTERVAL, exact).unwrap().0
 }
 
 fn policies() -> [Policy; 2] {

@@ -1,83 +1,35 @@
 //! The exact model against the engine: on one history the bytes written, the jobs and the tables of
 //! every level are identical.
 //!
-//! The trees have a summary hook that says nothing. The engine's compactions copy whole blocks that
-//! nothing else overlaps, of which the model knows nothing; of a tree with a summary hook they copy
-//! none, since the hook must see every entry. What copying changes is the last test's.
+//! The engine's compactions copy whole blocks that nothing else overlaps, of which the model knows
+//! nothing; so the trees have options under which they copy none. What copying changes is the last
+//! test's.
 
-use std::sync::Arc;
-
-use compaction_sim::engine::run_in_memory;
-use compaction_sim::machine::Machine;
-use compaction_sim::meter::{SimOutcome, levels};
-use compaction_sim::sim::{Setup, run_to_shape};
+use compaction_sim::engine::{run_in_memory, simulated_in_memory, without_copies};
+use compaction_sim::meter::levels;
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
-use firn_kv::internals::base::key::Kind as Op;
-use firn_kv::internals::compaction::TreeShape;
 use firn_kv::policy::{Fifo, Incremental, LazyLeveled, Leveled, TimeWindow, Unified};
-use firn_kv::{Compression, Movement, Policy, Summary, SummaryPass, TreeOptions};
+use firn_kv::{Compression, FilterAllocation, Movement, Policy, TreeOptions};
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
 const INTERVAL: u64 = 1_000_000;
 
 fn workload(kind: SimOpKind, ops: u64, ttl_secs: u64, value_len: (usize, usize)) -> SimWorkload {
-    let (keys, phases) = kind.phases(ops, ops / 3);
     let content = ContentSize { key_len: 16, value_len, random: 0.5, sample: vec![] };
-    SimWorkload {
-        keys,
-        phases,
-        content,
-        ttl_micros: ttl_secs * 1_000_000,
-        seed: 7,
-        per_memtable: None,
-    }
-}
-
-/// Keeps the engine from copying blocks.
-struct Silent;
-
-impl Summary for Silent {
-    fn name(&self) -> &str {
-        "silent"
-    }
-
-    fn start(&self) -> Box<dyn SummaryPass> {
-        Box::new(Silent)
-    }
-}
-
-impl SummaryPass for Silent {
-    fn add(&mut self, _key: &[u8], _kind: Op, _value: &[u8]) {}
-
-    fn finish(self: Box<Self>) -> Vec<u8> {
-        vec![]
-    }
+    let workload = SimWorkload::of(kind, ops, ops / 3, content);
+    SimWorkload { ttl_micros: ttl_secs * 1_000_000, seed: 7, ..workload }
 }
 
 fn options(policy: Policy, compression: Compression, tombstone_age_secs: u64) -> TreeOptions {
-    TreeOptions {
+    without_copies(TreeOptions {
         policy,
         compression: vec![compression],
         memtable_size: 64 << 10,
         table_size: 64 << 10,
         tombstone_age_secs,
-        summary: Some(Arc::new(Silent)),
         ..TreeOptions::default()
-    }
-}
-
-fn simulate(options: TreeOptions, workload: SimWorkload) -> (SimOutcome, TreeShape) {
-    let machine = Machine {
-        threads: 0,
-        instant: true,
-        ingest: 0.0,
-        write_op: INTERVAL as f64,
-        cores: 64.0,
-        ..Machine::default()
-    };
-    let setup = Setup { exact: true, ..Setup::new(options, workload, machine) };
-    run_to_shape(&setup, &mut |_| ()).unwrap()
+    })
 }
 
 /// A history with deletes: the engine writes a range deletion where deletes leave nothing behind,
@@ -86,7 +38,7 @@ fn simulate(options: TreeOptions, workload: SimWorkload) -> (SimOutcome, TreeSha
 fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
-    let (o, _) = simulate(options, workload);
+    let (o, _) = simulated_in_memory(&options, &workload, INTERVAL, true).unwrap();
     assert!(stats.flushes > 8 && o.user_bytes == stats.user_bytes as f64, "{what}");
     assert_eq!(o.flushes, stats.flushes, "{what}");
     assert!(
@@ -103,7 +55,7 @@ fn compare_nearly(options: TreeOptions, workload: SimWorkload) {
 fn compare(options: TreeOptions, workload: SimWorkload) {
     let what = format!("{:?}, {:?}", options.policy, workload.phases);
     let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
-    let (o, shape) = simulate(options, workload);
+    let (o, shape) = simulated_in_memory(&options, &workload, INTERVAL, true).unwrap();
     assert!(stats.flushes > 8 && o.user_bytes == stats.user_bytes as f64, "{what}");
     assert_eq!(
         [o.flushes, o.merges, o.moves, o.drops, o.flush_bytes, o.merge_read, o.merge_written],
@@ -199,6 +151,17 @@ fn compressed_and_of_mixed_sizes() {
 }
 
 #[test]
+fn with_filters_that_share_memory() {
+    for policy in policies() {
+        let options = TreeOptions {
+            filter_allocation: FilterAllocation::Monkey,
+            ..options(policy, Compression::None, 0)
+        };
+        compare(options, workload(SimOpKind::Zipfian(0.9), 6_000, 0, (8, 200)));
+    }
+}
+
+#[test]
 fn every_workload() {
     for name in ["insert", "sequential", "uniform", "timeseries:5", "queue:0.1", "massdelete:0.6"] {
         let kind: SimOpKind = name.parse().unwrap();
@@ -244,7 +207,7 @@ fn copied_blocks_change_little() {
             let options = TreeOptions { summary: None, ..options(policy, Compression::None, 0) };
             let workload = workload(name.parse().unwrap(), 8_000, 0, (100, 100));
             let (stats, _) = run_in_memory(&options, &workload, INTERVAL).unwrap();
-            let (o, _) = simulate(options, workload);
+            let (o, _) = simulated_in_memory(&options, &workload, INTERVAL, true).unwrap();
             assert_eq!(o.flushes, stats.flushes, "{name}");
             assert!(
                 o.merges.abs_diff(stats.compactions) <= 1,

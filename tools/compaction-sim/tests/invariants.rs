@@ -3,11 +3,9 @@
 //! deletes become.
 
 use compaction_sim::course::CourseMoment;
-use compaction_sim::engine::run_in_memory;
+use compaction_sim::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::history::parse;
-use compaction_sim::machine::Machine;
 use compaction_sim::meter::SimOutcome;
-use compaction_sim::sim::{Setup, run};
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
 use firn_kv::policy::{LazyLeveled, TimeWindow};
@@ -55,16 +53,7 @@ impl RandomHistory {
     }
 
     fn simulate(&self, exact: bool) -> SimOutcome {
-        let machine = Machine {
-            threads: 0,
-            instant: true,
-            write_op: INTERVAL as f64,
-            cores: 64.0,
-            ..Machine::default()
-        };
-        let setup =
-            Setup { exact, ..Setup::new(self.options.clone(), self.workload.clone(), machine) };
-        run(&setup, &mut |_| ()).unwrap()
+        simulated_in_memory(&self.options, &self.workload, INTERVAL, exact).unwrap().0
     }
 
     /// The engine's course, without threads.

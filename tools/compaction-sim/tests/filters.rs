@@ -1,0 +1,115 @@
+//! Filters: what the simulator says of their memory and of how often they err, by level and where
+//! runs share memory, against the engine on the same history.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use compaction_sim::engine::{MEMORY_DIR, simulated_in_memory, without_copies, written_in_memory};
+use compaction_sim::meter::SimOutcome;
+use compaction_sim::size::ContentSize;
+use compaction_sim::workload::{SimOpKind, SimWorkload};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::env::Env as _;
+use firn_kv::internals::manifest::Manifest;
+use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::sstable::Table;
+use firn_kv::{Compression, Db, FilterAllocation, MemEnv, Policy, TreeOptions};
+use firn_testkit::rng::Rng;
+
+const INTERVAL: u64 = 1_000;
+const OPS: u64 = 60_000;
+/// Looks for keys that are not there.
+const LOOKS: u64 = 100_000;
+/// Looks of which the engine counts each.
+const BATCH: u64 = 10_000;
+/// Bytes behind the fingerprints of a filter in memory.
+const PADDING: u64 = 3;
+
+const POLICIES: [&str; 4] = ["tiered:4", "leveled:4:2:256k", "lazy-leveled:4", "ics:4"];
+
+fn workload() -> SimWorkload {
+    let content = ContentSize { key_len: 16, value_len: (16, 16), random: 0.0, sample: vec![] };
+    SimWorkload { seed: 7, ..SimWorkload::of(SimOpKind::Uniform, OPS, OPS / 2, content) }
+}
+
+fn options(policy: &str, filter_allocation: FilterAllocation) -> TreeOptions {
+    without_copies(TreeOptions {
+        policy: policy.parse::<Policy>().unwrap(),
+        compression: vec![Compression::None],
+        memtable_size: 128 << 10,
+        table_size: 64 << 10,
+        filter_allocation,
+        ..TreeOptions::default()
+    })
+}
+
+/// Filters of the tree that err for a key that is not there, on average.
+fn errors(db: &Db, options: &TreeOptions) -> f64 {
+    let tree = db.tree("sim", options.clone()).unwrap();
+    let (mut rng, mut wrong) = (Rng::new(11), 0);
+    for _ in 0..LOOKS / BATCH {
+        wrong += db.with_context(|cx| {
+            for _ in 0..BATCH {
+                let mut key = rng.next_u64().to_be_bytes().to_vec();
+                key.resize(16, b'.');
+                assert_eq!(tree.get(&key).unwrap(), None);
+            }
+            let sum = cx.sum();
+            assert_eq!((sum.reads, sum.more), (BATCH, 0));
+            sum.filters_wrong
+        });
+    }
+    wrong as f64 / LOOKS as f64
+}
+
+/// Bytes of the fingerprints of all tables, in memory.
+fn memory(env: &MemEnv) -> u64 {
+    let (state, _) = Manifest::load(env, Path::new(MEMORY_DIR)).unwrap().unwrap();
+    let of = |id: u64| {
+        let path = table_path(Path::new(MEMORY_DIR), id);
+        let file = env.open_read(&path, false).unwrap();
+        let mut table = Table::open(file, &path, id, Cache::new(1 << 20)).unwrap();
+        let with = table.memory();
+        assert!(table.has_filter());
+        Arc::get_mut(&mut table).unwrap().forget_filter();
+        (with - table.memory()) as u64 - PADDING
+    };
+    state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables).map(|t| of(t.id)).sum()
+}
+
+/// What the engine and both models say of a policy: bytes of filters, and how many err.
+struct Compared {
+    engine: (f64, f64),
+    exact: (f64, f64),
+    numbers: (f64, f64),
+}
+
+fn compared(policy: &str, allocation: FilterAllocation) -> Compared {
+    let (options, workload) = (options(policy, allocation), workload());
+    let (db, env) = written_in_memory(&options, &workload, INTERVAL).unwrap();
+    let errors = errors(&db, &options);
+    db.close().unwrap();
+    let told = |o: SimOutcome| (o.filter_bytes, o.blocks_per_miss);
+    let [exact, numbers] = [true, false]
+        .map(|exact| told(simulated_in_memory(&options, &workload, INTERVAL, exact).unwrap().0));
+    Compared { engine: (memory(&env) as f64, errors), exact, numbers }
+}
+
+#[test]
+fn memory_and_errors_are_the_engine_s() {
+    for policy in POLICIES {
+        for allocation in [FilterAllocation::ByLevel, FilterAllocation::Monkey] {
+            let c = compared(policy, allocation);
+            let what = format!("{policy} {allocation:?}");
+            println!("{what}: engine {:?}, exact {:?}, numbers {:?}", c.engine, c.exact, c.numbers);
+            // The same tables with the same bits have the same filters.
+            assert_eq!(c.engine.0, c.exact.0, "{what}");
+            // Five standard deviations of so many looks, in each of which a few filters may err.
+            let chance = 5.0 * (c.exact.1 / LOOKS as f64).sqrt();
+            assert!((c.engine.1 - c.exact.1).abs() < chance, "{what}");
+            // The tables of the model of numbers are about as large.
+            assert!((c.numbers.0 / c.exact.0 - 1.0).abs() < 0.03, "{what}");
+            assert!((c.numbers.1 / c.exact.1 - 1.0).abs() < 0.15, "{what}");
+        }
+    }
+}
