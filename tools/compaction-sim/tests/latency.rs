@@ -67,7 +67,9 @@ fn shared_filters_err_less_for_the_same_memory() {
             ))
         };
         let (usual, shared) = (of("by-level"), of("monkey"));
-        assert_eq!(usual.write_amplification, shared.write_amplification);
+        // Filters of small runs, which are soon merged, are longer.
+        let more = shared.write_amplification / usual.write_amplification - 1.0;
+        assert!((0.0..0.01).contains(&more), "{policy} {more}");
         let memory = shared.filter_bytes / usual.filter_bytes;
         assert!((0.9..1.1).contains(&memory), "{policy} {memory}");
         let errors = shared.blocks_per_miss / usual.blocks_per_miss;
