@@ -228,11 +228,10 @@ fn first_in_first_out_counts_values_that_lie_apart() {
     }
 }
 
-/// Overwrites at random. Gives the most bytes that one flush and the merges after it took over what
-/// there was before them, in tables of the options' size: of what the manifest names and jobs have
+/// Writes so many keys at random, each so often. Gives the most bytes that one flush and the merges after it took over
+/// what there was before them, in tables of the options' size: of what the manifest names and jobs have
 /// written, whatever readers of this process hold back.
-fn room_for_merges(policy: Policy) -> f64 {
-    const MANY: u64 = 5 * KEYS;
+fn room_for_merges(policy: Policy, keys: u64, rounds: u64) -> f64 {
     let env = Watching::new();
     let (db, tree) = env.open(tiny(policy));
     let most = Arc::new(AtomicU64::new(0));
@@ -242,9 +241,9 @@ fn room_for_merges(policy: Policy) -> f64 {
         into.fetch_max(stats.table_bytes() + stats.space.writing, Ordering::Relaxed);
     }));
     let (mut rng, mut more) = (Rng::new(9), 0);
-    for _ in 0..8 * MANY / 250 {
+    for _ in 0..rounds * keys / 250 {
         let before = db.stats().table_bytes();
-        (0..250).for_each(|_| put(&tree, rng.below(MANY), &mut rng));
+        (0..250).for_each(|_| put(&tree, rng.below(keys), &mut rng));
         more = more.max(most.swap(0, Ordering::Relaxed).saturating_sub(before));
     }
     *env.on_create.lock() = None;
@@ -254,10 +253,13 @@ fn room_for_merges(policy: Policy) -> f64 {
 #[test]
 fn an_incremental_merge_takes_room_for_a_few_tables() {
     let tiered = Policy::Tiered(Tiered { min_runs: 4, ..Tiered::default() });
-    let [tiered, steps] = [tiered, Policy::from(Incremental::default())].map(room_for_merges);
-    println!("size-tiered {tiered:.1} tables more, incremental {steps:.1}");
-    assert!(tiered > 20.0, "{tiered}");
-    assert!(steps < 10.0 && steps < tiered / 2.5, "{steps}");
+    for (keys, rounds, copy) in [(5 * KEYS, 8, 20.0), (25 * KEYS, 2, 100.0)] {
+        let [tiered, steps] = [tiered.clone(), Policy::from(Incremental::default())]
+            .map(|policy| room_for_merges(policy, keys, rounds));
+        println!("{keys} keys: size-tiered {tiered:.1} tables more, incremental {steps:.1}");
+        assert!(tiered > copy, "{tiered}");
+        assert!(steps < 10.0 && steps < tiered / 2.5, "{steps}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use compaction_sim::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::history::parse;
 use compaction_sim::meter::SimOutcome;
 use compaction_sim::size::ContentSize;
+use compaction_sim::validate::small_tree;
 use compaction_sim::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
 use firn_kv::policy::{LazyLeveled, TimeWindow};
 use firn_kv::{Compression, Policy, TreeOptions};
@@ -187,5 +188,23 @@ fn deletes_are_as_old_as_declared() {
         let (stats, _) = run_in_memory(&h.options, &h.workload, INTERVAL).unwrap();
         let left: u64 = stats.trees[0].runs.iter().map(|r| r.deletes).sum();
         assert_eq!(left, 0, "{}", h.words());
+    }
+}
+
+/// Merges beside writes leave small runs between the large ones, and runs begin at different keys where
+/// they were cut alike: no merge may become one step for it. Of inserts, so that all space beyond the
+/// data is that of merges.
+#[test]
+fn incremental_merges_beside_writes_take_room_for_a_few_tables() {
+    for exact in [true, false] {
+        let space = |policy: &str| {
+            let mut setup = small_tree(policy, "insert", 400_000, 128 << 10, exact).unwrap();
+            setup.options.memtable_size = 64 << 10;
+            setup.machine = Machine { threads: 2, ingest: 4e6, ..Machine::default() };
+            run(&setup, &mut |_| ()).unwrap().max_space_amplification
+        };
+        let [tiered, steps] = ["tiered:4", "ics:4"].map(space);
+        println!("exact {exact}: size-tiered {tiered:.2}, incremental {steps:.2}");
+        assert!(tiered > 1.9 && steps < 1.2, "exact {exact}: {tiered:.2}, {steps:.2}");
     }
 }

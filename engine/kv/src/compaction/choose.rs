@@ -36,13 +36,12 @@ fn wishes(policy: &dyn Strategy, view: &ShapeView<'_>) -> Vec<CompactionJob> {
     jobs
 }
 
+/// The most urgent of them that can start, not yet cut as the policy has it.
 fn pick_in(policy: &dyn Strategy, view: &ShapeView<'_>) -> Option<CompactionJob> {
     let mut jobs = wishes(policy, view);
     // Stable: of equally urgent jobs the first wish wins.
     jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
-    let mut job = jobs.into_iter().find(|job| view.admits(job))?;
-    cut(policy, view.shape, &mut job);
-    Some(job)
+    jobs.into_iter().find(|job| view.admits(job))
 }
 
 /// Gives the job the cuts of the policy.
@@ -59,11 +58,10 @@ fn cut(policy: &dyn Strategy, shape: &TreeShape, job: &mut CompactionJob) {
 /// [`debt`], and no reason to slow writers.
 pub fn pick(policy: &Policy, shape: &TreeShape) -> Option<CompactionJob> {
     let (policy, view) = (policy.strategy(), ShapeView::new(shape, true));
-    pick_in(policy, &view).or_else(|| {
-        let mut job = readers::wish(policy, &view)?;
-        cut(policy, shape, &mut job);
-        view.admits(&job).then_some(job)
-    })
+    let for_readers = || readers::wish(policy, &view).filter(|job| view.admits(job));
+    let mut job = pick_in(policy, &view).or_else(for_readers)?;
+    cut(policy, shape, &mut job);
+    Some(job)
 }
 
 /// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that

@@ -13,18 +13,28 @@
 //!   tables of another policy overlap each other all along, and of runs of one fragment. Where
 //!   fragments line up it writes a few of them before their inputs are gone.
 //!
-//! A step needs keys at which no run of the merge has a table that reaches over. So runs are cut where
-//! the run with the most fragments is: at all of its bounds where the new run is as large, else at
-//! some. Those are not chosen by size alone, or two small runs would be cut at other keys. Each bound
-//! has a rank, a hash of its key, and a piece that is too large for a fragment is cut at the bound of
-//! the highest rank in it, and so on. So two runs have most of their bounds in common, and a merge
-//! may always be cut where the larger pieces of either end.
+//! A step needs keys at which no run of the merge has a table that reaches over. So runs are cut at
+//! common bounds, which are those of the run with the most fragments (the *grid*):
+//!
+//! - A new run is cut at all of them where it is as large, else at some. Those are the ones at which most
+//!   other runs are cut, and among equals those with the highest rank, a hash of the key: a piece that
+//!   is too large for a fragment is cut there, and so on. So two runs have most of their bounds in
+//!   common, and a merge may always be cut where the larger pieces of either end.
+//! - Small runs are cut into several tables, too: one that lies between large ones is merged with
+//!   them, and a table over all keys would make one step of it all.
+//! - Two runs that were cut at one key begin at different ones, the next that each has. The bound is the
+//!   lowest of them: at a higher one, a run would reach over the beginning of another.
+//!
+//! Flushed runs are not cut. One that stays behind between large runs, as it may where writers bring more
+//! than merges bear, makes their merge one step.
+
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::tiered::{check_runs, crowd, crowded, similar};
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{CompactionJob, Cuts, Reason, TableShape, TreeShape};
+use crate::compaction::shape::{CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{ShapeView, cheapest};
 
@@ -102,31 +112,101 @@ impl Incremental {
     }
 }
 
-/// Where a job's outputs end: at bounds of the run that has the most fragments, and where a fragment
-/// is half as large again as it should be.
+/// In how many tables a run is made at least, if the grid has as many: none that is a smaller part of a
+/// fragment.
+const LEAST_PIECES: u64 = 16;
+
+/// Where a job's outputs end: at bounds of the grid, and where a fragment is half as large again as
+/// it should be.
 fn cuts(shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
     let fragment = shape.table_size.max(1);
     let (from, to) = job.range(shape)?;
-    let finest = shape.runs.iter().max_by_key(|run| run.tables.len())?;
-    let pieces = &finest.tables[finest.overlapping(&from, &to)];
+    let mut grid = vec![];
+    grid_between(shape, None, None, &mut grid);
+    let start = grid.partition_point(|t| t.last < from);
+    let end = grid.partition_point(|t| t.first <= to);
+    let pieces = &grid[start..end.max(start)];
     // Bytes of the pieces before each.
     let mut before = vec![0];
     before.extend(pieces.iter().scan(0, |sum: &mut u64, t| {
         *sum = sum.saturating_add(t.size);
         Some(*sum)
     }));
-    let written = job.bytes(shape) as f64 / before[pieces.len()].max(1) as f64;
-    let is_small = |a: usize, b: usize| (before[b] - before[a]) as f64 * written <= fragment as f64;
-    let rank = |t: &TableShape| (xxh3_64(&t.first), t.id);
-    let (mut at, mut stretches) = (vec![], vec![(0, pieces.len())]);
+    let bytes = job.bytes(shape);
+    let written = bytes as f64 / before[pieces.len()].max(1) as f64;
+    let most = (bytes / LEAST_PIECES).clamp(fragment / LEAST_PIECES, fragment) as f64;
+    let is_small = |a: usize, b: usize| (before[b] - before[a]) as f64 * written <= most;
+
+    let is_input =
+        |run: &RunShape| job.inputs.iter().any(|i| (i.level, i.run) == (run.level, run.number));
+    let others: Vec<&RunShape> = shape.runs.iter().map(|r| &**r).filter(|r| !is_input(r)).collect();
+    let bounds = bounds(&others, pieces);
+    let at = chosen(&ranks(&others, &bounds), is_small);
+    let size = fragment.saturating_add(fragment / 2);
+    Some(Cuts { size, at: at.into_iter().map(|i| bounds[i].clone()).collect() })
+}
+
+/// The tables whose bounds new runs are cut at, in key order, as far as they lie between two keys: those of
+/// the run that has the most of them, and beside them, where a merge that is under way has taken some or
+/// has yet to make some, those of the run that has the most there.
+fn grid_between<'a>(
+    shape: &'a TreeShape,
+    after: Option<&[u8]>,
+    before: Option<&[u8]>,
+    grid: &mut Vec<&'a TableShape>,
+) {
+    let between = |run: &'a Arc<RunShape>| {
+        let start = run.tables.partition_point(|t| after.is_some_and(|key| &*t.first <= key));
+        let end = run.tables.partition_point(|t| before.is_none_or(|key| &*t.last < key));
+        &run.tables[start..end.max(start)]
+    };
+    let most = shape.runs.iter().map(between).max_by_key(|tables| tables.len());
+    let Some(tables) = most else { return };
+    if let (Some(first), Some(last)) = (tables.first(), tables.last()) {
+        grid_between(shape, after, Some(&first.first), grid);
+        grid.extend(tables);
+        grid_between(shape, Some(&last.last), before, grid);
+    }
+}
+
+/// Where each piece of the grid begins: the lowest key, behind the piece before, at which one of the runs
+/// or the piece itself does.
+fn bounds<'a>(runs: &[&'a RunShape], pieces: &[&'a TableShape]) -> Vec<&'a Arc<[u8]>> {
+    let mut bounds: Vec<&Arc<[u8]>> = pieces.iter().map(|t| &t.first).collect();
+    for table in runs.iter().flat_map(|run| &run.tables) {
+        let at = pieces.partition_point(|t| t.first < table.first);
+        let is_behind = at > 0 && pieces[at - 1].last < table.first;
+        if let Some(bound) = bounds.get_mut(at).filter(|bound| is_behind && table.first < ***bound)
+        {
+            *bound = &table.first;
+        }
+    }
+    bounds
+}
+
+/// The rank of each bound: between tables of how many runs it lies, and a hash of the key.
+fn ranks(runs: &[&RunShape], bounds: &[&Arc<[u8]>]) -> Vec<(usize, u64)> {
+    let mut ranks: Vec<(usize, u64)> = bounds.iter().map(|key| (0, xxh3_64(key))).collect();
+    for pair in runs.iter().flat_map(|run| run.tables.windows(2)) {
+        let start = bounds.partition_point(|key| **key <= pair[0].last);
+        let end = bounds.partition_point(|key| **key <= pair[1].first);
+        ranks[start..end.max(start)].iter_mut().for_each(|rank| rank.0 += 1);
+    }
+    ranks
+}
+
+/// Which bounds are cut at, so that no stretch between two of them is larger than it should be: of
+/// one that is, at the highest rank inside. Ascending.
+fn chosen(ranks: &[(usize, u64)], is_small: impl Fn(usize, usize) -> bool) -> Vec<usize> {
+    let (mut at, mut stretches) = (vec![], vec![(0, ranks.len())]);
     while let Some((start, end)) = stretches.pop() {
         if end - start < 2 || is_small(start, end) {
             continue;
         }
-        let Some(cut) = (start + 1..end).max_by_key(|&i| rank(&pieces[i])) else { continue };
-        at.push(pieces[cut].first.clone());
+        let Some(cut) = (start + 1..end).max_by_key(|&i| ranks[i]) else { continue };
+        at.push(cut);
         stretches.extend([(start, cut), (cut, end)]);
     }
-    at.sort();
-    Some(Cuts { size: fragment.saturating_add(fragment / 2), at })
+    at.sort_unstable();
+    at
 }
