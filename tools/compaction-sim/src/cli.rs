@@ -436,7 +436,7 @@ pub struct AdviseArgs {
 #[derive(Args, Debug, Clone)]
 pub struct ReproduceArgs {
     /// Which papers; all if none is named
-    #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs"])]
+    #[arg(value_parser = ["vldb21", "dostoevsky", "monkey", "spooky", "lethe", "ucs", "ics"])]
     pub papers: Vec<String>,
 }
 

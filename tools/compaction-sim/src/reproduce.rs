@@ -4,6 +4,7 @@
 //! the simulator or of a policy.
 
 mod dostoevsky;
+mod ics;
 mod lethe;
 mod monkey;
 mod spooky;
@@ -19,13 +20,14 @@ use crate::cli::{ReproduceArgs, SimCli};
 use crate::paper::{ClaimFinding, Paper, PaperClaim};
 
 /// The papers that can be reproduced.
-pub const PAPERS: [&Paper; 6] = [
+pub const PAPERS: [&Paper; 7] = [
     &vldb21::PAPER,
     &dostoevsky::PAPER,
     &monkey::PAPER,
     &spooky::PAPER,
     &lethe::PAPER,
     &ucs::PAPER,
+    &ics::PAPER,
 ];
 
 /// `reproduce`.
