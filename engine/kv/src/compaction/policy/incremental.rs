@@ -112,8 +112,8 @@ impl Incremental {
     }
 }
 
-/// In how many tables a run is made at least, if the grid has as many: none that is a smaller part of a
-/// fragment.
+/// In how many tables a run is made at least, if the grid has as many and none gets smaller than a quarter
+/// of a memtable: those of four flushes are.
 const LEAST_PIECES: u64 = 16;
 
 /// Where a job's outputs end: at bounds of the grid, and where a fragment is half as large again as
@@ -134,7 +134,7 @@ fn cuts(shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
     }));
     let bytes = job.bytes(shape);
     let written = bytes as f64 / before[pieces.len()].max(1) as f64;
-    let most = (bytes / LEAST_PIECES).clamp(fragment / LEAST_PIECES, fragment) as f64;
+    let most = (bytes / LEAST_PIECES).max(shape.memtable_size / 4).min(fragment) as f64;
     let is_small = |a: usize, b: usize| (before[b] - before[a]) as f64 * written <= most;
 
     let is_input =
