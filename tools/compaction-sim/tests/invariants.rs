@@ -5,7 +5,9 @@
 use compaction_sim::course::CourseMoment;
 use compaction_sim::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::history::parse;
+use compaction_sim::machine::Machine;
 use compaction_sim::meter::SimOutcome;
+use compaction_sim::sim::run;
 use compaction_sim::size::ContentSize;
 use compaction_sim::validate::small_tree;
 use compaction_sim::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
