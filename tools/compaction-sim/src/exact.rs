@@ -198,7 +198,7 @@ impl Exact {
             content.random = 0.0;
             content.sample.clear();
         }
-        let bottom = Sizes::measure(&options, &content, 1, 1)?.bottom;
+        let bottom = Sizes::measure(&options, &content, 1, 1, workload.series())?.bottom;
         let per_raw = (bottom.put + bottom.apart) / workload.put_bytes().max(1.0);
         Ok(Exact {
             options,

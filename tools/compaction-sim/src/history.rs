@@ -23,7 +23,7 @@ use crate::machine::{LogSpread, Machine, MachineCost, WorkBytes, side_by_side};
 use crate::meter::SimOutcome;
 use crate::question::KnownStore;
 use crate::sim::{self, Setup};
-use crate::size::{ContentSize, Sizes};
+use crate::size::{ContentSize, KeySeries, Sizes};
 use crate::workload::{Pattern, SimPhase, SimWorkload};
 
 /// How often a machine's speeds are put right by what came of a simulation with them.
@@ -248,9 +248,11 @@ impl RecordedHistory {
             sample: vec![],
         };
         let mut value = written as f64 / puts as f64;
+        let in_order = self.is_ascending(self.ranges.len());
+        let series = in_order.then(|| KeySeries { series: 1, keys: self.versions() });
         for _ in 0..3 {
-            let size =
-                Sizes::measure(&options, &content(value as usize), per_flush, entries)?.flushed;
+            let content = content(value as usize);
+            let size = Sizes::measure(&options, &content, per_flush, entries, series)?.flushed;
             value = (value + written as f64 / puts as f64 - size.put).clamp(0.0, 1e7);
         }
         let workload = SimWorkload {

@@ -14,6 +14,7 @@ use firn_kv::{FilterKind, Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 
 use crate::filters::OVERHEAD;
+use crate::workload::place;
 
 /// A file that is not there; it knows how long it would be.
 #[derive(Default)]
@@ -167,7 +168,8 @@ const SAMPLE: u64 = 20_000;
 
 impl Sizes {
     /// Measures tables of `content` as the tree writes them. `memtable` and `total` are operations:
-    /// how far sequence numbers spread in a memtable and in all.
+    /// how far sequence numbers spread in a memtable and in all. Keys lie anywhere and come at any
+    /// time, or grow in series.
     ///
     /// # Errors
     /// What the table writer refuses.
@@ -176,10 +178,11 @@ impl Sizes {
         content: &ContentSize,
         memtable: u64,
         total: u64,
+        series: Option<KeySeries>,
     ) -> Result<Sizes> {
         let at = |level: u8, spread: u64| -> Result<EntrySize> {
-            let (put, apart) = sample(options, content, level, spread, Kind::Put)?;
-            let (delete, _) = sample(options, content, level, spread, Kind::Delete)?;
+            let (put, apart) = sample(options, content, level, spread, series, Kind::Put)?;
+            let (delete, _) = sample(options, content, level, spread, series, Kind::Delete)?;
             let per_block = (options.block_size as f64
                 / (content.mean_value() + content.key_len as f64 + 4.0))
                 .max(1.0);
@@ -189,12 +192,22 @@ impl Sizes {
     }
 }
 
+/// Keys that grow upwards in several series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeySeries {
+    /// How many series take turns.
+    pub series: u64,
+    /// Keys that there are, evenly in the key space.
+    pub keys: u64,
+}
+
 /// Bytes of a table and of value files for each entry.
 fn sample(
     options: &TreeOptions,
     content: &ContentSize,
     level: u8,
     spread: u64,
+    series: Option<KeySeries>,
     kind: Kind,
 ) -> Result<(f64, f64)> {
     let entries =
@@ -205,8 +218,14 @@ fn sample(
     let mut values = counted_values(options, level, FIRST_VALUES, 0);
     let (mut key, mut value) = (vec![], vec![]);
     for i in 0..entries {
-        content.key(u64::MAX / entries * i + rng.below(u64::MAX / entries), &mut key);
-        let seq = if spread == 0 { 0 } else { 1 + rng.below(spread) };
+        let anywhere = u64::MAX / entries * i + rng.below(u64::MAX / entries);
+        let seq = match series {
+            _ if spread == 0 => 0,
+            None => 1 + rng.below(spread),
+            // A memtable has a few of each series.
+            Some(s) => 1 + s.series.saturating_mul(i) % spread,
+        };
+        content.key(series.map_or(anywhere, |s| place(i, s.keys.max(entries))), &mut key);
         let id = rng.bits();
         match kind {
             Kind::Put => content.value(
@@ -240,10 +259,21 @@ mod tests {
             ContentSize { key_len: 16, value_len: (100, 100), random: 1.0, sample: vec![] };
         let options =
             TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
-        let sizes = Sizes::measure(&options, &content, 1000, 1 << 30).unwrap();
+        let sizes = Sizes::measure(&options, &content, 1000, 1 << 30, None).unwrap();
         assert!(sizes.bottom.put > 116.0 && sizes.bottom.put < sizes.flushed.put);
         assert!(sizes.flushed.put < sizes.merged.put && sizes.merged.put < 140.0, "{sizes:?}");
         assert!(sizes.bottom.delete > 8.0 && sizes.bottom.delete < 40.0, "{sizes:?}");
+    }
+
+    #[test]
+    fn keys_in_series_cost_less() {
+        let content = ContentSize { key_len: 16, value_len: (60, 60), random: 1.0, sample: vec![] };
+        let options =
+            TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
+        let of = |series| Sizes::measure(&options, &content, 1 << 16, 1 << 30, series).unwrap();
+        let (any, series) = (of(None), of(Some(KeySeries { series: 100, keys: 1 << 24 })));
+        assert!(series.bottom.put + 0.9 < any.bottom.put, "{any:?} {series:?}");
+        assert!(series.merged.put - series.bottom.put < any.merged.put - any.bottom.put);
     }
 
     #[test]

@@ -266,6 +266,7 @@ impl RunSummary {
             &workload.content,
             per_memtable.max(1),
             workload.ops().max(1),
+            workload.series(),
         )?;
         let keys = workload.keys.max(1) as f64;
         Ok(RunSummary {

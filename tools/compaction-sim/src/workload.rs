@@ -12,7 +12,7 @@ use firn_workload::dist::Zipfian;
 use firn_workload::keys::Permutation;
 use firn_workload::rng::Rng;
 
-use crate::size::ContentSize;
+use crate::size::{ContentSize, KeySeries};
 
 /// In which order keys are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -233,6 +233,15 @@ impl SimWorkload {
     /// Operations in all.
     pub fn ops(&self) -> u64 {
         self.phases.iter().map(|p| p.ops).sum()
+    }
+
+    /// The series that its keys grow in, if all do.
+    pub fn series(&self) -> Option<KeySeries> {
+        let of = |p: &SimPhase| match p.pattern {
+            Pattern::Series(series) => Some(KeySeries { series, keys: self.keys }),
+            _ => None,
+        };
+        self.phases.iter().map(of).reduce(|a, b| a.and(b)).flatten()
     }
 
     /// Bytes of key and value of an average put.
