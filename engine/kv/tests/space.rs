@@ -228,9 +228,9 @@ fn first_in_first_out_counts_values_that_lie_apart() {
     }
 }
 
-/// Writes so many keys at random, each so often. Gives the most bytes that one flush and the merges after it took over
-/// what there was before them, in tables of the options' size: of what the manifest names and jobs have
-/// written, whatever readers of this process hold back.
+/// Writes so many keys at random, each so often on average. Gives the most bytes that one flush and the
+/// merges after it took over what there was before them, in tables of the options' size: of what the
+/// manifest names and jobs have written, whatever readers of this process hold back.
 fn room_for_merges(policy: Policy, keys: u64, rounds: u64) -> f64 {
     let env = Watching::new();
     let (db, tree) = env.open(tiny(policy));

@@ -16,17 +16,17 @@
 //! A step needs keys at which no run of the merge has a table that reaches over. So runs are cut at
 //! common bounds, which are those of the run with the most fragments (the *grid*):
 //!
-//! - A new run is cut at all of them where it is as large, else at some. Those are the ones at which most
-//!   other runs are cut, and among equals those with the highest rank, a hash of the key: a piece that
-//!   is too large for a fragment is cut there, and so on. So two runs have most of their bounds in
-//!   common, and a merge may always be cut where the larger pieces of either end.
+//! - A new run is cut at all of them where it is as large, else at some. Those are the ones at which
+//!   most other runs are cut, and among equals those with the highest rank, a hash of the key: a
+//!   piece that is too large for a fragment is cut there, and so on. So two runs have most of their
+//!   bounds in common, and a merge may always be cut where the larger pieces of either end.
 //! - Small runs are cut into several tables, too: one that lies between large ones is merged with
 //!   them, and a table over all keys would make one step of it all.
-//! - Two runs that were cut at one key begin at different ones, the next that each has. The bound is the
-//!   lowest of them: at a higher one, a run would reach over the beginning of another.
+//! - Two runs that were cut at one key begin at different ones, the next that each has. The bound is
+//!   the lowest of them: at a higher one, a run would reach over the beginning of another.
 //!
-//! Flushed runs are not cut. One that stays behind between large runs, as it may where writers bring more
-//! than merges bear, makes their merge one step.
+//! Flushed runs are not cut. One that stays behind between large runs, as it may where writers bring
+//! more than merges bear, makes their merge one step.
 
 use std::sync::Arc;
 
@@ -112,8 +112,8 @@ impl Incremental {
     }
 }
 
-/// In how many tables a run is made at least, if the grid has as many and none gets smaller than a quarter
-/// of a memtable: those of four flushes are.
+/// In how many tables a run is made at least, if the grid has as many and none gets smaller than a
+/// quarter of a memtable: that of four flushes is made in so many.
 const LEAST_PIECES: u64 = 16;
 
 /// Where a job's outputs end: at bounds of the grid, and where a fragment is half as large again as
@@ -146,9 +146,9 @@ fn cuts(shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
     Some(Cuts { size, at: at.into_iter().map(|i| bounds[i].clone()).collect() })
 }
 
-/// The tables whose bounds new runs are cut at, in key order, as far as they lie between two keys: those of
-/// the run that has the most of them, and beside them, where a merge that is under way has taken some or
-/// has yet to make some, those of the run that has the most there.
+/// The tables whose bounds new runs are cut at, in key order, as far as they lie between two keys:
+/// those of the run that has the most of them, and beside them, where a merge that is under way has
+/// taken some or has yet to make some, those of the run that has the most there.
 fn grid_between<'a>(
     shape: &'a TreeShape,
     after: Option<&[u8]>,
@@ -169,8 +169,8 @@ fn grid_between<'a>(
     }
 }
 
-/// Where each piece of the grid begins: the lowest key, behind the piece before, at which one of the runs
-/// or the piece itself does.
+/// Where each piece of the grid begins: the lowest key, behind the piece before, at which one of the
+/// runs or the piece itself does.
 fn bounds<'a>(runs: &[&'a RunShape], pieces: &[&'a TableShape]) -> Vec<&'a Arc<[u8]>> {
     let mut bounds: Vec<&Arc<[u8]>> = pieces.iter().map(|t| &t.first).collect();
     for table in runs.iter().flat_map(|run| &run.tables) {
