@@ -51,6 +51,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use clock::{ClockOrder, Swath};
 use frame::{FrameState, Pool};
 use slab::{HEADER, LOOSE, class_size};
+use slot::Garbage;
 use sync::epoch::{self, Guard};
 
 /// The cache, shared by all tables of a Db.
@@ -85,6 +86,17 @@ pub struct CacheStats {
     pub evictions: u64,
     /// Frames not cached because no memory could be recycled in time.
     pub refusals: u64,
+}
+
+/// A block that a table has taken over from another one as it was.
+#[derive(Debug)]
+pub struct InheritedBlock {
+    /// The blocks of the other table.
+    pub from: Arc<CacheSlots>,
+    /// Its number there.
+    pub old: u32,
+    /// Its number here.
+    pub new: u32,
 }
 
 /// Free memory kept ready, at most, in bytes.
@@ -260,6 +272,32 @@ impl Cache {
         match linked {
             Err(Some(first)) => first,
             Ok(()) | Err(None) => frame,
+        }
+    }
+
+    /// Makes blocks of `slots` of what is cached as blocks of other tables, whose blocks have gone
+    /// into this one as they are: the frames themselves, so it takes no memory. Who still reads the
+    /// other tables may have to decode them again.
+    pub fn hand_over(
+        &self,
+        slots: &Arc<CacheSlots>,
+        blocks: impl IntoIterator<Item = InheritedBlock>,
+    ) {
+        let mut garbage = Garbage::default();
+        for InheritedBlock { from, old, new } in blocks {
+            let guard = epoch::pin();
+            let frame = from.peek(old as usize, &guard).map(CacheFrame::to_ref);
+            let Some(frame) = frame.filter(|f| f.is_of(&self.pool)) else { continue };
+            let mut state = self.pool.lock();
+            if !from.release(old as usize, &frame, &mut garbage) {
+                continue;
+            }
+            state.clock.forget(frame.place());
+            let linked = slots.link(new as usize, &frame, &guard);
+            if linked.is_ok() {
+                state.clock.enter(frame.place(), slots, new, frame.size());
+            }
+            drop(state);
         }
     }
 

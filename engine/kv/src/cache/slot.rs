@@ -3,7 +3,7 @@
 //!
 //! The safety argument:
 //! 1. A word is null or holds one counted reference to a frame. Words change from null to a frame
-//!    (`link`) and from a frame to null (`sweep`, drop), never from frame to frame, each by one
+//!    (`link`) and from a frame to null (`release`, drop), never from frame to frame, each by one
 //!    atomic operation.
 //! 2. Linking releases and reading acquires, so who finds a frame sees its contents.
 //! 3. The reference of an unlinked word is dropped only after the epoch: it goes into [`Garbage`],
@@ -108,6 +108,21 @@ impl CacheSlots {
         }
     }
 
+    /// Unlinks `frame` from block `i` into `garbage`; whether it was linked there.
+    pub(super) fn release(&self, i: usize, frame: &CacheFrame, garbage: &mut Garbage) -> bool {
+        let Some(word) = self.words.get(i) else { return false };
+        let raw = ptr::from_ref(frame).cast_mut();
+        match word.compare_exchange(raw, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed) {
+            Err(_) => false,
+            Ok(raw) => {
+                // SAFETY: the word's reference is ours now (1), and what we just compared with is
+                // not null.
+                garbage.push(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
+                true
+            }
+        }
+    }
+
     /// The clock's hand comes to block `i`, whose frame should be the one at `place`: a frame that
     /// was read loses its bit (unless `force`), a held one stays, any other is unlinked into
     /// `garbage`.
@@ -125,21 +140,7 @@ impl CacheSlots {
         if frame.is_held() || (frame.cool() && !force) {
             return Swept::Kept;
         }
-        let raw = ptr::from_ref(frame).cast_mut();
-        match self.words[i].compare_exchange(
-            raw,
-            ptr::null_mut(),
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        ) {
-            Err(_) => Swept::Gone,
-            Ok(raw) => {
-                // SAFETY: the word's reference is ours now (1), and what we just compared with is
-                // not null.
-                garbage.push(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
-                Swept::Evicted
-            }
-        }
+        if self.release(i, frame, garbage) { Swept::Evicted } else { Swept::Gone }
     }
 }
 

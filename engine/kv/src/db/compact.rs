@@ -484,6 +484,9 @@ impl Core {
             Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
         let place = |t| (c.job.output_level, c.job.output_run, t);
         self.install(vec![c.change(removed, tables.into_iter().map(place).collect(), values)])?;
+        let (view, made) = (c.tree.view.load_full(), HashSet::<u64>::from_iter(ran.tables.clone()));
+        let tables = view.version.tables().filter(|t| made.contains(&t.meta.id));
+        tables.filter_map(|t| t.opened()).for_each(|t| t.inherit());
         Ok(ran)
     }
 

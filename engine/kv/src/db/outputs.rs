@@ -17,7 +17,7 @@ use crate::env::WriteFile;
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
 use crate::merge::run::table_path;
-use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
+use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterOptions};
 
 use super::state::core::Core;
 use super::state::pins::{PinKind, PinnedTask};
@@ -89,8 +89,8 @@ impl Outputs for NewTables<'_> {
         (self.during)(entries)
     }
 
-    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
-        self.core.opener.make_ready(id, frames);
+    fn finished(&mut self, id: u64, warm: WarmBlocks) {
+        self.core.opener.make_ready(id, warm);
     }
 
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {

@@ -7,7 +7,8 @@
 //!   every bound is a key itself.
 //! - A put whose value is long goes to a value file, and the table refers to it; what refers to one
 //!   already goes on doing so, unless that file is given up.
-//! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner.
+//! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner. So is
+//!   one of a single entry that survives as the only version of its key.
 //! - Of a job over a range of keys all outputs lie in it, deletions too, which are cut at its ends.
 //!   So several jobs over neighbouring ranges make what one over all of them makes, but for where
 //!   tables begin.
@@ -26,7 +27,7 @@ use crate::base::key::{Kind, Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
 use crate::compaction::Cuts;
-use crate::sstable::{TableWriter, ValueWriter, WholeBlock};
+use crate::sstable::{TableWriter, ValueWriter, WarmBlocks, WholeBlock};
 
 /// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and
 /// [`STEP`] entries of the input. What is not cut is a block that is copied, and the merge operands
@@ -60,12 +61,12 @@ pub trait Outputs {
     fn added(&mut self, key: &[u8], trailer: Trailer) {
         let _ = (key, trailer);
     }
-    /// Table `id` is whole and on disk; `frames` are those of its blocks for which the cache had
-    /// room, by their numbers.
-    fn finished(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
-        let _ = (id, frames);
+    /// Table `id` is whole and on disk.
+    fn finished(&mut self, id: u64, warm: WarmBlocks) {
+        let _ = (id, warm);
     }
-    /// The same of a value file.
+    /// Value file `id` is; `frames` are those of its values for which the cache had room, by their
+    /// numbers.
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         let _ = (id, frames);
     }
@@ -138,7 +139,7 @@ pub fn run<O: Outputs>(
             let entries = block.len() as u64;
             input.pass_block(entries)?;
             out.tell(&mut input)?;
-        } else if !out.add_next(&mut input)? {
+        } else if !out.add_next(&mut input, Retain::lone_block)? {
             return out.finish(input.dropped());
         }
     }
@@ -158,7 +159,7 @@ pub fn run_on<C: Cursor, O: Outputs>(
 ) -> Result<MadeTables> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(input, rules);
-    while out.add_next(&mut input)? {}
+    while out.add_next(&mut input, |_| None)? {}
     out.finish(input.dropped())
 }
 
@@ -240,13 +241,23 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
     }
 
-    /// Adds the next entry that survives. False at the end.
+    /// Adds the next entry that survives, by copying its block where `lone` gives one. False at the
+    /// end.
     #[inline]
-    fn add_next<C: Cursor>(&mut self, input: &mut Retain<C>) -> Result<bool> {
+    fn add_next<C: Cursor>(
+        &mut self,
+        input: &mut Retain<C>,
+        lone: impl Fn(&Retain<C>) -> Option<WholeBlock<'_>>,
+    ) -> Result<bool> {
         loop {
             let advanced = input.advance()?;
             match advanced {
-                Advanced::Entry => self.add(input.key(), input.trailer(), input.value())?,
+                Advanced::Entry => {
+                    let block = lone(input).filter(|b| self.last != b.first_key());
+                    if !block.map_or(Ok(false), |b| self.copy(&b))? {
+                        self.add(input.key(), input.trailer(), input.value())?;
+                    }
+                }
                 Advanced::NotYet => {}
                 Advanced::End => return Ok(false),
             }
@@ -357,8 +368,8 @@ fn finish<O: Outputs>(
 ) -> Result<TableFacts> {
     let last = w.last_key().to_vec();
     w.set_tombstones(tombstones, oldest);
-    let (mut facts, frames) = w.finish_warm()?;
-    outputs.finished(facts.id, frames);
+    let (mut facts, warm) = w.finish_warm()?;
+    outputs.finished(facts.id, warm);
     // The end of a range deletion is not covered by it. Of one that was cut behind the last key
     // that key is the exact bound, of any other that ends in a zero byte what is before it: so the
     // bounds of neighbouring tables never touch.

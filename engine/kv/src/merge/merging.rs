@@ -371,6 +371,21 @@ impl Merging<MergeSource> {
             .then_some(block)
     }
 
+    /// Whether the merge stands on the only entry of a table's block.
+    #[inline]
+    pub fn is_lone(&self) -> bool {
+        self.live > 0 && matches!(self.current(), MergeSource::Run(c) if c.is_lone())
+    }
+
+    /// The block of a table of which the merge stands on the only entry, when it is one that can be
+    /// copied. Other children may have keys before its separator, which is its key therefore.
+    pub fn lone_block(&self) -> Option<WholeBlock<'_>> {
+        match self.current() {
+            MergeSource::Run(c) => c.whole_block().and_then(WholeBlock::alone),
+            MergeSource::Mem(_) => None,
+        }
+    }
+
     /// To the first entry behind the block that [`whole_block`](Self::whole_block) gave.
     pub fn pass_block(&mut self) -> Result<()> {
         self.move_winner(|c| match c {

@@ -15,7 +15,7 @@
 //!
 //! A block of puts that no other input and no range deletion overlaps needs no judging:
 //! [`Retain::whole_block`] gives it as it is. Its puts keep their sequence numbers, which hides and
-//! uncovers nothing.
+//! uncovers nothing. The same holds of the only entry of a block ([`Retain::lone_block`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -586,6 +586,18 @@ impl Retain<Merging<MergeSource>> {
                 && !tombstones.touches(b.first_key(), b.separator())
         };
         self.input.whole_block().filter(free)
+    }
+
+    /// The block of the current entry, when it has no other, survives as it is, and is the last
+    /// version of its key that does. It keeps its sequence number.
+    #[inline]
+    pub fn lone_block(&self) -> Option<WholeBlock<'_>> {
+        if !matches!(self.shown, ShownVersions::Input) || !self.input.is_lone() {
+            return None;
+        }
+        let seq = self.input.trailer().seq();
+        let hides_all = self.rules.snapshots.first().is_none_or(|&s| seq <= s);
+        self.input.lone_block().filter(|_| hides_all)
     }
 
     /// Leaves the block that [`whole_block`](Self::whole_block) gave, of so many entries.

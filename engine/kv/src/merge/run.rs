@@ -32,7 +32,8 @@ use crate::env::closable::{ClosableFile, FileOwner};
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
 use crate::sstable::{
-    Maps, Properties, Table, TableCursor, TableValue, ValueFile, ValueStreams, WholeBlock,
+    Maps, Properties, Table, TableCursor, TableValue, ValueFile, ValueStreams, WarmBlocks,
+    WholeBlock,
 };
 
 use super::cost::{BlockRead, Origin};
@@ -145,11 +146,11 @@ impl TableOpener {
         self.maps.serve(before - went <= self.most_mapped);
     }
 
-    /// Opens table `id`, which has just been written, and puts `frames` of it into the cache.
-    pub fn make_ready(&self, id: u64, frames: Vec<(u32, FrameRef)>) {
+    /// Opens table `id`, which has just been written, and puts what is `warm` of it into the cache.
+    pub fn make_ready(&self, id: u64, warm: WarmBlocks) {
         // An error will be met again by the first who reads the table.
         if let Ok(table) = self.open(id, 0) {
-            table.adopt(frames);
+            table.adopt(warm);
             self.ready.lock().insert(id, table);
         }
     }
@@ -1013,6 +1014,12 @@ impl RunCursor {
     #[inline]
     pub fn is_at_start(&self) -> bool {
         self.table.as_ref().is_some_and(|t| t.is_at_start())
+    }
+
+    /// Whether it stands on the only entry of a block.
+    #[inline]
+    pub fn is_lone(&self) -> bool {
+        self.table.as_ref().is_some_and(|t| t.is_lone())
     }
 
     /// The block at whose start it stands: see [`TableCursor::whole_block`].

@@ -14,6 +14,7 @@ use super::table::Table;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::options::Compression;
+use crate::cache::InheritedBlock;
 
 /// A plain block of a table.
 pub struct WholeBlock<'a> {
@@ -22,18 +23,20 @@ pub struct WholeBlock<'a> {
     decoded: Block<'a>,
     first: &'a [u8],
     info: BlockInfo,
+    is_cached: bool,
 }
 
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
 
 impl<'a> WholeBlock<'a> {
     /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not
-    /// one that can be copied.
+    /// one that can be copied. `is_cached`: whether that form is the cache's.
     pub(super) fn new(
         table: &'a Table,
         number: usize,
         decoded: Block<'a>,
         first: &'a [u8],
+        is_cached: bool,
     ) -> Option<WholeBlock<'a>> {
         let plain =
             table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
@@ -44,7 +47,20 @@ impl<'a> WholeBlock<'a> {
             decoded,
             first,
             info: table.index.info(number),
+            is_cached,
         })
+    }
+
+    /// The same block for a place where keys may follow that lie before its separator: if it has one
+    /// entry only, whose key is its separator now.
+    pub fn alone(mut self) -> Option<WholeBlock<'a>> {
+        self.info.separator = self.first.to_vec();
+        (self.len() == 1).then_some(self)
+    }
+
+    /// What becomes of the block in the cache when it is block `new` of another table.
+    pub(super) fn inherited(&self, new: u32) -> Option<InheritedBlock> {
+        self.is_cached.then(|| self.table.inherited(self.number, new))
     }
 
     /// The first key.

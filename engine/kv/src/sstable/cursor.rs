@@ -344,11 +344,18 @@ impl TableCursor {
         self.valid && self.pos == 0
     }
 
+    /// Whether it stands on the only entry of a block.
+    #[inline]
+    pub fn is_lone(&self) -> bool {
+        self.valid && self.shape.len() == 1
+    }
+
     /// The current block, when the cursor stands at its start and it is one that can be copied.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         if self.is_at_start() {
-            WholeBlock::new(&self.table, self.block, self.view(), self.key())
+            let is_cached = matches!(self.source, BlockSource::Frame(_));
+            WholeBlock::new(&self.table, self.block, self.view(), self.key(), is_cached)
         } else {
             None
         }

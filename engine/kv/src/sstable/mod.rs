@@ -38,7 +38,7 @@ pub use cursor::TableCursor;
 pub use index::{BlockInfo, decode as decode_index};
 pub use properties::Properties;
 pub use stream::ValueStreams;
-pub use table::{Maps, Table, TableHit, TableValue, block_entries};
+pub use table::{Maps, Table, TableHit, TableValue, WarmBlocks, block_entries};
 pub use tombstones::decode as decode_tombstones;
 pub use values::{ValueFile, ValueOptions, ValueWriter};
 pub use verify::VerifyReport;

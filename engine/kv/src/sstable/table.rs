@@ -32,9 +32,10 @@ use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
 use crate::base::reads::ReadCounters;
+use crate::base::sync::Mutex;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::Fragments;
-use crate::cache::{Cache, CacheFrame, CacheSlots, FrameRef};
+use crate::cache::{Cache, CacheFrame, CacheSlots, FrameRef, InheritedBlock};
 use crate::env::{FileMap, ReadFile};
 
 /// An open table.
@@ -59,6 +60,8 @@ pub struct Table {
     lift: Seq,
     properties: Properties,
     identity: TableIdentity,
+    /// Blocks that have come from other tables as they were, until [`inherit`](Self::inherit).
+    heritage: Mutex<Vec<InheritedBlock>>,
     /// What readers did with it and the other tables of its tree.
     reads: Arc<ReadCounters>,
 }
@@ -179,6 +182,15 @@ pub fn block_entries(
         block.key_into(i, &mut key);
         (key, entry.trailer, entry.value)
     }))
+}
+
+/// Decoded blocks of a table that has just been written.
+#[derive(Debug, Default)]
+pub struct WarmBlocks {
+    /// Those for which the cache had room, by their numbers.
+    pub frames: Vec<(u32, FrameRef)>,
+    /// Those that are cached as blocks of the tables from which they have come.
+    pub inherited: Vec<InheritedBlock>,
 }
 
 /// Where a block's decoded bytes are while they are looked at.
@@ -385,6 +397,7 @@ impl Table {
             tombstones,
             properties,
             identity: footer.identity,
+            heritage: Mutex::default(),
             reads: Arc::default(),
             lift: seq,
         }))
@@ -673,11 +686,25 @@ impl Table {
         Ok(self.cache.insert(&self.slots, i, frame))
     }
 
-    /// Takes decoded blocks, by their numbers, from the writer that made this very table.
-    pub fn adopt(&self, frames: Vec<(u32, FrameRef)>) {
-        for (i, frame) in frames {
+    /// Takes decoded blocks from the writer that made this very table. Those of other tables come
+    /// with [`inherit`](Self::inherit).
+    pub fn adopt(&self, warm: WarmBlocks) {
+        for (i, frame) in warm.frames {
             self.cache.insert(&self.slots, i as usize, frame);
         }
+        *self.heritage.lock() = warm.inherited;
+    }
+
+    /// Takes over from other tables what of their blocks is in the cache and has gone into this one
+    /// as it was: to be called when readers come here and no more there.
+    pub fn inherit(&self) {
+        let heritage = std::mem::take(&mut *self.heritage.lock());
+        self.cache.hand_over(&self.slots, heritage);
+    }
+
+    /// Block `i`, which is block `new` of another table too.
+    pub(super) fn inherited(&self, i: usize, new: u32) -> InheritedBlock {
+        InheritedBlock { from: self.slots.clone(), old: i as u32, new }
     }
 
     /// Decodes block `i` into `buffer`, which becomes exactly as long as the block; gives how it is

@@ -24,6 +24,7 @@ use super::format::{BlockKind, Footer};
 use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
 use super::output::BlockOutput;
 use super::properties::Properties;
+use super::table::WarmBlocks;
 use super::tombstones;
 use crate::base::apart::{ValueRef, ValueUse, count_use};
 use crate::base::error::{Error, Result};
@@ -129,7 +130,7 @@ pub struct TableWriter {
     raw: Vec<u8>,
     index: IndexBuilder,
     hashes: Vec<u64>,
-    frames: Vec<(u32, FrameRef)>,
+    warm: WarmBlocks,
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
     /// What entries refer to, by number of the value file.
@@ -172,7 +173,7 @@ impl TableWriter {
             raw: vec![],
             index: IndexBuilder::default(),
             hashes: vec![],
-            frames: vec![],
+            warm: WarmBlocks::default(),
             tombstones: Fragments::default(),
             summary: options.summary.as_ref().map(|s| s.start()),
             apart: BTreeMap::new(),
@@ -292,7 +293,13 @@ impl TableWriter {
         let output = &mut self.output;
         let (len, raw) = block.stored(|s| output.copy(&s))??;
         let number = self.index.len() as u32;
-        self.frames.extend(self.options.keep(raw, block.bytes()).map(|f| (number, f)));
+        match block.inherited(number).filter(|_| self.options.warm.is_some()) {
+            Some(inherited) => self.warm.inherited.push(inherited),
+            None => {
+                let kept = self.options.keep(raw, block.bytes());
+                self.warm.frames.extend(kept.map(|f| (number, f)));
+            }
+        }
         let flags = PLAIN | if raw { RAW } else { 0 };
         self.index.add_separated(block.separator(), len, block.len() as u32, flags);
         self.props.last_key.clear();
@@ -341,7 +348,7 @@ impl TableWriter {
             flags |= if set { flag } else { 0 };
         }
         let number = self.index.len() as u32;
-        self.frames.extend(self.options.keep(raw, &self.raw).map(|f| (number, f)));
+        self.warm.frames.extend(self.options.keep(raw, &self.raw).map(|f| (number, f)));
         self.index.add(&last, next, len, facts.entries, flags);
         self.continued = continues;
         self.props.last_key = last;
@@ -384,12 +391,12 @@ impl TableWriter {
         self.finish_warm().map(|(facts, _)| facts)
     }
 
-    /// The same; gives the blocks for which the cache had room too, by their numbers, for
+    /// The same; gives the decoded blocks that the cache has or had room for too, for
     /// [`Table::adopt`](super::Table::adopt).
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
-    pub fn finish_warm(mut self) -> Result<(TableFacts, Vec<(u32, FrameRef)>)> {
+    pub fn finish_warm(mut self) -> Result<(TableFacts, WarmBlocks)> {
         self.cut(None)?;
         let data_len = self.output.offset();
         let filter = if self.hashes.is_empty() {
@@ -428,7 +435,7 @@ impl TableWriter {
             identity: self.options.identity,
         };
         let size = self.output.finish(&footer)?;
-        Ok((self.props.facts(self.id, self.options.identity, size), self.frames))
+        Ok((self.props.facts(self.id, self.options.identity, size), self.warm))
     }
 
     fn put(&mut self, kind: BlockKind, codec: Compression, raw: &[u8]) -> Result<u32> {
