@@ -27,7 +27,15 @@ pub trait Cursor {
     /// Sequence number and kind of the entry.
     fn trailer(&self) -> Trailer;
     /// The entry's value (empty for deletes; of an entry whose value lies apart what refers to it).
+    /// Once values may be [deferred](Self::defer_values) only after [`complete`](Self::complete).
     fn value(&self) -> &[u8];
+    /// From now on values may be missing until somebody asks for them.
+    fn defer_values(&mut self) {}
+    /// Sees to it that the value of the entry it stands on is there.
+    #[inline]
+    fn complete(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Reads the value that lies apart, of an entry of the kind
     /// [`Apart`](super::key::Kind::Apart), into `out`. No other source has such entries.
     fn fetch_apart(&self, _out: &mut Vec<u8>) -> Result<()> {

@@ -90,3 +90,27 @@ fn the_last_of_two_references_frees_the_frame_once() {
         assert_eq!(pool.lock().slab.live_bytes(), 0);
     });
 }
+
+#[test]
+fn a_reader_beside_a_handover_sees_the_frame_whole_or_not_at_all() {
+    loom::model(|| {
+        let cache = Cache::new(64 << 10);
+        let (old, new) = (Arc::new(CacheSlots::new(1)), Arc::new(CacheSlots::new(1)));
+        let mut frame = cache.allocate(1);
+        frame[0] = 7;
+        drop(cache.insert(&old, 0, frame.freeze()));
+        let reader = {
+            let (old, new) = (old.clone(), new.clone());
+            loom::thread::spawn(move || {
+                let guard = epoch::pin();
+                let seen = [&old, &new].map(|slots| slots.get(0, &guard).map(|f| f[0]));
+                assert!(seen.iter().flatten().all(|&byte| byte == 7));
+            })
+        };
+        cache.hand_over(&new, [InheritedBlock { from: old.clone(), old: 0, new: 0 }]);
+        reader.join().unwrap();
+        let guard = epoch::pin();
+        assert!(old.get(0, &guard).is_none());
+        assert_eq!(new.get(0, &guard).map(|f| f[0]), Some(7));
+    });
+}

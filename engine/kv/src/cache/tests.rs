@@ -218,6 +218,40 @@ fn a_smaller_capacity_takes_effect() {
     }
 }
 
+#[test]
+fn what_is_handed_over_is_the_same_frame_in_another_table() {
+    let (cache, other) = (Cache::new(1 << 20), Cache::new(1 << 20));
+    let old = Arc::new(CacheSlots::new(8));
+    let new = Arc::new(CacheSlots::new(8));
+    let frames: Vec<_> = (0..6).map(|i| load(&cache, &old, 1, i)).collect();
+    load(&other, &old, 1, 6);
+    let first = load(&cache, &new, 2, 2);
+    let held = cache.usage().resident;
+    let block = |i: u32| InheritedBlock { from: old.clone(), old: i, new: i };
+    // Of block 2 there is another one already, 6 is of another cache, 7 is not cached, and there is
+    // no block 9.
+    cache.hand_over(&new, [0, 1, 2, 6, 7, 9].map(block));
+    let guard = epoch::pin();
+    for i in 0..2 {
+        assert!(old.get(i, &guard).is_none());
+        assert_eq!(new.get(i, &guard).unwrap().as_ptr(), frames[i].as_ptr());
+        check(1, i, &frames[i]);
+    }
+    assert_eq!(new.get(2, &guard).unwrap().as_ptr(), first.as_ptr());
+    assert!(old.get(2, &guard).is_none() && new.get(6, &guard).is_none());
+    assert!(old.get(5, &guard).is_some() && old.get(6, &guard).is_some());
+    let stats = cache.usage();
+    assert_eq!((stats.frames, stats.inserts, stats.resident), (6, 7, held));
+    drop((guard, frames, first, old));
+    assert!(eventually(|| cache.usage().unlinked_bytes == 0 && cache.usage().frames == 3));
+    // Who gets them is who they are evicted from.
+    assert!(eventually(|| {
+        cache.set_capacity(0);
+        cache.usage().frames == 0
+    }));
+    assert!((0..8).all(|i| new.get(i, &epoch::pin()).is_none()));
+}
+
 /// Readers, inserters, evictions, tables dropped while they are read, references kept across
 /// evictions.
 #[test]

@@ -131,7 +131,9 @@ pub fn run<O: Outputs>(
     outputs: &mut O,
 ) -> Result<MadeTables> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
-    let mut input = Retain::new(Merging::new(sources), rules);
+    let mut merging = Merging::new(sources);
+    merging.defer_values();
+    let mut input = Retain::new(merging, rules);
     loop {
         if let Some(block) = input.whole_block()?
             && out.copy(&block)?
@@ -255,6 +257,7 @@ impl<'a, O: Outputs> Output<'a, O> {
                 Advanced::Entry => {
                     let block = lone(input).filter(|b| self.last != b.first_key());
                     if !block.map_or(Ok(false), |b| self.copy(&b))? {
+                        input.complete()?;
                         self.add(input.key(), input.trailer(), input.value())?;
                     }
                 }

@@ -109,6 +109,13 @@ impl Cursor for MergeSource {
     fn head(&self) -> u64 {
         each!(self, c => c.head())
     }
+    fn defer_values(&mut self) {
+        each!(self, c => c.defer_values())
+    }
+    #[inline]
+    fn complete(&mut self) -> Result<()> {
+        each!(self, c => c.complete())
+    }
     fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
         each!(self, c => c.fetch_apart(out))
     }
@@ -466,6 +473,17 @@ impl<C: Cursor> Cursor for Merging<C> {
     #[inline]
     fn head(&self) -> u64 {
         self.turned(self.order[0].rank)
+    }
+    fn defer_values(&mut self) {
+        self.children.iter_mut().for_each(|c| c.defer_values());
+    }
+    #[inline]
+    fn complete(&mut self) -> Result<()> {
+        let done = self.children[self.order[0].child as usize].complete();
+        if done.is_err() {
+            self.live = 0;
+        }
+        done
     }
     fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
         self.current().fetch_apart(out)

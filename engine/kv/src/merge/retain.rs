@@ -237,6 +237,11 @@ impl<C: Cursor> Retain<C> {
         self.trailer
     }
 
+    /// Sees to it that the value of the current entry is there, which is not until then.
+    pub fn complete(&mut self) -> Result<()> {
+        if matches!(self.shown, ShownVersions::Input) { self.input.complete() } else { Ok(()) }
+    }
+
     /// The value of the current entry.
     pub fn value(&self) -> &[u8] {
         match &self.shown {
@@ -399,6 +404,9 @@ impl<C: Cursor> Retain<C> {
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
         let Some(mut kind) = t.kind() else { return Ok(false) };
         self.show(t);
+        if kind == Kind::Apart || self.rules.purge.is_some() {
+            self.input.complete()?;
+        }
         if kind == Kind::Apart {
             if self.bring_back(t)? {
                 kind = Kind::Put;
@@ -410,10 +418,6 @@ impl<C: Cursor> Retain<C> {
         if !self.rules.zero_seqs {
             return Ok(true);
         }
-        let value = match &self.shown {
-            ShownVersions::Replaced(v) => v,
-            _ => self.input.value(),
-        };
         // What a snapshot makes this job keep of the key lies beneath too, though no other table
         // has it.
         let mut alone = oldest && self.rules.beneath.is_alone(&self.key);
@@ -422,13 +426,13 @@ impl<C: Cursor> Retain<C> {
             && alone
         {
             self.reach.clear();
-            reaches = purge.reach(&self.key, value, &mut self.reach);
+            reaches = purge.reach(&self.key, shown(&self.shown, &self.input), &mut self.reach);
             alone = !reaches || !self.rules.outside.may_hold_older(&self.key, &self.reach, t.seq());
         }
         if stripe == MAX_SEQ
             && let Some(purge) = &mut self.rules.purge
         {
-            match purge.judge(&self.key, kind, value, alone) {
+            match purge.judge(&self.key, kind, shown(&self.shown, &self.input), alone) {
                 Verdict::Keep => {}
                 Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),
                 Verdict::Drop => {
@@ -487,6 +491,7 @@ impl<C: Cursor> Retain<C> {
                 base = Base::Covered;
                 break;
             }
+            self.input.complete()?;
             let mut held = (t, self.input.value().to_vec());
             if t.kind() == Some(Kind::Apart) {
                 self.input.fetch_apart(&mut held.1)?;
@@ -560,6 +565,14 @@ impl<C: Cursor> Retain<C> {
             }
         }
         self.queue.extend(oldest_first.into_iter().rev());
+    }
+}
+
+/// The value of an entry of the input, whose value may have been brought back.
+fn shown<'a>(versions: &'a ShownVersions, input: &'a impl Cursor) -> &'a [u8] {
+    match versions {
+        ShownVersions::Replaced(v) => v,
+        _ => input.value(),
     }
 }
 

@@ -945,6 +945,8 @@ pub struct RunCursor {
     table: Option<TableCursor>,
     traced: Option<Box<dyn SourceStandIn>>,
     fill_cache: bool,
+    /// Whether values may be missing until they are asked for.
+    defers: bool,
     /// Table and block of the key of the seek that follows, which
     /// [`approach`](Cursor::approach) has found.
     ahead: Option<(usize, usize)>,
@@ -955,7 +957,15 @@ debug_by!(RunCursor, "RunCursor", at);
 impl RunCursor {
     /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.
     pub fn new(run: Arc<TableRun>, fill_cache: bool) -> RunCursor {
-        RunCursor { run, at: usize::MAX, table: None, traced: None, fill_cache, ahead: None }
+        RunCursor {
+            run,
+            at: usize::MAX,
+            table: None,
+            traced: None,
+            fill_cache,
+            defers: false,
+            ahead: None,
+        }
     }
 
     /// A cursor that stands in for `traced`.
@@ -968,7 +978,10 @@ impl RunCursor {
         if i != self.at || self.table.is_none() {
             self.table = None;
             let Some(handle) = self.run.tables.get(i) else { return Ok(None) };
-            self.table = Some(handle.table()?.cursor(self.fill_cache));
+            let table = self.table.insert(handle.table()?.cursor(self.fill_cache));
+            if self.defers {
+                table.defer_values();
+            }
             self.at = i;
         }
         Ok(self.table.as_mut())
@@ -1177,6 +1190,16 @@ impl Cursor for RunCursor {
             Some(t) => t.head(),
             None => self.traced.as_ref().map_or(0, |t| t.head()),
         }
+    }
+
+    fn defer_values(&mut self) {
+        self.defers = true;
+        self.table.iter_mut().for_each(|t| t.defer_values());
+    }
+
+    #[inline]
+    fn complete(&mut self) -> Result<()> {
+        self.table.as_mut().map_or(Ok(()), |t| t.complete())
     }
 
     fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {

@@ -4,13 +4,14 @@
 //! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a
 //! neighbour), so its flags and its index entry hold in the other table too; only the checksum,
 //! which knows file and offset, is made anew. The stored bytes are checked against the old checksum
-//! on the way, so a copy never makes rot look sound, and the keys at the block's ends against its
+//! on the way, so a copy never makes rot look sound (one whose value can't be decoded, under a
+//! checksum that is right, stays as it was), and the keys at the block's ends against its
 //! separator, so the new index is in order.
 
 use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
 use super::search::Block;
-use super::table::Table;
+use super::table::{Table, validate};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::options::Compression;
@@ -24,19 +25,23 @@ pub struct WholeBlock<'a> {
     first: &'a [u8],
     info: BlockInfo,
     is_cached: bool,
+    /// The block as it is stored, where it was not decoded but for its key.
+    undecoded: Option<StoredBlock<'a>>,
 }
 
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
 
 impl<'a> WholeBlock<'a> {
     /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not
-    /// one that can be copied. `is_cached`: whether that form is the cache's.
+    /// one that can be copied. `is_cached`: whether that form is the cache's. `undecoded`: the
+    /// whole, where the form is a stub.
     pub(super) fn new(
         table: &'a Table,
         number: usize,
         decoded: Block<'a>,
         first: &'a [u8],
         is_cached: bool,
+        undecoded: Option<StoredBlock<'a>>,
     ) -> Option<WholeBlock<'a>> {
         let plain =
             table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
@@ -48,6 +53,7 @@ impl<'a> WholeBlock<'a> {
             first,
             info: table.index.info(number),
             is_cached,
+            undecoded,
         })
     }
 
@@ -85,7 +91,7 @@ impl<'a> WholeBlock<'a> {
 
     /// Decoded size in bytes.
     pub(super) fn size(&self) -> usize {
-        self.decoded.bytes().len()
+        self.undecoded.map_or(self.decoded.bytes().len(), |s| s.raw_len)
     }
 
     /// Length of the prefix that all of its keys share.
@@ -93,9 +99,15 @@ impl<'a> WholeBlock<'a> {
         self.decoded.prefix().len()
     }
 
-    /// The decoded bytes.
-    pub(super) fn bytes(&self) -> &'a [u8] {
-        self.decoded.bytes()
+    /// Puts the decoded block into `out`, which has its size. What is wrong, if it can't be decoded.
+    pub(super) fn decode_into(&self, out: &mut [u8]) -> Result<(), &'static str> {
+        match self.undecoded {
+            Some(stored) => stored.unpack(out).and_then(|()| validate(out)),
+            None => {
+                out.copy_from_slice(self.decoded.bytes());
+                Ok(())
+            }
+        }
     }
 
     /// Bytes that no entry of the table is longer than.
@@ -108,11 +120,13 @@ impl<'a> WholeBlock<'a> {
         self.table.properties().compression
     }
 
-    /// Puts the key of entry `i` into `key`; gives its trailer and its value.
-    pub(super) fn entry(&self, i: usize, key: &mut Vec<u8>) -> (Trailer, &'a [u8]) {
+    /// Puts the key of entry `i` into `key`; gives its trailer and the length of its value.
+    pub(super) fn entry(&self, i: usize, key: &mut Vec<u8>) -> (Trailer, usize) {
         let entry = self.decoded.entry(i);
         self.decoded.key_into(i, key);
-        (entry.trailer, entry.value)
+        // A stub has no value, and is shorter by that.
+        let missing = self.size() - self.decoded.bytes().len();
+        (entry.trailer, entry.value.len() + missing)
     }
 
     /// Checks that the block's first and last key are where the index says that they are: the
@@ -135,6 +149,9 @@ impl<'a> WholeBlock<'a> {
 
     /// Gives the stored bytes, checked, to `f`.
     pub(super) fn stored<R>(&self, f: impl FnOnce(StoredBlock<'_>) -> R) -> Result<R> {
-        self.table.place(self.number).stored(self.table.map_to_decode(), |s| Ok(f(s)))
+        match self.undecoded {
+            Some(stored) => Ok(f(stored)),
+            None => self.table.place(self.number).stored(self.table.map_to_decode(), |s| Ok(f(s))),
+        }
     }
 }

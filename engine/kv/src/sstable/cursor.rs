@@ -5,6 +5,8 @@
 //!   is written once per block, head and rest once per step. Nothing else is copied.
 //! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or
 //!   the cursor's own buffer), so what it hands out stays where it is until the cursor moves.
+//! - R3: a value may be missing only of a cursor that [defers](Cursor::defer_values), of an entry that
+//!   has a large block to itself, until it is asked for. Key and trailer are those of the block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::sync::Arc;
 use super::copy::WholeBlock;
 use super::search::{Block, BlockShape, prefetch};
 use super::stream::Stream;
+use super::stub::Undecoded;
 use super::table::{Table, TableValue, part};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -26,6 +29,8 @@ enum BlockSource {
     /// Where in the map of the file.
     Map(Range<usize>),
     Private,
+    /// The cursor's own buffer has the block without its value.
+    Stub,
 }
 
 impl BlockSource {
@@ -34,7 +39,7 @@ impl BlockSource {
     fn bytes<'a>(&'a self, buffer: &'a [u8], table: &'a Table) -> &'a [u8] {
         match self {
             BlockSource::Frame(f) => f,
-            BlockSource::Private => buffer,
+            BlockSource::Private | BlockSource::Stub => buffer,
             BlockSource::Map(range) => table.mapped_bytes(range.clone()),
             BlockSource::Nothing => &[],
         }
@@ -68,8 +73,12 @@ pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
     source: BlockSource,
-    /// The decoded block where the source is `Private`.
+    /// The decoded block where the source is `Private`, what is known of it where it is `Stub`.
     buffer: Vec<u8>,
+    /// Whether values may be missing until they are asked for.
+    defers: bool,
+    /// The whole block where the source is `Stub`.
+    undecoded: Undecoded,
     block: usize,
     shape: BlockShape,
     /// The bound of [`plain_up_to`](Self::plain_up_to) of the current block; of one that has none
@@ -97,6 +106,8 @@ impl TableCursor {
             fill_cache,
             source: BlockSource::Nothing,
             buffer: vec![],
+            defers: false,
+            undecoded: Undecoded::default(),
             block: 0,
             shape: BlockShape::default(),
             plain_up_to: Seq::MAX,
@@ -139,6 +150,7 @@ impl TableCursor {
         if self.block == i && !matches!(self.source, BlockSource::Nothing) {
             return Ok(());
         }
+        self.keep_stub();
         self.source = BlockSource::Nothing;
         self.fertile = false;
         self.block = i;
@@ -149,9 +161,14 @@ impl TableCursor {
         } else if let Some(frame) = self.table.cached(i, self.fill_cache) {
             self.count(false);
             BlockSource::Frame(frame)
+        } else if self.defers(i) && self.find_stub(i) {
+            self.count(false);
+            BlockSource::Stub
         } else {
             self.stream.read(&self.table, i);
-            if self.fill_cache {
+            if self.defers(i) && self.load_stub(i)? {
+                BlockSource::Stub
+            } else if self.fill_cache {
                 BlockSource::Frame(self.table.load(i)?)
             } else {
                 self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer)?;
@@ -164,6 +181,10 @@ impl TableCursor {
             return Err(self.table.place(i).corrupt("a data block that is cut off"));
         };
         (self.shape, self.plain_up_to) = (block.shape(), self.table.plain_up_to(block));
+        if matches!(self.source, BlockSource::Stub) {
+            // Who needs to look at no trailer looks for the value.
+            self.plain_up_to = Seq::MAX;
+        }
         self.ahead.at = 0;
         let prefix =
             Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
@@ -172,6 +193,62 @@ impl TableCursor {
             self.key.resize(prefix.len() + 64, 0);
         }
         self.key[..prefix.len()].copy_from_slice(prefix);
+        Ok(())
+    }
+
+    /// Whether the value of block `i` can wait.
+    fn defers(&self, i: usize) -> bool {
+        self.defers && self.table.index.is_large(i)
+    }
+
+    /// Whether block `i` is cached but for its value. A merge has to read all that it keeps.
+    fn find_stub(&mut self, i: usize) -> bool {
+        self.undecoded.forget();
+        self.fill_cache && self.table.cached_stub(i, &mut self.buffer)
+    }
+
+    /// Caches the current block as it is known if it was read and nobody wanted its value.
+    #[inline]
+    fn keep_stub(&self) {
+        if matches!(self.source, BlockSource::Stub)
+            && self.fill_cache
+            && self.undecoded.stored().is_some()
+        {
+            self.table.keep_stub(self.block, &self.buffer);
+        }
+    }
+
+    /// Reads block `i` but for its value. False where it has to be decoded as a whole, as all blocks
+    /// of the table are then: their keys are long, or they are stored in such a way.
+    fn load_stub(&mut self, i: usize) -> Result<bool> {
+        let (undecoded, stub) = (&mut self.undecoded, &mut self.buffer);
+        self.defers = self.table.load_stub(i, self.fill_cache, undecoded, stub)?;
+        Ok(self.defers)
+    }
+
+    /// Decodes the block of which only the key is known.
+    #[cold]
+    fn decode_stub(&mut self) -> Result<()> {
+        self.valid = false;
+        self.source = BlockSource::Nothing;
+        let i = self.block;
+        self.source = match (self.table.cached(i, self.fill_cache), self.undecoded.stored()) {
+            (Some(frame), _) => BlockSource::Frame(frame),
+            (None, None) => BlockSource::Frame(self.table.load(i)?),
+            (None, Some(stored)) if self.fill_cache => {
+                BlockSource::Frame(self.table.complete(i, &stored)?)
+            }
+            (None, Some(stored)) => {
+                self.table.complete_into(i, &stored, &mut self.buffer)?;
+                BlockSource::Private
+            }
+        };
+        let Some(block) = Block::new(self.bytes()) else {
+            self.source = BlockSource::Nothing;
+            return Err(self.table.place(i).corrupt("a data block that is cut off"));
+        };
+        self.shape = block.shape();
+        self.stand(0);
         Ok(())
     }
 
@@ -355,7 +432,9 @@ impl TableCursor {
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         if self.is_at_start() {
             let is_cached = matches!(self.source, BlockSource::Frame(_));
-            WholeBlock::new(&self.table, self.block, self.view(), self.key(), is_cached)
+            let is_stub = matches!(self.source, BlockSource::Stub);
+            let undecoded = if is_stub { Some(self.undecoded.stored()?) } else { None };
+            WholeBlock::new(&self.table, self.block, self.view(), self.key(), is_cached, undecoded)
         } else {
             None
         }
@@ -373,8 +452,16 @@ impl TableCursor {
         match &self.source {
             BlockSource::Frame(f) => TableValue::frame(f.clone(), value),
             BlockSource::Map(_) => self.table.map_value(self.block, value),
-            BlockSource::Private | BlockSource::Nothing => TableValue::copy(self.value()),
+            BlockSource::Private | BlockSource::Stub | BlockSource::Nothing => {
+                TableValue::copy(self.value())
+            }
         }
+    }
+}
+
+impl Drop for TableCursor {
+    fn drop(&mut self) {
+        self.keep_stub();
     }
 }
 
@@ -414,12 +501,26 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn value(&self) -> &[u8] {
+        debug_assert!(!matches!(self.source, BlockSource::Stub), "the value was not asked for");
         part(self.bytes(), self.value.start as usize..self.value.end as usize)
     }
 
     #[inline]
     fn head(&self) -> u64 {
         self.head
+    }
+
+    fn defer_values(&mut self) {
+        self.defers = true;
+    }
+
+    #[inline]
+    fn complete(&mut self) -> Result<()> {
+        if self.valid && matches!(self.source, BlockSource::Stub) {
+            self.decode_stub()
+        } else {
+            Ok(())
+        }
     }
 
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {

@@ -142,6 +142,9 @@ pub struct BlockInfo {
     pub raw: bool,
 }
 
+/// From so many stored bytes on a block of one entry is large.
+const LARGE: usize = 4 << 10;
+
 /// Heads that a search looks at behind those of the groups.
 const GROUP: usize = 64;
 
@@ -331,6 +334,12 @@ impl BlockIndex {
     /// Number of entries of block `i`.
     pub fn entries(&self, i: usize) -> u32 {
         self.entries[i]
+    }
+
+    /// Whether block `i` has a single entry, and is worth to be read without decoding its value.
+    #[inline]
+    pub fn is_large(&self, i: usize) -> bool {
+        self.entries[i] == 1 && self.place(i).1 >= LARGE
     }
 
     /// Everything about block `i`.

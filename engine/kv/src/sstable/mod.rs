@@ -22,6 +22,7 @@ mod output;
 mod properties;
 mod search;
 mod stream;
+mod stub;
 mod table;
 mod tombstones;
 pub mod values;

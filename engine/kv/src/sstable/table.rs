@@ -5,7 +5,8 @@
 //!   memory; [`Table::memory`] counts them.
 //! - T2: a decoded block is validated (checksum, then structure) once, when it is decoded or first
 //!   met in the map, before anything else sees it. A block that fails is an error each time it is
-//!   wanted, never a wrong answer.
+//!   wanted, never a wrong answer. Of a block of one large entry a cursor may look at the key before
+//!   the value is decoded: then a value that fails is an error when it is wanted.
 //! - T3: a block that is stored as it is, in a mapped file, is served from the map and not cached,
 //!   as long as [`Maps`] say so; every other block is decoded into a frame of the cache, to which
 //!   the slot with the block's number leads.
@@ -26,6 +27,7 @@ use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, StoredBlock, block_
 use super::index::{BlockIndex, BlockInfo, CONTINUES, RAW};
 use super::properties::Properties;
 use super::search::{Block, prefetch};
+use super::stub::Undecoded;
 use super::tombstones;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
@@ -45,6 +47,8 @@ pub struct Table {
     pub(super) id: u64,
     cache: Arc<Cache>,
     slots: Arc<CacheSlots>,
+    /// Large blocks without their values; none where no block is large.
+    stubs: Arc<CacheSlots>,
     pub(super) index: BlockIndex,
     /// Where blocks are served or decoded from it. The table needs no open file for that.
     map: Option<Arc<dyn FileMap>>,
@@ -166,7 +170,7 @@ thread_local! {
 }
 
 /// Checks the structure of a decoded data block.
-fn validate(raw: &[u8]) -> Result<(), &'static str> {
+pub(super) fn validate(raw: &[u8]) -> Result<(), &'static str> {
     Block::new(raw).ok_or("a data block that is cut off")?.validate()
 }
 
@@ -380,6 +384,8 @@ impl Table {
             Box::default()
         };
         let slots = Arc::new(CacheSlots::new(index.len()));
+        let any_large = (0..index.len()).any(|i| index.is_large(i));
+        let stubs = Arc::new(CacheSlots::new(if any_large { index.len() } else { 0 }));
         let path = path.to_path_buf();
         Ok(Arc::new(Table {
             file,
@@ -387,6 +393,7 @@ impl Table {
             id,
             cache,
             slots,
+            stubs,
             index,
             map,
             mapped,
@@ -675,15 +682,71 @@ impl Table {
     /// Decodes block `i` into a frame of the cache.
     #[cold]
     pub(super) fn load(&self, i: usize) -> Result<FrameRef> {
-        let decoded = self.place(i).stored(self.map_to_decode(), |s| {
-            let mut frame = self.cache.allocate(s.raw_len);
-            s.unpack(&mut frame)?;
-            validate(&frame)?;
-            Ok(frame.freeze())
-        });
+        let decoded = self.place(i).stored(self.map_to_decode(), |s| self.decode(&s));
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
         self.reads.block_was_read(self.index.place(i).1 as u64);
         Ok(self.cache.insert(&self.slots, i, frame))
+    }
+
+    fn decode(&self, block: &StoredBlock<'_>) -> Result<FrameRef, &'static str> {
+        let mut frame = self.cache.allocate(block.raw_len);
+        block.unpack(&mut frame)?;
+        validate(&frame)?;
+        Ok(frame.freeze())
+    }
+
+    /// Reads block `i`, which has one entry, into `undecoded`, and what it is without its value into
+    /// `stub`. False where it has to be decoded as a whole. Counts it for readers if it `is_read` by
+    /// one.
+    pub(super) fn load_stub(
+        &self,
+        i: usize,
+        is_read: bool,
+        undecoded: &mut Undecoded,
+        stub: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let map = self.map_to_decode();
+        let made = self.place(i).stored(map, |s| Ok(undecoded.take(&s, stub)));
+        let made = made.map_err(|e| self.with_keys(i, e))?;
+        if made && is_read {
+            self.reads.block_was_read(self.index.place(i).1 as u64);
+        }
+        Ok(made)
+    }
+
+    /// Puts into `stub` what is cached of block `i` without its value, if it is.
+    pub(super) fn cached_stub(&self, i: usize, stub: &mut Vec<u8>) -> bool {
+        let guard = epoch::pin();
+        self.stubs.get(i, &guard).is_some_and(|frame| {
+            stub.clear();
+            stub.extend_from_slice(frame);
+            true
+        })
+    }
+
+    /// Caches what block `i` is without its value.
+    pub(super) fn keep_stub(&self, i: usize, stub: &[u8]) {
+        let mut frame = self.cache.allocate(stub.len());
+        frame.copy_from_slice(stub);
+        self.cache.insert(&self.stubs, i, frame.freeze());
+    }
+
+    /// Decodes block `i`, which has been read, into a frame of the cache.
+    pub(super) fn complete(&self, i: usize, block: &StoredBlock<'_>) -> Result<FrameRef> {
+        let decoded = self.decode(block).map_err(|e| self.with_keys(i, self.place(i).corrupt(e)));
+        Ok(self.cache.insert(&self.slots, i, decoded?))
+    }
+
+    /// Decodes block `i`, which has been read, into `buffer`.
+    pub(super) fn complete_into(
+        &self,
+        i: usize,
+        block: &StoredBlock<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        buffer.resize(block.raw_len, 0);
+        let decoded = block.unpack(buffer).and_then(|()| validate(buffer));
+        decoded.map_err(|e| self.with_keys(i, self.place(i).corrupt(e)))
     }
 
     /// Takes decoded blocks from the writer that made this very table. Those of other tables come
@@ -790,7 +853,7 @@ impl Table {
     /// cached blocks.
     pub fn memory(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, BlockFilter::memory);
-        let blocks = 8 * self.index.len() + 8 * self.checked.len();
+        let blocks = 8 * (self.index.len() + self.stubs.len() + self.checked.len());
         size_of::<Table>()
             + self.index.memory()
             + filter

@@ -642,6 +642,84 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
     }
 }
 
+/// A cursor that defers values gives the same entries, and says that a value can't be decoded when it is
+/// asked for: its key is known all the same.
+#[test]
+fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
+    let kinds = [Kind::Put, Kind::Delete, Kind::Merge];
+    let entries: Vec<Entry> = (0..40u32)
+        .map(|i| {
+            let value: Vec<u8> = (0..i * 500)
+                .map(|n| if n % 100 < 60 { n.wrapping_mul(n ^ i) as u8 } else { 0 })
+                .collect();
+            let key = [vec![b'k'; if i % 9 == 0 { 600 } else { 3 }], i.to_be_bytes().to_vec()];
+            (key.concat(), Trailer::new(u64::from(i), kinds[i as usize % 3]), value)
+        })
+        .collect();
+    let (mut sorted, mut damaged) = (entries, 0);
+    sorted.sort();
+    let (bytes, _) = write(&WriterOptions::default(), &sorted, &Fragments::default());
+    let table = open(&bytes, false).unwrap();
+    for fill in [false, true] {
+        let mut c = table.cursor(fill);
+        c.defer_values();
+        for backward in [false, true] {
+            let walked = if backward {
+                sorted.iter().rev().collect()
+            } else {
+                sorted.iter().collect::<Vec<_>>()
+            };
+            if backward { c.last() } else { c.first() }.unwrap();
+            for (n, (key, trailer, value)) in walked.into_iter().enumerate() {
+                assert_eq!((c.key(), c.trailer()), (&key[..], *trailer));
+                if n % 3 > 0 {
+                    c.complete().unwrap();
+                    assert_eq!(c.value(), value);
+                    assert_eq!(&c.pin_value()[..], value);
+                }
+                if backward { c.prev() } else { c.next() }.unwrap();
+            }
+            assert!(!c.valid());
+        }
+    }
+    // The end of each large block is made unreadable, under a checksum that is right.
+    let mut bytes = bytes;
+    for b in table.blocks().filter(|b| b.entries == 1 && b.len > 5000 && !b.raw) {
+        let (from, to) = (b.offset as usize, b.offset as usize + b.len as usize);
+        bytes[to - 200..to].fill(0xff);
+        let crc = checksum(ID, b.offset, &[&bytes[from..from + 20], &bytes[from + 24..to]]);
+        bytes[from + 20..from + 24].copy_from_slice(&crc.to_le_bytes());
+        damaged += 1;
+    }
+    assert!(damaged > 5);
+    let table = open(&bytes, false).unwrap();
+    let (mut c, mut wrong) = (table.cursor(true), 0);
+    c.defer_values();
+    let mut at = 0;
+    c.first().unwrap();
+    while at < sorted.len() {
+        if !c.valid() {
+            // Its key is too long for it to wait.
+            at += 1;
+        } else {
+            assert_eq!(c.key(), &sorted[at].0[..]);
+            if let Err(e) = c.complete() {
+                assert_placed(&e);
+                assert!(!c.valid());
+                wrong += 1;
+            } else {
+                assert_eq!(c.value(), &sorted[at].2[..]);
+            }
+            at += 1;
+        }
+        let Some((next, ..)) = sorted.get(at) else { break };
+        if c.seek(next, Trailer::NEWEST).is_err() {
+            wrong += 1;
+        }
+    }
+    assert_eq!(wrong, damaged);
+}
+
 #[test]
 fn bounds_and_counts_include_the_tombstones() {
     let (bytes, facts) = write(&WriterOptions::default(), &small(60), &some_tombstones());

@@ -36,7 +36,7 @@ use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
 use crate::base::ops::TreeId;
 use crate::base::options::{Compression, DEFAULT_BLOCK_SIZE, FilterKind};
 use crate::base::tombstone::Fragments;
-use crate::cache::{Cache, FrameRef};
+use crate::cache::{Cache, FrameMut};
 use crate::env::WriteFile;
 
 /// How a table is written.
@@ -72,12 +72,10 @@ pub struct WriterOptions {
 }
 
 impl WriterOptions {
-    /// A decoded block in a frame of the cache, if that is wanted and there is room. A block that
-    /// is stored as it is will be served from the map.
-    fn keep(&self, raw: bool, bytes: &[u8]) -> Option<FrameRef> {
-        let mut frame = self.warm.as_ref().filter(|_| !raw)?.spare(bytes.len())?;
-        frame.copy_from_slice(bytes);
-        Some(frame.freeze())
+    /// A frame of the cache for a decoded block of so many bytes, if that is wanted and there is
+    /// room. A block that is stored as it is will be served from the map.
+    fn spare(&self, raw: bool, len: usize) -> Option<FrameMut> {
+        self.warm.as_ref().filter(|_| !raw)?.spare(len)
     }
 }
 
@@ -286,19 +284,19 @@ impl TableWriter {
         self.begin(block.first_key())?;
         self.cut(Some(block.first_key()))?;
         for i in 0..block.len() {
-            let (trailer, value) = block.entry(i, &mut key);
-            self.count(&key, trailer, Kind::Put, value);
+            let (trailer, value_len) = block.entry(i, &mut key);
+            self.props.count(&key, trailer.seq(), value_len);
             self.filter_key(&key);
         }
         let output = &mut self.output;
         let (len, raw) = block.stored(|s| output.copy(&s))??;
         let number = self.index.len() as u32;
-        match block.inherited(number).filter(|_| self.options.warm.is_some()) {
-            Some(inherited) => self.warm.inherited.push(inherited),
-            None => {
-                let kept = self.options.keep(raw, block.bytes());
-                self.warm.frames.extend(kept.map(|f| (number, f)));
-            }
+        if let Some(block) = block.inherited(number).filter(|_| self.options.warm.is_some()) {
+            self.warm.inherited.push(block);
+        } else if let Some(mut frame) = self.options.spare(raw, block.size())
+            && block.decode_into(&mut frame).is_ok()
+        {
+            self.warm.frames.push((number, frame.freeze()));
         }
         let flags = PLAIN | if raw { RAW } else { 0 };
         self.index.add_separated(block.separator(), len, block.len() as u32, flags);
@@ -348,7 +346,10 @@ impl TableWriter {
             flags |= if set { flag } else { 0 };
         }
         let number = self.index.len() as u32;
-        self.warm.frames.extend(self.options.keep(raw, &self.raw).map(|f| (number, f)));
+        if let Some(mut frame) = self.options.spare(raw, self.raw.len()) {
+            frame.copy_from_slice(&self.raw);
+            self.warm.frames.push((number, frame.freeze()));
+        }
         self.index.add(&last, next, len, facts.entries, flags);
         self.continued = continues;
         self.props.last_key = last;

@@ -51,7 +51,9 @@ pub(super) enum VisibleInner {
 impl VisibleInner {
     fn new(sources: Vec<MergeSource>) -> VisibleInner {
         if sources.len() != 1 {
-            return VisibleInner::Many(Merging::new(sources));
+            let mut many = Merging::new(sources);
+            many.defer_values();
+            return VisibleInner::Many(many);
         }
         match Box::try_from(sources) {
             Ok(one) => VisibleInner::One(LoneSource(one)),
@@ -204,6 +206,14 @@ impl Visible {
     /// From now on its values are not asked for: those that lie apart are not read.
     pub fn show_keys_only(&mut self) {
         self.keys_only = true;
+        each!(&mut self.inner, c => c.defer_values());
+    }
+
+    /// Sees to it that the value is there of the entry that the inner cursor stands on, but for who
+    /// wants keys only.
+    #[inline]
+    pub(super) fn complete(&mut self) -> Result<()> {
+        if self.keys_only { Ok(()) } else { each!(&mut self.inner, c => c.complete()) }
     }
 
     /// Where the value lies of the entry that the inner cursor stands on, which lies apart; `None`

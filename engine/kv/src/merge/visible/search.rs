@@ -53,12 +53,14 @@ impl Visible {
             }
             match t.kind() {
                 Some(Kind::Put) => {
+                    self.complete()?;
                     self.at = At::Entry;
                     self.note_shown();
                     self.end_walk(&walk, true, true);
                     return Ok(());
                 }
                 Some(Kind::Apart) => {
+                    self.complete()?;
                     self.fetch_apart(self.apart_place())?;
                     self.at = At::Apart;
                     self.note_shown();
@@ -107,6 +109,8 @@ impl Visible {
             if t.seq() < cover {
                 break;
             }
+            // Operands are looked at by who wants keys only, too.
+            each!(&mut self.inner, c => c.complete())?;
             let value = each!(&self.inner, c => c.value());
             match t.kind() {
                 Some(Kind::Merge) => self.operands.push(value.to_vec()),
@@ -183,6 +187,7 @@ impl Visible {
                 }
                 let t = each!(&self.inner, c => c.trailer());
                 if t.seq() <= self.read && t.seq() >= cover {
+                    each!(&mut self.inner, c => c.complete())?;
                     let value = each!(&self.inner, c => c.value());
                     match t.kind() {
                         Some(Kind::Put) => {
@@ -253,6 +258,7 @@ impl Visible {
         self.lies_apart = false;
         if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover)
         {
+            each!(&mut self.inner, c => c.complete())?;
             let t = each!(&self.inner, c => c.trailer());
             match t.kind() {
                 Some(Kind::Put) => {
