@@ -68,8 +68,8 @@ pub struct ReadStats {
     pub blocks_cached: u64,
     /// Blocks that were served from the map of their file (estimated).
     pub blocks_mapped: u64,
-    /// Blocks that were not in the cache, and were read and decoded for a reader. Those that
-    /// compactions read are not among them.
+    /// Blocks that were not in the cache, and were read for a reader, and decoded but for large
+    /// values that it did not want. Those that compactions read are not among them.
     pub blocks_read: u64,
     /// Bytes of those blocks in their files.
     pub bytes_read: u64,

@@ -649,9 +649,12 @@ fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
     let kinds = [Kind::Put, Kind::Delete, Kind::Merge];
     let entries: Vec<Entry> = (0..40u32)
         .map(|i| {
-            let value: Vec<u8> = (0..i * 500)
-                .map(|n| if n % 100 < 60 { n.wrapping_mul(n ^ i) as u8 } else { 0 })
-                .collect();
+            let mut seed = i;
+            let mut byte = |n: u32| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if n % 100 < 60 { (seed >> 24) as u8 } else { 0 }
+            };
+            let value: Vec<u8> = (0..i * 500).map(&mut byte).collect();
             let key = [vec![b'k'; if i % 9 == 0 { 600 } else { 3 }], i.to_be_bytes().to_vec()];
             (key.concat(), Trailer::new(u64::from(i), kinds[i as usize % 3]), value)
         })
