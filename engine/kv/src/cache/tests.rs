@@ -232,10 +232,10 @@ fn what_is_handed_over_is_the_same_frame_in_another_table() {
     // no block 9.
     cache.hand_over(&new, [0, 1, 2, 6, 7, 9].map(block));
     let guard = epoch::pin();
-    for i in 0..2 {
+    for (i, frame) in frames.iter().enumerate().take(2) {
         assert!(old.get(i, &guard).is_none());
-        assert_eq!(new.get(i, &guard).unwrap().as_ptr(), frames[i].as_ptr());
-        check(1, i, &frames[i]);
+        assert_eq!(new.get(i, &guard).unwrap().as_ptr(), frame.as_ptr());
+        check(1, i, frame);
     }
     assert_eq!(new.get(2, &guard).unwrap().as_ptr(), first.as_ptr());
     assert!(old.get(2, &guard).is_none() && new.get(6, &guard).is_none());
