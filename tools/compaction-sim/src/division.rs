@@ -40,16 +40,20 @@ pub fn flush_starts(stretches: &[((u64, u64), f64)], pieces: usize) -> Vec<Arc<[
     starts
 }
 
-/// Cuts a merge where its pieces begin.
-pub fn cut_merge(shape: &TreeShape, job: &mut CompactionJob, pieces: usize) {
+/// Cuts a merge where its pieces begin, into at most so many. Gives how many there are.
+pub fn cut_merge(shape: &TreeShape, job: &mut CompactionJob, pieces: usize) -> usize {
     if pieces < 2 {
-        return;
+        return 1;
     }
-    let of_each = marks_of_each(pieces, job.taken(shape).count());
-    let ends = job.taken(shape).map(|t| ((head(&t.first), head(&t.last)), t.size));
-    let marks = ends.flat_map(|(ends, size)| marks(ends, size, of_each)).collect();
-    job.cuts.at.extend(piece_ends(marks, pieces).into_iter().map(behind));
+    let inputs: Vec<_> =
+        job.taken(shape).map(|t| ((head(&t.first), head(&t.last)), t.size)).collect();
+    let of_each = marks_of_each(pieces, inputs.len());
+    let marks = inputs.into_iter().flat_map(|(ends, size)| marks(ends, size, of_each)).collect();
+    let ends = piece_ends(marks, pieces);
+    let made = ends.len() + 1;
+    job.cuts.at.extend(ends.into_iter().map(behind));
     job.cuts.at.sort();
+    made
 }
 
 #[cfg(test)]

@@ -271,6 +271,9 @@ impl Exact {
 
     /// The keys at which the pieces of a flush of these entries but the first begin.
     fn piece_starts(&self, entries: &[ExactEntry], pieces: usize) -> Vec<Arc<[u8]>> {
+        if pieces < 2 {
+            return vec![];
+        }
         let bytes = |e: &ExactEntry| self.raw_of(if e.is_delete() { 0 } else { e.len });
         let ends = piece_ends(entries.iter().map(|e| (e.place, bytes(e))).collect(), pieces);
         let mut key = vec![];

@@ -24,7 +24,7 @@ use crate::meter::SimOutcome;
 use crate::question::KnownStore;
 use crate::sim::{self, Setup};
 use crate::size::{ContentSize, KeySeries, Sizes};
-use crate::workload::{Pattern, SimPhase, SimWorkload};
+use crate::workload::{Pattern, SimPhase, SimWorkload, place};
 
 /// How often a machine's speeds are put right by what came of a simulation with them.
 const FITS: usize = 8;
@@ -249,7 +249,7 @@ impl RecordedHistory {
         };
         let mut value = written as f64 / puts as f64;
         let in_order = self.is_ascending(self.ranges.len());
-        let series = in_order.then(|| KeySeries { series: 1, keys: self.versions() });
+        let series = in_order.then(|| KeySeries { series: 1, step: place(1, self.versions()) });
         for _ in 0..3 {
             let content = content(value as usize);
             let size = Sizes::measure(&options, &content, per_flush, entries, series)?.flushed;

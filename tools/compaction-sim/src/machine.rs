@@ -391,7 +391,8 @@ mod tests {
         let cpu = (m.merge.entry + m.merge.doubling) * 1e6;
         assert_eq!(at((1, 1)), cpu + 13e6);
         assert_eq!(at((2, 2)), cpu / 2.0 + 7e6);
-        assert_eq!(at((3, 2)), cpu / 1.5 + 9e6, "two begin, and one of them does the third");
+        let third = at((3, 2)) - (cpu / 1.5 + 9e6);
+        assert!(third.abs() < 1e-3, "two begin, and one of them does the third: {third}");
         assert_eq!(at((3, 3)), cpu / 3.0 + 5e6);
     }
 

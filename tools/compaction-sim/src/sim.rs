@@ -117,11 +117,20 @@ enum SimWork {
     Removal,
 }
 
+/// A step of a merge that is made in several.
+struct SimStep {
+    job: CompactionJob,
+    /// The most bytes that it or one after it writes again.
+    most: u64,
+}
+
 /// A job at work.
 struct RunningJob {
     work: SimWork,
     /// The steps after it, where it is made in several.
-    rest: VecDeque<CompactionJob>,
+    rest: VecDeque<SimStep>,
+    /// The most bytes that one of them all writes again, itself included.
+    most: u64,
     /// Tables that the steps before it have made, which nobody may take yet.
     held: HashSet<u64>,
     /// Bits for each key in the filters of what all steps make.
@@ -140,7 +149,10 @@ struct RunningJob {
     gives_way: bool,
     /// Nanoseconds that it would take alone and without chance.
     alone: f64,
-    /// The share of it, at its end, in which its tables are written and nobody helps any more.
+    /// Nanoseconds at its end when its tables are written and nobody helps any more, and the share
+    /// of it that they are.
+    closing: f64,
+    /// See `closing`.
     tail: f64,
     /// The share that is still to be done, 1 to 0.
     left: f64,
@@ -155,6 +167,7 @@ impl RunningJob {
         RunningJob {
             work,
             rest: VecDeque::new(),
+            most: 0,
             held: HashSet::new(),
             filter_bits: 0.0,
             made,
@@ -165,6 +178,7 @@ impl RunningJob {
             hands: 0,
             gives_way: false,
             alone: 0.0,
+            closing: 0.0,
             tail: 0.0,
             left: 1.0,
             since,
@@ -179,6 +193,12 @@ impl RunningJob {
     /// Whether others may help with it: until its tables are written.
     fn is_divided(&self) -> bool {
         self.pieces > 1 && self.left > self.tail + LEAST_LEFT
+    }
+
+    /// What it costs at present: when nobody helps any more it is one thread's.
+    fn present_cost(&self) -> MachineCost {
+        let threads = if self.is_divided() { self.cost.threads } else { 1.0 };
+        MachineCost { threads, ..self.cost }
     }
 
     fn bytes_out(&self) -> u64 {
@@ -344,7 +364,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         };
         let mut load = Load { writers, ..Load::default() };
         for r in self.running.iter().filter(|r| !self.is_paused(r)) {
-            load.add(r.cost, r.gives_way);
+            load.add(r.present_cost(), r.gives_way);
         }
         load
     }
@@ -605,18 +625,25 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Ok(())
     }
 
-    /// Lends the threads that may help with pieces, one less than there are, to the jobs at work: to
-    /// flushes first, then to merges in the order in which they began.
+    /// Lends the threads that may help with pieces, one less than there are, to the jobs at work:
+    /// flushes take them from merges, and merges keep what they have before others get any.
     fn lend_hands(&mut self) {
-        let mut free = self.machine().threads.saturating_sub(1);
-        for flushes in [true, false] {
-            for r in self.running.iter_mut().filter(|r| r.is_flush() == flushes) {
-                if r.is_divided() {
-                    r.hands = free.min(r.pieces - 1);
-                    r.cost.threads = side_by_side(r.pieces, r.hands + 1);
-                    free -= r.hands;
-                }
-            }
+        let machine = &self.setup.machine;
+        let mut free = machine.threads.saturating_sub(1);
+        let mut lend = |most: usize| {
+            let hands = free.min(most);
+            free -= hands;
+            hands
+        };
+        let divided = |r: &&mut RunningJob| r.is_divided();
+        let (mut flushes, mut merges): (Vec<_>, Vec<_>) =
+            self.running.iter_mut().filter(divided).partition(|r| r.is_flush());
+        flushes.iter_mut().for_each(|r| r.hands = lend(r.pieces - 1));
+        merges.iter_mut().for_each(|r| r.hands = lend(r.hands));
+        merges.iter_mut().for_each(|r| r.hands += lend(r.pieces - 1 - r.hands));
+        for r in flushes.into_iter().chain(merges) {
+            r.cost.threads = side_by_side(r.pieces, r.hands + 1);
+            r.tail = (r.closing / machine.alone(r.cost).max(1.0)).min(1.0);
         }
     }
 
@@ -646,9 +673,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let work = WorkBytes { read: 0, written: made.bytes(), tables: made.tables.len() };
         let cost = self.machine().flush_cost(made.entries, work).times(factor);
         let cost = MachineCost { wait: cost.wait + before, ..cost };
-        let (alone, tail) = self.alone(cost, pieces, self.machine().flush_wait);
+        let alone = self.alone(cost, pieces);
+        let closing = (self.machine().install + self.machine().flush_wait) * 1e9;
         let flush = RunningJob::new(SimWork::Flush, made, cost, self.now + before);
-        Ok(RunningJob { pieces, gives_way, alone, tail, ..flush })
+        Ok(RunningJob { pieces, gives_way, alone, closing, ..flush })
     }
 
     /// Whether it is a thread that gives way which flushes next: whoever is free may have been first
@@ -664,12 +692,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
         Rng::new(self.setup.workload.seed, !self.chances).below(n)
     }
 
-    /// The nanoseconds that a job in so many pieces takes alone, and the share of them when its
-    /// tables are written: the change of tables, and so many seconds besides.
-    fn alone(&self, cost: MachineCost, pieces: usize, besides: f64) -> (f64, f64) {
+    /// The nanoseconds that a job in so many pieces takes alone.
+    fn alone(&self, cost: MachineCost, pieces: usize) -> f64 {
         let threads = side_by_side(pieces, pieces.min(self.machine().threads));
-        let alone = self.machine().alone(MachineCost { threads, ..cost }).max(1.0);
-        (alone, (self.machine().install + besides) * 1e9 / alone)
+        self.machine().alone(MachineCost { threads, ..cost })
     }
 
     /// What the next job takes over what the machine says.
@@ -690,12 +716,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
             return Ok(None);
         }
         self.shape.now_micros = self.wall();
-        let merging: Vec<u64> = self
-            .running
-            .iter()
-            .map(|r| r.bytes_in + r.stale_in)
-            .filter(|&bytes| bytes > 0)
-            .collect();
+        let merging: Vec<u64> =
+            self.running.iter().map(|r| r.most).filter(|&bytes| bytes > 0).collect();
         let policy = self.policy();
         let has_room = |job: &CompactionJob| policy.has_room(&self.shape, &merging, job);
         let Some(job) = policy.choose(&self.shape).filter(has_room) else {
@@ -706,25 +728,27 @@ impl<'a, S: SimStore> Sim<'a, S> {
         // Who chooses checks what it gives.
         debug_assert_eq!(job.check(&self.shape), Ok(()));
         let filter_bits = self.filters.merged(&self.shape.runs, &job);
-        let steps = self.policy().steps(&self.shape, job);
-        for step in &steps {
-            mark(&mut self.shape, step, true);
+        let (mut steps, mut most) = (VecDeque::new(), 0);
+        for job in self.policy().steps(&self.shape, job).into_iter().rev() {
+            most = job.rewritten(&self.shape).max(most);
+            mark(&mut self.shape, &job, true);
+            steps.push_front(SimStep { job, most });
         }
-        self.next_step(steps.into(), HashSet::new(), filter_bits)
+        self.next_step(steps, HashSet::new(), filter_bits)
     }
 
     /// Starts the first of these steps, if none is in its way. The inputs of all are marked as busy,
     /// as is what those before them have made: what is `held`.
     fn next_step(
         &mut self,
-        mut rest: VecDeque<CompactionJob>,
+        mut rest: VecDeque<SimStep>,
         held: HashSet<u64>,
         filter_bits: f64,
     ) -> Result<Option<RunningJob>> {
-        let Some(job) = rest.pop_front() else { return Ok(None) };
+        let Some(SimStep { job, most }) = rest.pop_front() else { return Ok(None) };
         mark(&mut self.shape, &job, false);
         if job.check(&self.shape).is_err() {
-            rest.iter().for_each(|step| _ = mark(&mut self.shape, step, false));
+            rest.iter().for_each(|step| _ = mark(&mut self.shape, &step.job, false));
             hold(&mut self.shape, &job, &held, false);
             return Ok(None);
         }
@@ -734,9 +758,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         for mut part in job.parts(&self.shape) {
             // A hook that purges is to see all of a part, in order.
             let bytes = if self.shape.tied { 0 } else { part.rewritten(&self.shape) };
-            let of_part = self.pieces_of(bytes, self.options.table_size);
-            cut_merge(&self.shape, &mut part, of_part);
-            pieces += of_part;
+            let most = self.pieces_of(bytes, self.options.table_size);
+            pieces += cut_merge(&self.shape, &mut part, most);
             let (shape, values) = (&self.shape, &self.values);
             made.append(self.store.merge(shape, &part, values, filter_bits, self.wall())?);
         }
@@ -756,12 +779,13 @@ impl<'a, S: SimStore> Sim<'a, S> {
             Action::Merge => self.machine().merge_cost(job.inputs.len(), made.entries_in, work),
             Action::Move | Action::Drop => self.machine().move_cost(),
         };
-        let (alone, tail) = self.alone(usual, pieces, 0.0);
+        let alone = self.alone(usual, pieces);
+        let closing = self.machine().install * 1e9;
         let cost = usual.times(self.jitter(self.machine().jitter.1));
         let started = RunningJob::new(SimWork::Compaction(job), made, cost, self.now);
         let gives_way = self.machine().threads > 1;
-        let started = RunningJob { pieces, gives_way, alone, tail, ..started };
-        Ok(Some(RunningJob { rest, held, filter_bits, bytes_in, stale_in, ..started }))
+        let started = RunningJob { pieces, gives_way, alone, closing, ..started };
+        Ok(Some(RunningJob { rest, most, held, filter_bits, bytes_in, ..started }))
     }
 
     fn making(&self) -> u64 {
@@ -862,7 +886,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         match removal {
             Some(removal) => {
                 let RunningJob { rest, held, filter_bits, .. } = work;
-                Ok(Some(RunningJob { rest, held, filter_bits, ..removal }))
+                let most = rest.front().map_or(0, |step| step.most);
+                Ok(Some(RunningJob { rest, most, held, filter_bits, ..removal }))
             }
             None => self.next_step(work.rest, work.held, work.filter_bits),
         }

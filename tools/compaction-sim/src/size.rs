@@ -14,7 +14,6 @@ use firn_kv::{FilterKind, Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 
 use crate::filters::OVERHEAD;
-use crate::workload::place;
 
 /// A file that is not there; it knows how long it would be.
 #[derive(Default)]
@@ -137,15 +136,18 @@ pub struct EntrySize {
     pub apart: f64,
     /// A delete.
     pub delete: f64,
+    /// Bits of the filter for each key.
+    pub filter_bits: f64,
     /// Bytes of the pinned index for each put.
     pub index: f64,
 }
 
 impl EntrySize {
-    /// With a filter of so many bits more for each key.
+    /// With a filter of so many bits for each key.
     pub fn with_filter(self, bits: f64) -> EntrySize {
-        let bytes = bits * OVERHEAD / 8.0;
-        EntrySize { put: self.put + bytes, delete: self.delete + bytes, ..self }
+        let more = (bits - self.filter_bits) * OVERHEAD / 8.0;
+        let (put, delete) = (self.put + more, self.delete + more);
+        EntrySize { put, delete, filter_bits: bits, ..self }
     }
 }
 
@@ -186,7 +188,8 @@ impl Sizes {
             let per_block = (options.block_size as f64
                 / (content.mean_value() + content.key_len as f64 + 4.0))
                 .max(1.0);
-            Ok(EntrySize { put, apart, delete, index: 41.0 / per_block })
+            let filter_bits = options.filter_at(level.into()).bits().into();
+            Ok(EntrySize { put, apart, delete, filter_bits, index: 41.0 / per_block })
         };
         Ok(Sizes { flushed: at(0, memtable)?, merged: at(1, total)?, bottom: at(2, 0)? })
     }
@@ -197,8 +200,8 @@ impl Sizes {
 pub struct KeySeries {
     /// How many series take turns.
     pub series: u64,
-    /// Keys that there are, evenly in the key space.
-    pub keys: u64,
+    /// From one key of a series to the next, as numbers of 64 bits.
+    pub step: u64,
 }
 
 /// Bytes of a table and of value files for each entry.
@@ -225,7 +228,8 @@ fn sample(
             // A memtable has a few of each series.
             Some(s) => 1 + s.series.saturating_mul(i) % spread,
         };
-        content.key(series.map_or(anywhere, |s| place(i, s.keys.max(entries))), &mut key);
+        let in_series = |s: KeySeries| s.step.min(u64::MAX / entries) * i;
+        content.key(series.map_or(anywhere, in_series), &mut key);
         let id = rng.bits();
         match kind {
             Kind::Put => content.value(
@@ -271,7 +275,7 @@ mod tests {
         let options =
             TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
         let of = |series| Sizes::measure(&options, &content, 1 << 16, 1 << 30, series).unwrap();
-        let (any, series) = (of(None), of(Some(KeySeries { series: 100, keys: 1 << 24 })));
+        let (any, series) = (of(None), of(Some(KeySeries { series: 100, step: 1 << 40 })));
         assert!(series.bottom.put + 0.9 < any.bottom.put, "{any:?} {series:?}");
         assert!(series.merged.put - series.bottom.put < any.merged.put - any.bottom.put);
     }

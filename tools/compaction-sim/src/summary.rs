@@ -39,6 +39,12 @@ use crate::workload::{Pattern, SimOps, SimPhase, SimWorkload};
 /// The narrowest piece of the key space that is looked at.
 const NARROW: f64 = 1e-13;
 
+/// What chance is asked for, so that its answers have nothing to do with each other: where tables
+/// end, and when their first and last entry came.
+const SCATTER: u64 = 0x5ca7;
+/// See [`SCATTER`].
+const SEQUENCE: u64 = 0x5e90;
+
 /// More parts than one stretch ever has, and those of its neighbours.
 const OVERLAID: usize = 16;
 
@@ -430,11 +436,6 @@ impl RunSummary {
         (p.puts, p.deletes) = (all * (1.0 - share), all * share);
     }
 
-    /// Bits of a filter for each key beyond those that the options give a level.
-    fn more_bits(&self, level: u8, filter_bits: f64) -> f64 {
-        filter_bits - f64::from(self.options.filter_at(level.into()).bits())
-    }
-
     fn part_bytes(&self, p: &SummaryPart, size: &EntrySize) -> f64 {
         p.puts * size.put + p.deletes * size.delete
     }
@@ -524,8 +525,9 @@ impl RunSummary {
         let entries: f64 = parts.iter().map(|p| p.puts + p.deletes).sum();
         let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
         let each = bytes / entries.max(1.0);
-        let chance = normal(self.workload.seed, !self.next_id);
-        chance * (table as f64 * each).min((table / 4).pow(2) as f64).sqrt()
+        let chance = normal(self.workload.seed ^ SCATTER, self.next_id);
+        let most = table as f64 / 4.0;
+        (chance * (table as f64 * each).sqrt()).clamp(-most, most)
     }
 
     fn close(&mut self, open: &mut OpenRun, place: SummaryPlace, end: f64) -> Option<TableShape> {
@@ -553,7 +555,7 @@ impl RunSummary {
         let first = to_key(lo);
         let last = to_key(hi.min(end)).saturating_sub(1).max(first);
         let newest_put = parts.iter().map(|p| p.put_at.1).fold(0.0, f64::max);
-        let seqs = seqs(&parts, &mut Rng::new(self.workload.seed, id));
+        let seqs = seqs(&parts, &mut Rng::new(self.workload.seed ^ SEQUENCE, id));
         let shape = TableShape {
             id,
             size: done.bytes.max(1.0) as u64,
@@ -883,7 +885,7 @@ impl SimStore for RunSummary {
         let mut runs: Vec<Vec<SummaryPart>> =
             buffer.parts.into_iter().rev().map(|p| vec![p]).collect();
         runs.iter_mut().flatten().for_each(|p| self.recount(p));
-        let size = self.sizes.flushed.with_filter(self.more_bits(0, filter_bits));
+        let size = self.sizes.flushed.with_filter(filter_bits);
         let flushed =
             |(lo, hi, runs): RunPiece| (self.merge_piece(&runs, lo, hi, |_| ()), size, false);
         let stretches: Vec<_> = key_pieces(&runs, &[]).into_iter().map(flushed).collect();
@@ -942,9 +944,8 @@ impl SimStore for RunSummary {
         let covered = union(beneath.into_iter());
         let may_drop =
             self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
-        let more_bits = self.more_bits(job.output_level, filter_bits);
         let [bottom, above] =
-            [self.sizes.bottom, self.sizes.merged].map(|size| size.with_filter(more_bits));
+            [self.sizes.bottom, self.sizes.merged].map(|size| size.with_filter(filter_bits));
         let mut vanished = vec![];
         let mut out = vec![];
         let puts = |run: &Vec<SummaryPart>| run.iter().map(|p| p.puts).sum::<f64>();

@@ -238,7 +238,7 @@ impl SimWorkload {
     /// The series that its keys grow in, if all do.
     pub fn series(&self) -> Option<KeySeries> {
         let of = |p: &SimPhase| match p.pattern {
-            Pattern::Series(series) => Some(KeySeries { series, keys: self.keys }),
+            Pattern::Series(series) => Some(KeySeries { series, step: place(1, self.keys) }),
             _ => None,
         };
         self.phases.iter().map(of).reduce(|a, b| a.and(b)).flatten()

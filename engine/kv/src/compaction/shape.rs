@@ -290,8 +290,9 @@ impl CompactionJob {
             let place = ShapePlace { level: input.level, number: input.run };
             let at = shape.runs.partition_point(|r| r.place() < place);
             let run = shape.runs.get(at).filter(|r| r.place() == place);
-            let taken: HashSet<u64> = input.tables.iter().copied().collect();
-            run.into_iter().flat_map(|r| &r.tables).filter(move |t| taken.contains(&t.id))
+            let mut wanted = input.tables.iter().peekable();
+            let is_wanted = move |t: &&TableShape| wanted.next_if(|id| **id == t.id).is_some();
+            run.into_iter().flat_map(|r| &r.tables).filter(is_wanted)
         })
     }
 

@@ -134,8 +134,9 @@ pub(super) const PAPER: Paper = Paper {
     ],
 };
 
-/// The most bytes at any moment beyond the tables that were there after it.
+/// The most bytes at any moment beyond the tables that were there some flushes before, so rather too
+/// many.
 fn room(outcome: &SimOutcome) -> f64 {
-    let more = outcome.points.iter().map(|p| p.peak.saturating_sub(p.bytes));
+    let more = outcome.points.windows(2).map(|w| w[1].peak.saturating_sub(w[0].bytes));
     more.max().unwrap_or(0) as f64
 }
