@@ -138,8 +138,6 @@ struct RunningJob {
     made: MadeRuns,
     /// Bytes of the tables that are read.
     bytes_in: u64,
-    /// Bytes of values that are read in value files that are given up.
-    stale_in: u64,
     cost: MachineCost,
     /// In how many pieces it is done, and how many threads help whoever does it at present.
     pieces: usize,
@@ -172,7 +170,6 @@ impl RunningJob {
             filter_bits: 0.0,
             made,
             bytes_in: 0,
-            stale_in: 0,
             cost,
             pieces: 1,
             hands: 0,
