@@ -182,16 +182,23 @@ impl Sizes {
         total: u64,
         series: Option<KeySeries>,
     ) -> Result<Sizes> {
+        let per_block = (options.block_size as f64
+            / (content.mean_value() + content.key_len as f64 + 4.0))
+            .max(1.0);
         let at = |level: u8, spread: u64| -> Result<EntrySize> {
             let (put, apart) = sample(options, content, level, spread, series, Kind::Put)?;
             let (delete, _) = sample(options, content, level, spread, series, Kind::Delete)?;
-            let per_block = (options.block_size as f64
-                / (content.mean_value() + content.key_len as f64 + 4.0))
-                .max(1.0);
             let filter_bits = options.filter_at(level.into()).bits().into();
             Ok(EntrySize { put, apart, delete, filter_bits, index: 41.0 / per_block })
         };
-        Ok(Sizes { flushed: at(0, memtable)?, merged: at(1, total)?, bottom: at(2, 0)? })
+        let (flushed, merged, bottom) = (at(0, memtable)?, at(1, total)?, at(2, 0)?);
+        // Where nothing else lies between the entries of a block merges copy it as it is.
+        let is_copied = |s: KeySeries| memtable as f64 / s.series as f64 >= 2.0 * per_block;
+        if options.summary.is_none() && series.is_some_and(is_copied) {
+            let copied = |size: EntrySize| flushed.with_filter(size.filter_bits);
+            return Ok(Sizes { flushed, merged: copied(merged), bottom: copied(bottom) });
+        }
+        Ok(Sizes { flushed, merged, bottom })
     }
 }
 
@@ -275,9 +282,11 @@ mod tests {
         let options =
             TreeOptions { compression: vec![firn_kv::Compression::None], ..TreeOptions::default() };
         let of = |series| Sizes::measure(&options, &content, 1 << 16, 1 << 30, series).unwrap();
-        let (any, series) = (of(None), of(Some(KeySeries { series: 100, step: 1 << 40 })));
-        assert!(series.bottom.put + 0.9 < any.bottom.put, "{any:?} {series:?}");
-        assert!(series.merged.put - series.bottom.put < any.merged.put - any.bottom.put);
+        let [any, long, short] = [None, Some(100), Some(10_000)]
+            .map(|n| of(n.map(|series| KeySeries { series, step: 1 << 40 })));
+        assert!(short.bottom.put + 0.9 < any.bottom.put, "{any:?} {short:?}");
+        assert!(long.flushed.put + 0.9 < any.flushed.put, "{any:?} {long:?}");
+        assert_eq!((long.merged, long.bottom), (long.flushed, long.flushed), "copied");
     }
 
     #[test]
