@@ -39,10 +39,8 @@ use crate::workload::{Pattern, SimOps, SimPhase, SimWorkload};
 /// The narrowest piece of the key space that is looked at.
 const NARROW: f64 = 1e-13;
 
-/// What chance is asked for, so that its answers have nothing to do with each other: where tables
-/// end, and when their first and last entry came.
-const SCATTER: u64 = 0x5ca7;
-/// See [`SCATTER`].
+/// What chance is asked for when the first and last entry of a table came, so that the answer has
+/// nothing to do with others.
 const SEQUENCE: u64 = 0x5e90;
 
 /// More parts than one stretch ever has, and those of its neighbours.
@@ -471,7 +469,7 @@ impl RunSummary {
                 let until = ends.peek().copied().filter(|&e| e < hi).unwrap_or(hi);
                 let bytes: f64 =
                     parts.iter().map(|p| self.part_bytes(&p.cut(from, until), &size)).sum();
-                let room = cut.size as f64 - open.bytes + self.scatter(&parts, &size, cut.size);
+                let room = cut.size as f64 - open.bytes;
                 let (to, full) = if bytes > room && until - from > NARROW {
                     (from + (until - from) * (room / bytes).clamp(0.0, 1.0), true)
                 } else {
@@ -511,23 +509,6 @@ impl RunSummary {
             })
             .sum();
         made
-    }
-
-    /// How many bytes of entries the end of the next table of this size lies away from where it would
-    /// if keys lay evenly. They lie where chance has them, but for series.
-    fn scatter(&self, parts: &[SummaryPart], size: &EntrySize, table: u64) -> f64 {
-        let in_order = |p: &SummaryPart| {
-            matches!(self.workload.phases[p.phase].pattern, Pattern::Series(_) | Pattern::Queue(_))
-        };
-        if parts.iter().any(in_order) {
-            return 0.0;
-        }
-        let entries: f64 = parts.iter().map(|p| p.puts + p.deletes).sum();
-        let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
-        let each = bytes / entries.max(1.0);
-        let chance = normal(self.workload.seed ^ SCATTER, self.next_id);
-        let most = table as f64 / 4.0;
-        (chance * (table as f64 * each).sqrt()).clamp(-most, most)
     }
 
     fn close(&mut self, open: &mut OpenRun, place: SummaryPlace, end: f64) -> Option<TableShape> {
