@@ -41,9 +41,10 @@ impl Core {
             return Ok(false);
         }
         let prepare = self.write.lock().log().and_then(|w| w.prepare_next());
-        // To touch a whole segment takes tens of milliseconds, which no flush should wait for either.
-        let flushes_first = !compacts || self.options.background_threads == 1;
-        let stop = || self.gate.is_closing() || (flushes_first && self.work.has_sealed());
+        // To touch a whole segment takes tens of milliseconds, and one thread alone flushes meanwhile.
+        // Of several another one does, and what nobody has touched costs the writers as much.
+        let is_alone = self.options.background_threads == 1;
+        let stop = || self.gate.is_closing() || (is_alone && self.work.has_sealed());
         let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
