@@ -41,8 +41,8 @@ impl Core {
             return Ok(false);
         }
         let prepare = self.write.lock().log().and_then(|w| w.prepare_next());
-        // To touch a whole segment takes tens of milliseconds, and one thread alone flushes meanwhile.
-        // Of several another one does, and what nobody has touched costs the writers as much.
+        // To touch a whole segment takes tens of milliseconds. A thread that is alone breaks off for
+        // a flush; of several another one flushes, and what is not touched the writers have to.
         let is_alone = self.options.background_threads == 1;
         let stop = || self.gate.is_closing() || (is_alone && self.work.has_sealed());
         let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
