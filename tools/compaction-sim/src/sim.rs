@@ -744,7 +744,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
     ) -> Result<Option<RunningJob>> {
         let Some(SimStep { job, most }) = rest.pop_front() else { return Ok(None) };
         mark(&mut self.shape, &job, false);
-        if job.check(&self.shape).is_err() {
+        // Of the first one the job has just been checked.
+        if !held.is_empty() && job.check(&self.shape).is_err() {
             rest.iter().for_each(|step| _ = mark(&mut self.shape, &step.job, false));
             hold(&mut self.shape, &job, &held, false);
             return Ok(None);
