@@ -29,7 +29,8 @@
 //!    may run deferred work that takes it.
 //! 4. No memory is touched for the first time while the pool's lock is held.
 //! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and
-//!    [`Cache::usage`].
+//!    [`Cache::usage`]. That of [`Cache::hand_over`] is in proportion to the blocks that it is told
+//!    of, with the pool's lock taken for each by itself.
 
 mod clock;
 mod frame;
@@ -51,7 +52,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use clock::{ClockOrder, Swath};
 use frame::{FrameState, Pool};
 use slab::{HEADER, LOOSE, class_size};
-use slot::Garbage;
 use sync::epoch::{self, Guard};
 
 /// The cache, shared by all tables of a Db.
@@ -227,7 +227,7 @@ impl Cache {
         Some(swath)
     }
 
-    /// Hands what was evicted to the epoch. Called without the pool's lock.
+    /// Hands what was evicted, or unlinked otherwise, to the epoch. Called without the pool's lock.
     fn defer_evicted(&self, swath: Swath) {
         let Swath { garbage, evicted, .. } = swath;
         if garbage.is_empty() {
@@ -283,21 +283,23 @@ impl Cache {
         slots: &Arc<CacheSlots>,
         blocks: impl IntoIterator<Item = InheritedBlock>,
     ) {
-        let mut garbage = Garbage::default();
+        let mut swath = Swath::default();
         for InheritedBlock { from, old, new } in blocks {
             let guard = epoch::pin();
-            let frame = from.peek(old as usize, &guard).map(CacheFrame::to_ref);
+            let frame = from.peek(old as usize, &guard);
             let Some(frame) = frame.filter(|f| f.is_of(&self.pool)) else { continue };
             let mut state = self.pool.lock();
-            if !from.release(old as usize, &frame, &mut garbage) {
+            let to = (&**slots, new as usize);
+            let Some(linked) = from.pass_on(old as usize, frame, to, &mut swath.garbage) else {
                 continue;
-            }
+            };
             state.clock.forget(frame.place());
-            let linked = slots.link(new as usize, &frame, &guard);
-            if linked.is_ok() {
+            if linked {
                 state.clock.enter(frame.place(), slots, new, frame.size());
             }
-            drop(state);
+        }
+        if !swath.garbage.is_empty() {
+            self.defer_evicted(swath);
         }
     }
 

@@ -3,11 +3,11 @@
 //!
 //! The safety argument:
 //! 1. A word is null or holds one counted reference to a frame. Words change from null to a frame
-//!    (`link`) and from a frame to null (`release`, drop), never from frame to frame, each by one
+//!    (`fill`) and from a frame to null (`empty`, drop), never from frame to frame, each by one
 //!    atomic operation.
 //! 2. Linking releases and reading acquires, so who finds a frame sees its contents.
-//! 3. The reference of an unlinked word is dropped only after the epoch: it goes into [`Garbage`],
-//!    from which there is no other way out. So a frame found while pinned stays alive, with a count
+//! 3. The reference of an unlinked word is dropped only after the epoch: it goes into another word
+//!    (`pass_on`) or into [`Garbage`], from which there is no other way out. So a frame found while pinned stays alive, with a count
 //!    of at least one, until unpinned; that makes both `&'g Frame` and
 //!    [`CacheFrame::to_ref`](super::CacheFrame::to_ref) on it sound.
 //! 4. All this needs every guard to be one of the default collector; this crate has no other.
@@ -95,32 +95,45 @@ impl CacheSlots {
         frame: &FrameRef,
         guard: &Guard,
     ) -> Result<(), Option<FrameRef>> {
-        let word = self.words.get(i).ok_or(None)?;
-        let raw = frame.clone().into_raw();
+        self.fill(i, frame.clone()).map_err(|_| self.peek(i, guard).map(CacheFrame::to_ref))
+    }
+
+    /// Unlinks `frame` from block `i` and links it as block `to` of `other`. `None` when it was not
+    /// linked here; false when the other word is not empty, or there is none: then it goes into
+    /// `garbage`.
+    pub(super) fn pass_on(
+        &self,
+        i: usize,
+        frame: &CacheFrame,
+        (other, to): (&CacheSlots, usize),
+        garbage: &mut Garbage,
+    ) -> Option<bool> {
+        let own = self.empty(i, frame)?;
+        let linked = other.fill(to, own);
+        Some(linked.map_err(|own| garbage.push(own)).is_ok())
+    }
+
+    /// Gives a reference to the empty word of block `i`; gives it back if there is none.
+    fn fill(&self, i: usize, frame: FrameRef) -> Result<(), FrameRef> {
+        let Some(word) = self.words.get(i) else { return Err(frame) };
+        let raw = frame.into_raw();
         match word.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            Err(_) => {
-                // SAFETY: the word did not take the reference, so it is still ours, to be dropped
-                // here; `frame` is another one.
-                drop(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
-                Err(self.peek(i, guard).map(CacheFrame::to_ref))
-            }
+            // SAFETY: the word did not take the reference, so it is still ours.
+            Err(_) => Err(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) }),
         }
     }
 
-    /// Unlinks `frame` from block `i` into `garbage`; whether it was linked there.
-    pub(super) fn release(&self, i: usize, frame: &CacheFrame, garbage: &mut Garbage) -> bool {
-        let Some(word) = self.words.get(i) else { return false };
+    /// Takes the reference out of the word of block `i`, if it leads to `frame`. It must not be dropped
+    /// before the epoch (3).
+    fn empty(&self, i: usize, frame: &CacheFrame) -> Option<FrameRef> {
         let raw = ptr::from_ref(frame).cast_mut();
-        match word.compare_exchange(raw, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed) {
-            Err(_) => false,
-            Ok(raw) => {
-                // SAFETY: the word's reference is ours now (1), and what we just compared with is
-                // not null.
-                garbage.push(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) });
-                true
-            }
-        }
+        let word = self.words.get(i)?;
+        let taken = word
+            .compare_exchange(raw, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed)
+            .ok()?;
+        // SAFETY: the word's reference is ours now (1).
+        NonNull::new(taken).map(|raw| unsafe { FrameRef::from_raw(raw) })
     }
 
     /// The clock's hand comes to block `i`, whose frame should be the one at `place`: a frame that
@@ -140,7 +153,9 @@ impl CacheSlots {
         if frame.is_held() || (frame.cool() && !force) {
             return Swept::Kept;
         }
-        if self.release(i, frame, garbage) { Swept::Evicted } else { Swept::Gone }
+        let Some(own) = self.empty(i, frame) else { return Swept::Gone };
+        garbage.push(own);
+        Swept::Evicted
     }
 }
 

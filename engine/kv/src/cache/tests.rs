@@ -252,6 +252,20 @@ fn what_is_handed_over_is_the_same_frame_in_another_table() {
     assert!((0..8).all(|i| new.get(i, &epoch::pin()).is_none()));
 }
 
+/// Who is pinned keeps memory from being recycled, not frames from being evicted.
+#[test]
+fn what_is_handed_over_can_be_evicted_at_once() {
+    let cache = Cache::new(1 << 20);
+    let (old, new) = (Arc::new(CacheSlots::new(8)), Arc::new(CacheSlots::new(8)));
+    (0..8).for_each(|i| drop(load(&cache, &old, 1, i)));
+    let guard = epoch::pin();
+    cache.hand_over(&new, (0..8).map(|i| InheritedBlock { from: old.clone(), old: i, new: i }));
+    assert_eq!(cache.usage().frames, 8);
+    cache.set_capacity(0);
+    assert_eq!(cache.usage().frames, 0);
+    drop(guard);
+}
+
 /// Readers, inserters, evictions, tables dropped while they are read, references kept across
 /// evictions.
 #[test]
