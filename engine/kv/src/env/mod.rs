@@ -100,7 +100,7 @@ pub trait LogFile: Send + Sync {
     /// Makes everything written so far survive a power cut. After an error: never retry.
     fn sync(&self) -> Result<()>;
     /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not
-    /// fault. Best effort.
+    /// fault. Changes no byte, for others may write there at the same time. Best effort.
     fn prepare(&self, offset: u64, len: u64);
     /// Says that nothing from `offset` on is wanted, or will be written: what of it is in memory
     /// only need not get to the device. The bytes there are any from now on. Best effort.

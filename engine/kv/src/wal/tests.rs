@@ -1,5 +1,6 @@
 //! The log against an oracle: a plain list of the records that were appended.
 
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -502,7 +503,7 @@ fn a_segment_is_made_ready_in_several_goes() {
         goes += 1;
         // Now and then nobody comes to run it.
         if goes % 2 == 1 {
-            let steps = std::cell::Cell::new(0);
+            let steps = Cell::new(0);
             job.run(&|| steps.replace(steps.get() + 1) > 0).unwrap();
         }
         assert_eq!(env.list(&dir()).unwrap().len(), files + 1);
@@ -511,6 +512,55 @@ fn a_segment_is_made_ready_in_several_goes() {
     for seq in 1501..=4500 {
         wal.append(seq, &[&payload(seq, 1500)]).unwrap();
     }
+    let (r, seen) = replay(&env, 0).unwrap();
+    assert_eq!((seen.len(), r.end), (4500, wal.end()));
+}
+
+/// The writer need not wait until all pages have been touched, nor make another segment.
+#[test]
+fn a_segment_is_taken_while_its_pages_are_touched() {
+    let env = TestEnv::default();
+    let begun = replay(&env, 0).unwrap().0;
+    let wal = Wal::create(Arc::new(env.clone()), &dir(), STORE, &begun, 4 << 20).unwrap();
+    let (wal, seq) = (RefCell::new(wal), Cell::new(0));
+    let append = || {
+        seq.set(seq.get() + 1);
+        wal.borrow_mut().append(seq.get(), &[&payload(seq.get(), 1500)]).unwrap();
+    };
+    (0..1500).for_each(|_| append());
+    let files = || env.list(&dir()).unwrap().len();
+    let (before, job) = (files(), wal.borrow_mut().prepare_next().unwrap());
+    let steps = Cell::new(0);
+    job.run(&|| {
+        (0..3000).for_each(|_| append());
+        steps.set(steps.get() + 1);
+        false
+    })
+    .unwrap();
+    assert_eq!((steps.get(), files()), (1, before + 1));
+    assert!(wal.borrow_mut().prepare_next().is_some());
+    let (r, seen) = replay(&env, 0).unwrap();
+    assert_eq!((seen.len() as u64, r.end), (seq.get(), wal.borrow().end()));
+}
+
+/// What comes too late is not in the way of the next.
+#[test]
+fn a_segment_that_was_made_too_late_is_put_by() {
+    let env = TestEnv::default();
+    let begun = replay(&env, 0).unwrap().0;
+    let mut wal = Wal::create(Arc::new(env.clone()), &dir(), STORE, &begun, 4 << 20).unwrap();
+    for seq in 1..=1500 {
+        wal.append(seq, &[&payload(seq, 1500)]).unwrap();
+    }
+    let job = wal.prepare_next().unwrap();
+    for seq in 1501..=4500 {
+        wal.append(seq, &[&payload(seq, 1500)]).unwrap();
+    }
+    job.run(&|| false).unwrap();
+    let files = env.list(&dir()).unwrap().len();
+    wal.prepare_next().unwrap().run(&|| false).unwrap();
+    // It becomes the next one, under another name.
+    assert_eq!(env.list(&dir()).unwrap().len(), files);
     let (r, seen) = replay(&env, 0).unwrap();
     assert_eq!((seen.len(), r.end), (4500, wal.end()));
 }

@@ -148,12 +148,10 @@ struct WriteSlot {
 }
 
 /// The work of making the next segment ready, or of going on with one whose pages have not all been
-/// touched. Runs without the write mutex, on any thread.
+/// touched. Runs without the write mutex, on any thread. The writer may take the segment meanwhile.
 pub struct PrepareJob {
     /// What it is made of, where it has not been begun.
     source: Option<RecordSource>,
-    /// What there is of it; goes into the slot in the end.
-    ready: Option<Ready>,
     /// Touch all pages, not only the first.
     touch: bool,
     slot: Arc<Mutex<WriteSlot, rank::Segment>>,
@@ -207,15 +205,21 @@ impl PrepareJob {
     /// needs one.
     pub fn run(mut self, stop: &dyn Fn() -> bool) -> Result<()> {
         if let Some(source) = self.source.take() {
-            self.ready = Some(source.open()?);
+            let ready = source.open()?;
+            self.slot.lock().ready = Some(ready);
         }
-        let Some(ready) = &mut self.ready else { return Ok(()) };
-        let capacity = ready.file.capacity();
+        let ready = self.slot.lock().ready.as_ref().map(|r| (r.number, r.file.clone(), r.prepared));
+        let Some((number, file, mut prepared)) = ready else { return Ok(()) };
+        let capacity = file.capacity();
         let until = if self.touch { capacity } else { capacity.min(PREPARE) };
-        while ready.prepared < until && (ready.prepared == 0 || !stop()) {
-            let step = PREPARE.min(until - ready.prepared);
-            ready.file.prepare(ready.prepared, step);
-            ready.prepared += step;
+        while prepared < until && (prepared == 0 || !stop()) {
+            let step = PREPARE.min(until - prepared);
+            file.prepare(prepared, step);
+            prepared += step;
+            match &mut self.slot.lock().ready {
+                Some(r) if r.number == number => r.prepared = prepared,
+                _ => break,
+            }
         }
         Ok(())
     }
@@ -223,11 +227,7 @@ impl PrepareJob {
 
 impl Drop for PrepareJob {
     fn drop(&mut self) {
-        let mut slot = self.slot.lock();
-        slot.busy = false;
-        if let Some(ready) = self.ready.take() {
-            slot.ready = Some(ready);
-        }
+        self.slot.lock().busy = false;
     }
 }
 
@@ -436,7 +436,7 @@ impl Wal {
         if let Some(r) =
             ready.take_if(|r| r.number < self.current.number || r.file.capacity() < need)
         {
-            self.put_by(Spare { number: r.number, dirty: Some(r.dirty) }, r.file.capacity());
+            self.put_by_ready(r);
         }
         let ready = match ready {
             Some(r) => r,
@@ -483,6 +483,12 @@ impl Wal {
         }
     }
 
+    /// A segment that was made ready and comes too late, or is too small.
+    fn put_by_ready(&mut self, ready: Ready) {
+        let Ready { number, file, dirty, .. } = ready;
+        self.put_by(Spare { number, dirty: Some(dirty) }, file.capacity());
+    }
+
     /// A spare that is still young; the others will be removed.
     fn take_spare(&mut self) -> Option<Spare> {
         let now = self.env.monotonic_nanos();
@@ -517,23 +523,23 @@ impl Wal {
             return None;
         }
         let touch = self.recycle && self.fill_time < FAST;
-        let ready = {
+        let (late, is_begun) = {
             let mut slot = self.slot.lock();
             if slot.busy {
                 return None;
             }
-            let newest = self.current.number;
-            let is_begun =
-                |r: &mut Ready| touch && r.number > newest && r.prepared < r.file.capacity();
-            let ready = slot.ready.take_if(is_begun);
-            if slot.ready.is_some() {
+            let late = slot.ready.take_if(|r| r.number < self.current.number);
+            if slot.ready.as_ref().is_some_and(|r| !touch || r.prepared == r.file.capacity()) {
                 return None;
             }
             slot.busy = true;
-            ready
+            (late, slot.ready.is_some())
         };
-        let source = ready.is_none().then(|| self.next_source(self.next_size()));
-        Some(PrepareJob { source, ready, touch, slot: self.slot.clone() })
+        if let Some(late) = late {
+            self.put_by_ready(late);
+        }
+        let source = (!is_begun).then(|| self.next_source(self.next_size()));
+        Some(PrepareJob { source, touch, slot: self.slot.clone() })
     }
 
     /// Calls `f`, which must not come back to the log, when a segment is full and no next one was
