@@ -2,11 +2,12 @@
 //! that nothing overlaps.
 //!
 //! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a
-//! neighbour), so its flags and its index entry hold in the other table too; only the checksum,
-//! which knows file and offset, is made anew. The stored bytes are checked against the old checksum
-//! on the way, so a copy never makes rot look sound (one whose value can't be decoded, under a
-//! checksum that is right, stays as it was), and the keys at the block's ends against its
-//! separator, so the new index is in order.
+//! neighbour), so its flags hold in the other table too; only the checksum, which knows file and
+//! offset, is made anew. So does its separator, but where other keys may come before that: then the
+//! block has one entry, whose key becomes the separator ([`WholeBlock::alone`]). The stored bytes
+//! are checked against the old checksum on the way, so a copy never makes rot look sound (one whose
+//! value can't be decoded, under a checksum that is right, stays as it was), and the keys at the
+//! block's ends against a separator that stays, so the new index is in order.
 
 use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
@@ -25,23 +26,23 @@ pub struct WholeBlock<'a> {
     first: &'a [u8],
     info: BlockInfo,
     is_cached: bool,
-    /// The block as it is stored, where it was not decoded but for its key.
-    undecoded: Option<StoredBlock<'a>>,
+    /// The block as it is stored, where that is at hand: always where `decoded` is a stub.
+    read: Option<StoredBlock<'a>>,
 }
 
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
 
 impl<'a> WholeBlock<'a> {
     /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not
-    /// one that can be copied. `is_cached`: whether that form is the cache's. `undecoded`: the
-    /// whole, where the form is a stub.
+    /// one that can be copied. `is_cached`: whether that form is the cache's. `read`: the block as
+    /// it is stored, without which the form must not be a stub.
     pub(super) fn new(
         table: &'a Table,
         number: usize,
         decoded: Block<'a>,
         first: &'a [u8],
         is_cached: bool,
-        undecoded: Option<StoredBlock<'a>>,
+        read: Option<StoredBlock<'a>>,
     ) -> Option<WholeBlock<'a>> {
         let plain =
             table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
@@ -53,7 +54,7 @@ impl<'a> WholeBlock<'a> {
             first,
             info: table.index.info(number),
             is_cached,
-            undecoded,
+            read,
         })
     }
 
@@ -91,7 +92,7 @@ impl<'a> WholeBlock<'a> {
 
     /// Decoded size in bytes.
     pub(super) fn size(&self) -> usize {
-        self.undecoded.map_or(self.decoded.bytes().len(), |s| s.raw_len)
+        self.read.map_or(self.decoded.bytes().len(), |s| s.raw_len)
     }
 
     /// Length of the prefix that all of its keys share.
@@ -101,9 +102,11 @@ impl<'a> WholeBlock<'a> {
 
     /// Puts the decoded block into `out`, which has its size. What is wrong, if it can't be decoded.
     pub(super) fn decode_into(&self, out: &mut [u8]) -> Result<(), &'static str> {
-        match self.undecoded {
-            Some(stored) => stored.unpack(out).and_then(|()| validate(out)),
-            None => {
+        match self.read {
+            Some(stored) if self.decoded.bytes().len() < stored.raw_len => {
+                stored.unpack(out).and_then(|()| validate(out))
+            }
+            _ => {
                 out.copy_from_slice(self.decoded.bytes());
                 Ok(())
             }
@@ -149,7 +152,7 @@ impl<'a> WholeBlock<'a> {
 
     /// Gives the stored bytes, checked, to `f`.
     pub(super) fn stored<R>(&self, f: impl FnOnce(StoredBlock<'_>) -> R) -> Result<R> {
-        match self.undecoded {
+        match self.read {
             Some(stored) => Ok(f(stored)),
             None => self.table.place(self.number).stored(self.table.map_to_decode(), |s| Ok(f(s))),
         }

@@ -77,7 +77,8 @@ pub struct TableCursor {
     buffer: Vec<u8>,
     /// Whether values may be missing until they are asked for.
     defers: bool,
-    /// The whole block where the source is `Stub`.
+    /// The current block as it is stored, where the source is `Stub` and it was read; in merges also
+    /// where it was decoded then.
     undecoded: Undecoded,
     block: usize,
     shape: BlockShape,
@@ -150,7 +151,8 @@ impl TableCursor {
         if self.block == i && !matches!(self.source, BlockSource::Nothing) {
             return Ok(());
         }
-        self.keep_stub();
+        self.pass_stub();
+        self.undecoded.forget();
         self.source = BlockSource::Nothing;
         self.fertile = false;
         self.block = i;
@@ -162,12 +164,11 @@ impl TableCursor {
             self.count(false);
             BlockSource::Frame(frame)
         } else if self.defers(i) && self.find_stub(i) {
-            self.count(false);
             BlockSource::Stub
         } else {
             self.stream.read(&self.table, i);
-            if self.defers(i) && self.load_stub(i)? {
-                BlockSource::Stub
+            if self.defers(i) {
+                self.load_deferred(i)?
             } else if self.fill_cache {
                 BlockSource::Frame(self.table.load(i)?)
             } else {
@@ -203,37 +204,54 @@ impl TableCursor {
 
     /// Whether block `i` is cached but for its value. A merge has to read all that it keeps.
     fn find_stub(&mut self, i: usize) -> bool {
-        self.undecoded.forget();
         self.fill_cache && self.table.cached_stub(i, &mut self.buffer)
     }
 
-    /// Caches the current block as it is known if it was read and nobody wanted its value.
+    /// Leaves the current block. If nobody wanted its value it is cached as it is known, where it was
+    /// read, and counts as found in the cache, where it was there.
     #[inline]
-    fn keep_stub(&self) {
-        if matches!(self.source, BlockSource::Stub)
-            && self.fill_cache
-            && self.undecoded.stored().is_some()
-        {
-            self.table.keep_stub(self.block, &self.buffer);
+    fn pass_stub(&self) {
+        if matches!(self.source, BlockSource::Stub) && self.fill_cache {
+            match self.undecoded.stored() {
+                Some(_) => self.table.keep_stub(self.block, &self.buffer),
+                None => self.count(false),
+            }
         }
     }
 
-    /// Reads block `i` but for its value. False where it has to be decoded as a whole, as all blocks
-    /// of the table are then: their keys are long, or they are stored in such a way.
-    fn load_stub(&mut self, i: usize) -> Result<bool> {
-        let (undecoded, stub) = (&mut self.undecoded, &mut self.buffer);
-        self.defers = self.table.load_stub(i, self.fill_cache, undecoded, stub)?;
-        Ok(self.defers)
+    /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long, or
+    /// it is stored in such a way.
+    fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
+        let TableCursor { table, undecoded, buffer, fill_cache, .. } = self;
+        let read = table.place(i).stored(table.map_to_decode(), |s| {
+            Ok(if undecoded.take(&s, buffer) {
+                Ok(BlockSource::Stub)
+            } else if *fill_cache {
+                table.complete(i, &s).map(BlockSource::Frame)
+            } else {
+                table.complete_into(i, &s, buffer).map(|()| BlockSource::Private)
+            })
+        });
+        let source = read.map_err(|e| table.with_keys(i, e))??;
+        if *fill_cache {
+            table.count_read(i);
+        }
+        Ok(source)
     }
 
-    /// Decodes the block of which only the key is known.
+    /// Decodes the block of which only the key is known. A merge may copy it all the same, so it is
+    /// kept as it is stored too.
     #[cold]
     fn decode_stub(&mut self) -> Result<()> {
         self.valid = false;
         self.source = BlockSource::Nothing;
         let i = self.block;
         self.source = match (self.table.cached(i, self.fill_cache), self.undecoded.stored()) {
-            (Some(frame), _) => BlockSource::Frame(frame),
+            (Some(frame), None) => {
+                self.count(false);
+                BlockSource::Frame(frame)
+            }
+            (Some(frame), Some(_)) => BlockSource::Frame(frame),
             (None, None) => BlockSource::Frame(self.table.load(i)?),
             (None, Some(stored)) if self.fill_cache => {
                 BlockSource::Frame(self.table.complete(i, &stored)?)
@@ -243,6 +261,9 @@ impl TableCursor {
                 BlockSource::Private
             }
         };
+        if self.fill_cache {
+            self.undecoded.forget();
+        }
         let Some(block) = Block::new(self.bytes()) else {
             self.source = BlockSource::Nothing;
             return Err(self.table.place(i).corrupt("a data block that is cut off"));
@@ -432,9 +453,11 @@ impl TableCursor {
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         if self.is_at_start() {
             let is_cached = matches!(self.source, BlockSource::Frame(_));
-            let is_stub = matches!(self.source, BlockSource::Stub);
-            let undecoded = if is_stub { Some(self.undecoded.stored()?) } else { None };
-            WholeBlock::new(&self.table, self.block, self.view(), self.key(), is_cached, undecoded)
+            let read = self.undecoded.stored();
+            if matches!(self.source, BlockSource::Stub) && read.is_none() {
+                return None;
+            }
+            WholeBlock::new(&self.table, self.block, self.view(), self.key(), is_cached, read)
         } else {
             None
         }
@@ -461,7 +484,7 @@ impl TableCursor {
 
 impl Drop for TableCursor {
     fn drop(&mut self) {
-        self.keep_stub();
+        self.pass_stub();
     }
 }
 

@@ -15,6 +15,7 @@
 use super::block::{HEADER, WIDE};
 use super::format::StoredBlock;
 use super::search::Block;
+use super::table::LARGEST_SCRATCH;
 use crate::base::coding::{ByteReader, u32_at};
 use crate::base::key::MAX_KEY_LEN;
 use crate::base::options::Compression;
@@ -46,9 +47,13 @@ impl Undecoded {
         made
     }
 
-    /// It is needed no more.
+    /// It is needed no more: a large buffer would stay for as long as the cursor, and no cache counts
+    /// it.
     pub fn forget(&mut self) {
         self.is_there = false;
+        if self.bytes.capacity() > LARGEST_SCRATCH {
+            self.bytes = vec![];
+        }
     }
 
     /// The block, if it has been read.
@@ -204,6 +209,19 @@ mod tests {
                 prop_assert!(stub.entry(0).value.is_empty() && stub.is_plain() == whole.is_plain());
                 prop_assert_eq!(undecoded.stored().unwrap().to_vec().unwrap(), raw);
             }
+        }
+
+        #[test]
+        fn what_is_not_needed_takes_little_memory(len in 1usize..4 * LARGEST_SCRATCH) {
+            let (mut builder, mut raw) = (BlockBuilder::default(), vec![]);
+            let (trailer, value) = (Trailer::new(1, Kind::Put), vec![7; len]);
+            builder.add(builder.fit(b"k", trailer, len), b"k", trailer, &value);
+            builder.finish(true, &mut raw);
+            let block = StoredBlock { raw_len: raw.len(), codec: Compression::None, bytes: &raw };
+            let mut undecoded = Undecoded::default();
+            prop_assert!(undecoded.take(&block, &mut vec![]));
+            undecoded.forget();
+            prop_assert!(undecoded.stored().is_none() && undecoded.bytes.capacity() <= LARGEST_SCRATCH);
         }
 
         #[test]

@@ -27,7 +27,6 @@ use super::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer, StoredBlock, block_
 use super::index::{BlockIndex, BlockInfo, CONTINUES, RAW};
 use super::properties::Properties;
 use super::search::{Block, prefetch};
-use super::stub::Undecoded;
 use super::tombstones;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
@@ -162,8 +161,9 @@ impl BlockPlace<'_> {
     }
 }
 
-/// Stored blocks up to this length are read into a buffer that the thread keeps.
-const LARGEST_SCRATCH: usize = 64 << 10;
+/// Buffers for stored blocks are kept up to this length: that of a thread, into which it reads them,
+/// and those of cursors.
+pub(super) const LARGEST_SCRATCH: usize = 64 << 10;
 
 thread_local! {
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(vec![]) };
@@ -172,6 +172,13 @@ thread_local! {
 /// Checks the structure of a decoded data block.
 pub(super) fn validate(raw: &[u8]) -> Result<(), &'static str> {
     Block::new(raw).ok_or("a data block that is cut off")?.validate()
+}
+
+/// Decodes a data block into `buffer`, which becomes exactly as long.
+fn decode_into(block: &StoredBlock<'_>, buffer: &mut Vec<u8>) -> Result<(), &'static str> {
+    buffer.resize(block.raw_len, 0);
+    block.unpack(buffer)?;
+    validate(buffer)
 }
 
 /// The entries of a decoded data block, for tools that walk a file by its blocks'
@@ -684,8 +691,13 @@ impl Table {
     pub(super) fn load(&self, i: usize) -> Result<FrameRef> {
         let decoded = self.place(i).stored(self.map_to_decode(), |s| self.decode(&s));
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
-        self.reads.block_was_read(self.index.place(i).1 as u64);
+        self.count_read(i);
         Ok(self.cache.insert(&self.slots, i, frame))
+    }
+
+    /// Counts block `i` as read by a reader.
+    pub(super) fn count_read(&self, i: usize) {
+        self.reads.block_was_read(self.index.place(i).1 as u64);
     }
 
     fn decode(&self, block: &StoredBlock<'_>) -> Result<FrameRef, &'static str> {
@@ -693,25 +705,6 @@ impl Table {
         block.unpack(&mut frame)?;
         validate(&frame)?;
         Ok(frame.freeze())
-    }
-
-    /// Reads block `i`, which has one entry, into `undecoded`, and what it is without its value into
-    /// `stub`. False where it has to be decoded as a whole. Counts it for readers if it `is_read` by
-    /// one.
-    pub(super) fn load_stub(
-        &self,
-        i: usize,
-        is_read: bool,
-        undecoded: &mut Undecoded,
-        stub: &mut Vec<u8>,
-    ) -> Result<bool> {
-        let map = self.map_to_decode();
-        let made = self.place(i).stored(map, |s| Ok(undecoded.take(&s, stub)));
-        let made = made.map_err(|e| self.with_keys(i, e))?;
-        if made && is_read {
-            self.reads.block_was_read(self.index.place(i).1 as u64);
-        }
-        Ok(made)
     }
 
     /// Puts into `stub` what is cached of block `i` without its value, if it is.
@@ -744,9 +737,7 @@ impl Table {
         block: &StoredBlock<'_>,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
-        buffer.resize(block.raw_len, 0);
-        let decoded = block.unpack(buffer).and_then(|()| validate(buffer));
-        decoded.map_err(|e| self.with_keys(i, self.place(i).corrupt(e)))
+        decode_into(block, buffer).map_err(|e| self.with_keys(i, self.place(i).corrupt(e)))
     }
 
     /// Takes decoded blocks from the writer that made this very table. Those of other tables come
@@ -779,9 +770,7 @@ impl Table {
         buffer: &mut Vec<u8>,
     ) -> Result<Compression> {
         self.place(i).stored(map, |s| {
-            buffer.resize(s.raw_len, 0);
-            s.unpack(buffer)?;
-            validate(buffer)?;
+            decode_into(&s, buffer)?;
             Ok(s.codec)
         })
     }

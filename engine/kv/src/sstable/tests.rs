@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::base::sync::epoch;
@@ -18,6 +19,7 @@ use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
 use crate::base::key::{Kind, Seq, Trailer, compare};
 use crate::base::options::{Compression, FilterKind};
+use crate::base::reads::{ReadCounters, SAMPLED};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::cache::Cache;
 use crate::env::{FileMap, ReadFile, WriteFile};
@@ -56,6 +58,29 @@ impl ReadFile for Bytes {
     }
     fn map(&self) -> Option<Arc<dyn FileMap>> {
         if self.map { Some(Arc::new(self.bytes.clone())) } else { None }
+    }
+}
+
+/// Counts how often it is read.
+struct CountedFile(Bytes, AtomicUsize);
+
+impl CountedFile {
+    /// How often since the last call.
+    fn reads(&self) -> usize {
+        self.1.swap(0, Relaxed)
+    }
+}
+
+impl ReadFile for CountedFile {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.1.fetch_add(1, Relaxed);
+        self.0.read_at(offset, buf)
+    }
+    fn map(&self) -> Option<Arc<dyn FileMap>> {
+        None
     }
 }
 
@@ -721,6 +746,98 @@ fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
         }
     }
     assert_eq!(wrong, damaged);
+}
+
+/// A table of puts whose values of 10,000 bytes, of which half can be left away, have blocks of their
+/// own, under keys of this length; and its file.
+fn large_values(n: u32, key_len: usize, codec: Compression) -> (Arc<Table>, Arc<CountedFile>) {
+    let entry = |i: u32| {
+        let key = [vec![b'k'; key_len - 4], i.to_be_bytes().to_vec()].concat();
+        let some = (0..5000u32).map(|at| key_hash(&(at + i).to_le_bytes()) as u8);
+        let value = some.chain([0; 5000]).collect();
+        (key, Trailer::new(u64::from(i) + 1, Kind::Put), value)
+    };
+    let entries: Vec<Entry> = (0..n).map(entry).collect();
+    let options = WriterOptions { compression: codec, ..WriterOptions::default() };
+    let (bytes, _) = write(&options, &entries, &Fragments::default());
+    let file = Arc::new(CountedFile(Bytes { bytes, map: false }, AtomicUsize::new(0)));
+    let table = Table::open(file.clone(), path(), ID, Cache::new(16 << 20)).unwrap();
+    file.reads();
+    (table, file)
+}
+
+#[test]
+fn a_block_is_read_once_whether_its_value_can_wait_or_not() {
+    let mut codecs = vec![Compression::None, Compression::Lz4];
+    codecs.extend(cfg!(feature = "zstd").then_some(Compression::Zstd));
+    for codec in codecs {
+        for (key_len, fill) in [(10, false), (10, true), (600, false), (600, true)] {
+            let (table, file) = large_values(4, key_len, codec);
+            let mut c = table.cursor(fill);
+            c.defer_values();
+            c.first().unwrap();
+            while c.valid() {
+                assert_eq!(file.reads(), 1);
+                c.complete().unwrap();
+                assert_eq!(c.value().len(), 10_000);
+                c.next().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_is_copied_as_it_was_read_also_when_its_value_was_wanted() {
+    let (table, file) = large_values(4, 10, Compression::Lz4);
+    let mut c = table.cursor(false);
+    c.defer_values();
+    c.first().unwrap();
+    for wanted in [false, true, true, false] {
+        if wanted {
+            c.complete().unwrap();
+        }
+        let (number, _) = c.place();
+        let block = c.whole_block().unwrap();
+        let mut decoded = vec![0; block.size()];
+        block.decode_into(&mut decoded).unwrap();
+        let stored = block.stored(|s| s.to_vec()).unwrap().unwrap();
+        assert_eq!(file.reads(), 1);
+        assert!(
+            stored == decoded && stored == table.place(number).raw(|b| Ok(b.to_vec())).unwrap()
+        );
+        file.reads();
+        c.next().unwrap();
+    }
+    assert!(!c.valid());
+}
+
+/// A block of which the cache has the key only is cached for who passes it, and read for who wants its
+/// value.
+#[test]
+fn a_block_counts_once_for_each_reader() {
+    const BLOCKS: u32 = 2 * SAMPLED;
+    let (mut table, file) = large_values(BLOCKS, 10, Compression::None);
+    let reads = Arc::new(ReadCounters::default());
+    Arc::get_mut(&mut table).unwrap().count_reads(reads.clone());
+    let walk = |wants: bool| {
+        let mut c = table.cursor(true);
+        c.defer_values();
+        c.first().unwrap();
+        while c.valid() {
+            if wants {
+                c.complete().unwrap();
+            }
+            c.next().unwrap();
+        }
+        drop(c);
+        let told = reads.told();
+        (told.blocks_read, told.blocks_cached, file.reads())
+    };
+    let (all, each) = (BLOCKS as usize, u64::from(BLOCKS));
+    assert_eq!(walk(false), (each, 0, all));
+    assert_eq!(walk(false), (each, each, 0));
+    assert_eq!(walk(true), (2 * each, each, all));
+    assert_eq!(walk(true), (2 * each, 2 * each, 0));
 }
 
 #[test]
