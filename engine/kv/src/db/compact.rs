@@ -65,7 +65,7 @@ struct ClaimedStep {
     job: CompactionJob,
     /// The most that it or one of those after it writes.
     most: u64,
-    /// Bits of a fingerprint in what all steps write, where runs share memory.
+    /// Bits of a fingerprint in what all steps of a merge write, where runs share memory.
     filter_bits: Option<f64>,
 }
 
@@ -101,7 +101,7 @@ fn inputs_of(job: &CompactionJob) -> impl Iterator<Item = u64> {
     job.inputs.iter().flat_map(|i| i.tables.iter().copied())
 }
 
-/// Bits of a fingerprint in what a job writes, where runs share memory.
+/// Bits of a fingerprint in what a merge writes, where runs share memory.
 fn shared_bits(options: &TreeOptions, shape: &TreeShape, job: &CompactionJob) -> Option<f64> {
     let usual = |level: u8| options.filter_at(level.into()).bits().into();
     match options.filter_allocation {
@@ -159,7 +159,8 @@ impl Core {
         // between.
         self.work.begin_compaction();
         // Of the job as a whole: what its steps write becomes one run.
-        let filter_bits = shared_bits(&view.options, &shape, &job);
+        let merges = job.action == Action::Merge;
+        let filter_bits = merges.then(|| shared_bits(&view.options, &shape, &job)).flatten();
         let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
             .into_iter()
             .map(|job| ClaimedStep { most: job.rewritten(&shape), job, filter_bits })

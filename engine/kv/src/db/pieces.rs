@@ -43,7 +43,8 @@ pub(super) type During<'a> = dyn FnMut() -> Result<()> + 'a;
 pub(super) fn divide(marks: Vec<(Vec<u8>, u64)>, pieces: usize) -> Vec<VisibleRange> {
     let (mut ranges, mut from) = (vec![], vec![]);
     for key in piece_ends(marks, pieces) {
-        // Of the longest keys there is none right behind.
+        // Of the longest keys there is none right behind, and where one is the end there is one piece
+        // fewer.
         if let Some(until) = Some(&key).filter(|k| k.len() < MAX_KEY_LEN).and_then(|k| successor(k))
         {
             let from = std::mem::replace(&mut from, until.clone());
