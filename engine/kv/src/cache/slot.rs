@@ -7,9 +7,9 @@
 //!    atomic operation.
 //! 2. Linking releases and reading acquires, so who finds a frame sees its contents.
 //! 3. The reference of an unlinked word is dropped only after the epoch: it goes into another word
-//!    (`pass_on`) or into [`Garbage`], from which there is no other way out. So a frame found while pinned stays alive, with a count
-//!    of at least one, until unpinned; that makes both `&'g Frame` and
-//!    [`CacheFrame::to_ref`](super::CacheFrame::to_ref) on it sound.
+//!    (`pass_on`), of which the same holds, or into [`Garbage`], from which there is no other way
+//!    out. So a frame found while pinned stays alive, with a count of at least one, until unpinned;
+//!    that makes both `&'g Frame` and [`CacheFrame::to_ref`](super::CacheFrame::to_ref) on it sound.
 //! 4. All this needs every guard to be one of the default collector; this crate has no other.
 #![allow(unsafe_code)]
 
