@@ -124,8 +124,8 @@ impl CacheSlots {
         }
     }
 
-    /// Takes the reference out of the word of block `i`, if it leads to `frame`. It must not be dropped
-    /// before the epoch (3).
+    /// Takes the reference out of the word of block `i`, if it leads to `frame`. It must not be
+    /// dropped before the epoch (3).
     fn empty(&self, i: usize, frame: &CacheFrame) -> Option<FrameRef> {
         let raw = ptr::from_ref(frame).cast_mut();
         let word = self.words.get(i)?;

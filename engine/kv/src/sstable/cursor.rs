@@ -219,8 +219,8 @@ impl TableCursor {
         }
     }
 
-    /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long, or
-    /// it is stored in such a way.
+    /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
+    /// or it is stored in such a way.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
         let TableCursor { table, undecoded, buffer, fill_cache, .. } = self;
         let read = table.place(i).stored(table.map_to_decode(), |s| {

@@ -221,7 +221,8 @@ mod tests {
             let mut undecoded = Undecoded::default();
             prop_assert!(undecoded.take(&block, &mut vec![]));
             undecoded.forget();
-            prop_assert!(undecoded.stored().is_none() && undecoded.bytes.capacity() <= LARGEST_SCRATCH);
+            prop_assert!(undecoded.stored().is_none());
+            prop_assert!(undecoded.bytes.capacity() <= LARGEST_SCRATCH);
         }
 
         #[test]

@@ -811,8 +811,8 @@ fn a_block_is_copied_as_it_was_read_also_when_its_value_was_wanted() {
     assert!(!c.valid());
 }
 
-/// A block of which the cache has the key only is cached for who passes it, and read for who wants its
-/// value.
+/// A block of which the cache has the key only is cached for who passes it, and read for who wants
+/// its value.
 #[test]
 fn a_block_counts_once_for_each_reader() {
     const BLOCKS: u32 = 2 * SAMPLED;
