@@ -95,6 +95,12 @@ fn the_text_keeps_to_the_format_and_says_what_the_statistics_say() {
     (0..3000).for_each(|n| {
         drop((tree.get(key(n)).unwrap(), tree.get([key(n), key(n)].concat()).unwrap()))
     });
+    // The files of what was merged go when nobody in the process reads, and other tests do.
+    assert!((0..1_000_000).any(|_| {
+        drop(tree.get("k").unwrap());
+        std::thread::yield_now();
+        db.stats().files.open == 1
+    }));
     let stats = db.stats();
     let all = read(&stats.prometheus());
     let is = |name: &str, labels: &[(&str, &str)], value: f64| {
