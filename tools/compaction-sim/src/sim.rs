@@ -1029,3 +1029,39 @@ fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -
     shape.runs.retain(|r| !r.tables.is_empty());
     gone
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size::ContentSize;
+    use crate::workload::SimOpKind;
+
+    #[test]
+    fn flushes_take_hands_and_merges_keep_theirs() {
+        let content =
+            ContentSize { key_len: 16, value_len: (100, 100), random: 0.5, sample: vec![] };
+        let workload = SimWorkload::of(SimOpKind::Insert, 1000, 1000, content);
+        let machine = Machine { threads: 4, ..Machine::default() };
+        let setup = Setup::new(TreeOptions::default(), workload, machine);
+        let options = Arc::new(setup.options.clone());
+        let store = RunSummary::new(options.clone(), &setup.workload).unwrap();
+        let mut sim = Sim::new(&setup, options, store).unwrap();
+        let job = |work, pieces| {
+            let cost = MachineCost { cpu: 1e6, ..MachineCost::default() };
+            let started = RunningJob::new(work, MadeRuns::default(), cost, 0.0);
+            RunningJob { pieces, closing: 1e5, ..started }
+        };
+        let lent = |sim: &mut Sim<'_, RunSummary>| {
+            sim.lend_hands();
+            sim.running.iter().map(|r| (r.hands, r.cost.threads)).collect::<Vec<_>>()
+        };
+        sim.running = vec![job(SimWork::Removal, 3), job(SimWork::Removal, 4)];
+        assert_eq!(lent(&mut sim), [(2, 3.0), (1, 2.0)], "the older merge first");
+        sim.running.push(job(SimWork::Flush, 3));
+        assert_eq!(lent(&mut sim), [(1, 1.5), (0, 1.0), (2, 3.0)], "a flush before both");
+        sim.running[2].left = sim.running[2].tail / 2.0;
+        assert_eq!(lent(&mut sim)[..2], [(2, 3.0), (1, 2.0)], "its tables are written");
+        sim.running.swap(0, 1);
+        assert_eq!(lent(&mut sim)[..2], [(1, 2.0), (2, 3.0)], "who has hands keeps them");
+    }
+}
