@@ -67,10 +67,11 @@ fn shared_filters_err_less_for_the_same_memory() {
             ))
         };
         let (usual, shared) = (of("by-level"), of("monkey"));
-        // Filters of small runs, which are soon merged, are longer; and where tables end a little
-        // sooner others are chosen to be merged.
+        // Filters of small runs, which are soon merged, are longer; and leveled chooses other tables
+        // where they end a little sooner.
         let more = shared.write_amplification / usual.write_amplification - 1.0;
-        assert!(more.abs() < 0.01, "{policy} {more}");
+        let least = if policy.starts_with("leveled") { -0.01 } else { 0.0 };
+        assert!((least..0.01).contains(&more), "{policy} {more}");
         let memory = shared.filter_bytes / usual.filter_bytes;
         assert!((0.9..1.1).contains(&memory), "{policy} {memory}");
         let errors = shared.blocks_per_miss / usual.blocks_per_miss;

@@ -367,7 +367,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
             let copy = copied.open(&sides, resume).unwrap();
             resume = true;
             // Slowly, so that it is stopped on the way.
-            let rate = (cuts == 0).then_some(20_000);
+            let rate = (cuts == 0).then_some(2_000);
             let copy = ClusterCopy { rate, ..Arc::try_unwrap(copy).unwrap() };
             let (stop, mut first) = (copy.stop.clone(), None);
             let done = copy_table(&Arc::new(copy), table, |at| {
@@ -400,8 +400,7 @@ fn a_copy_that_breaks_off_anywhere_goes_on_and_is_equal_in_the_end() {
         assert_eq!(counts.cells, verified.cells);
         sides.same_at_both(&format!("SELECT * FROM broken_off.{name}"));
     }
-    // On a busy machine one may be through before it sees that it is to stop.
-    assert!(stopped > 0);
+    assert!(stopped > 1, "{stopped}");
     // Whoever does not know of the copy is told, and so is who takes another one for it.
     assert!(copied.open(&sides, false).is_err());
     let other = CopyPlan { nodes: vec!["there".to_owned()], condition: None, began: 1 };

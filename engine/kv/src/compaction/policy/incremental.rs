@@ -7,7 +7,7 @@
 //! - *Granularity*: whole runs, made in steps: the fragments of all of them in a stretch of keys.
 //! - *Movement*: as size-tiered, within a narrower bucket: flushed runs, each a table over all keys,
 //!   are to be merged among themselves. For the goal the oldest runs, as few as bring what is newer than the
-//!   oldest to half of what it may be: the small ones, whose tables reach over all keys, would make
+//!   oldest to half of what it may be: flushed ones, whose tables reach over all keys, would make
 //!   one step of it all.
 //! - *Space*: `goal`, as else the oldest runs are merged. A merge writes one copy at most: where the
 //!   tables of another policy overlap each other all along, and of runs of one fragment. Where
