@@ -23,6 +23,7 @@ mod table;
 use clap::{Args, Parser, Subcommand};
 use firn_workload::spec::parse_count;
 use firn_workload::{Config, Distribution, Error, MixParams, Result, ValueSize, Workload};
+use memmap2::MmapMut;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -158,6 +159,11 @@ struct Run {
     /// Firn and RocksDB keep values of at least so many bytes in files of their own (`1k`)
     #[arg(long, default_value = "0", value_parser = parse_count)]
     values_apart: u64,
+    /// MiB of memory that are used and freed before each stage: a host lends a guest each page for
+    /// a time only, and whoever touches it first afterwards pays some microseconds for it. At most
+    /// half of what is free; 0: none
+    #[arg(long, default_value_t = 2048)]
+    touch: usize,
 }
 
 impl Run {
@@ -202,6 +208,7 @@ fn run_stage(
     let dir = args.dir.join(format!("peers-{engine}"));
     clear(&dir)?;
     fs::create_dir_all(&dir)?;
+    touch(args.touch << 20)?;
     let mut results = Vec::new();
     let mut lives = stage.lives().peekable();
     while let Some(steps) = lives.next() {
@@ -219,6 +226,21 @@ fn run_stage(
     // What the deleted files left to be written back must not slow down the next engine.
     Command::new("sync").status()?;
     Ok(results)
+}
+
+/// Has the system hold so many bytes of memory, so that no engine pays for whoever ran before it and
+/// gave back less.
+fn touch(bytes: usize) -> Result<()> {
+    let free = firn_workload::process::free_memory().unwrap_or(0) / 2;
+    let bytes = bytes.min(usize::try_from(free).unwrap_or(usize::MAX));
+    if bytes > 0 {
+        let mut memory = MmapMut::map_anon(bytes)?;
+        // In pages of 4 KiB it takes five times as long.
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    }
+    Ok(())
 }
 
 fn clear(dir: &Path) -> Result<()> {

@@ -66,6 +66,10 @@ pub enum Rate {
     Sine(Sine, f64),
 }
 
+/// A thread that sleeps is woken as much later as this. It would begin all operations late that are
+/// due until then.
+const SLACK: Duration = Duration::from_micros(100);
+
 /// When operations are due.
 #[derive(Debug)]
 struct ReportPace {
@@ -85,11 +89,16 @@ impl ReportPace {
             }
         };
         self.due = due + Duration::from_secs_f64(1.0 / rate.max(1e-3));
-        let ahead = due.saturating_duration_since(Instant::now());
-        if !ahead.is_zero() {
-            thread::sleep(ahead);
+        loop {
+            let ahead = due.saturating_duration_since(Instant::now());
+            if ahead.is_zero() {
+                return due;
+            }
+            match ahead.checked_sub(SLACK) {
+                Some(nap) => thread::sleep(nap),
+                None => std::hint::spin_loop(),
+            }
         }
-        due
     }
 }
 

@@ -59,6 +59,12 @@ impl Usage {
     }
 }
 
+/// Bytes of memory that hold nothing now, not even what the system could forget; `None` where
+/// unknown.
+pub fn free_memory() -> Option<u64> {
+    field(&fs::read_to_string("/proc/meminfo").ok()?, "MemFree").map(|kib| kib * 1024)
+}
+
 /// The device that holds a folder: what all processes together have moved to and from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {

@@ -47,7 +47,7 @@ pub use frame::{CacheFrame, FrameMut, FrameRef};
 pub use slot::CacheSlots;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use clock::{ClockOrder, Swath};
 use frame::{FrameState, Pool};
@@ -58,6 +58,8 @@ use sync::epoch::{self, Guard};
 pub struct Cache {
     pool: Arc<Pool>,
     capacity: AtomicUsize,
+    /// Whether the last allocation had to be made room for.
+    full: AtomicBool,
     /// Bytes of frames that were evicted and wait for the epoch.
     limbo: Arc<AtomicUsize>,
     inserts: AtomicU64,
@@ -110,6 +112,7 @@ impl Cache {
         Arc::new(Cache {
             pool: Pool::new(chunk),
             capacity: AtomicUsize::new(capacity),
+            full: AtomicBool::new(false),
             limbo: Arc::default(),
             inserts: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -194,6 +197,11 @@ impl Cache {
         taken.map(|taken| self.pool.frame(taken))
     }
 
+    /// Whether frames make others go, as of the last one that was allocated.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all
     /// is well.
     fn make_room(
@@ -212,6 +220,10 @@ impl Cache {
         let batch = (reserve / 4).max(1);
         let growing = state.slab.has_empty() || resident + state.slab.chunk_size() <= capacity;
         let free = class.map_or(0, |c| state.slab.free_of(c));
+        let full = !growing && free <= 4 * reserve;
+        if self.full.load(Ordering::Relaxed) != full {
+            self.full.store(full, Ordering::Relaxed);
+        }
         let goal = if resident.saturating_sub(limbo) > capacity
             || (!growing && free + limbo / size < reserve)
         {

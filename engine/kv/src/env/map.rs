@@ -1,4 +1,4 @@
-//! Maps of files: the one place of this floor that needs `unsafe`.
+//! Maps of files.
 //!
 //! Three kinds: [`ForkMark`], a page that a child made by `fork()` finds empty; [`ReadMap`], a
 //! private view of a finished file, read as a slice; [`LogMap`], a shared writable map of a log

@@ -10,8 +10,8 @@
 //! `closable` is a file that is opened when it is read, so that few are open at once.
 //!
 //! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation,
-//! makes crash images), [`fault`] (wraps another one and makes its nth operation fail). `map` holds
-//! the floor's only `unsafe` code.
+//! makes crash images), [`fault`] (wraps another one and makes its nth operation fail). `map` and
+//! `write_back` hold the floor's only `unsafe` code.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub mod os;
 mod system;
 #[cfg(test)]
 mod tests;
+mod write_back;
 
 /// A file that is read at any place by any thread.
 pub trait ReadFile: Send + Sync {

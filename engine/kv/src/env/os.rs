@@ -24,6 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::map::{ForkMark, LogMap, ReadMap};
 use super::system;
+use super::write_back::begin_writing;
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::relieve;
@@ -174,9 +175,15 @@ pub(super) fn already_locked(file: &Path) -> Error {
     Error::new(ErrorKind::Locked, why).in_file(file)
 }
 
+/// A file is given to the device in strides of so many bytes as it is written, so that its sync has
+/// only the last of them to wait for.
+const STRIDE: u64 = 4 << 20;
+
 struct OsWrite {
     named: NamedFile,
     len: u64,
+    /// Up to where it has been given to the device.
+    begun: u64,
 }
 
 impl WriteFile for OsWrite {
@@ -186,6 +193,10 @@ impl WriteFile for OsWrite {
             .write_all(bytes)
             .map_err(|e| self.named.error("append", e).at(&self.named.path, self.len))?;
         self.len += bytes.len() as u64;
+        if self.len - self.begun >= STRIDE {
+            begin_writing(&self.named.file, self.begun, self.len - self.begun);
+            self.begun = self.len;
+        }
         Ok(())
     }
 
@@ -381,7 +392,7 @@ impl Env for OsEnv {
             "create",
             file,
         )?;
-        Ok(Box::new(OsWrite { named, len: 0 }))
+        Ok(Box::new(OsWrite { named, len: 0, begun: 0 }))
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
@@ -391,7 +402,7 @@ impl Env for OsEnv {
             file,
         )?;
         let len = named.len()?;
-        Ok(Box::new(OsWrite { named, len }))
+        Ok(Box::new(OsWrite { named, len, begun: len }))
     }
 
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {

@@ -9,6 +9,7 @@
 //! | syncs of files | `fdatasync` | `F_FULLFSYNC`; `fsync` on volumes that don't know it | `fdatasync` | `FlushFileBuffers` | none |
 //! | syncs of directories | `fsync` | as of files | `fsync` | none: NTFS keeps a journal of names | none |
 //! | a child of `fork()` is found out | a page that it finds wiped | the number of the process | no | there is no `fork()` | the same |
+//! | writing begins before a sync | `sync_file_range` | no | no | no | no |
 //! | free space | `statvfs` | the same | the same | unknown | unknown |
 //! | how many files may be open | `getrlimit` | the same | the same | no bound | unknown |
 //!

@@ -58,6 +58,29 @@ fn get(env: &dyn Env, file: &Path) -> Vec<u8> {
     env.read_all(file, 1 << 20).unwrap()
 }
 
+/// Some strides in which a file is given to the device, and appends that end between two of them.
+#[test]
+fn long_files_hold_what_was_appended_before_and_after_a_sync() {
+    with_every_env(|env, dir| {
+        let path = dir.join("f");
+        let bytes: Vec<u8> = (0..13_000_000_u32).map(|i| (i % 251) as u8).collect();
+        let (one, other) = bytes.split_at(10_000_001);
+        let mut f = env.create(&path).unwrap();
+        for chunk in one.chunks(3_000_000) {
+            f.append(chunk).unwrap();
+        }
+        f.sync().unwrap();
+        drop(f);
+        let mut f = env.append(&path).unwrap();
+        assert_eq!(f.len(), one.len() as u64);
+        for chunk in other.chunks(700_001) {
+            f.append(chunk).unwrap();
+        }
+        f.sync().unwrap();
+        assert!(env.read_all(&path, 1 << 24).unwrap() == bytes);
+    });
+}
+
 #[test]
 fn files_grow_at_their_end_and_are_read_anywhere() {
     with_every_env(|env, dir| {

@@ -987,10 +987,20 @@ impl RunCursor {
         Ok(self.table.as_mut())
     }
 
+    /// Enters the table beside, with the walk that comes from this one.
+    fn enter_beside(&mut self, i: usize) -> Result<Option<&mut TableCursor>> {
+        let before = self.table.take();
+        let entered = self.enter(i)?;
+        Ok(entered.map(|t| {
+            before.iter().for_each(|b| t.go_on_from(b));
+            t
+        }))
+    }
+
     /// Tables may hold range tombstones only, so the next entry may lie several tables on.
     fn skip_forward(&mut self) -> Result<()> {
         while self.table.as_ref().is_some_and(|t| !t.valid()) {
-            match self.enter(self.at + 1)? {
+            match self.enter_beside(self.at + 1)? {
                 Some(t) => t.first()?,
                 None => break,
             }
@@ -1004,7 +1014,7 @@ impl RunCursor {
                 self.table = None;
                 break;
             }
-            if let Some(t) = self.enter(self.at - 1)? {
+            if let Some(t) = self.enter_beside(self.at - 1)? {
                 t.last()?;
             }
         }

@@ -5,7 +5,11 @@
 //!   is written once per block, head and rest once per step. Nothing else is copied.
 //! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or
 //!   the cursor's own buffer), so what it hands out stays where it is until the cursor moves.
-//! - R3: a value may be missing only of a cursor that [defers](Cursor::defer_values), of an entry that
+//! - R3: a walk that has passed some hundred KiB puts one in 16 of the blocks that it reads then into
+//!   a cache that is full ([`Stride`]). So it evicts little of what others read, and one that comes
+//!   again and again over more than the cache holds finds what was there; else each block would go
+//!   before the walk comes to it again (the bimodal insertion of Qureshi et al., ISCA 2007).
+//! - R4: a value may be missing only of a cursor that [defers](Cursor::defer_values), of an entry that
 //!   has a large block to itself, until it is asked for. Key and trailer are those of the block.
 
 use std::ops::Range;
@@ -13,7 +17,7 @@ use std::sync::Arc;
 
 use super::copy::WholeBlock;
 use super::search::{Block, BlockShape, prefetch};
-use super::stream::Stream;
+use super::stream::{Stream, Stride};
 use super::stub::Undecoded;
 use super::table::{Table, TableValue, part};
 use crate::base::cursor::Cursor;
@@ -72,6 +76,8 @@ impl Ahead {
 pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
+    /// Whether the current block goes into the cache if it is read.
+    keeps: bool,
     source: BlockSource,
     /// The decoded block where the source is `Private`, what is known of it where it is `Stub`.
     buffer: Vec<u8>,
@@ -96,6 +102,7 @@ pub struct TableCursor {
     value: Range<u32>,
     ahead: Ahead,
     stream: Stream,
+    stride: Stride,
 }
 
 debug_by!(TableCursor, "TableCursor", block, pos, valid);
@@ -105,6 +112,7 @@ impl TableCursor {
         TableCursor {
             table,
             fill_cache,
+            keeps: fill_cache,
             source: BlockSource::Nothing,
             buffer: vec![],
             defers: false,
@@ -122,7 +130,13 @@ impl TableCursor {
             value: 0..0,
             ahead: Ahead::default(),
             stream: Stream::new(!fill_cache),
+            stride: Stride::default(),
         }
+    }
+
+    /// Goes on with the walk that `before` has been on in the table beside.
+    pub fn go_on_from(&mut self, before: &TableCursor) {
+        self.stride = before.stride.beyond();
     }
 
     /// The table.
@@ -155,7 +169,9 @@ impl TableCursor {
         self.undecoded.forget();
         self.source = BlockSource::Nothing;
         self.fertile = false;
+        self.keeps = self.fill_cache;
         self.block = i;
+        self.stride.come_to(i, self.table.index.place(i).1);
         self.source = if self.table.is_mapped(i) {
             let asked = self.stream.read(&self.table, i);
             self.count(true);
@@ -167,12 +183,16 @@ impl TableCursor {
             BlockSource::Stub
         } else {
             self.stream.read(&self.table, i);
+            self.keeps &= !(self.table.is_cache_full() && self.stride.passes_by());
             if self.defers(i) {
                 self.load_deferred(i)?
-            } else if self.fill_cache {
+            } else if self.keeps {
                 BlockSource::Frame(self.table.load(i)?)
             } else {
                 self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer)?;
+                if self.fill_cache {
+                    self.table.count_read(i);
+                }
                 BlockSource::Private
             }
         };
@@ -213,7 +233,8 @@ impl TableCursor {
     fn pass_stub(&self) {
         if matches!(self.source, BlockSource::Stub) && self.fill_cache {
             match self.undecoded.stored() {
-                Some(_) => self.table.keep_stub(self.block, &self.buffer),
+                Some(_) if self.keeps => self.table.keep_stub(self.block, &self.buffer),
+                Some(_) => {}
                 None => self.count(false),
             }
         }
@@ -222,11 +243,11 @@ impl TableCursor {
     /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
     /// or it is stored in such a way.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
-        let TableCursor { table, undecoded, buffer, fill_cache, .. } = self;
+        let TableCursor { table, undecoded, buffer, fill_cache, keeps, .. } = self;
         let read = table.place(i).stored(table.map_to_decode(), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 Ok(BlockSource::Stub)
-            } else if *fill_cache {
+            } else if *keeps {
                 table.complete(i, &s).map(BlockSource::Frame)
             } else {
                 table.complete_into(i, &s, buffer).map(|()| BlockSource::Private)
@@ -253,7 +274,7 @@ impl TableCursor {
             }
             (Some(frame), Some(_)) => BlockSource::Frame(frame),
             (None, None) => BlockSource::Frame(self.table.load(i)?),
-            (None, Some(stored)) if self.fill_cache => {
+            (None, Some(stored)) if self.keeps => {
                 BlockSource::Frame(self.table.complete(i, &stored)?)
             }
             (None, Some(stored)) => {

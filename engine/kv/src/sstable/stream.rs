@@ -1,5 +1,6 @@
 //! Asks the device for the blocks that a walk is coming to, so that it reads them while others are
-//! looked at: blocks of a table, and values that lie apart, file by file.
+//! looked at: blocks of a table, and values that lie apart, file by file. And says of long walks which
+//! blocks they leave out of the cache.
 //!
 //! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known
 //! from the start to be long: a seek reads the blocks that it stands in and no others; what is
@@ -100,6 +101,55 @@ impl Stream {
         self.asked = if self.forward { until } else { from };
         self.window = (2 * window).min(MOST);
         Some((from, until - from))
+    }
+}
+
+/// How far a walk has come from block to block, cached or not, in one direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stride {
+    /// The block that it came to last; none of this table.
+    last: Option<usize>,
+    forward: bool,
+    /// How many blocks it has passed, and their bytes as they are stored.
+    blocks: u32,
+    bytes: u64,
+    /// How many it has read since it is long.
+    reads: u32,
+}
+
+/// A walk is long when it has passed so many blocks,
+const LONG_BLOCKS: u32 = 128;
+/// or so many bytes of them.
+const LONG_BYTES: u64 = 256 << 10;
+/// Of the blocks that a long walk reads, one in so many goes into a cache that is full.
+const KEPT: u32 = 16;
+
+impl Stride {
+    /// The walk comes to block `i`, of so many bytes, from wherever it was.
+    #[inline]
+    pub fn come_to(&mut self, i: usize, len: usize) {
+        let before = self.last.replace(i);
+        let forward = before.map_or(self.forward, |b| i > b);
+        if before.is_none_or(|b| i.abs_diff(b) == 1) && forward == self.forward {
+            self.blocks = self.blocks.saturating_add(1);
+            self.bytes = self.bytes.saturating_add(len as u64);
+        } else {
+            *self = Stride { last: self.last, forward, ..Stride::default() };
+        }
+    }
+
+    /// The walk comes to the end of the table, and goes on in the one beside.
+    pub fn beyond(&self) -> Stride {
+        Stride { last: None, ..*self }
+    }
+
+    /// Whether a block that is read now is left out of a cache that is full.
+    pub fn passes_by(&mut self) -> bool {
+        if self.blocks < LONG_BLOCKS && self.bytes < LONG_BYTES {
+            return false;
+        }
+        self.reads = self.reads.wrapping_add(1);
+        self.reads % KEPT != 0
     }
 }
 

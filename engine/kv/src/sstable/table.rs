@@ -707,6 +707,11 @@ impl Table {
         Ok(frame.freeze())
     }
 
+    /// Whether a block that goes into the cache makes another one go.
+    pub(super) fn is_cache_full(&self) -> bool {
+        self.cache.is_full()
+    }
+
     /// Puts into `stub` what is cached of block `i` without its value, if it is.
     pub(super) fn cached_stub(&self, i: usize, stub: &mut Vec<u8>) -> bool {
         let guard = epoch::pin();

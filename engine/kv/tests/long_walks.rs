@@ -1,0 +1,101 @@
+//! Walks over more than the cache holds: what others read stays in it, a walk that comes again finds
+//! some of what it passed, and all of them are shown everything.
+//!
+//! A process of its own: frames of the cache are used again only when no thread is reading.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use firn_kv::{Db, DbOptions, Env, MemEnv, Tree, TreeOptions};
+use firn_testkit::rng::Rng;
+
+/// Entries, and bytes of their values, of which LZ4 leaves about half.
+#[derive(Clone, Copy)]
+struct Stored {
+    number: u32,
+    len: usize,
+}
+
+impl Stored {
+    fn key(i: u32) -> Vec<u8> {
+        i.to_be_bytes().to_vec()
+    }
+
+    fn value(self, i: u32) -> Vec<u8> {
+        let mut value = vec![0; self.len];
+        Rng::new(u64::from(i)).fill(&mut value[..self.len / 2]);
+        value
+    }
+
+    /// Keys that lie in a few blocks.
+    fn hot(self) -> impl Iterator<Item = u32> {
+        (0..self.number).step_by(if self.len > 4096 { 25 } else { 1000 })
+    }
+
+    fn look(self, tree: &Tree, i: u32) {
+        let found = tree.get(Stored::key(i)).unwrap().unwrap();
+        assert!(found[..] == self.value(i)[..]);
+    }
+
+    fn walk(self, tree: &Tree, backward: bool) {
+        let mut c = tree.cursor(..).unwrap();
+        if backward { c.last() } else { c.first() }.unwrap();
+        for n in 0..self.number {
+            let i = if backward { self.number - 1 - n } else { n };
+            assert!(c.valid() && c.key() == Stored::key(i));
+            if i % 7 == 0 {
+                assert!(c.value() == self.value(i));
+            }
+            // A step back, amid it.
+            if n == self.number / 2 {
+                for back in [true, false] {
+                    if back == backward { c.next() } else { c.prev() }.unwrap();
+                }
+                assert!(c.key() == Stored::key(i));
+            }
+            if backward { c.prev() } else { c.next() }.unwrap();
+        }
+        assert!(!c.valid());
+    }
+}
+
+#[test]
+fn a_long_walk_leaves_a_full_cache_to_others() {
+    for stored in [Stored { number: 120_000, len: 100 }, Stored { number: 1500, len: 10_000 }] {
+        let all = stored.number as usize * (stored.len + 16);
+        let options = DbOptions {
+            memory_budget: all / 3,
+            wal_segment: 1 << 20,
+            background_threads: 0,
+            ..DbOptions::default()
+        };
+        let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
+        let db = Db::open_in(env, Path::new("/db"), options).unwrap();
+        let options = TreeOptions { memtable_size: 1 << 20, ..TreeOptions::default() };
+        let tree = db.tree("t", options).unwrap();
+        for i in 0..stored.number {
+            tree.put(Stored::key(i), stored.value(i)).unwrap();
+        }
+        tree.compact().unwrap();
+        let read = || db.stats().reads.blocks_read;
+        let before = read();
+        stored.walk(&tree, false);
+        // What the fill has left in the cache counts as found.
+        let blocks = read() - before;
+        let mut gone = 0;
+        for backward in [false, true, false, true] {
+            for i in stored.hot().chain(stored.hot()) {
+                stored.look(&tree, i);
+            }
+            let before = read();
+            stored.walk(&tree, backward);
+            let missed = read() - before;
+            assert!(missed > blocks / 4 && missed < blocks, "{missed} of {blocks}");
+            let before = read();
+            stored.hot().for_each(|i| stored.look(&tree, i));
+            gone += read() - before;
+        }
+        let hot = 4 * stored.hot().count() as u64;
+        assert!(gone <= hot / 10, "{gone} of {hot}");
+    }
+}
