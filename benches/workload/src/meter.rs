@@ -66,8 +66,8 @@ pub enum Rate {
     Sine(Sine, f64),
 }
 
-/// A thread that sleeps is woken as much later as this. It would begin all operations late that are
-/// due until then.
+/// The system wakes a sleeping thread up to so much too late. Who has less time until an operation is
+/// due stays awake.
 const SLACK: Duration = Duration::from_micros(100);
 
 /// When operations are due.

@@ -97,5 +97,24 @@ fn a_long_walk_leaves_a_full_cache_to_others() {
         }
         let hot = 4 * stored.hot().count() as u64;
         assert!(gone <= hot / 10, "{gone} of {hot}");
+        // Who knows the keys already, and asks for all values then.
+        assert_eq!(tree.keys().count(), stored.number as usize);
+        stored.hot().chain(stored.hot()).for_each(|i| stored.look(&tree, i));
+        stored.walk(&tree, false);
+        let before = read();
+        stored.hot().for_each(|i| stored.look(&tree, i));
+        let (gone, hot) = (read() - before, hot / 4);
+        assert!(gone <= hot / 5, "{gone} of {hot} after a walk of keys");
+        // Short walks keep what they read.
+        let before = read();
+        for _ in 0..50 {
+            let mut c = tree.cursor(..).unwrap();
+            c.seek(&Stored::key(stored.number / 3)).unwrap();
+            for i in stored.number / 3..stored.number / 3 + 5 {
+                assert!(c.key() == Stored::key(i) && c.value() == stored.value(i));
+                c.next().unwrap();
+            }
+        }
+        assert!(read() - before <= 20, "{} reads", read() - before);
     }
 }

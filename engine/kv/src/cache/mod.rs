@@ -58,8 +58,10 @@ use sync::epoch::{self, Guard};
 pub struct Cache {
     pool: Arc<Pool>,
     capacity: AtomicUsize,
-    /// Whether the last allocation had to be made room for.
+    /// Whether the last allocation found little room left.
     full: AtomicBool,
+    /// How many blocks of long walks there were since it is so.
+    passing: AtomicU64,
     /// Bytes of frames that were evicted and wait for the epoch.
     limbo: Arc<AtomicUsize>,
     inserts: AtomicU64,
@@ -101,6 +103,9 @@ pub struct InheritedBlock {
     pub new: u32,
 }
 
+/// Of the blocks that long walks read, one in so many goes into a cache that is full.
+const KEPT: u64 = 16;
+
 /// Free memory kept ready, at most, in bytes.
 const RESERVE: usize = 256 << 10;
 
@@ -113,6 +118,7 @@ impl Cache {
             pool: Pool::new(chunk),
             capacity: AtomicUsize::new(capacity),
             full: AtomicBool::new(false),
+            passing: AtomicU64::new(0),
             limbo: Arc::default(),
             inserts: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -197,9 +203,11 @@ impl Cache {
         taken.map(|taken| self.pool.frame(taken))
     }
 
-    /// Whether frames make others go, as of the last one that was allocated.
-    pub fn is_full(&self) -> bool {
-        self.full.load(Ordering::Relaxed)
+    /// Whether a block of a long walk is to be put in: all of them while there is room, and one in
+    /// [`KEPT`] when others have to go for it.
+    pub fn admits_passing(&self) -> bool {
+        !self.full.load(Ordering::Relaxed)
+            || self.passing.fetch_add(1, Ordering::Relaxed).is_multiple_of(KEPT)
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all

@@ -178,6 +178,8 @@ pub(super) fn already_locked(file: &Path) -> Error {
 /// A file is given to the device in strides of so many bytes as it is written, so that its sync has
 /// only the last of them to wait for.
 const STRIDE: u64 = 4 << 20;
+/// No page of the system's cache is larger, in bytes.
+const PAGE: u64 = 64 << 10;
 
 struct OsWrite {
     named: NamedFile,
@@ -194,14 +196,18 @@ impl WriteFile for OsWrite {
             .map_err(|e| self.named.error("append", e).at(&self.named.path, self.len))?;
         self.len += bytes.len() as u64;
         if self.len - self.begun >= STRIDE {
-            begin_writing(&self.named.file, self.begun, self.len - self.begun);
-            self.begun = self.len;
+            // The page that the next append goes on with would be written twice.
+            let until = self.len & !(PAGE - 1);
+            begin_writing(&self.named.file, self.begun, until - self.begun);
+            self.begun = until;
         }
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.named.sync_data()
+        self.named.sync_data()?;
+        self.begun = self.len;
+        Ok(())
     }
 
     fn len(&self) -> u64 {

@@ -945,6 +945,7 @@ pub struct RunCursor {
     table: Option<TableCursor>,
     traced: Option<Box<dyn SourceStandIn>>,
     fill_cache: bool,
+    keeps_all: bool,
     /// Whether values may be missing until they are asked for.
     defers: bool,
     /// Table and block of the key of the seek that follows, which
@@ -955,7 +956,8 @@ pub struct RunCursor {
 debug_by!(RunCursor, "RunCursor", at);
 
 impl RunCursor {
-    /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others.
+    /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others (see
+    /// [`Table::cursor`]).
     pub fn new(run: Arc<TableRun>, fill_cache: bool) -> RunCursor {
         RunCursor {
             run,
@@ -963,9 +965,16 @@ impl RunCursor {
             table: None,
             traced: None,
             fill_cache,
+            keeps_all: false,
             defers: false,
             ahead: None,
         }
+    }
+
+    /// As [`new`](RunCursor::new), for who looks in the cache for what it has read:
+    /// [`TableCursor::keep_all`].
+    pub fn recorded(run: Arc<TableRun>) -> RunCursor {
+        RunCursor { keeps_all: true, ..RunCursor::new(run, true) }
     }
 
     /// A cursor that stands in for `traced`.
@@ -982,6 +991,9 @@ impl RunCursor {
             if self.defers {
                 table.defer_values();
             }
+            if self.keeps_all {
+                table.keep_all();
+            }
             self.at = i;
         }
         Ok(self.table.as_mut())
@@ -992,7 +1004,9 @@ impl RunCursor {
         let before = self.table.take();
         let entered = self.enter(i)?;
         Ok(entered.map(|t| {
-            before.iter().for_each(|b| t.go_on_from(b));
+            if let Some(before) = &before {
+                t.go_on_from(before);
+            }
             t
         }))
     }

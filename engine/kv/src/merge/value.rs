@@ -1,5 +1,5 @@
 //! A value as readers get it: bytes, and a handle on whatever keeps them in place. Nothing is
-//! copied unless asked.
+//! copied unless asked, but what a cursor pins of a block that is its own.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

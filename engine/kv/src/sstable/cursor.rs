@@ -5,10 +5,11 @@
 //!   is written once per block, head and rest once per step. Nothing else is copied.
 //! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or
 //!   the cursor's own buffer), so what it hands out stays where it is until the cursor moves.
-//! - R3: a walk that has passed some hundred KiB puts one in 16 of the blocks that it reads then into
-//!   a cache that is full ([`Stride`]). So it evicts little of what others read, and one that comes
-//!   again and again over more than the cache holds finds what was there; else each block would go
-//!   before the walk comes to it again (the bimodal insertion of Qureshi et al., ISCA 2007).
+//! - R3: what a walk that is long ([`Stride`]) reads goes into the cache while there is room, and one
+//!   block in 16 into one that is full ([`Cache::admits_passing`](crate::cache::Cache)). So it evicts
+//!   little of what others read, and one that comes again and again over more than the cache holds
+//!   finds what was there; else each block would go before the walk comes to it again (the bimodal
+//!   insertion of Qureshi et al., ISCA 2007). What a recorded walk reads goes into the cache always.
 //! - R4: a value may be missing only of a cursor that [defers](Cursor::defer_values), of an entry that
 //!   has a large block to itself, until it is asked for. Key and trailer are those of the block.
 
@@ -19,7 +20,7 @@ use super::copy::WholeBlock;
 use super::search::{Block, BlockShape, prefetch};
 use super::stream::{Stream, Stride};
 use super::stub::Undecoded;
-use super::table::{Table, TableValue, part};
+use super::table::{LARGEST_SCRATCH, Table, TableValue, part};
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
@@ -76,8 +77,8 @@ impl Ahead {
 pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
-    /// Whether the current block goes into the cache if it is read.
-    keeps: bool,
+    /// Whether all that is read goes into the cache, however long the walk.
+    keeps_all: bool,
     source: BlockSource,
     /// The decoded block where the source is `Private`, what is known of it where it is `Stub`.
     buffer: Vec<u8>,
@@ -112,7 +113,7 @@ impl TableCursor {
         TableCursor {
             table,
             fill_cache,
-            keeps: fill_cache,
+            keeps_all: false,
             source: BlockSource::Nothing,
             buffer: vec![],
             defers: false,
@@ -132,6 +133,12 @@ impl TableCursor {
             stream: Stream::new(!fill_cache),
             stride: Stride::default(),
         }
+    }
+
+    /// What is read goes into the cache, however long the walk: who records what it does finds it
+    /// there.
+    pub fn keep_all(&mut self) {
+        self.keeps_all = true;
     }
 
     /// Goes on with the walk that `before` has been on in the table beside.
@@ -169,7 +176,6 @@ impl TableCursor {
         self.undecoded.forget();
         self.source = BlockSource::Nothing;
         self.fertile = false;
-        self.keeps = self.fill_cache;
         self.block = i;
         self.stride.come_to(i, self.table.index.place(i).1);
         self.source = if self.table.is_mapped(i) {
@@ -183,19 +189,13 @@ impl TableCursor {
             BlockSource::Stub
         } else {
             self.stream.read(&self.table, i);
-            self.keeps &= !(self.table.is_cache_full() && self.stride.passes_by());
-            if self.defers(i) {
-                self.load_deferred(i)?
-            } else if self.keeps {
-                BlockSource::Frame(self.table.load(i)?)
-            } else {
-                self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer)?;
-                if self.fill_cache {
-                    self.table.count_read(i);
-                }
-                BlockSource::Private
-            }
+            if self.defers(i) { self.load_deferred(i)? } else { self.load_whole(i)? }
         };
+        if matches!(self.source, BlockSource::Frame(_) | BlockSource::Map(_))
+            && self.buffer.capacity() > LARGEST_SCRATCH
+        {
+            self.buffer = vec![];
+        }
         prefetch(self.bytes());
         let Some(block) = Block::new(self.bytes()) else {
             self.source = BlockSource::Nothing;
@@ -217,6 +217,24 @@ impl TableCursor {
         Ok(())
     }
 
+    /// Whether the block that is read now goes into the cache (R3).
+    fn keeps(&self) -> bool {
+        self.fill_cache && (self.keeps_all || !self.stride.is_long() || self.table.admits_passing())
+    }
+
+    /// Reads and decodes block `i`.
+    fn load_whole(&mut self, i: usize) -> Result<BlockSource> {
+        if self.keeps() {
+            return Ok(BlockSource::Frame(self.table.load(i)?));
+        }
+        let read = self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer);
+        read.map_err(|e| self.table.with_keys(i, e))?;
+        if self.fill_cache {
+            self.table.count_read(i);
+        }
+        Ok(BlockSource::Private)
+    }
+
     /// Whether the value of block `i` can wait.
     fn defers(&self, i: usize) -> bool {
         self.defers && self.table.index.is_large(i)
@@ -233,8 +251,7 @@ impl TableCursor {
     fn pass_stub(&self) {
         if matches!(self.source, BlockSource::Stub) && self.fill_cache {
             match self.undecoded.stored() {
-                Some(_) if self.keeps => self.table.keep_stub(self.block, &self.buffer),
-                Some(_) => {}
+                Some(_) => self.table.keep_stub(self.block, &self.buffer),
                 None => self.count(false),
             }
         }
@@ -243,11 +260,12 @@ impl TableCursor {
     /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
     /// or it is stored in such a way.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
-        let TableCursor { table, undecoded, buffer, fill_cache, keeps, .. } = self;
+        let keeps = self.keeps();
+        let TableCursor { table, undecoded, buffer, fill_cache, .. } = self;
         let read = table.place(i).stored(table.map_to_decode(), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 Ok(BlockSource::Stub)
-            } else if *keeps {
+            } else if keeps {
                 table.complete(i, &s).map(BlockSource::Frame)
             } else {
                 table.complete_into(i, &s, buffer).map(|()| BlockSource::Private)
@@ -273,8 +291,8 @@ impl TableCursor {
                 BlockSource::Frame(frame)
             }
             (Some(frame), Some(_)) => BlockSource::Frame(frame),
-            (None, None) => BlockSource::Frame(self.table.load(i)?),
-            (None, Some(stored)) if self.keeps => {
+            (None, None) => self.load_whole(i)?,
+            (None, Some(stored)) if self.keeps() => {
                 BlockSource::Frame(self.table.complete(i, &stored)?)
             }
             (None, Some(stored)) => {
@@ -520,8 +538,9 @@ impl Table {
         }
     }
 
-    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so;
-    /// without, they are decoded into a buffer of the cursor's own.
+    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so, but
+    /// for most of a long walk's where the cache is full; without, and those, they are decoded into a
+    /// buffer of the cursor's own.
     pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
         TableCursor::new(self.clone(), fill_cache)
     }

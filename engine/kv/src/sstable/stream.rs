@@ -1,6 +1,5 @@
 //! Asks the device for the blocks that a walk is coming to, so that it reads them while others are
-//! looked at: blocks of a table, and values that lie apart, file by file. And says of long walks which
-//! blocks they leave out of the cache.
+//! looked at: blocks of a table, and values that lie apart, file by file. And says which walks are long.
 //!
 //! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known
 //! from the start to be long: a seek reads the blocks that it stands in and no others; what is
@@ -109,33 +108,33 @@ impl Stream {
 pub(super) struct Stride {
     /// The block that it came to last; none of this table.
     last: Option<usize>,
-    forward: bool,
+    forward: Option<bool>,
     /// How many blocks it has passed, and their bytes as they are stored.
     blocks: u32,
     bytes: u64,
-    /// How many it has read since it is long.
-    reads: u32,
 }
 
 /// A walk is long when it has passed so many blocks,
 const LONG_BLOCKS: u32 = 128;
-/// or so many bytes of them.
+/// or so many, if they have
+const LARGE_BLOCKS: u32 = 8;
+/// so many bytes.
 const LONG_BYTES: u64 = 256 << 10;
-/// Of the blocks that a long walk reads, one in so many goes into a cache that is full.
-const KEPT: u32 = 16;
 
 impl Stride {
     /// The walk comes to block `i`, of so many bytes, from wherever it was.
     #[inline]
     pub fn come_to(&mut self, i: usize, len: usize) {
         let before = self.last.replace(i);
-        let forward = before.map_or(self.forward, |b| i > b);
-        if before.is_none_or(|b| i.abs_diff(b) == 1) && forward == self.forward {
-            self.blocks = self.blocks.saturating_add(1);
-            self.bytes = self.bytes.saturating_add(len as u64);
-        } else {
-            *self = Stride { last: self.last, forward, ..Stride::default() };
+        let forward = before.map_or(self.forward, |b| Some(i > b));
+        let goes_on = before.is_none_or(|b| i.abs_diff(b) == 1)
+            && (self.forward.is_none() || forward == self.forward);
+        if !goes_on {
+            (self.blocks, self.bytes) = (0, 0);
         }
+        self.forward = forward;
+        self.blocks = self.blocks.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(len as u64);
     }
 
     /// The walk comes to the end of the table, and goes on in the one beside.
@@ -143,13 +142,9 @@ impl Stride {
         Stride { last: None, ..*self }
     }
 
-    /// Whether a block that is read now is left out of a cache that is full.
-    pub fn passes_by(&mut self) -> bool {
-        if self.blocks < LONG_BLOCKS && self.bytes < LONG_BYTES {
-            return false;
-        }
-        self.reads = self.reads.wrapping_add(1);
-        self.reads % KEPT != 0
+    /// Whether it has come so far that it will hardly come back soon.
+    pub fn is_long(&self) -> bool {
+        self.blocks >= LONG_BLOCKS || (self.blocks >= LARGE_BLOCKS && self.bytes >= LONG_BYTES)
     }
 }
 
@@ -219,6 +214,25 @@ mod tests {
         let file =
             Arc::new(Noting { file: env.open_read(path, false).unwrap(), asked: Mutex::default() });
         (file.clone(), Table::open(file, path, 3, Cache::new(64 << 10)).unwrap())
+    }
+
+    #[test]
+    fn a_walk_is_long_until_it_turns_or_jumps() {
+        let walk = |s: &mut Stride, blocks: &mut dyn Iterator<Item = usize>, len| {
+            blocks.for_each(|i| s.come_to(i, len));
+            s.is_long()
+        };
+        for forward in [true, false] {
+            let (mut s, at) = (Stride::default(), |i: usize| if forward { i } else { 1000 - i });
+            assert!(!walk(&mut s, &mut (0..127).map(at), 100));
+            assert!(walk(&mut s, &mut (127..130).map(at), 100));
+            assert!(walk(&mut s.beyond(), &mut std::iter::once(at(0)), 100));
+            assert!(!walk(&mut s.clone(), &mut std::iter::once(at(128)), 100), "it turns");
+            assert!(!walk(&mut s, &mut std::iter::once(at(200)), 100), "it jumps");
+            let mut large = Stride::default();
+            assert!(!walk(&mut large, &mut (0..7).map(at), 1 << 20));
+            assert!(walk(&mut large, &mut (7..8).map(at), 1 << 20));
+        }
     }
 
     #[test]

@@ -707,9 +707,9 @@ impl Table {
         Ok(frame.freeze())
     }
 
-    /// Whether a block that goes into the cache makes another one go.
-    pub(super) fn is_cache_full(&self) -> bool {
-        self.cache.is_full()
+    /// Whether a block of a long walk goes into the cache.
+    pub(super) fn admits_passing(&self) -> bool {
+        self.cache.admits_passing()
     }
 
     /// Puts into `stub` what is cached of block `i` without its value, if it is.

@@ -767,6 +767,37 @@ fn large_values(n: u32, key_len: usize, codec: Compression) -> (Arc<Table>, Arc<
 }
 
 #[test]
+fn long_walks_past_a_full_cache_tell_where_a_block_is_damaged() {
+    let entry = |i: u32| (i.to_be_bytes().to_vec(), Trailer::new(1, Kind::Put), vec![7; 100]);
+    let entries: Vec<Entry> = (0..40_000).map(entry).collect();
+    let (mut bytes, _) = write(&WriterOptions::default(), &entries, &Fragments::default());
+    let cache = || Cache::new(256 << 10);
+    let open = |bytes: Vec<u8>| {
+        Table::open(Arc::new(Bytes { bytes, map: false }), path(), ID, cache()).unwrap()
+    };
+    let block = open(bytes.clone()).blocks().nth(900).unwrap();
+    bytes[block.offset as usize + 40] ^= 1;
+    for fill in [true, false] {
+        let table = open(bytes.clone());
+        let (mut c, mut seen) = (table.cursor(fill), 0);
+        c.first().unwrap();
+        let e = loop {
+            assert!(c.key() == entries[seen].0 && c.value() == entries[seen].2);
+            assert!(c.pin_value()[..] == entries[seen].2);
+            seen += 1;
+            if let Err(e) = c.next() {
+                break e;
+            }
+        };
+        assert_placed(&e);
+        assert!(e.key_range().is_some(), "{e}");
+        assert!(seen > 30_000 / 40 && !c.valid());
+        let cached = table.cached_blocks(0..900).iter().filter(|c| **c).count();
+        assert!(if fill { (1..100).contains(&cached) } else { cached == 0 }, "{cached}");
+    }
+}
+
+#[test]
 fn a_block_is_read_once_whether_its_value_can_wait_or_not() {
     let mut codecs = vec![Compression::None, Compression::Lz4];
     codecs.extend(cfg!(feature = "zstd").then_some(Compression::Zstd));

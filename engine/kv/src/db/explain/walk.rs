@@ -138,7 +138,7 @@ impl Making<'_> {
             cost.skipped = (!maybe).then_some(Skipped::Prefix);
         }
         let source =
-            cost.skipped.is_none().then(|| MergeSource::Run(RunCursor::new(run.clone(), true)));
+            cost.skipped.is_none().then(|| MergeSource::Run(RunCursor::recorded(run.clone())));
         Ok((cost, blocks, source))
     }
 }

@@ -282,7 +282,8 @@ impl Visible {
         }
     }
 
-    /// The value as an owned handle, without copying where it lies in a block or a memtable.
+    /// The value as an owned handle, without copying where it lies in a memtable, or in a block that is
+    /// cached or mapped.
     pub fn pin_value(&self) -> Value {
         if let (At::Apart | At::HeldApart, Some(value)) = (self.at, &self.apart) {
             return value.clone();
