@@ -1002,13 +1002,11 @@ impl RunCursor {
     /// Enters the table beside, with the walk that comes from this one.
     fn enter_beside(&mut self, i: usize) -> Result<Option<&mut TableCursor>> {
         let before = self.table.take();
-        let entered = self.enter(i)?;
-        Ok(entered.map(|t| {
-            if let Some(before) = &before {
-                t.go_on_from(before);
-            }
-            t
-        }))
+        let mut entered = self.enter(i)?;
+        if let (Some(table), Some(before)) = (&mut entered, &before) {
+            table.go_on_from(before);
+        }
+        Ok(entered)
     }
 
     /// Tables may hold range tombstones only, so the next entry may lie several tables on.

@@ -117,9 +117,9 @@ pub(super) struct Stride {
 /// A walk is long when it has passed so many blocks,
 const LONG_BLOCKS: u32 = 128;
 /// or so many, if they have
-const LARGE_BLOCKS: u32 = 8;
+const LARGE_BLOCKS: u32 = 32;
 /// so many bytes.
-const LONG_BYTES: u64 = 256 << 10;
+const LONG_BYTES: u64 = 1 << 20;
 
 impl Stride {
     /// The walk comes to block `i`, of so many bytes, from wherever it was.
@@ -230,8 +230,8 @@ mod tests {
             assert!(!walk(&mut s.clone(), &mut std::iter::once(at(128)), 100), "it turns");
             assert!(!walk(&mut s, &mut std::iter::once(at(200)), 100), "it jumps");
             let mut large = Stride::default();
-            assert!(!walk(&mut large, &mut (0..7).map(at), 1 << 20));
-            assert!(walk(&mut large, &mut (7..8).map(at), 1 << 20));
+            assert!(!walk(&mut large, &mut (0..31).map(at), 1 << 20));
+            assert!(walk(&mut large, &mut (31..32).map(at), 1 << 20));
         }
     }
 
