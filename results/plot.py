@@ -55,7 +55,7 @@ def draw(title, series, rows):
             f'stroke="{"#333" if bold else "#ddd"}"/>'
         )
         # So many numbers stand beside each other without touching.
-        if power % max(1, math.ceil((high - low) / 15)) == 0:
+        if power % max(1, math.ceil((high - low) / 9)) == 0:
             out.append(f'<text x="{at:.1f}" y="{height - 8}" text-anchor="middle">{2.0**power:.3g}</text>')
     y = top + 4
     for label, of in rows:
