@@ -60,7 +60,7 @@ pub struct Cache {
     capacity: AtomicUsize,
     /// Whether the last allocation found little room left.
     full: AtomicBool,
-    /// How many blocks of long walks there were since it is so.
+    /// How many blocks of long walks it was asked about while it was so.
     passing: AtomicU64,
     /// Bytes of frames that were evicted and wait for the epoch.
     limbo: Arc<AtomicUsize>,
@@ -204,10 +204,14 @@ impl Cache {
     }
 
     /// Whether a block of a long walk is to be put in: all of them while there is room, and one in
-    /// [`KEPT`] when others have to go for it.
+    /// [`KEPT`] when others have to go for it. To be asked once for each block.
     pub fn admits_passing(&self) -> bool {
-        !self.full.load(Ordering::Relaxed)
-            || self.passing.fetch_add(1, Ordering::Relaxed).is_multiple_of(KEPT)
+        // Scattered: walks that read by turns each get their share.
+        const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
+        !self.full.load(Ordering::Relaxed) || {
+            let asked = self.passing.fetch_add(1, Ordering::Relaxed);
+            (asked.wrapping_mul(SCATTER) >> 32).is_multiple_of(KEPT)
+        }
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all

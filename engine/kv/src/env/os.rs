@@ -178,7 +178,7 @@ pub(super) fn already_locked(file: &Path) -> Error {
 /// A file is given to the device in strides of so many bytes as it is written, so that its sync has
 /// only the last of them to wait for.
 const STRIDE: u64 = 4 << 20;
-/// No page of the system's cache is larger, in bytes.
+/// No page is larger, in bytes.
 const PAGE: u64 = 64 << 10;
 
 struct OsWrite {

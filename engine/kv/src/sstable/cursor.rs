@@ -9,7 +9,8 @@
 //!   block in 16 into one that is full ([`Cache::admits_passing`](crate::cache::Cache)). So it evicts
 //!   little of what others read, and one that comes again and again over more than the cache holds
 //!   finds what was there; else each block would go before the walk comes to it again (the bimodal
-//!   insertion of Qureshi et al., ISCA 2007). What a recorded walk reads goes into the cache always.
+//!   insertion of Qureshi et al., ISCA 2007). What a recorded walk reads goes into the cache always,
+//!   and what is known of a large block whose value nobody wants, which is small.
 //! - R4: a value may be missing only of a cursor that [defers](Cursor::defer_values), of an entry that
 //!   has a large block to itself, until it is asked for. Key and trailer are those of the block.
 
@@ -217,7 +218,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Whether the block that is read now goes into the cache (R3).
+    /// Whether the block that is read now goes into the cache (R3). To be asked once for each.
     fn keeps(&self) -> bool {
         self.fill_cache && (self.keeps_all || !self.stride.is_long() || self.table.admits_passing())
     }
@@ -260,12 +261,11 @@ impl TableCursor {
     /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
     /// or it is stored in such a way.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
-        let keeps = self.keeps();
-        let TableCursor { table, undecoded, buffer, fill_cache, .. } = self;
+        let TableCursor { table, undecoded, buffer, fill_cache, keeps_all, stride, .. } = self;
         let read = table.place(i).stored(table.map_to_decode(), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 Ok(BlockSource::Stub)
-            } else if keeps {
+            } else if *fill_cache && (*keeps_all || !stride.is_long() || table.admits_passing()) {
                 table.complete(i, &s).map(BlockSource::Frame)
             } else {
                 table.complete_into(i, &s, buffer).map(|()| BlockSource::Private)

@@ -165,7 +165,9 @@ impl Reading<'_> {
                 Some(hit)
                     if hit.trailer.seq() >= cover && hit.trailer.kind() == Some(Kind::Merge) =>
                 {
-                    self.versions(&mut table.cursor(true), cover, cost)?;
+                    let mut operands = table.cursor(true);
+                    operands.keep_all();
+                    self.versions(&mut operands, cover, cost)?;
                 }
                 Some(hit) => {
                     cost.seeks += 1;
