@@ -204,7 +204,7 @@ impl Cache {
     }
 
     /// Whether a block of a long walk is to be put in: all of them while there is room, and one in
-    /// [`KEPT`] when others have to go for it. To be asked once for each block.
+    /// 16 when others have to go for it. To be asked once for each block.
     pub fn admits_passing(&self) -> bool {
         // Scattered: walks that read by turns each get their share.
         const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
