@@ -29,6 +29,9 @@ struct Watching {
     on_create: Mutex<Option<Hook>>,
 }
 
+/// Tests here go one after the other: a file is removed when no thread of the process reads any more.
+static ALONE: Mutex<()> = Mutex::new(());
+
 impl Watching {
     fn new() -> Arc<Watching> {
         Arc::new(Watching {
@@ -132,6 +135,7 @@ fn overwrite(policy: Policy, live: u64) -> f64 {
 
 #[test]
 fn every_policy_holds_its_bound_while_keys_are_overwritten() {
+    let _alone = ALONE.lock();
     let live = live();
     let policies = [
         Policy::default(),
@@ -179,6 +183,7 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
 /// with the tables of its flush.
 #[test]
 fn first_in_first_out_counts_values_that_lie_apart() {
+    let _alone = ALONE.lock();
     for (background_threads, long) in [(0, 900), (0, 9000), (2, 4000)] {
         let policy = Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0 });
         let options = TreeOptions { values_apart: 512, ..tiny(policy) };
@@ -252,6 +257,7 @@ fn room_for_merges(policy: Policy, keys: u64, rounds: u64) -> f64 {
 
 #[test]
 fn an_incremental_merge_takes_room_for_a_few_tables() {
+    let _alone = ALONE.lock();
     let tiered = Policy::Tiered(Tiered { min_runs: 4, ..Tiered::default() });
     for (keys, rounds, copy) in [(5 * KEYS, 8, 20.0), (25 * KEYS, 2, 100.0)] {
         let [tiered, steps] = [tiered.clone(), Policy::from(Incremental::default())]
@@ -264,6 +270,7 @@ fn an_incremental_merge_takes_room_for_a_few_tables() {
 
 #[test]
 fn a_policy_without_a_bound_says_so() {
+    let _alone = ALONE.lock();
     let unbounded = [
         Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2 }),
         Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
@@ -291,6 +298,7 @@ fn eventually(mut done: impl FnMut() -> bool) -> bool {
 
 #[test]
 fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
+    let _alone = ALONE.lock();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(3);
@@ -325,6 +333,7 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
 
 #[test]
 fn readers_of_a_dropped_tree_are_listed() {
+    let _alone = ALONE.lock();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(3);
@@ -341,6 +350,7 @@ fn readers_of_a_dropped_tree_are_listed() {
 
 #[test]
 fn a_snapshot_is_listed_with_no_less_than_it_holds() {
+    let _alone = ALONE.lock();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(5);
@@ -364,6 +374,7 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
 
 #[test]
 fn work_in_progress_is_listed_with_what_it_has_written() {
+    let _alone = ALONE.lock();
     let env = Watching::new();
     // A policy that wants nothing, so that the one asked for is the only job.
     let (db, tree) =
@@ -410,6 +421,7 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
 
 #[test]
 fn latencies_are_counted_where_they_should() {
+    let _alone = ALONE.lock();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(5);
@@ -454,6 +466,7 @@ fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
 /// A write to a tree that nobody writes to any more must not keep the log of all others.
 #[test]
 fn the_log_is_bounded() {
+    let _alone = ALONE.lock();
     let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
     let (seldom, often) =
@@ -480,6 +493,7 @@ fn the_log_is_bounded() {
 /// for it at once.
 #[test]
 fn a_late_write_asks_for_no_old_log() {
+    let _alone = ALONE.lock();
     let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
     let (seldom, often) =
@@ -499,6 +513,7 @@ fn a_late_write_asks_for_no_old_log() {
 /// them all.
 #[test]
 fn openings_do_not_pile_up_logs() {
+    let _alone = ALONE.lock();
     for background_threads in [0, 2] {
         let (env, options, small) = little(background_threads);
         for i in 0..60u32 {
