@@ -178,8 +178,6 @@ pub(super) fn already_locked(file: &Path) -> Error {
 /// A file is given to the device in strides of so many bytes as it is written, so that its sync has
 /// only the last of them to wait for.
 const STRIDE: u64 = 4 << 20;
-/// No page is larger, in bytes.
-const PAGE: u64 = 64 << 10;
 
 struct OsWrite {
     named: NamedFile,
@@ -197,7 +195,7 @@ impl WriteFile for OsWrite {
         self.len += bytes.len() as u64;
         if self.len - self.begun >= STRIDE {
             // The page that the next append goes on with would be written twice.
-            let until = self.len & !(PAGE - 1);
+            let until = self.len & !(system::LARGEST_PAGE - 1);
             begin_writing(&self.named.file, self.begun, until - self.begun);
             self.begun = until;
         }

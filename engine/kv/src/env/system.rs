@@ -110,8 +110,7 @@ fn blocks(file: &File, len: u64, _fresh: bool) -> io::Result<bool> {
 }
 
 /// Pages and blocks are no larger, in bytes.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const LARGEST_PAGE: u64 = 64 << 10;
+pub(super) const LARGEST_PAGE: u64 = 64 << 10;
 
 /// Gives back the whole pages of a file from `from` to `until`, with what is to be written of them,
 /// where the system can; the file keeps its length.

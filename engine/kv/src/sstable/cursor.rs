@@ -78,8 +78,6 @@ impl Ahead {
 pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
-    /// Whether all that is read goes into the cache, however long the walk.
-    keeps_all: bool,
     source: BlockSource,
     /// The decoded block where the source is `Private`, what is known of it where it is `Stub`.
     buffer: Vec<u8>,
@@ -114,7 +112,6 @@ impl TableCursor {
         TableCursor {
             table,
             fill_cache,
-            keeps_all: false,
             source: BlockSource::Nothing,
             buffer: vec![],
             defers: false,
@@ -139,7 +136,7 @@ impl TableCursor {
     /// What is read goes into the cache, however long the walk: who records what it does finds it
     /// there.
     pub fn keep_all(&mut self) {
-        self.keeps_all = true;
+        self.stride.keep_all();
     }
 
     /// Goes on with the walk that `before` has been on in the table beside.
@@ -218,14 +215,9 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Whether the block that is read now goes into the cache (R3). To be asked once for each.
-    fn keeps(&self) -> bool {
-        self.fill_cache && (self.keeps_all || !self.stride.is_long() || self.table.admits_passing())
-    }
-
     /// Reads and decodes block `i`.
     fn load_whole(&mut self, i: usize) -> Result<BlockSource> {
-        if self.keeps() {
+        if self.fill_cache && self.stride.keeps(&self.table) {
             return Ok(BlockSource::Frame(self.table.load(i)?));
         }
         let read = self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer);
@@ -261,11 +253,11 @@ impl TableCursor {
     /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
     /// or it is stored in such a way.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
-        let TableCursor { table, undecoded, buffer, fill_cache, keeps_all, stride, .. } = self;
+        let TableCursor { table, undecoded, buffer, fill_cache, stride, .. } = self;
         let read = table.place(i).stored(table.map_to_decode(), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 Ok(BlockSource::Stub)
-            } else if *fill_cache && (*keeps_all || !stride.is_long() || table.admits_passing()) {
+            } else if *fill_cache && stride.keeps(table) {
                 table.complete(i, &s).map(BlockSource::Frame)
             } else {
                 table.complete_into(i, &s, buffer).map(|()| BlockSource::Private)
@@ -292,7 +284,7 @@ impl TableCursor {
             }
             (Some(frame), Some(_)) => BlockSource::Frame(frame),
             (None, None) => self.load_whole(i)?,
-            (None, Some(stored)) if self.keeps() => {
+            (None, Some(stored)) if self.fill_cache && self.stride.keeps(&self.table) => {
                 BlockSource::Frame(self.table.complete(i, &stored)?)
             }
             (None, Some(stored)) => {

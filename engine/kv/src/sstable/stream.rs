@@ -112,6 +112,8 @@ pub(super) struct Stride {
     /// How many blocks it has passed, and their bytes as they are stored.
     blocks: u32,
     bytes: u64,
+    /// Whether all that it reads goes into the cache.
+    keeps_all: bool,
 }
 
 /// A walk is long when it has passed so many blocks,
@@ -142,8 +144,18 @@ impl Stride {
         Stride { last: None, ..*self }
     }
 
+    /// All that the walk reads goes into the cache, however far it comes.
+    pub fn keep_all(&mut self) {
+        self.keeps_all = true;
+    }
+
+    /// Whether the block of `table` that it reads now goes into the cache. To be asked once for each.
+    pub fn keeps(&self, table: &Table) -> bool {
+        self.keeps_all || !self.is_long() || table.admits_passing()
+    }
+
     /// Whether it has come so far that it will hardly come back soon.
-    pub fn is_long(&self) -> bool {
+    fn is_long(&self) -> bool {
         self.blocks >= LONG_BLOCKS || (self.blocks >= LARGE_BLOCKS && self.bytes >= LONG_BYTES)
     }
 }
