@@ -12,7 +12,7 @@
 use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
 use super::search::Block;
-use super::table::{Table, validate};
+use super::table::{BytesAtHand, Table, validate};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::options::Compression;
@@ -26,8 +26,10 @@ pub struct WholeBlock<'a> {
     first: &'a [u8],
     info: BlockInfo,
     is_cached: bool,
-    /// The block as it is stored, where that is at hand: always where `decoded` is a stub.
+    /// The block as it is stored, where that has been kept: always where `decoded` is a stub.
     read: Option<StoredBlock<'a>>,
+    /// What else of the file need not be read.
+    at_hand: Option<BytesAtHand<'a>>,
 }
 
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
@@ -35,7 +37,7 @@ debug_by!(WholeBlock<'_>, "WholeBlock", number);
 impl<'a> WholeBlock<'a> {
     /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not
     /// one that can be copied. `is_cached`: whether that form is the cache's. `read`: the block as
-    /// it is stored, without which the form must not be a stub.
+    /// it is stored, without which the form must not be a stub. `at_hand`: bytes of the file.
     pub(super) fn new(
         table: &'a Table,
         number: usize,
@@ -43,6 +45,7 @@ impl<'a> WholeBlock<'a> {
         first: &'a [u8],
         is_cached: bool,
         read: Option<StoredBlock<'a>>,
+        at_hand: Option<BytesAtHand<'a>>,
     ) -> Option<WholeBlock<'a>> {
         let plain =
             table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
@@ -55,6 +58,7 @@ impl<'a> WholeBlock<'a> {
             info: table.index.info(number),
             is_cached,
             read,
+            at_hand,
         })
     }
 
@@ -154,7 +158,7 @@ impl<'a> WholeBlock<'a> {
     pub(super) fn stored<R>(&self, f: impl FnOnce(StoredBlock<'_>) -> R) -> Result<R> {
         match self.read {
             Some(stored) => Ok(f(stored)),
-            None => self.table.place(self.number).stored(self.table.map_to_decode(), |s| Ok(f(s))),
+            None => self.table.place(self.number).stored(self.at_hand, |s| Ok(f(s))),
         }
     }
 }

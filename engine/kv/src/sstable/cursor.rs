@@ -21,7 +21,8 @@ use super::copy::WholeBlock;
 use super::search::{Block, BlockShape, prefetch};
 use super::stream::{Stream, Stride};
 use super::stub::Undecoded;
-use super::table::{LARGEST_SCRATCH, Table, TableValue, part};
+use super::table::{BytesAtHand, LARGEST_SCRATCH, Table, TableValue, part};
+use super::window::BlockWindow;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
@@ -103,6 +104,7 @@ pub struct TableCursor {
     ahead: Ahead,
     stream: Stream,
     stride: Stride,
+    window: BlockWindow,
 }
 
 debug_by!(TableCursor, "TableCursor", block, pos, valid);
@@ -130,6 +132,7 @@ impl TableCursor {
             ahead: Ahead::default(),
             stream: Stream::new(!fill_cache),
             stride: Stride::default(),
+            window: BlockWindow::default(),
         }
     }
 
@@ -187,7 +190,12 @@ impl TableCursor {
             BlockSource::Stub
         } else {
             self.stream.read(&self.table, i);
-            if self.defers(i) { self.load_deferred(i)? } else { self.load_whole(i)? }
+            if self.table.map_to_decode().is_none() {
+                self.window.come_to(&self.table, i, &self.stride);
+            }
+            let read = if self.defers(i) { self.load_deferred(i) } else { self.load_whole(i) };
+            // Who tries again reads it again.
+            read.inspect_err(|_| self.window.forget())?
         };
         if matches!(self.source, BlockSource::Frame(_) | BlockSource::Map(_))
             && self.buffer.capacity() > LARGEST_SCRATCH
@@ -217,13 +225,14 @@ impl TableCursor {
 
     /// Reads and decodes block `i`.
     fn load_whole(&mut self, i: usize) -> Result<BlockSource> {
-        if self.fill_cache && self.stride.keeps(&self.table) {
-            return Ok(BlockSource::Frame(self.table.load(i)?));
+        let TableCursor { table, window, buffer, fill_cache, stride, .. } = self;
+        let at_hand = at_hand(table, window);
+        if *fill_cache && stride.keeps(table) {
+            return Ok(BlockSource::Frame(table.load(i, at_hand)?));
         }
-        let read = self.table.load_into(i, self.table.map_to_decode(), &mut self.buffer);
-        read.map_err(|e| self.table.with_keys(i, e))?;
-        if self.fill_cache {
-            self.table.count_read(i);
+        table.load_into(i, at_hand, buffer).map_err(|e| table.with_keys(i, e))?;
+        if *fill_cache {
+            table.count_read(i);
         }
         Ok(BlockSource::Private)
     }
@@ -253,8 +262,8 @@ impl TableCursor {
     /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
     /// or it is stored in such a way.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
-        let TableCursor { table, undecoded, buffer, fill_cache, stride, .. } = self;
-        let read = table.place(i).stored(table.map_to_decode(), |s| {
+        let TableCursor { table, undecoded, buffer, fill_cache, stride, window, .. } = self;
+        let read = table.place(i).stored(at_hand(table, window), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 Ok(BlockSource::Stub)
             } else if *fill_cache && stride.keeps(table) {
@@ -488,7 +497,9 @@ impl TableCursor {
             if matches!(self.source, BlockSource::Stub) && read.is_none() {
                 return None;
             }
-            WholeBlock::new(&self.table, self.block, self.view(), self.key(), is_cached, read)
+            let at_hand = at_hand(&self.table, &self.window);
+            let (block, first) = (self.view(), self.key());
+            WholeBlock::new(&self.table, self.block, block, first, is_cached, read, at_hand)
         } else {
             None
         }
@@ -511,6 +522,11 @@ impl TableCursor {
             }
         }
     }
+}
+
+/// The bytes of `table` that need not be read.
+fn at_hand<'a>(table: &'a Table, window: &'a BlockWindow) -> Option<BytesAtHand<'a>> {
+    table.map_to_decode().or_else(|| Some(window.at_hand()))
 }
 
 impl Drop for TableCursor {

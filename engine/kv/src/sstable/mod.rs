@@ -28,6 +28,7 @@ mod tombstones;
 pub mod values;
 mod verify;
 pub mod walk;
+mod window;
 mod writer;
 mod zstd;
 

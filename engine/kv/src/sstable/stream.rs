@@ -14,7 +14,7 @@ use crate::base::apart::ValueRef;
 const LEAST: u64 = 64 << 10;
 /// Most bytes asked for at once.
 const MOST: u64 = 1 << 20;
-/// How many blocks a walk must have read, one behind the other.
+/// How many blocks a walk must have read, or passed, one behind the other.
 const LONG: u32 = 2;
 /// A walk may have found this many blocks between two that it reads in the cache.
 const GAP: usize = 16;
@@ -152,6 +152,12 @@ impl Stride {
     /// Whether the block of `table` that it reads now goes into the cache. To be asked once for each.
     pub fn keeps(&self, table: &Table) -> bool {
         self.keeps_all || !self.is_long() || table.admits_passing()
+    }
+
+    /// The direction in which the walk goes, and the bytes that it has passed, the block to which it
+    /// has come included. `None` at first: it may be a seek.
+    pub fn passed(&self) -> Option<(bool, u64)> {
+        Some((self.forward?, self.bytes)).filter(|_| self.blocks > LONG)
     }
 
     /// Whether it has come so far that it will hardly come back soon.

@@ -10,8 +10,8 @@
 //! - T3: a block that is stored as it is, in a mapped file, is served from the map and not cached,
 //!   as long as [`Maps`] say so; every other block is decoded into a frame of the cache, to which
 //!   the slot with the block's number leads.
-//! - T4: a block that is not in memory costs one read of the device, whether it is served from the
-//!   map or decoded.
+//! - T4: a block that is not in memory costs one read of the device at most, whether it is served from
+//!   the map or decoded; a walk reads several at once.
 //!
 //! The path of a point read is: index (one binary search over 8-byte heads), slot, block (one
 //! binary search), entry.
@@ -121,11 +121,11 @@ impl BlockPlace<'_> {
         block_error(what).at(self.path, self.offset).block(self.kind.name())
     }
 
-    /// Checks the block's bytes, which are in `map` or else read into a buffer, and gives them to
+    /// Checks the block's bytes, which are `at_hand` or else read into a buffer, and gives them to
     /// `f`.
     pub fn stored<R>(
         &self,
-        map: Option<&[u8]>,
+        at_hand: Option<BytesAtHand<'_>>,
         f: impl FnOnce(StoredBlock<'_>) -> Result<R, &'static str>,
     ) -> Result<R> {
         let check = |block: &[u8]| {
@@ -137,7 +137,7 @@ impl BlockPlace<'_> {
         if end > self.file.len() {
             return Err(self.corrupt("a block beyond the end of the file"));
         }
-        if let Some(block) = map.and_then(|m| m.get(self.offset as usize..end as usize)) {
+        if let Some(block) = at_hand.and_then(|bytes| bytes.get(self.offset, self.len)) {
             return check(block);
         }
         let mut block = SCRATCH.take();
@@ -158,6 +158,31 @@ impl BlockPlace<'_> {
             None,
             |s| if s.codec == Compression::None { f(s.bytes) } else { f(&s.to_vec()?) },
         )
+    }
+}
+
+/// Bytes of a file that are in memory: its map, or what a walk has read of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BytesAtHand<'a> {
+    begin: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> BytesAtHand<'a> {
+    /// Bytes that begin at this offset in the file.
+    pub fn new(begin: u64, bytes: &'a [u8]) -> BytesAtHand<'a> {
+        BytesAtHand { begin, bytes }
+    }
+
+    /// The map of the whole file.
+    pub fn map(bytes: &'a [u8]) -> BytesAtHand<'a> {
+        BytesAtHand { begin: 0, bytes }
+    }
+
+    /// So many bytes from an offset in the file on, if all of them are there.
+    pub fn get(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
+        let from = usize::try_from(offset.checked_sub(self.begin)?).ok()?;
+        self.bytes.get(from..from.checked_add(len)?)
     }
 }
 
@@ -604,7 +629,7 @@ impl Table {
         }
         match self.slots.get(i, guard) {
             Some(frame) => Ok(HeldBlock::Guarded(frame)),
-            None => self.load(i).map(HeldBlock::Owned),
+            None => self.load(i, self.map_to_decode()).map(HeldBlock::Owned),
         }
     }
 
@@ -628,8 +653,8 @@ impl Table {
 
     /// The map, when blocks are decoded from it.
     #[inline]
-    pub(super) fn map_to_decode(&self) -> Option<&[u8]> {
-        if self.maps.decodes() { self.map_bytes() } else { None }
+    pub(super) fn map_to_decode(&self) -> Option<BytesAtHand<'_>> {
+        if self.maps.decodes() { self.map_bytes().map(BytesAtHand::map) } else { None }
     }
 
     #[inline]
@@ -663,7 +688,8 @@ impl Table {
                 let (offset, len) = self.index.place(i);
                 self.will_need(offset, len as u64);
             }
-            let checked = self.place(i).stored(self.map_bytes(), |s| match s.codec {
+            let map = self.map_bytes().map(BytesAtHand::map);
+            let checked = self.place(i).stored(map, |s| match s.codec {
                 Compression::None => validate(s.bytes),
                 _ => Err("a block of another compression than the index says"),
             });
@@ -688,8 +714,8 @@ impl Table {
 
     /// Decodes block `i` into a frame of the cache.
     #[cold]
-    pub(super) fn load(&self, i: usize) -> Result<FrameRef> {
-        let decoded = self.place(i).stored(self.map_to_decode(), |s| self.decode(&s));
+    pub(super) fn load(&self, i: usize, at_hand: Option<BytesAtHand<'_>>) -> Result<FrameRef> {
+        let decoded = self.place(i).stored(at_hand, |s| self.decode(&s));
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
         self.count_read(i);
         Ok(self.cache.insert(&self.slots, i, frame))
@@ -771,10 +797,10 @@ impl Table {
     pub(super) fn load_into(
         &self,
         i: usize,
-        map: Option<&[u8]>,
+        at_hand: Option<BytesAtHand<'_>>,
         buffer: &mut Vec<u8>,
     ) -> Result<Compression> {
-        self.place(i).stored(map, |s| {
+        self.place(i).stored(at_hand, |s| {
             decode_into(&s, buffer)?;
             Ok(s.codec)
         })

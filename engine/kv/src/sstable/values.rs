@@ -28,7 +28,7 @@ use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer};
 use super::output::BlockOutput;
 use super::properties::Properties;
 use super::stream::ValueStreams;
-use super::table::{BlockPlace, Maps, TableValue};
+use super::table::{BlockPlace, BytesAtHand, Maps, TableValue};
 use crate::base::apart::{ValueFacts, ValueRef};
 use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
@@ -334,7 +334,7 @@ impl ValueFile {
                 if self.maps.decodes() && !is_asked_for {
                     self.will_need(r.offset, r.stored.into());
                 }
-                let frame = place.stored(self.map_bytes_to_decode(), |s| {
+                let frame = place.stored(self.map_to_decode(), |s| {
                     let mut frame = self.cache.allocate(s.raw_len);
                     s.unpack(&mut frame)?;
                     Self::start(&frame, r)?;
@@ -380,7 +380,7 @@ impl ValueFile {
             if header.codec != Compression::None {
                 return Ok(None);
             }
-            place.stored(Some(map.bytes()), |s| Self::start(s.bytes, r))?;
+            place.stored(Some(BytesAtHand::map(map.bytes())), |s| Self::start(s.bytes, r))?;
             word.fetch_or(bit, Ordering::Release);
         }
         // Of a block that lies to its length the value ends where the block does.
@@ -388,8 +388,8 @@ impl ValueFile {
         Ok(Some(TableValue::map(map.clone(), end - u64::from(r.len)..end)))
     }
 
-    fn map_bytes_to_decode(&self) -> Option<&[u8]> {
-        if self.maps.decodes() { self.map.as_ref().map(|m| m.bytes()) } else { None }
+    fn map_to_decode(&self) -> Option<BytesAtHand<'_>> {
+        self.map.as_ref().filter(|_| self.maps.decodes()).map(|m| BytesAtHand::map(m.bytes()))
     }
 
     /// Reads the value of `r` into `out`, past the cache.
@@ -397,7 +397,7 @@ impl ValueFile {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn read_into(&self, r: &ValueRef, out: &mut Vec<u8>) -> Result<()> {
-        self.place(r)?.stored(self.map_bytes_to_decode(), |s| {
+        self.place(r)?.stored(self.map_to_decode(), |s| {
             let raw = s.to_vec()?;
             let start = Self::start(&raw, r)? as usize;
             out.clear();

@@ -23,7 +23,8 @@ pub enum Durability {
 /// How table files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// The engine chooses (the default). Compressed blocks are read with `pread`, one read each.
+    /// The engine chooses (the default). Compressed blocks are read with `pread`, several at once
+    /// by a walk.
     /// Blocks that are stored as they are are served from a shared map of the file while all tables
     /// together take at most half of the memory that the process may use, and are read with `pread`
     /// when they take more.

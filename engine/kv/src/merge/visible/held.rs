@@ -343,6 +343,6 @@ impl Visible {
     #[inline]
     pub(super) fn before(&self) -> bool {
         let h = each!(&self.inner, c => c.head());
-        h <= self.from_head && each!(&self.inner, c => c.key()) < self.range.from.as_slice()
+        h <= self.from_head && self.range.begins_after(each!(&self.inner, c => c.key()))
     }
 }

@@ -9,7 +9,7 @@ use super::held::{At, Visible, VisibleInner};
 impl Visible {
     /// To the first key of the range that is at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
-        let key = if key < self.range.from.as_slice() { &self.range.from } else { key };
+        let key = if self.range.begins_after(key) { &self.range.from } else { key };
         self.toll.seek();
         self.forward = true;
         self.at = At::Nowhere;
