@@ -183,18 +183,14 @@ impl ValueStreams {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::base::cursor::Cursor;
     use crate::base::error::Result;
-    use crate::base::key::{Kind, Trailer};
-    use crate::base::options::Compression;
-    use crate::cache::Cache;
-    use crate::env::mem::MemEnv;
-    use crate::env::{Env, FileMap, ReadFile};
-    use crate::sstable::{TableWriter, WriterOptions};
+    use crate::base::key::Trailer;
+    use crate::env::{FileMap, ReadFile};
+    use crate::sstable::tests::{open_file, stored_as_it_is};
 
     /// A file that notes what it is asked for ahead.
     struct Noting {
@@ -219,19 +215,9 @@ mod tests {
 
     /// A table of some 4 MiB.
     fn table() -> (Arc<Noting>, Arc<Table>) {
-        let (env, path) = (MemEnv::new(1), Path::new("/t"));
-        let options = WriterOptions {
-            block_size: 4032,
-            compression: Compression::None,
-            ..WriterOptions::default()
-        };
-        let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
-        (0..40_000u32)
-            .for_each(|i| w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &[7; 100]).unwrap());
-        w.finish().unwrap();
-        let file =
-            Arc::new(Noting { file: env.open_read(path, false).unwrap(), asked: Mutex::default() });
-        (file.clone(), Table::open(file, path, 3, Cache::new(64 << 10)).unwrap())
+        let file = stored_as_it_is(40_000, |_| vec![7; 100]);
+        let file = Arc::new(Noting { file, asked: Mutex::default() });
+        (file.clone(), open_file(file, 64 << 10))
     }
 
     #[test]

@@ -22,7 +22,8 @@ use crate::base::options::{Compression, FilterKind};
 use crate::base::reads::{ReadCounters, SAMPLED};
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use crate::cache::Cache;
-use crate::env::{FileMap, ReadFile, WriteFile};
+use crate::env::mem::MemEnv;
+use crate::env::{Env, FileMap, ReadFile, WriteFile};
 
 const ID: u64 = 7;
 
@@ -85,6 +86,25 @@ impl ReadFile for CountedFile {
 }
 
 type Entry = (Vec<u8>, Trailer, Vec<u8>);
+
+/// The file of table [`ID`]: so many entries, whose keys are their numbers, in blocks of 4 KiB that are
+/// stored as they are.
+pub(super) fn stored_as_it_is(entries: u32, value: impl Fn(u32) -> Vec<u8>) -> Arc<dyn ReadFile> {
+    let (env, path) = (MemEnv::new(1), path());
+    let (block_size, compression) = (4032, Compression::None);
+    let options = WriterOptions { block_size, compression, ..WriterOptions::default() };
+    let mut w = TableWriter::new(env.create(path).unwrap(), path, ID, options);
+    for i in 0..entries {
+        w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &value(i)).unwrap();
+    }
+    w.finish().unwrap();
+    env.open_read(path, false).unwrap()
+}
+
+/// Opens such a file.
+pub(super) fn open_file(file: Arc<dyn ReadFile>, cache: usize) -> Arc<Table> {
+    Table::open(file, path(), ID, Cache::new(cache)).unwrap()
+}
 
 fn path() -> &'static Path {
     Path::new("000007.sst")

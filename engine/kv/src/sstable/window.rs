@@ -84,20 +84,16 @@ fn stretch(table: &Table, i: usize, forward: bool, passed: u64) -> Range<usize> 
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
     use super::*;
     use crate::base::cursor::Cursor;
     use crate::base::error::{Error, ErrorKind, Result};
-    use crate::base::key::{Kind, Trailer};
-    use crate::base::options::Compression;
-    use crate::cache::Cache;
-    use crate::env::mem::MemEnv;
-    use crate::env::{Env, FileMap, ReadFile};
+    use crate::base::key::Trailer;
+    use crate::env::{FileMap, ReadFile};
     use crate::sstable::format::BLOCK_HEADER;
-    use crate::sstable::{TableWriter, WriterOptions};
+    use crate::sstable::tests::{open_file, stored_as_it_is};
 
     const ENTRIES: u32 = 20_000;
 
@@ -133,22 +129,11 @@ mod tests {
 
     /// A table of 2 MiB in blocks that are as long as their values make them.
     fn table(value: usize) -> (Arc<Reads>, Arc<Table>) {
-        let (env, path) = (MemEnv::new(1), Path::new("/t"));
-        let options = WriterOptions {
-            block_size: 4032,
-            compression: Compression::None,
-            ..WriterOptions::default()
-        };
-        let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
-        for i in 0..ENTRIES {
-            let filler = if i % 1000 == 0 { value } else { 100 };
-            w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &vec![i as u8; filler]).unwrap();
-        }
-        w.finish().unwrap();
-        let file = env.open_read(path, false).unwrap();
+        let len = |i| if i % 1000 == 0 { value } else { 100 };
+        let file = stored_as_it_is(ENTRIES, |i| vec![i as u8; len(i)]);
         let (refuses, lies) = (AtomicBool::new(false), AtomicBool::new(false));
         let file = Arc::new(Reads { file, noted: Mutex::default(), refuses, lies });
-        let table = Table::open(file.clone(), path, 3, Cache::new(64 << 20)).unwrap();
+        let table = open_file(file.clone(), 64 << 20);
         file.noted.lock().unwrap().clear();
         (file, table)
     }

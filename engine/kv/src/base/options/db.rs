@@ -24,10 +24,9 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
     /// The engine chooses (the default). Compressed blocks are read with `pread`, several at once
-    /// by a walk.
-    /// Blocks that are stored as they are are served from a shared map of the file while all tables
-    /// together take at most half of the memory that the process may use, and are read with `pread`
-    /// when they take more.
+    /// by a walk. Blocks that are stored as they are are served from a shared map of the file while all
+    /// tables together take at most half of the memory that the process may use, and are read with
+    /// `pread` when they take more.
     #[default]
     Auto,
     /// Through a shared map of the file: no copy, no syscall, so gets of what the system has in memory
