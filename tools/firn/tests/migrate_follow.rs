@@ -1,5 +1,6 @@
 //! `firn migrate --follow` that is killed at any moment, while clients count: in the end the cluster
-//! has what the store has, but for what was told as not known.
+//! has what the store has, but for what was told as not known, and the store has what clients were
+//! told that it counted.
 #![cfg(feature = "cluster")]
 #![allow(clippy::disallowed_methods, reason = "a test kills processes at times of its own")]
 
@@ -40,6 +41,59 @@ fn follow(temp: &Temp, url: &str, more: &[&str]) -> (Child, String) {
     (child, line.trim_start_matches("serving shop at ").trim().to_owned())
 }
 
+/// What a client had counted when the store that served it was killed, and whether it was told so.
+#[derive(Clone, Copy)]
+enum Statement {
+    Add { shop: i32, day: i32, visitors: i64 },
+    Truncate,
+}
+
+impl Statement {
+    fn draw(rng: &mut Rng) -> Statement {
+        let (shop, day) = (rng.below(10) as i32, rng.below(20) as i32);
+        match rng.one_in(400) {
+            true => Statement::Truncate,
+            false => Statement::Add { shop, day, visitors: 1 + rng.below(1000) as i64 },
+        }
+    }
+
+    fn cql(self) -> String {
+        match self {
+            Statement::Truncate => "TRUNCATE shop.visits".to_owned(),
+            Statement::Add { shop, day, visitors } => format!(
+                "UPDATE shop.visits SET visitors = visitors + {visitors} WHERE shop = {shop} AND day = {day}"
+            ),
+        }
+    }
+}
+
+/// What each counter of the store may be: whether the statement that a kill stopped was done isn't known.
+struct Possible(BTreeMap<(i32, i32), BTreeSet<i64>>);
+
+impl Possible {
+    fn new() -> Possible {
+        let keys = (0..10).flat_map(|shop| (0..20).map(move |day| (shop, day)));
+        Possible(keys.map(|key| (key, [0].into())).collect())
+    }
+
+    /// `statement` is done, or `maybe` it is.
+    fn take(&mut self, statement: Statement, maybe: bool) {
+        for (key, values) in &mut self.0 {
+            let done: BTreeSet<i64> = match statement {
+                Statement::Truncate => [0].into(),
+                Statement::Add { shop, day, visitors } if *key == (shop, day) => {
+                    values.iter().map(|value| value + visitors).collect()
+                }
+                Statement::Add { .. } => continue,
+            };
+            match maybe {
+                true => values.extend(done),
+                false => *values = done,
+            }
+        }
+    }
+}
+
 /// The counters of a side.
 fn visits(execute: impl Fn(&str) -> firn_cql::Rows) -> BTreeMap<(i32, i32), i64> {
     let rows: Vec<(i32, i32, i64)> = execute("SELECT * FROM shop.visits").typed().unwrap();
@@ -57,32 +111,39 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
     let server = Server::start(Options::ephemeral()).unwrap();
     let url = format!("cassandra://{}", server.address());
     let mut rng = Rng::new(30);
+    let mut possible_here = Possible::new();
+    possible_here.take(Statement::Add { shop: 0, day: 0, visitors: 1 }, false);
+    let mut told = 0;
     for _ in 0..12 {
         let resume = temp.path("shop.migration").exists();
-        let (mut child, at) = follow(&temp, &url, if resume { &["--resume"] } else { &[] });
+        // Slow enough for most kills to meet a round that is being sent.
+        let more = ["--rate", "800", "--resume"];
+        let (mut child, at) = follow(&temp, &url, &more[..if resume { 3 } else { 2 }]);
         let writer = std::thread::spawn({
             let mut rng = Rng::new(rng.next_u64());
+            // Each is done but the last, which failed.
             move || {
-                let client = ClusterSession::connect(&format!("cassandra://{at}"))?;
+                let Ok(client) = ClusterSession::connect(&format!("cassandra://{at}")) else {
+                    return Vec::new();
+                };
+                let mut statements = Vec::new();
                 loop {
-                    let (shop, day) = (rng.below(10), rng.below(20));
-                    let cql = match rng.one_in(400) {
-                        true => "TRUNCATE shop.visits".to_owned(),
-                        false => format!(
-                            "UPDATE shop.visits SET visitors = visitors + {} WHERE shop = {shop} AND day = {day}",
-                            1 + rng.below(1000)
-                        ),
-                    };
-                    client.execute(&cql, ())?;
+                    let statement = Statement::draw(&mut rng);
+                    statements.push(statement);
+                    if client.execute(&statement.cql(), ()).is_err() {
+                        return statements;
+                    }
                 }
-                #[allow(unreachable_code, reason = "it says what a failure is")]
-                Ok::<(), firn_cql::Error>(())
             }
         });
         std::thread::sleep(Duration::from_millis(200 + rng.below(1200)));
         child.kill().unwrap();
         child.wait().unwrap();
-        writer.join().unwrap().unwrap_err();
+        let statements = writer.join().unwrap();
+        for (nth, statement) in statements.iter().enumerate() {
+            possible_here.take(*statement, nth + 1 == statements.len());
+        }
+        told += statements.len().saturating_sub(1);
     }
     let (child, _) = follow(&temp, &url, &["--resume", "--until-idle", "1", "--json"]);
     let done = child.wait_with_output().unwrap();
@@ -101,7 +162,13 @@ fn counters_that_follow_are_there_or_told_as_not_known_whenever_it_is_killed() {
     let target = ClusterSession::connect(&url).unwrap();
     let here = visits(|cql| source.execute(cql, ()).unwrap());
     let there = visits(|cql| target.execute(cql, ()).unwrap());
-    assert!(!here.is_empty());
+    assert!(told > 0, "no client counted");
+    let journal = std::fs::read_to_string(temp.path("shop.migration")).unwrap();
+    assert!(journal.contains("\"unanswered\":[0"), "no kill met rows that were being sent");
+    for (key, values) in &possible_here.0 {
+        let value = here.get(key).copied().unwrap_or_default();
+        assert!(values.contains(&value), "{key:?} is {value} here, clients were told {values:?}");
+    }
     for key in here.keys().chain(there.keys()).collect::<BTreeSet<_>>() {
         let value = |side: &BTreeMap<_, i64>| side.get(key).copied().unwrap_or_default();
         let mut possible: BTreeSet<i64> = [0].into();

@@ -7,6 +7,8 @@
 //!   what may have been sent before.
 //! - Rows of counters are on the device before they are sent: what was sent and not answered is
 //!   known by its key and its values.
+//! - Rows that a run was sending when it ended are in the journal as not answered before the next run
+//!   does anything: its own lines would hide them from the one after it.
 //! - What followed of a table of counters is there by rows from `Adding` on, and as a whole by
 //!   `Counted`: in between, whoever goes on sends those rows only of which nothing is said.
 
@@ -263,13 +265,15 @@ impl JournalState {
         }
     }
 
-    /// What was being sent when the run before ended was not answered.
-    fn end_of_run(&mut self) {
-        let places: Vec<_> = self.ranges.iter().map(|(at, s)| (*at, s.sending.len())).collect();
-        for ((table, range), count) in places {
-            let unanswered = (0..count).collect();
-            self.added(table, range, &SentRows { unanswered, ..SentRows::default() });
-        }
+    /// What was being sent when the run before ended was not answered: the lines that say so.
+    fn end_of_run(&self) -> Vec<JournalLine> {
+        let cut_short = self.ranges.iter().filter(|(_, state)| !state.sending.is_empty());
+        let unanswered = cut_short.map(|((table, range), state)| {
+            let unanswered = (0..state.sending.len()).collect();
+            let sent = SentRows { unanswered, ..SentRows::default() };
+            JournalLine::Added { table: *table, range: *range, sent }
+        });
+        unanswered.collect()
     }
 
     /// The sequence numbers of the oldest and of the newest state that a row of counters of a range
@@ -335,8 +339,10 @@ impl MigrateJournal {
                 Ok(())
             }
         })?;
-        state.end_of_run();
-        Ok(MigrateJournal { env: env.clone(), file, state: Mutex::new(state) })
+        let cut_short = state.end_of_run();
+        let journal = MigrateJournal { env: env.clone(), file, state: Mutex::new(state) };
+        cut_short.into_iter().try_for_each(|line| journal.add(line, true))?;
+        Ok(journal)
     }
 
     fn add(&self, line: JournalLine, durable: bool) -> Done {
@@ -494,6 +500,8 @@ impl MigrateJournal {
 
 #[cfg(test)]
 mod tests {
+    use firn_kv::MemEnv;
+
     use super::*;
 
     #[test]
@@ -510,7 +518,7 @@ mod tests {
             let text = serde_json::to_string(&line).unwrap();
             assert_eq!(serde_json::from_str::<JournalLine>(&text).unwrap(), line);
             state.take(line);
-            state.end_of_run();
+            assert_eq!(state.end_of_run(), []);
             let there = &state.ranges[&(0, range)];
             let added: Vec<&str> = there.added.keys().map(|row| &*row.1[0]).collect();
             let told =
@@ -529,5 +537,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_a_run_was_sending_when_it_ended_is_known_to_all_later_runs() {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
+        let path = Path::new("journal");
+        let head = JournalHead {
+            firn_migrate: JOURNAL_VERSION,
+            store: "s".into(),
+            target: vec!["n".into()],
+            tables: vec![("k".into(), "t".into(), "i".into())],
+            ranges: 1,
+            condition: None,
+        };
+        let open = |resume: bool| MigrateJournal::open(&env, path, &head, resume).unwrap();
+        let row = |p: &str| AddedRow { is_static: false, key: vec![p.into()], sums: vec![Some(1)] };
+        // Each of two runs ends while it sends; the second has sent all of its round but that.
+        for (resume, name) in [(false, "a"), (true, "b")] {
+            let journal = open(resume);
+            journal.begun(0, FOLLOWED, 5).unwrap();
+            journal.adding(0, FOLLOWED, 7, &[row(name)]).unwrap();
+        }
+        for _ in 0..2 {
+            let journal = open(true);
+            assert_eq!(journal.unknown(), [(0, row("a")), (0, row("b"))]);
+            let is_there = |name: &str| journal.has_followed(0, &(false, vec![name.into()]), 7);
+            assert!(is_there("a") && is_there("b") && !is_there("c"));
+        }
+        // What is truncated is known again.
+        let journal = open(true);
+        journal.adding(0, FOLLOWED, 8, &[row("c")]).unwrap();
+        drop(journal);
+        open(true).truncated(0, 9).unwrap();
+        assert_eq!(open(true).unknown(), []);
     }
 }
