@@ -15,6 +15,7 @@
 use std::sync::{Arc, Weak};
 
 use super::frame::FrameState;
+use super::probation::BlockHash;
 use super::slab::{LOOSE, SlabPlace};
 use super::slot::{CacheSlots, Garbage, Swept};
 use super::sync::epoch::Guard;
@@ -57,6 +58,12 @@ impl ClockRing {
     /// Whether the frame at `place` is linked.
     pub(super) fn knows(&mut self, place: SlabPlace) -> bool {
         self.row(place.chunk).get(place.index as usize).is_some_and(Option::is_some)
+    }
+
+    /// Which block the frame at `place` is, if it is linked.
+    pub(super) fn hash_at(&mut self, place: SlabPlace) -> Option<BlockHash> {
+        let entry = self.row(place.chunk).get(place.index as usize)?.as_ref()?;
+        Some(BlockHash::of(entry.slots.as_ptr(), entry.index))
     }
 
     /// The frame of `size` bytes at `place` has been linked as block `index` of `slots`.
@@ -108,6 +115,8 @@ pub(super) struct ClockOrder {
 pub(super) struct Swath {
     pub(super) garbage: Garbage,
     pub(super) evicted: usize,
+    /// Those of them that went after their probation.
+    pub(super) departed: Vec<BlockHash>,
     /// Tables looked at, kept alive while the lock is held: dropping the last reference to one
     /// needs the lock.
     tables: Vec<Arc<CacheSlots>>,
@@ -149,7 +158,7 @@ impl FrameState {
     }
 
     /// Looks at one frame; `None` when no table leads there.
-    fn sweep_one(
+    pub(super) fn sweep_one(
         &mut self,
         place: SlabPlace,
         force: bool,

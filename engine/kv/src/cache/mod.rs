@@ -4,7 +4,7 @@
 //! leads straight to the decoded block (a [`CacheFrame`]) when it is cached. A point read pins an
 //! epoch, loads the word and reads the frame without a lock and without touching a reference count;
 //! what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK
-//! (`clock.rs`); memory comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
+//! (`clock.rs`), before which what is read once goes (`probation.rs`); memory comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,12 +28,13 @@
 //! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them
 //!    may run deferred work that takes it.
 //! 4. No memory is touched for the first time while the pool's lock is held.
-//! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`] and
-//!    [`Cache::usage`]. That of [`Cache::hand_over`] is in proportion to the blocks that it is told
+//! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`],
+//!    [`Cache::usage`] and, once, what makes room to remember blocks in (`probation.rs`). That of [`Cache::hand_over`] is in proportion to the blocks that it is told
 //!    of, with the pool's lock taken for each by itself.
 
 mod clock;
 mod frame;
+mod probation;
 mod slab;
 mod slot;
 mod sync;
@@ -51,6 +52,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use clock::{ClockOrder, Swath};
 use frame::{FrameState, Pool};
+use probation::{BlockHash, Departed};
 use slab::{HEADER, LOOSE, class_size};
 use sync::epoch::{self, Guard};
 
@@ -62,6 +64,8 @@ pub struct Cache {
     full: AtomicBool,
     /// How many blocks of long walks it was asked about while it was so.
     passing: AtomicU64,
+    /// Blocks that were read once, and went.
+    departed: Departed,
     /// Bytes of frames that were evicted and wait for the epoch.
     limbo: Arc<AtomicUsize>,
     inserts: AtomicU64,
@@ -103,6 +107,15 @@ pub struct InheritedBlock {
     pub new: u32,
 }
 
+/// How long a block stays in a cache that is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheStay {
+    /// Until the clock's hand has come by.
+    Round,
+    /// Not as long, unless it is read again, or has been here not long ago.
+    Probation,
+}
+
 /// Of the blocks that long walks read, one in so many goes into a cache that is full.
 const KEPT: u64 = 16;
 
@@ -119,6 +132,7 @@ impl Cache {
             capacity: AtomicUsize::new(capacity),
             full: AtomicBool::new(false),
             passing: AtomicU64::new(0),
+            departed: Departed::default(),
             limbo: Arc::default(),
             inserts: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -253,7 +267,9 @@ impl Cache {
 
     /// Hands what was evicted, or unlinked otherwise, to the epoch. Called without the pool's lock.
     fn defer_evicted(&self, swath: Swath) {
-        let Swath { garbage, evicted, .. } = swath;
+        let Swath { garbage, evicted, departed, .. } = swath;
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        departed.into_iter().for_each(|hash| self.departed.remember(hash, capacity));
         if garbage.is_empty() {
             epoch::pin().flush(); // nothing to give, but room is wanted: let the epoch move on
             return;
@@ -267,15 +283,29 @@ impl Cache {
         });
     }
 
-    /// Caches `frame` as block `i` of `slots`. When another thread was first, its frame is returned
-    /// and this one dropped. The frame is returned uncached when `i` is out of range, when it is
-    /// cached already or comes from another cache, and when memory is short because readers hold
-    /// back the epoch.
+    /// Caches `frame` as block `i` of `slots`, until the clock's hand has come by. When another thread
+    /// was first, its frame is returned and this one dropped. The frame is returned uncached when `i`
+    /// is out of range, when it is cached already or comes from another cache, and when memory is
+    /// short because readers hold back the epoch.
     pub fn insert(&self, slots: &Arc<CacheSlots>, i: usize, frame: FrameRef) -> FrameRef {
+        self.insert_for(CacheStay::Round, slots, i, frame)
+    }
+
+    /// The same for as long as `stay` says.
+    pub fn insert_for(
+        &self,
+        stay: CacheStay,
+        slots: &Arc<CacheSlots>,
+        i: usize,
+        frame: FrameRef,
+    ) -> FrameRef {
         let Ok(index) = u32::try_from(i) else { return frame };
         if !frame.is_of(&self.pool) {
             return frame;
         }
+        let probation = (stay == CacheStay::Probation && self.full.load(Ordering::Relaxed))
+            .then(|| BlockHash::of(Arc::as_ptr(slots), index))
+            .filter(|hash| !self.departed.take(*hash));
         let guard = epoch::pin();
         let mut state = self.pool.lock();
         let place = frame.place();
@@ -287,12 +317,21 @@ impl Cache {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return frame;
         }
+        let mut swath = Swath::default();
         let linked = slots.link(i, &frame, &guard);
         if linked.is_ok() {
             state.clock.enter(place, slots, index, frame.size());
             self.inserts.fetch_add(1, Ordering::Relaxed);
+            if let Some(hash) = probation {
+                let probationer = (place, hash, frame.size());
+                state.try_out(probationer, capacity, &guard, &mut swath);
+            }
         }
         drop(state);
+        drop(guard);
+        if !swath.garbage.is_empty() {
+            self.defer_evicted(swath);
+        }
         match linked {
             Err(Some(first)) => first,
             Ok(()) | Err(None) => frame,

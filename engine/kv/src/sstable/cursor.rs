@@ -227,8 +227,8 @@ impl TableCursor {
     fn load_whole(&mut self, i: usize) -> Result<BlockSource> {
         let TableCursor { table, window, buffer, fill_cache, stride, .. } = self;
         let at_hand = at_hand(table, window);
-        if *fill_cache && stride.keeps(table) {
-            return Ok(BlockSource::Frame(table.load(i, at_hand)?));
+        if *fill_cache && let Some(stay) = stride.keeps(table) {
+            return Ok(BlockSource::Frame(table.load(i, at_hand, stay)?));
         }
         table.load_into(i, at_hand, buffer).map_err(|e| table.with_keys(i, e))?;
         if *fill_cache {
@@ -266,8 +266,8 @@ impl TableCursor {
         let read = table.place(i).stored(at_hand(table, window), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 Ok(BlockSource::Stub)
-            } else if *fill_cache && stride.keeps(table) {
-                table.complete(i, &s).map(BlockSource::Frame)
+            } else if *fill_cache && let Some(stay) = stride.keeps(table) {
+                table.complete(i, &s, stay).map(BlockSource::Frame)
             } else {
                 table.complete_into(i, &s, buffer).map(|()| BlockSource::Private)
             })
@@ -293,12 +293,15 @@ impl TableCursor {
             }
             (Some(frame), Some(_)) => BlockSource::Frame(frame),
             (None, None) => self.load_whole(i)?,
-            (None, Some(stored)) if self.fill_cache && self.stride.keeps(&self.table) => {
-                BlockSource::Frame(self.table.complete(i, &stored)?)
-            }
             (None, Some(stored)) => {
-                self.table.complete_into(i, &stored, &mut self.buffer)?;
-                BlockSource::Private
+                let keeps = || self.stride.keeps(&self.table);
+                match self.fill_cache.then(keeps).flatten() {
+                    Some(stay) => BlockSource::Frame(self.table.complete(i, &stored, stay)?),
+                    None => {
+                        self.table.complete_into(i, &stored, &mut self.buffer)?;
+                        BlockSource::Private
+                    }
+                }
             }
         };
         if self.fill_cache {

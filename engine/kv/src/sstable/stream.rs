@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use super::table::Table;
 use crate::base::apart::ValueRef;
+use crate::cache::CacheStay;
 
 /// Bytes asked for first.
 const LEAST: u64 = 64 << 10;
@@ -149,9 +150,14 @@ impl Stride {
         self.keeps_all = true;
     }
 
-    /// Whether the block of `table` that it reads now goes into the cache. To be asked once for each.
-    pub fn keeps(&self, table: &Table) -> bool {
-        self.keeps_all || !self.is_long() || table.admits_passing()
+    /// How long the block of `table` that it reads now stays in the cache; `None` if it does not go
+    /// there. To be asked once for each.
+    pub fn keeps(&self, table: &Table) -> Option<CacheStay> {
+        match self.is_long() {
+            _ if self.keeps_all => Some(CacheStay::Round),
+            false => Some(CacheStay::Probation),
+            true => table.admits_passing().then_some(CacheStay::Round),
+        }
     }
 
     /// The direction in which the walk goes, and the bytes that it has passed, the block to which it

@@ -36,7 +36,7 @@ use crate::base::reads::ReadCounters;
 use crate::base::sync::Mutex;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::Fragments;
-use crate::cache::{Cache, CacheFrame, CacheSlots, FrameRef, InheritedBlock};
+use crate::cache::{Cache, CacheFrame, CacheSlots, CacheStay, FrameRef, InheritedBlock};
 use crate::env::{FileMap, ReadFile};
 
 /// An open table.
@@ -629,7 +629,10 @@ impl Table {
         }
         match self.slots.get(i, guard) {
             Some(frame) => Ok(HeldBlock::Guarded(frame)),
-            None => self.load(i, self.map_to_decode()).map(HeldBlock::Owned),
+            None => {
+                let frame = self.load(i, self.map_to_decode(), CacheStay::Probation)?;
+                Ok(HeldBlock::Owned(frame))
+            }
         }
     }
 
@@ -714,11 +717,16 @@ impl Table {
 
     /// Decodes block `i` into a frame of the cache.
     #[cold]
-    pub(super) fn load(&self, i: usize, at_hand: Option<BytesAtHand<'_>>) -> Result<FrameRef> {
+    pub(super) fn load(
+        &self,
+        i: usize,
+        at_hand: Option<BytesAtHand<'_>>,
+        stay: CacheStay,
+    ) -> Result<FrameRef> {
         let decoded = self.place(i).stored(at_hand, |s| self.decode(&s));
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
         self.count_read(i);
-        Ok(self.cache.insert(&self.slots, i, frame))
+        Ok(self.cache.insert_for(stay, &self.slots, i, frame))
     }
 
     /// Counts block `i` as read by a reader.
@@ -756,9 +764,14 @@ impl Table {
     }
 
     /// Decodes block `i`, which has been read, into a frame of the cache.
-    pub(super) fn complete(&self, i: usize, block: &StoredBlock<'_>) -> Result<FrameRef> {
+    pub(super) fn complete(
+        &self,
+        i: usize,
+        block: &StoredBlock<'_>,
+        stay: CacheStay,
+    ) -> Result<FrameRef> {
         let decoded = self.decode(block).map_err(|e| self.with_keys(i, self.place(i).corrupt(e)));
-        Ok(self.cache.insert(&self.slots, i, decoded?))
+        Ok(self.cache.insert_for(stay, &self.slots, i, decoded?))
     }
 
     /// Decodes block `i`, which has been read, into `buffer`.

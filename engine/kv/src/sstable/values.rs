@@ -37,7 +37,7 @@ use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer};
 use crate::base::options::{Compression, FilterKind};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch;
-use crate::cache::{Cache, CacheSlots, FrameRef};
+use crate::cache::{Cache, CacheSlots, CacheStay, FrameRef};
 use crate::env::{FileMap, ReadFile, WriteFile};
 
 /// Bytes before the key.
@@ -341,7 +341,7 @@ impl ValueFile {
                     Ok(frame.freeze())
                 })?;
                 reads.block_was_read(r.stored.into());
-                self.cache.insert(&self.slots, number, frame)
+                self.cache.insert_for(CacheStay::Probation, &self.slots, number, frame)
             }
         };
         // What lies in a frame has been checked: the value is its end.

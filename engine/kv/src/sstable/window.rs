@@ -91,6 +91,7 @@ mod tests {
     use crate::base::cursor::Cursor;
     use crate::base::error::{Error, ErrorKind, Result};
     use crate::base::key::Trailer;
+    use crate::cache::CacheStay;
     use crate::env::{FileMap, ReadFile};
     use crate::sstable::format::BLOCK_HEADER;
     use crate::sstable::tests::{open_file, stored_as_it_is};
@@ -202,7 +203,7 @@ mod tests {
         let (file, table) = table(100);
         let cached: Vec<usize> = (0..table.index.len()).filter(|i| i % 7 == 3).collect();
         for &i in &cached {
-            table.load(i, None).unwrap();
+            table.load(i, None, CacheStay::Round).unwrap();
         }
         take(&file);
         walk(&mut table.cursor(false), true);

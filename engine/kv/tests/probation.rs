@@ -1,0 +1,133 @@
+//! What readers find in a cache that holds a part of what they read: what is read again and again stays,
+//! beside what is read once; what is read twice in a row is decoded once; and who turns to other keys
+//! finds those.
+//!
+//! A process of its own, one test after the other: frames of the cache are used again only when no
+//! thread is reading.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use firn_kv::internals::base::epoch;
+use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
+use firn_kv::internals::cache::Cache;
+use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
+use firn_kv::{Compression, Db, DbOptions, Env, MemEnv, TreeOptions};
+use firn_testkit::rng::Rng;
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+const KEYS: u64 = 100_000;
+
+fn value(i: u64, len: usize) -> Vec<u8> {
+    let mut value = vec![0; len];
+    Rng::new(i).fill(&mut value[..len / 2]);
+    value
+}
+
+/// A table, and a cache for this share of its blocks, in percent.
+fn table(share: usize) -> (Arc<Table>, Arc<Cache>) {
+    let (env, path): (Arc<dyn Env>, _) = (Arc::new(MemEnv::new(1)), Path::new("/t"));
+    let options = WriterOptions { compression: Compression::Lz4, ..WriterOptions::default() };
+    let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
+    for i in 0..KEYS {
+        w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &value(i, 100)).unwrap();
+    }
+    w.finish().unwrap();
+    let blocks = KEYS as usize * 108 / 4000;
+    let cache = Cache::new(blocks * 4096 * share / 100);
+    let file = env.open_read(path, false).unwrap();
+    (Table::open(file, path, 3, cache.clone()).unwrap(), cache)
+}
+
+/// Of so many reads, the share that the cache held, in percent.
+fn hits(table: &Table, cache: &Cache, reads: u64, mut draw: impl FnMut(u64) -> u64) -> u64 {
+    let before = cache.usage();
+    for n in 0..reads {
+        let i = draw(n);
+        let guard = epoch::pin();
+        let hit = table.get(&i.to_be_bytes(), None, MAX_SEQ, &guard).unwrap().unwrap();
+        assert_eq!(hit.value(), value(i, 100));
+    }
+    let after = cache.usage();
+    assert_eq!(after.refusals, before.refusals, "no reader holds back the epoch");
+    let capacity = after.capacity;
+    assert!(after.resident <= capacity + capacity / 32 + 8192, "{after:?}");
+    100 - 100 * (after.inserts - before.inserts) / reads
+}
+
+/// A clock alone holds less than two thirds of these reads.
+#[test]
+fn what_is_read_often_stays_beside_what_is_read_once() {
+    let _alone = ALONE.lock();
+    let (table, cache) = table(20);
+    let mut rng = Rng::new(7);
+    for hot in [0, KEYS / 2] {
+        let mut draw = |_| match rng.below(100) < 80 {
+            true => hot + rng.below(KEYS / 5),
+            false => rng.below(KEYS),
+        };
+        // Readers turn to them.
+        hits(&table, &cache, 40_000, &mut draw);
+        let share = hits(&table, &cache, 40_000, &mut draw);
+        assert!((70..=84).contains(&share), "{share} % of reads of {hot} and on");
+    }
+}
+
+#[test]
+fn what_is_read_twice_in_a_row_is_decoded_once() {
+    let _alone = ALONE.lock();
+    for share in [5, 20] {
+        let (table, cache) = table(share);
+        let mut rng = Rng::new(7);
+        let mut draw = || rng.below(KEYS);
+        // Until it is full.
+        hits(&table, &cache, 10_000, |_| draw());
+        let mut last = 0;
+        let twice = hits(&table, &cache, 20_000, |n| {
+            last = if n % 2 == 0 { draw() } else { last };
+            last
+        });
+        assert!((48 + share as u64 / 2..=52 + share as u64).contains(&twice), "{twice} %");
+        // One key after the other of a block, as a join may read them.
+        let in_order = hits(&table, &cache, 20_000, |n| n % KEYS);
+        assert!(in_order >= 95, "{in_order} %");
+    }
+}
+
+/// Values in files of their own, and blocks of one large value. A clock alone holds 68 % of the smallest.
+#[test]
+fn large_values_that_are_read_often_stay_too() {
+    let _alone = ALONE.lock();
+    for len in [3_000, 10_000, 60_000] {
+        let number = 60_000_000 / len as u64;
+        let options = DbOptions {
+            memory_budget: 20 << 20,
+            wal_segment: 1 << 20,
+            background_threads: 0,
+            ..DbOptions::default()
+        };
+        let db = Db::open_in(Arc::new(MemEnv::new(1)), Path::new("/db"), options).unwrap();
+        let options = TreeOptions { memtable_size: 1 << 20, ..TreeOptions::default() };
+        let tree = db.tree("t", options).unwrap();
+        for i in 0..number {
+            tree.put(i.to_be_bytes(), value(i, len)).unwrap();
+        }
+        tree.compact().unwrap();
+        let capacity = db.stats().cache.capacity as u64;
+        let hot = capacity / len as u64 * 9 / 10;
+        assert!(hot > 50 && hot < number / 2, "{hot} of {number}");
+        let mut rng = Rng::new(7);
+        let mut read = |reads: u64| {
+            let before = db.stats().reads.blocks_read;
+            for _ in 0..reads {
+                let i = if rng.below(100) < 80 { rng.below(hot) } else { rng.below(number) };
+                assert!(tree.get(i.to_be_bytes()).unwrap().unwrap()[..] == value(i, len)[..]);
+            }
+            100 - 100 * (db.stats().reads.blocks_read - before) / reads
+        };
+        read(15 * hot);
+        let share = read(15 * hot);
+        assert!(share >= 73, "{share} % of {len} bytes");
+    }
+}
