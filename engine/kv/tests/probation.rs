@@ -27,17 +27,21 @@ fn value(i: u64, len: usize) -> Vec<u8> {
 
 /// A table, and a cache for this share of its blocks, in percent.
 fn table(share: usize) -> (Arc<Table>, Arc<Cache>) {
+    let blocks = KEYS as usize * 108 / 4000;
+    let cache = Cache::new(blocks * 4096 * share / 100);
+    (table_in(&cache, 3), cache)
+}
+
+fn table_in(cache: &Arc<Cache>, id: u64) -> Arc<Table> {
     let (env, path): (Arc<dyn Env>, _) = (Arc::new(MemEnv::new(1)), Path::new("/t"));
     let options = WriterOptions { compression: Compression::Lz4, ..WriterOptions::default() };
-    let mut w = TableWriter::new(env.create(path).unwrap(), path, 3, options);
+    let mut w = TableWriter::new(env.create(path).unwrap(), path, id, options);
     for i in 0..KEYS {
         w.add(&i.to_be_bytes(), Trailer::new(1, Kind::Put), &value(i, 100)).unwrap();
     }
     w.finish().unwrap();
-    let blocks = KEYS as usize * 108 / 4000;
-    let cache = Cache::new(blocks * 4096 * share / 100);
     let file = env.open_read(path, false).unwrap();
-    (Table::open(file, path, 3, cache.clone()).unwrap(), cache)
+    Table::open(file, path, id, cache.clone()).unwrap()
 }
 
 /// Of so many reads, the share that the cache held, in percent.
@@ -92,6 +96,36 @@ fn what_is_read_twice_in_a_row_is_decoded_once() {
         // One key after the other of a block, as a join may read them.
         let in_order = hits(&table, &cache, 20_000, |n| n % KEYS);
         assert!(in_order >= 95, "{in_order} %");
+    }
+}
+
+/// Blocks of several tables, one key of each after the other, again and again: nothing but what went
+/// not long ago says that they are to stay.
+#[test]
+fn readers_that_turn_to_other_blocks_find_those() {
+    let _alone = ALONE.lock();
+    for percent in [50, 90] {
+        let frames = 2000;
+        let cache = Cache::new(frames * 4096);
+        let tables: Vec<_> = (1..=4).map(|id| table_in(&cache, id)).collect();
+        let mut rng = Rng::new(7);
+        for _ in 0..10 * frames {
+            hits(&tables[0], &cache, 1, |_| rng.below(KEYS));
+        }
+        let coming = frames * percent / 100;
+        let mut passes = vec![];
+        for _ in 0..12 {
+            let before = cache.usage().inserts;
+            for n in 0..coming {
+                // Each in a block of its own: one has some 35 keys.
+                let (table, i) = (&tables[1 + n % 3], n as u64 / 3 * 40);
+                hits(table, &cache, 1, |_| i);
+            }
+            passes.push(cache.usage().inserts - before);
+        }
+        assert!(passes[0] > coming as u64 * 9 / 10, "{passes:?} of {coming}");
+        assert!(passes[4] < coming as u64 / 10, "{passes:?} of {coming}");
+        assert!(passes[11] < coming as u64 / 20, "{passes:?} of {coming}");
     }
 }
 

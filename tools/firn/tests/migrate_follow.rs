@@ -41,7 +41,7 @@ fn follow(temp: &Temp, url: &str, more: &[&str]) -> (Child, String) {
     (child, line.trim_start_matches("serving shop at ").trim().to_owned())
 }
 
-/// What a client had counted when the store that served it was killed, and whether it was told so.
+/// What a client does.
 #[derive(Clone, Copy)]
 enum Statement {
     Add { shop: i32, day: i32, visitors: i64 },

@@ -553,7 +553,7 @@ mod tests {
         };
         let open = |resume: bool| MigrateJournal::open(&env, path, &head, resume).unwrap();
         let row = |p: &str| AddedRow { is_static: false, key: vec![p.into()], sums: vec![Some(1)] };
-        // Each of two runs ends while it sends; the second has sent all of its round but that.
+        // Each of two runs ends while it sends.
         for (resume, name) in [(false, "a"), (true, "b")] {
             let journal = open(resume);
             journal.begun(0, FOLLOWED, 5).unwrap();

@@ -15,7 +15,7 @@
 use std::sync::{Arc, Weak};
 
 use super::frame::FrameState;
-use super::probation::BlockHash;
+use super::probation::{BlockHash, ProbationBounds, Probationer};
 use super::slab::{LOOSE, SlabPlace};
 use super::slot::{CacheSlots, Garbage, Swept};
 use super::sync::epoch::Guard;
@@ -60,10 +60,10 @@ impl ClockRing {
         self.row(place.chunk).get(place.index as usize).is_some_and(Option::is_some)
     }
 
-    /// Which block the frame at `place` is, if it is linked.
-    pub(super) fn hash_at(&mut self, place: SlabPlace) -> Option<BlockHash> {
+    /// Which slot leads to the frame at `place`: the address of its table's slots, and its number.
+    fn slot_of(&mut self, place: SlabPlace) -> Option<(usize, u32)> {
         let entry = self.row(place.chunk).get(place.index as usize)?.as_ref()?;
-        Some(BlockHash::of(entry.slots.as_ptr(), entry.index))
+        Some((entry.slots.as_ptr().addr(), entry.index))
     }
 
     /// The frame of `size` bytes at `place` has been linked as block `index` of `slots`.
@@ -157,8 +157,27 @@ impl FrameState {
         }
     }
 
+    /// Ends the probation of frames that have had it: those that nobody has read again, or holds, go.
+    pub(super) fn end_probations(
+        &mut self,
+        bounds: ProbationBounds,
+        guard: &Guard,
+        out: &mut Swath,
+    ) {
+        while let Some(Probationer { place, slot, hash, .. }) = self.probation.end(bounds) {
+            // The place may be another's by now.
+            if self.clock.slot_of(place) == Some(slot)
+                && self.sweep_one(place, false, guard, out) == Some(Swept::Evicted)
+            {
+                self.clock.forget(place);
+                out.evicted += 1;
+                out.departed.push(hash);
+            }
+        }
+    }
+
     /// Looks at one frame; `None` when no table leads there.
-    pub(super) fn sweep_one(
+    fn sweep_one(
         &mut self,
         place: SlabPlace,
         force: bool,

@@ -4,7 +4,8 @@
 //! leads straight to the decoded block (a [`CacheFrame`]) when it is cached. A point read pins an
 //! epoch, loads the word and reads the frame without a lock and without touching a reference count;
 //! what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK
-//! (`clock.rs`), before which what is read once goes (`probation.rs`); memory comes from a slab of size classes (`slab.rs`, `frame.rs`) and is recycled.
+//! (`clock.rs`), before which what is read once goes (`probation.rs`); memory comes from a slab of
+//! size classes (`slab.rs`, `frame.rs`) and is recycled.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,8 +30,9 @@
 //!    may run deferred work that takes it.
 //! 4. No memory is touched for the first time while the pool's lock is held.
 //! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`],
-//!    [`Cache::usage`] and, once, what makes room to remember blocks in (`probation.rs`). That of [`Cache::hand_over`] is in proportion to the blocks that it is told
-//!    of, with the pool's lock taken for each by itself.
+//!    [`Cache::usage`] and, once, what makes room to remember blocks in (`probation.rs`). That of
+//!    [`Cache::hand_over`] is in proportion to the blocks that it is told of, with the pool's lock
+//!    taken for each by itself.
 
 mod clock;
 mod frame;
@@ -52,7 +54,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use clock::{ClockOrder, Swath};
 use frame::{FrameState, Pool};
-use probation::{BlockHash, Departed};
+use probation::{BlockHash, Departed, ProbationBounds, Probationer};
 use slab::{HEADER, LOOSE, class_size};
 use sync::epoch::{self, Guard};
 
@@ -126,13 +128,18 @@ impl Cache {
     /// An empty cache for `capacity` bytes. It takes memory as it fills, in chunks of a 64th of the
     /// capacity (64 KiB to 2 MiB).
     pub fn new(capacity: usize) -> Arc<Cache> {
+        Self::within(capacity, capacity)
+    }
+
+    /// The same for one whose capacity may grow to `most` bytes.
+    pub fn within(most: usize, capacity: usize) -> Arc<Cache> {
         let chunk = 1 << (capacity / 64).clamp(64 << 10, 2 << 20).ilog2();
         Arc::new(Cache {
             pool: Pool::new(chunk),
             capacity: AtomicUsize::new(capacity),
             full: AtomicBool::new(false),
             passing: AtomicU64::new(0),
-            departed: Departed::default(),
+            departed: Departed::new(most),
             limbo: Arc::default(),
             inserts: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -268,8 +275,7 @@ impl Cache {
     /// Hands what was evicted, or unlinked otherwise, to the epoch. Called without the pool's lock.
     fn defer_evicted(&self, swath: Swath) {
         let Swath { garbage, evicted, departed, .. } = swath;
-        let capacity = self.capacity.load(Ordering::Relaxed);
-        departed.into_iter().for_each(|hash| self.departed.remember(hash, capacity));
+        departed.into_iter().for_each(|hash| self.departed.remember(hash));
         if garbage.is_empty() {
             epoch::pin().flush(); // nothing to give, but room is wanted: let the epoch move on
             return;
@@ -304,7 +310,7 @@ impl Cache {
             return frame;
         }
         let probation = (stay == CacheStay::Probation && self.full.load(Ordering::Relaxed))
-            .then(|| BlockHash::of(Arc::as_ptr(slots), index))
+            .then(|| BlockHash::of(slots.file(), index))
             .filter(|hash| !self.departed.take(*hash));
         let guard = epoch::pin();
         let mut state = self.pool.lock();
@@ -323,8 +329,12 @@ impl Cache {
             state.clock.enter(place, slots, index, frame.size());
             self.inserts.fetch_add(1, Ordering::Relaxed);
             if let Some(hash) = probation {
-                let probationer = (place, hash, frame.size());
-                state.try_out(probationer, capacity, &guard, &mut swath);
+                let slot = (Arc::as_ptr(slots).addr(), index);
+                let bounds = ProbationBounds::of(capacity);
+                let probationer = Probationer { place, slot, hash, size: frame.size() };
+                if state.probation.begin(probationer, bounds) {
+                    state.end_probations(bounds, &guard, &mut swath);
+                }
             }
         }
         drop(state);

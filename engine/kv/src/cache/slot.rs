@@ -26,6 +26,7 @@ use crate::base::prefetch::fetch_line;
 /// its frames go.
 pub struct CacheSlots {
     words: Box<[AtomicPtr<CacheFrame>]>,
+    file: u64,
 }
 
 /// What became of a frame that the clock's hand came to.
@@ -40,9 +41,19 @@ pub(super) enum Swept {
 }
 
 impl CacheSlots {
-    /// `n` empty slots, at most 2^32.
+    /// `n` empty slots, at most 2^32, of no file in particular.
     pub fn new(n: usize) -> CacheSlots {
-        CacheSlots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect() }
+        Self::of_file(0, n)
+    }
+
+    /// The same of a file: by its number the cache remembers which blocks it had not long ago.
+    pub fn of_file(file: u64, n: usize) -> CacheSlots {
+        CacheSlots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect(), file }
+    }
+
+    /// The number of the file.
+    pub(super) fn file(&self) -> u64 {
+        self.file
     }
 
     /// How many slots there are.

@@ -126,7 +126,7 @@ impl Budget {
         let gaps = gaps::GapsRoom::new(bytes as u64 / 64);
         Budget {
             bytes: bytes as u64,
-            cache: Cache::new(bytes / 2),
+            cache: Cache::within(bytes, bytes / 2),
             arenas: ArenaPool::new(1),
             gaps,
             all,
