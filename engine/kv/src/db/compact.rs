@@ -34,6 +34,7 @@ use crate::merge::visible::VisibleRange;
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
 use super::pieces::{DividedJob, During, divide};
+use super::state::budget::JobBuffers;
 use super::state::core::Core;
 use super::state::meters::TimedCall;
 use super::state::pins::{PinKind, PinnedTask};
@@ -459,6 +460,7 @@ impl Core {
             task: c.task.clone(),
             during: &mut go_on,
             written,
+            buffers: JobBuffers::new(&self.memory),
         };
         let made = run(sources, rules, &part.cuts, oldest_tombstone, &mut out);
         self.count_rest(&mut account, made.is_ok());

@@ -35,6 +35,7 @@ use crate::wal::{Lsn, Unneeded};
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
 use super::pieces::{DividedJob, During, divide};
+use super::state::budget::JobBuffers;
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::meters::TimedCall;
@@ -119,6 +120,7 @@ impl FlushedMemtable {
             task: self.task.clone(),
             during: &mut go_on,
             written: None,
+            buffers: JobBuffers::new(&core.memory),
         };
         let sources = vec![MergeSource::Mem(Memtable::cursor(&self.mem))];
         run(sources, rules, &cuts, Some(self.now), &mut out)

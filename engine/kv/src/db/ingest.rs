@@ -24,6 +24,7 @@ use crate::sstable::TableWriter;
 use super::install::{VersionChange, check_known};
 use super::limits::{check_key, check_value};
 use super::outputs::{NewTables, meta, remove_tables};
+use super::state::budget::JobBuffers;
 use super::state::core::Core;
 use super::state::pins::PinKind;
 use super::state::tree::{Holder, TreeCore};
@@ -57,6 +58,7 @@ impl Core {
             task,
             during: &mut go_on,
             written: None,
+            buffers: JobBuffers::new(&self.memory),
         };
         let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
             self.env.sync_dir(&self.dir)?;

@@ -19,6 +19,7 @@ use crate::merge::job::Outputs;
 use crate::merge::run::table_path;
 use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterOptions};
 
+use super::state::budget::JobBuffers;
 use super::state::core::Core;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
@@ -35,6 +36,8 @@ pub(super) struct NewTables<'a> {
     pub during: &'a mut dyn FnMut(u64) -> Result<()>,
     /// Where the bytes that it writes are counted.
     pub written: Option<Arc<AtomicU64>>,
+    /// What the tables in the making take of the memory budget.
+    pub buffers: JobBuffers,
 }
 
 impl Outputs for NewTables<'_> {
@@ -89,8 +92,13 @@ impl Outputs for NewTables<'_> {
         (self.during)(entries)
     }
 
+    fn holds(&mut self, bytes: usize) {
+        self.buffers.set(bytes as u64);
+    }
+
     fn finished(&mut self, id: u64, warm: WarmBlocks) {
         self.core.opener.make_ready(id, warm);
+        self.core.memory.rebalance();
     }
 
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {

@@ -55,6 +55,11 @@ pub trait Outputs {
     /// Called now and then, with the entries of the input passed since, whether they came out or
     /// not; an error stops the job.
     fn progress(&mut self, entries: u64) -> Result<()>;
+    /// Called before [`progress`](Outputs::progress), with the bytes of memory that the table in the
+    /// making takes, and will take to be finished, beside those that are written.
+    fn holds(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
     /// Called after an entry has been added by itself (not with a copied block) to the table made
     /// last.
     #[inline]
@@ -278,6 +283,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             return Ok(());
         }
         self.untold = 0;
+        self.outputs.holds(self.writer.as_ref().map_or(0, TableWriter::buffered));
         self.outputs.progress(input.take_passed())
     }
 

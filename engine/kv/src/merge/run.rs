@@ -68,7 +68,8 @@ pub struct TableOpener {
     attended: AtomicBool,
     /// Files to be removed by a worker, with what still maps them.
     dead: Mutex<Vec<DeadFile>>,
-    /// Bytes of memory of open tables that have a handle: indexes, filters and the like.
+    /// Bytes of memory of open tables that have a handle, or are ready for one: indexes, filters and
+    /// the like. Value files too.
     opened: AtomicU64,
     /// Tables that have been written and opened, so that no reader waits for it, and have no handle
     /// yet.
@@ -151,6 +152,7 @@ impl TableOpener {
         // An error will be met again by the first who reads the table.
         if let Ok(table) = self.open(id, 0) {
             table.adopt(warm);
+            self.count(table.memory(), true);
             self.ready.lock().insert(id, table);
         }
     }
@@ -159,6 +161,7 @@ impl TableOpener {
     pub fn make_values_ready(&self, id: u64, frames: Vec<(u32, FrameRef)>) {
         if let Ok(file) = self.open_values(id) {
             file.adopt(frames);
+            self.count(file.memory(), true);
             self.ready_values.lock().insert(id, file);
         }
     }
@@ -166,18 +169,20 @@ impl TableOpener {
     /// Table or value file `id` will not be used after all.
     pub fn forget(&self, id: u64) {
         let table = self.ready.lock().remove(&id);
-        drop(table);
+        table.iter().for_each(|t| self.count(t.memory(), false));
         let file = self.ready_values.lock().remove(&id);
-        drop(file);
+        file.iter().for_each(|f| self.count(f.memory(), false));
     }
 
-    fn count(&self, table: &Table, comes: bool) {
-        let bytes = table.memory() as u64;
-        if comes {
+    /// An open table or value file of so many bytes comes, or goes.
+    fn count(&self, bytes: usize, comes: bool) {
+        let bytes = bytes as u64;
+        let before = if comes {
             self.opened.fetch_add(bytes, Ordering::Relaxed)
         } else {
             self.opened.fetch_sub(bytes, Ordering::Relaxed)
         };
+        debug_assert!(comes || before >= bytes, "what goes has been counted");
     }
 
     /// Bytes of memory that tables with a handle take by being there, however small they are.
@@ -191,8 +196,8 @@ impl TableOpener {
         self.live.load(Ordering::Relaxed) < 100 * self.of_handles()
     }
 
-    /// Bytes of memory of the tables that have a handle: that, and of those that are open indexes,
-    /// filters and the like.
+    /// Bytes of memory of the tables that have a handle: that, and of those that are open, or ready
+    /// for a handle, indexes, filters and the like.
     pub fn memory(&self) -> u64 {
         self.of_handles() + self.opened.load(Ordering::Relaxed)
     }
@@ -234,12 +239,10 @@ impl TableOpener {
         let ready = self.ready_values.lock().remove(&facts.id);
         let mut values = self.values.lock();
         if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
+            ready.iter().for_each(|f| self.count(f.memory(), false));
             return handle;
         }
         self.resized(facts.size, 0);
-        if let Some(file) = &ready {
-            self.opened.fetch_add(file.memory() as u64, Ordering::Relaxed);
-        }
         let handle = Arc::new(ValueHandle {
             facts: facts.clone(),
             opener: self.clone(),
@@ -361,7 +364,6 @@ impl TableHandle {
         let (obsolete, filter) = (AtomicBool::new(false), AtomicBool::new(true));
         opener.resized(meta.size, 0);
         opener.handles.fetch_add(1, Ordering::Relaxed);
-        table.get().iter().for_each(|t| opener.count(t, true));
         let values: Box<[_]> = meta
             .values
             .iter()
@@ -508,7 +510,7 @@ impl TableHandle {
             table
         });
         if is_first {
-            self.opener.count(table, true);
+            self.opener.count(table.memory(), true);
         }
         Ok(table)
     }
@@ -566,7 +568,7 @@ impl Drop for TableHandle {
     fn drop(&mut self) {
         self.opener.resized(0, self.meta.size);
         self.opener.handles.fetch_sub(1, Ordering::Relaxed);
-        self.table.get().iter().for_each(|t| self.opener.count(t, false));
+        self.table.get().iter().for_each(|t| self.opener.count(t.memory(), false));
         if !*self.obsolete.get_mut() {
             return;
         }
@@ -645,7 +647,7 @@ impl ValueHandle {
             file
         });
         if is_first {
-            self.opener.opened.fetch_add(file.memory() as u64, Ordering::Relaxed);
+            self.opener.count(file.memory(), true);
         }
         Ok(file)
     }
@@ -660,9 +662,7 @@ impl Drop for ValueHandle {
     fn drop(&mut self) {
         self.opener.resized(0, self.facts.size);
         let file = self.file.take();
-        if let Some(f) = &file {
-            self.opener.opened.fetch_sub(f.memory() as u64, Ordering::Relaxed);
-        }
+        file.iter().for_each(|f| self.opener.count(f.memory(), false));
         {
             // Somebody may have made another one since the last claim went.
             let mut values = self.opener.values.lock();

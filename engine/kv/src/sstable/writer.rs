@@ -118,6 +118,10 @@ impl fmt::Debug for WriterOptions {
 /// blocks have come since the last such one.
 const SHORT_EVERY: usize = 8;
 
+/// Bytes for each key that the construction of a fuse filter takes (`xorf`): 13 for each fingerprint,
+/// of which there are some 9 for 8 keys, and 9 for each key.
+const FILTER_MAKING: usize = 24;
+
 /// Writes one table file.
 pub struct TableWriter {
     output: BlockOutput,
@@ -372,6 +376,13 @@ impl TableWriter {
         self.output.offset()
             + (self.block.raw_size() + filter + self.index.estimate()) as u64
             + 1024
+    }
+
+    /// Roughly how many bytes of memory it will have taken when the file is finished, beside blocks
+    /// that are in the cache: the hashes of all keys, what makes a filter of them, and the index.
+    pub fn buffered(&self) -> usize {
+        let hashes = size_of::<u64>() * self.hashes.capacity() + FILTER_MAKING * self.hashes.len();
+        hashes + 2 * self.index.estimate()
     }
 
     /// The user key added first; empty when there is none.

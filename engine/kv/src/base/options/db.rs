@@ -99,6 +99,12 @@ pub struct DbOptions {
     /// three eighths together, those that wait for their flush as much again; what is more is
     /// flushed, or waited for.
     ///
+    /// A flush or a merge takes some 33 bytes for each key of the table that it is making, for its
+    /// filter: 40 MB where a table of 64 MiB has 1.2 million keys. The cache makes room for that, down
+    /// to an eighth of the budget; with small entries and a budget below 256 MiB choose a smaller
+    /// [`table_size`](crate::TreeOptions::table_size). What the allocator keeps of memory that was
+    /// given back to it comes on top.
+    ///
     /// A tree that has unflushed writes takes a page of 4 KiB at least, and each of its tables 3
     /// KiB, however small. So for trees that are all written 20 KiB each is the least that makes
     /// sense: 200 MiB for 10,000. With less the budget is exceeded instead of flushing tables of a

@@ -52,6 +52,9 @@ const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 /// place in the manifest, a memtable of which nothing but its fields is there.
 pub const TREE: u64 = 7 << 9;
 
+/// Steps in which a job says how much it takes, in bytes.
+const BUFFER_STEP: u64 = 1 << 20;
+
 const _: () = assert!(size_of::<Memtable>() + size_of::<MemHandle>() <= TREE as usize / 2);
 
 /// Bytes of memtables, and trees.
@@ -112,7 +115,9 @@ pub struct Budget {
     pub cache: Arc<Cache>,
     /// Memory of memtables.
     pub arenas: Arc<ArenaPool>,
-    /// Memory for what trees know of where nothing is: part of the sixteenth that
+    /// What flushes and merges take beside what they write.
+    buffers: AtomicU64,
+    /// Memory for what trees know of where nothing is: part of the thirty-second that
     /// [`Share::rebalance`] keeps.
     pub gaps: Arc<gaps::GapsRoom>,
     all: BudgetTally,
@@ -128,6 +133,7 @@ impl Budget {
             bytes: bytes as u64,
             cache: Cache::within(bytes, bytes / 2),
             arenas: ArenaPool::new(1),
+            buffers: AtomicU64::new(0),
             gaps,
             all,
             members,
@@ -207,6 +213,38 @@ impl Budget {
     fn limit(&self, pages: u64, members: u64) -> u64 {
         let eighth = self.eighth();
         (3 * eighth / 8 * 7 / members).max(pages + eighth / 8 * 7 / members)
+    }
+}
+
+/// What a flush or a merge takes beside what it writes; counted as long as this is there.
+pub struct JobBuffers {
+    share: Arc<Share>,
+    bytes: u64,
+}
+
+impl JobBuffers {
+    /// Nothing yet.
+    pub fn new(share: &Arc<Share>) -> JobBuffers {
+        JobBuffers { share: share.clone(), bytes: 0 }
+    }
+
+    /// It takes so many bytes now, give or take [`BUFFER_STEP`].
+    pub fn set(&mut self, bytes: u64) {
+        if bytes.abs_diff(self.bytes) >= BUFFER_STEP {
+            self.count(bytes);
+            self.share.rebalance();
+        }
+    }
+
+    fn count(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        self.share.budget.buffers.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for JobBuffers {
+    fn drop(&mut self) {
+        self.count(0);
     }
 }
 
@@ -333,9 +371,10 @@ impl Share {
         self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Gives the cache what memtables, trees, indexes and filters leave of the budget, but never
-    /// less than an eighth of it. A sixteenth is kept for what is not counted one by one: buffers
-    /// of compactions, views, the allocator's own.
+    /// Gives the cache what memtables, trees, indexes, filters and the buffers of flushes and merges
+    /// leave of the budget, but never less than an eighth of it. A thirty-second is kept for those
+    /// buffers, however few there are, and another for what is not counted one by one: views, what
+    /// walks read ahead, the allocator's own.
     pub fn rebalance(&self) {
         let budget = &self.budget;
         let members = budget.held();
@@ -345,7 +384,9 @@ impl Share {
         openers.dedup_by_key(|o| Arc::as_ptr(o));
         let tables: u64 = openers.iter().map(|o| o.memory()).sum();
         let taken = budget.arenas.bytes() as u64 + budget.of_trees() + tables;
-        let rest = (budget.bytes - budget.bytes / 16).saturating_sub(taken).max(budget.bytes / 8);
+        let buffers = budget.buffers.load(Ordering::Relaxed).max(budget.bytes / 32);
+        let rest = budget.bytes - budget.bytes / 32;
+        let rest = rest.saturating_sub(taken.saturating_add(buffers)).max(budget.bytes / 8);
         budget.cache.set_capacity(rest as usize);
     }
 

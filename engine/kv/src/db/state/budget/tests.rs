@@ -355,6 +355,68 @@ fn memory_that_nobody_fills_is_let_go() {
 }
 
 #[test]
+fn buffers_of_jobs_are_taken_from_the_cache() {
+    let budget = 64 << 20;
+    let db =
+        open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: budget, ..options(0) });
+    let share = &db.core().memory;
+    let capacity = || db.stats().memory.cache_capacity;
+    share.rebalance();
+    let before = capacity();
+    assert!(before > budget as u64 * 7 / 8 && before <= budget as u64 * 15 / 16);
+    let mut one = JobBuffers::new(share);
+    let mut other = JobBuffers::new(share);
+    one.set(2 << 20);
+    assert_eq!(capacity(), before, "a thirty-second is kept for them");
+    other.set(10 << 20);
+    assert_eq!(capacity(), before - (10 << 20));
+    other.set((10 << 20) + 1000);
+    other.set(9 << 20);
+    one.set(0);
+    assert_eq!(capacity(), before - (7 << 20));
+    one.set(1 << 40);
+    assert_eq!(capacity(), budget as u64 / 8, "the cache keeps an eighth");
+    drop((one, other));
+    share.rebalance();
+    assert_eq!(capacity(), before);
+}
+
+/// Those that are ready for a handle, too: a merge makes all its tables before one has a handle.
+#[test]
+fn each_open_table_is_counted_once() {
+    let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
+    let options =
+        TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
+    let tree = db.tree("t", options).unwrap();
+    let opener = &db.core().opener;
+    let check = || {
+        let view = tree.core.view.load_full();
+        let tables: Vec<_> = view.version.runs.iter().flat_map(|run| run.tables.clone()).collect();
+        let opened: u64 = tables.iter().filter_map(|t| t.opened()).map(|t| t.memory() as u64).sum();
+        assert!(opened > 0);
+        // What another test's thread has seen goes later.
+        let is_counted = (0..2_000_000).any(|_| {
+            epoch::pin().flush();
+            std::thread::yield_now();
+            opener.memory() == opener.of_handles() + opened
+        });
+        assert!(is_counted, "{} for {} and {opened}", opener.memory(), opener.of_handles());
+        tables.len()
+    };
+    let mut seed = 7;
+    for round in 0..3u32 {
+        for i in 0..5_000u32 {
+            let value: Vec<u8> = (0..12).flat_map(|_| random(&mut seed).to_le_bytes()).collect();
+            tree.put(&(i * 7 + round).to_be_bytes(), &value).unwrap();
+        }
+        tree.flush().unwrap();
+        check();
+    }
+    tree.compact().unwrap();
+    assert!(check() > 3);
+}
+
+#[test]
 fn a_closed_db_has_no_part_in_the_budget() {
     let (budget, opened) = sharing();
     let dbs = [0, 1].map(opened);
