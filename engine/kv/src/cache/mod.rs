@@ -54,7 +54,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use clock::{ClockOrder, Swath};
 use frame::{FrameState, Pool};
-use probation::{BlockHash, Departed, ProbationBounds, Probationer};
+use probation::{BlockHash, Departed, ProbationBounds, Probationer, is_one_in};
 use slab::{HEADER, LOOSE, class_size};
 use sync::epoch::{self, Guard};
 
@@ -121,6 +121,9 @@ pub enum CacheStay {
 /// Of the blocks that long walks read, one in so many goes into a cache that is full.
 const KEPT: u64 = 16;
 
+/// How often the epoch has to move on before what was evicted is let go, where nobody is pinned.
+const EPOCHS: u32 = 3;
+
 /// Free memory kept ready, at most, in bytes.
 const RESERVE: usize = 256 << 10;
 
@@ -148,27 +151,29 @@ impl Cache {
     }
 
     /// Changes the capacity. A smaller one takes effect at once as far as no reader stands in the
-    /// way, and then with every allocation.
+    /// way, and then with every allocation. What was evicted and waits for readers counts as gone: it
+    /// evicts no more than it has to.
     pub fn set_capacity(&self, bytes: usize) {
         self.capacity.store(bytes, Ordering::Relaxed);
-        let mut before = usize::MAX;
+        let (mut before, mut in_vain) = (usize::MAX, 0);
         loop {
             let guard = epoch::pin();
             let mut state = self.pool.lock();
             state.trim(bytes);
-            let (resident, linked) = (state.slab.resident(), state.clock.linked().0);
+            let resident = state.slab.resident();
             let mut swath = Swath::default();
-            if resident > bytes {
+            if resident.saturating_sub(self.limbo.load(Ordering::Relaxed)) > bytes {
                 state.sweep(ClockOrder { class: None, goal: 256, force: true }, &guard, &mut swath);
             }
             drop(state);
             drop(guard);
             let evicted = swath.evicted;
             self.defer_evicted(swath);
-            if resident <= bytes || (evicted == 0 && linked >= before) {
+            in_vain = if evicted > 0 || resident < before { 0 } else { in_vain + 1 };
+            if resident <= bytes || in_vain > EPOCHS {
                 return;
             }
-            before = linked;
+            before = resident;
         }
     }
 
@@ -227,12 +232,8 @@ impl Cache {
     /// Whether a block of a long walk is to be put in: all of them while there is room, and one in
     /// 16 when others have to go for it. To be asked once for each block.
     pub fn admits_passing(&self) -> bool {
-        // Scattered: walks that read by turns each get their share.
-        const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
-        !self.full.load(Ordering::Relaxed) || {
-            let asked = self.passing.fetch_add(1, Ordering::Relaxed);
-            (asked.wrapping_mul(SCATTER) >> 32).is_multiple_of(KEPT)
-        }
+        !self.full.load(Ordering::Relaxed)
+            || is_one_in(KEPT, self.passing.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all

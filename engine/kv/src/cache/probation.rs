@@ -39,6 +39,12 @@ pub(super) struct BlockHash(u64);
 /// Spreads a number over all 64 bits, the high ones best.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Whether the one with this number is drawn, of each `many` one. Scattered: of several that take
+/// numbers by turns each gets its share.
+pub(super) fn is_one_in(many: u64, number: u64) -> bool {
+    (number.wrapping_mul(SCATTER) >> 32).is_multiple_of(many)
+}
+
 impl BlockHash {
     pub(super) fn of(file: u64, index: u32) -> BlockHash {
         let file = file.wrapping_mul(SCATTER).rotate_left(32);
@@ -144,7 +150,7 @@ impl Probation {
     /// not tried. Whether it is time to [`end`](Self::end) that of others.
     pub(super) fn begin(&mut self, frame: Probationer, bounds: ProbationBounds) -> bool {
         self.asked = self.asked.wrapping_add(1);
-        if (self.asked.wrapping_mul(SCATTER) >> 32).is_multiple_of(UNTRIED) {
+        if is_one_in(UNTRIED, self.asked) {
             return false;
         }
         self.frames.push_back(frame);

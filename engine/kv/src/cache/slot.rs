@@ -46,7 +46,8 @@ impl CacheSlots {
         Self::of_file(0, n)
     }
 
-    /// The same of a file: by its number the cache remembers which blocks it had not long ago.
+    /// The same of a file: by its number, which no file of another store should have, the cache
+    /// remembers which blocks it had not long ago.
     pub fn of_file(file: u64, n: usize) -> CacheSlots {
         CacheSlots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect(), file }
     }

@@ -220,6 +220,32 @@ fn a_smaller_capacity_takes_effect() {
     }
 }
 
+/// Whoever is pinned keeps memory from being given back: that is no reason to evict ever more.
+#[test]
+fn a_slightly_smaller_capacity_evicts_little_beside_a_pinned_reader() {
+    let capacity = if SMALL { 1 << 20 } else { 8 << 20 };
+    let cache = Cache::new(capacity);
+    let slots = Arc::new(CacheSlots::new(capacity / 4096 * 2));
+    (0..slots.len()).for_each(|i| drop(load(&cache, &slots, 1, i)));
+    let before = cache.usage();
+    assert!(before.resident > capacity / 2, "{before:?}");
+    let pinned = epoch::pin();
+    let mut smaller = before.resident;
+    for _ in 0..8 {
+        smaller -= capacity / 64;
+        cache.set_capacity(smaller);
+    }
+    let after = cache.usage();
+    // An eighth is asked for; it comes in sweeps.
+    assert!(after.frame_bytes > before.frame_bytes / 2, "{before:?} {after:?}");
+    assert!(after.frame_bytes < before.frame_bytes, "{before:?} {after:?}");
+    drop(pinned);
+    assert!(eventually(|| {
+        cache.set_capacity(smaller);
+        cache.usage().resident <= smaller
+    }));
+}
+
 #[test]
 fn what_is_handed_over_is_the_same_frame_in_another_table() {
     let (cache, other) = (Cache::new(1 << 20), Cache::new(1 << 20));

@@ -18,6 +18,7 @@ use crate::base::events::Event;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
+use crate::merge::retain::STEP;
 use crate::merge::run::TableHandle;
 use crate::sstable::TableWriter;
 
@@ -120,6 +121,7 @@ impl Core {
             drop((w, files, c));
             self.events.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
             self.tables_changed(tree);
+            self.memory.rebalance();
             self.signal_work();
             self.call_workers_for([&**tree]);
             return Ok(());
@@ -180,7 +182,7 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     size: u64,
 ) -> Result<(Vec<TableMeta>, u64)> {
     let now = out.core.env.wall_micros();
-    let (mut tables, mut writer, mut last, mut n) = (vec![], None::<TableWriter>, vec![], 0);
+    let (mut tables, mut writer, mut last, mut n) = (vec![], None::<TableWriter>, vec![], 0u64);
     for pair in pairs {
         let (key, value) = pair?;
         let (key, value) = (key.as_ref(), value.as_ref());
@@ -201,6 +203,9 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         last.clear();
         last.extend_from_slice(key);
         n += 1;
+        if n.is_multiple_of(STEP) {
+            out.holds(w.buffered());
+        }
     }
     if let Some(w) = writer {
         tables.push(meta(&w.finish()?, now, now));

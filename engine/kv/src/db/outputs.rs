@@ -36,7 +36,7 @@ pub(super) struct NewTables<'a> {
     pub during: &'a mut dyn FnMut(u64) -> Result<()>,
     /// Where the bytes that it writes are counted.
     pub written: Option<Arc<AtomicU64>>,
-    /// What the tables in the making take of the memory budget.
+    /// What a table in the making takes of the memory budget.
     pub buffers: JobBuffers,
 }
 
@@ -93,7 +93,7 @@ impl Outputs for NewTables<'_> {
     }
 
     fn holds(&mut self, bytes: usize) {
-        self.buffers.set(bytes as u64);
+        self.buffers.grow_to(bytes as u64);
     }
 
     fn finished(&mut self, id: u64, warm: WarmBlocks) {

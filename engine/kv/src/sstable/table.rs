@@ -415,7 +415,8 @@ impl Table {
         } else {
             Box::default()
         };
-        let slots = Arc::new(CacheSlots::of_file(id, index.len()));
+        let slots =
+            Arc::new(CacheSlots::of_file(footer.identity.unique.wrapping_add(id), index.len()));
         let any_large = (0..index.len()).any(|i| index.is_large(i));
         let stubs = Arc::new(CacheSlots::new(if any_large { index.len() } else { 0 }));
         let path = path.to_path_buf();

@@ -267,7 +267,7 @@ impl ValueFile {
             None => Box::default(),
         };
         let (path, identity) = (path.to_path_buf(), footer.identity);
-        let slots = Arc::new(CacheSlots::of_file(id, values));
+        let slots = Arc::new(CacheSlots::of_file(identity.unique.wrapping_add(id), values));
         Ok(Arc::new(ValueFile {
             file,
             path,

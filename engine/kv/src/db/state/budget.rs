@@ -216,7 +216,8 @@ impl Budget {
     }
 }
 
-/// What a flush or a merge takes beside what it writes; counted as long as this is there.
+/// What a flush or a merge takes at most beside what it writes; counted as long as this is there, so
+/// that the cache makes room for it once, and not for each table anew.
 pub struct JobBuffers {
     share: Arc<Share>,
     bytes: u64,
@@ -229,22 +230,21 @@ impl JobBuffers {
     }
 
     /// It takes so many bytes now, give or take [`BUFFER_STEP`].
-    pub fn set(&mut self, bytes: u64) {
-        if bytes.abs_diff(self.bytes) >= BUFFER_STEP {
-            self.count(bytes);
+    pub fn grow_to(&mut self, bytes: u64) {
+        if bytes >= self.bytes + BUFFER_STEP {
+            self.share.budget.buffers.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            self.bytes = bytes;
             self.share.rebalance();
         }
-    }
-
-    fn count(&mut self, bytes: u64) {
-        let before = std::mem::replace(&mut self.bytes, bytes);
-        self.share.budget.buffers.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 }
 
 impl Drop for JobBuffers {
     fn drop(&mut self) {
-        self.count(0);
+        if self.bytes > 0 {
+            self.share.budget.buffers.fetch_sub(self.bytes, Ordering::Relaxed);
+            self.share.rebalance();
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::base::options::{DbOptions, MemoryBudget, TreeOptions};
 use crate::base::sync::epoch;
 use crate::env::Env;
 use crate::env::mem::MemEnv;
+use crate::sstable::WarmBlocks;
 use crate::wal::Wal;
 use crate::{Db, Tree};
 
@@ -366,18 +367,18 @@ fn buffers_of_jobs_are_taken_from_the_cache() {
     assert!(before > budget as u64 * 7 / 8 && before <= budget as u64 * 15 / 16);
     let mut one = JobBuffers::new(share);
     let mut other = JobBuffers::new(share);
-    one.set(2 << 20);
+    one.grow_to(2 << 20);
     assert_eq!(capacity(), before, "a thirty-second is kept for them");
-    other.set(10 << 20);
+    other.grow_to(10 << 20);
     assert_eq!(capacity(), before - (10 << 20));
-    other.set((10 << 20) + 1000);
-    other.set(9 << 20);
-    one.set(0);
-    assert_eq!(capacity(), before - (7 << 20));
-    one.set(1 << 40);
+    other.grow_to((10 << 20) + 1000);
+    other.grow_to(1 << 20);
+    assert_eq!(capacity(), before - (10 << 20), "the next table takes as much");
+    drop(one);
+    assert_eq!(capacity(), before - (8 << 20));
+    other.grow_to(1 << 40);
     assert_eq!(capacity(), budget as u64 / 8, "the cache keeps an eighth");
-    drop((one, other));
-    share.rebalance();
+    drop(other);
     assert_eq!(capacity(), before);
 }
 
@@ -414,6 +415,14 @@ fn each_open_table_is_counted_once() {
     }
     tree.compact().unwrap();
     assert!(check() > 3);
+    // What is made ready in vain.
+    let view = tree.core.view.load_full();
+    let id = view.version.runs[0].tables[0].meta.id;
+    let before = opener.memory();
+    opener.make_ready(id, WarmBlocks::default());
+    assert!(opener.memory() > before);
+    opener.forget(id);
+    assert_eq!(opener.memory(), before);
 }
 
 #[test]
