@@ -48,6 +48,11 @@ pub enum ErrorKind {
     /// A feed of changes asks for what the log does not have any more: begin again with what a reader
     /// sees now.
     Lagged,
+    /// A flush or a merge panicked, most likely in a hook ([`Merge`](crate::Merge),
+    /// [`Purge`](crate::Purge), [`Summary`](crate::Summary), [`FilterPrefix`](crate::FilterPrefix)).
+    /// It has changed nothing. One in the background makes the store read-only: correct the hook and
+    /// open the store again.
+    Panicked,
 }
 
 impl ErrorKind {
@@ -66,6 +71,7 @@ impl ErrorKind {
             ErrorKind::NotFound => "not found",
             ErrorKind::Closed => "closed",
             ErrorKind::Lagged => "lagged",
+            ErrorKind::Panicked => "panicked",
         }
     }
 }
@@ -134,6 +140,16 @@ impl Error {
     /// An argument outside its bounds.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// What `work` gives, also where it panics: for jobs that leave nothing behind that is half done.
+    pub(crate) fn catch<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let words = panic.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| panic.downcast_ref().copied());
+            let words = words.unwrap_or("it does not say why");
+            Err(Error::new(ErrorKind::Panicked, format!("{what} panicked: {words}")))
+        })
     }
 
     /// A file of a format version that a newer version of the program wrote. `what` begins the

@@ -1,6 +1,11 @@
 //! The hooks by which a layer above teaches the engine its rules: [`Merge`], [`Purge`],
 //! [`Summary`], [`FilterPrefix`].
 //!
+//! Hooks should not panic. In a reader's call a panic is the reader's. In a flush or a merge the job
+//! fails, having changed nothing, with an error of kind [`Panicked`](super::error::ErrorKind::Panicked):
+//! whoever called for it gets it, and in the background it makes the store read-only. A write
+//! whose [`FilterPrefix`] panics is in the log; the store is read-only until it is opened again.
+//!
 //! Invariants: hooks are pure (the same input gives the same answer in every process), because
 //! their results are stored and replayed. Each has a name that is kept in the manifest; opening a
 //! tree with another name is an error of kind
@@ -19,6 +24,9 @@ pub enum Folded {
 }
 
 /// Folds the versions of one key into one value: a counter's increments, a cell's competing writes.
+///
+/// Hooks should not panic. Where one does, a reader's call does. A flush or a merge fails with
+/// [`Panicked`](crate::ErrorKind::Panicked), and has changed nothing.
 pub trait Merge: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;

@@ -85,6 +85,27 @@ pub struct Claimed {
     holder: Holder,
 }
 
+/// The tables that a job that runs holds.
+struct HeldTables<'a> {
+    core: &'a Core,
+    tree: Arc<TreeCore>,
+    ids: Vec<u64>,
+}
+
+impl Drop for HeldTables<'_> {
+    fn drop(&mut self) {
+        let mut files = self.tree.files.lock();
+        for t in &self.ids {
+            files.busy.remove(t);
+            files.merging.remove(t);
+        }
+        drop(files);
+        self.core.work.end_compaction();
+        self.core.work.look_at([self.tree.id]);
+        self.core.work.signal_done();
+    }
+}
+
 /// What of a part of a job one thread does.
 struct MergePiece {
     part: usize,
@@ -207,24 +228,13 @@ impl Core {
         Some(Arc::new(Claimed { tree, job, steps, at, parts, version, options, task, holder }))
     }
 
-    /// Carries out a job, all steps of it, and gives its tables free. Every job that was claimed
-    /// must come here. False when another job got in the way of one of the steps: that one and those
-    /// after it are left, and there may be something to do again.
+    /// Carries out a job, all steps of it, and gives its tables free, also where it panics. Every job
+    /// that was claimed must come here. False when another job got in the way of one of the steps:
+    /// that one and those after it are left, and there may be something to do again.
     pub fn run_job(&self, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
-        let tree = claimed.tree.clone();
-        let mut held: Vec<u64> = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
-        let done = self.run_steps(claimed, &mut held, during);
-        {
-            let mut files = tree.files.lock();
-            for t in &held {
-                files.busy.remove(t);
-                files.merging.remove(t);
-            }
-        }
-        self.work.end_compaction();
-        self.work.look_at([tree.id]);
-        self.work.signal_done();
-        done
+        let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
+        let mut held = HeldTables { core: self, tree: claimed.tree.clone(), ids };
+        self.run_steps(claimed, &mut held.ids, during)
     }
 
     /// Carries out a step and those after it. Their outputs come to what is `held`, so that nobody

@@ -13,7 +13,7 @@
 //! - A flush that is done in pieces is one that writers wait for: at its steps it gets the hands of
 //!   merges, which step back at theirs. Nobody holds a lock between two steps.
 //! - After an error no piece is begun, and those that have begun stop at their next step. It is the
-//!   first error that is told of. A piece that panics has failed, and a caller that panics waits for
+//!   first error that is told of. A piece that panics has failed, and a caller who does waits for
 //!   his hands all the same: no job succeeds without one of its pieces.
 //! - A hand of the background work gives way as its workers do, and stands still for a pause as they
 //!   do ([`throttle`](super::state::throttle), T4); one that would begin in a pause leaves.
@@ -89,13 +89,11 @@ impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     /// Does pieces as long as there are any to be begun.
     fn work(&self, core: &Core, during: &mut During<'_>) {
         while let Some(i) = self.begin() {
-            let panics = FailsOnPanic(self);
-            let done = (self.work)(core, i, &mut || {
+            let mut step = || {
                 self.check()?;
                 during()
-            });
-            std::mem::forget(panics);
-            match done {
+            };
+            match Error::catch("a flush or a merge", || (self.work)(core, i, &mut step)) {
                 Ok(done) => {
                     let mut state = self.state.lock();
                     state.done[i] = Some(done);
@@ -143,15 +141,6 @@ impl<T, W> Pieces<T, W> {
     fn want_no_more(&self) {
         let wanted = self.wanted.lock().take();
         drop(wanted);
-    }
-}
-
-/// Tells of a piece that ends by a panic.
-struct FailsOnPanic<'a, T, W>(&'a Pieces<T, W>);
-
-impl<T, W> Drop for FailsOnPanic<'_, T, W> {
-    fn drop(&mut self) {
-        self.0.fail(Error::new(ErrorKind::Io, "a piece of the job panicked"));
     }
 }
 

@@ -656,11 +656,10 @@ fn a_piece_that_panics_fails_the_job() {
             }
             Ok(())
         };
-        let job = || core.in_pieces(3, MERGE, &mut || Ok(()), work);
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)) {
-            Ok(done) => assert!(!of_caller && done.is_err()),
-            Err(_) => assert!(of_caller),
-        }
+        let done: Result<Vec<()>> = core.in_pieces(3, MERGE, &mut || Ok(()), work);
+        let e = done.unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Panicked);
+        assert_eq!(e.message(), "a flush or a merge panicked: a hook of this test");
         let all = std::sync::Barrier::new(3);
         let whole = core.in_pieces(3, MERGE, &mut || Ok(()), move |_, i, _| {
             all.wait();

@@ -11,7 +11,7 @@
 //!   then flushes, then compactions. Compactions that fall behind for it slow the writers
 //!   (`pacing.rs`), so they catch up.
 //! - A worker that meets an error latches the Db and goes on serving what can be served; it never
-//!   ends the process.
+//!   ends the process. A panic, of a hook for example, is an error.
 //! - Want of space, file descriptors or memory latches nothing: nothing has been installed, the
 //!   memtable is still there, and the work is tried again after [`RETRY`]. Who waits for it gets
 //!   the error instead of waiting for as long as the disk is full.
@@ -143,7 +143,7 @@ impl WorkerCrew for Core {
         }
         let (mut seen, mut idle) = (0, 0);
         while !self.gate.is_closing() {
-            match self.work_once(compacts) {
+            match Error::catch("background work", || self.work_once(compacts)) {
                 Ok(true) => {
                     idle = 0;
                     continue;

@@ -13,7 +13,8 @@
 //!   whole batches.
 //! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish
 //!   into the one they were given.
-//! - W4: what failed has written nothing, or the Db is latched read-only.
+//! - W4: what failed has written nothing, or the Db is latched read-only: also what panics, in a hook
+//!   that says which part of a key goes into filters.
 
 use std::sync::Arc;
 
@@ -51,6 +52,33 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
     n += write_varint(&mut buf[n..], tree as u64);
     n += write_varint(&mut buf[n..], key_len as u64);
     &buf[..n]
+}
+
+/// Ends a write that is in the log and whose insertion panics.
+struct EndsOnPanic<'a, F: Fn()> {
+    core: &'a Core,
+    first: Seq,
+    count: u64,
+    leave: F,
+}
+
+impl<F: Fn()> EndsOnPanic<'_, F> {
+    fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<F: Fn()> Drop for EndsOnPanic<'_, F> {
+    fn drop(&mut self) {
+        self.core.end_in_part(
+            (self.first, self.count),
+            Error::new(
+                ErrorKind::Panicked,
+                "a write panicked that is in the log, and is in memory in part: correct the hook, and open the store again",
+            ),
+        );
+        (self.leave)();
+    }
 }
 
 impl Writers for Core {
@@ -109,10 +137,12 @@ impl Core {
             w.enter(tree.id, mem, place.begin);
             (seq, place.end, mem)
         };
+        let ends = EndsOnPanic { core: self, first: seq, count: 1, leave: || mem.leave() };
         mem.mem.add(key, Trailer::new(seq, kind), value);
         if kind != Kind::Delete {
             tree.gaps.cut(key);
         }
+        ends.end();
         self.visible.publish(seq, 1);
         mem.leave();
         if kind == Kind::Delete {
@@ -240,6 +270,8 @@ impl Core {
             .map_err(|e| self.log_failed(e))?;
         mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
         drop(w);
+        let leave = || mems.iter().for_each(|(_, m)| m.leave());
+        let ends = EndsOnPanic { core: self, first, count: batch.count, leave };
         let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
         let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
         if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
@@ -250,17 +282,18 @@ impl Core {
             Some(batch.count),
             "a batch that does not decode as it was encoded"
         );
-        if inserted != Some(batch.count) {
-            // Its numbers must become visible all the same, or every later writer would wait for
-            // ever; but nobody writes after it.
-            self.latch(Error::corruption(
-                "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
-            ));
+        ends.end();
+        if inserted == Some(batch.count) {
+            self.visible.publish(first, batch.count);
+        } else {
+            self.end_in_part(
+                (first, batch.count),
+                Error::corruption(
+                    "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
+                ),
+            );
         }
-        self.visible.publish(first, batch.count);
-        for (_, m) in &mems {
-            m.leave();
-        }
+        leave();
         if mems.iter().any(|(_, m)| m.looks.is_due(m.mem.deletes())) {
             self.look_behind_batch(&batch.bytes, |tree| of(tree).map(|(t, m)| (*t, &**m)));
         }
@@ -269,6 +302,14 @@ impl Core {
         }
         self.finish_write(place.end, durability, turn)?;
         Ok(first)
+    }
+
+    /// Ends a write of so many numbers that is not wholly in memory. They must become visible all the
+    /// same, or every later writer would wait for ever; but nobody writes after it.
+    #[cold]
+    fn end_in_part(&self, (first, count): (Seq, u64), e: Error) {
+        self.latch(e);
+        self.visible.publish(first, count);
     }
 
     fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g TreeView> {

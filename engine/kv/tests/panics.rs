@@ -1,0 +1,363 @@
+//! Hooks that panic: whatever the engine asks them in, in a reader, a writer's own work, a caller's
+//! compaction or the background. Nobody waits for ever, what was acknowledged is there after the next
+//! opening, and what was asked by somebody is answered to him.
+//!
+//! Every scenario runs beside a clock: one that takes minutes hangs.
+
+#![allow(clippy::disallowed_methods, reason = "a clock beside the store")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use firn_kv::internals::base::key::Kind;
+use firn_kv::policy::Tiered;
+use firn_kv::{
+    Batch, Db, DbOptions, Error, FilterPrefix, Folded, MemEnv, Merge, Policy, Purge, PurgeJob,
+    PurgePass, Readable, Summary, SummaryPass, Tree, TreeOptions, Verdict,
+};
+
+const WORDS: &str = "a hook of the test panics";
+
+/// The methods of hooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Fold,
+    Combine,
+    Decided,
+    StartPurge,
+    Judge,
+    Reach,
+    GoneAt,
+    StartSummary,
+    Add,
+    Finish,
+    PrefixLen,
+}
+
+const PLACES: [Place; 11] = [
+    Place::Fold,
+    Place::Combine,
+    Place::Decided,
+    Place::StartPurge,
+    Place::Judge,
+    Place::Reach,
+    Place::GoneAt,
+    Place::StartSummary,
+    Place::Add,
+    Place::Finish,
+    Place::PrefixLen,
+];
+
+/// Hooks that panic in one place while they are armed.
+#[derive(Clone)]
+struct Touchy {
+    place: Place,
+    armed: Arc<AtomicBool>,
+    panics: Arc<AtomicU64>,
+}
+
+impl Touchy {
+    fn at(&self, place: Place) {
+        if self.place == place && self.armed.load(Ordering::SeqCst) {
+            self.panics.fetch_add(1, Ordering::SeqCst);
+            panic!("{WORDS}");
+        }
+    }
+}
+
+impl Merge for Touchy {
+    fn name(&self) -> &str {
+        "sum"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded, Error> {
+        self.at(Place::Fold);
+        let sum = base.iter().chain(operands).map(|n| number(n)).sum::<u64>();
+        Ok(Folded::Value(sum.to_be_bytes().to_vec()))
+    }
+    fn combine(&self, _: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        self.at(Place::Combine);
+        Some((number(older) + number(newer)).to_be_bytes().to_vec())
+    }
+    fn decided(&self, _: &[u8], _: &[&[u8]], _: &[u8]) -> bool {
+        self.at(Place::Decided);
+        false
+    }
+}
+
+impl Purge for Touchy {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+        self.at(Place::StartPurge);
+        Box::new(self.clone())
+    }
+    fn gone_at(&self, _: &[u8]) -> Option<u64> {
+        self.at(Place::GoneAt);
+        None
+    }
+}
+
+impl PurgePass for Touchy {
+    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
+        self.at(Place::Judge);
+        Verdict::Keep
+    }
+    fn reach(&mut self, _: &[u8], _: &[u8], _: &mut Vec<u8>) -> bool {
+        self.at(Place::Reach);
+        false
+    }
+}
+
+impl Summary for Touchy {
+    fn name(&self) -> &str {
+        "nothing"
+    }
+    fn start(&self) -> Box<dyn SummaryPass> {
+        self.at(Place::StartSummary);
+        Box::new(self.clone())
+    }
+}
+
+impl SummaryPass for Touchy {
+    fn add(&mut self, _: &[u8], _: Kind, _: &[u8]) {
+        self.at(Place::Add);
+    }
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.at(Place::Finish);
+        vec![1]
+    }
+}
+
+impl FilterPrefix for Touchy {
+    fn name(&self) -> &str {
+        "all"
+    }
+    fn prefix_len(&self, key: &[u8]) -> usize {
+        self.at(Place::PrefixLen);
+        key.len()
+    }
+}
+
+/// Keys behind those that are written.
+fn beside(i: u16) -> [u8; 3] {
+    let [high, low] = i.to_be_bytes();
+    [0xfe, high, low]
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().unwrap())
+}
+
+/// What a call gives that may panic: a panic is an error.
+fn tried<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(done) => done.map_err(|e| e.to_string()),
+        Err(panic) => Err(panic.downcast_ref::<String>().cloned().unwrap_or_default()),
+    }
+}
+
+fn open(env: &MemEnv, threads: usize, hooks: &Touchy) -> (Db, Tree) {
+    let options = DbOptions {
+        background_threads: threads,
+        memory_budget: 8 << 20,
+        wal_segment: 256 << 10,
+        ..DbOptions::default()
+    };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+    let options = TreeOptions {
+        memtable_size: 64 << 10,
+        table_size: 64 << 10,
+        policy: Policy::Tiered(Tiered::default()),
+        merge: Some(Arc::new(hooks.clone())),
+        purge: Some(Arc::new(hooks.clone())),
+        summary: Some(Arc::new(hooks.clone())),
+        filter_prefix: Some(Arc::new(hooks.clone())),
+        ..TreeOptions::default()
+    };
+    let tree = db.tree("t", options).unwrap();
+    (db, tree)
+}
+
+/// Half of the keys are so few that a memtable has several operands of each.
+fn key(i: u64) -> [u8; 8] {
+    let keys = if i.is_multiple_of(2) { 5000 } else { 100 };
+    (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys).to_be_bytes()
+}
+
+/// Adds to what was acknowledged, or may have been done, until something fails.
+fn write(tree: &Tree, acknowledged: &mut Sums, steps: u64) -> Result<(), String> {
+    for i in 0..steps {
+        let (k, is_put) = (key(i), i % 7 == 0);
+        let done = match is_put {
+            true => tried(|| tree.put(&k, &1u64.to_be_bytes())),
+            false => tried(|| tree.merge(&k, &1u64.to_be_bytes())),
+        };
+        let sum = acknowledged.entry(k).or_insert((0, 0));
+        // Without threads the write is done before the work behind it panics.
+        let may_be = if is_put { 1 } else { sum.1 + 1 };
+        match &done {
+            Ok(()) => *sum = (may_be, may_be),
+            Err(_) => *sum = (sum.0.min(may_be), sum.1.max(may_be)),
+        }
+        done?;
+    }
+    Ok(())
+}
+
+/// Of each key the least and the most that it may have.
+type Sums = std::collections::BTreeMap<[u8; 8], (u64, u64)>;
+
+fn check(tree: &Tree, sums: &Sums, what: &str) {
+    for (k, &(least, most)) in sums {
+        let is = tree.get(k).unwrap().map_or(0, |v| number(&v));
+        assert!((least..=most).contains(&is), "{what}: {k:?} is {is}, not {least} to {most}");
+    }
+}
+
+/// Writes, then lets the hook panic: what came of it must be told to somebody, and be over.
+fn scenario(place: Place, threads: usize) -> u64 {
+    let what = format!("{place:?}, {threads} threads");
+    let env = MemEnv::new(threads as u64);
+    let hooks = Touchy { place, armed: Arc::default(), panics: Arc::default() };
+    let (db, tree) = open(&env, threads, &hooks);
+    let plain = db.tree("plain", TreeOptions::default()).unwrap();
+    plain.put(b"k", b"v").unwrap();
+    let mut sums = Sums::new();
+    write(&tree, &mut sums, 20_000).unwrap();
+    hooks.armed.store(true, Ordering::SeqCst);
+    // A reader gets its own panic, and so does who compacts.
+    let read = (0..200).map(|i| tried(|| tree.get(&key(i)))).collect::<Result<Vec<_>, _>>();
+    assert!(read.is_ok() || hooks.panics.load(Ordering::SeqCst) > 0, "{what}: {read:?}");
+    let walked = tried(|| tree.iter().collect::<Result<Vec<_>, _>>());
+    assert!(walked.is_ok() || hooks.panics.load(Ordering::SeqCst) > 0, "{what}: {walked:?}");
+    let wrote = write(&tree, &mut sums, 20_000);
+    // Two keys that nobody else has.
+    let other = |n: u8| [0xff, n];
+    let batch = || {
+        let mut batch = Batch::new();
+        batch.merge(&tree, other(0), 1u64.to_be_bytes())?;
+        batch.put(&plain, b"k", b"v")?;
+        db.write(batch)
+    };
+    let transact = || {
+        db.transact(|t| {
+            let sum = t.get(&tree, other(0))?.map_or(0, |v| number(&v));
+            t.put(&tree, other(1), sum.to_be_bytes())
+        })
+    };
+    let told = [
+        tried(|| tree.flush()),
+        tried(|| tree.compact()),
+        tried(|| tree.compact()),
+        tried(|| tree.ingest((0..300u16).map(|i| (beside(i), [0; 8]))).map(|_| ())),
+        tried(batch),
+        tried(transact),
+        tried(|| tree.export(.., "/exported").map(|_| ())),
+        tried(|| tree.drop_range([0xfe]..[0xff])),
+        tried(|| tree.delete_range([0xff]..)),
+        tried(|| db.checkpoint("/checkpoint")),
+        tried(|| db.wait_idle()),
+    ];
+    let panics = hooks.panics.load(Ordering::SeqCst);
+    if panics == 0 {
+        assert!(wrote.is_ok() && told.iter().all(Result::is_ok), "{what}: {wrote:?} {told:?}");
+    } else if read.is_ok() && walked.is_ok() {
+        let all = [&wrote].into_iter().chain(&told);
+        assert!(all.clone().any(Result::is_err), "{what}: nobody was told");
+    }
+    assert_eq!(plain.get(b"k").unwrap().unwrap(), b"v"[..], "{what}: others can be read");
+    // A hook that panics no more: nothing that it has been asked about is held.
+    hooks.armed.store(false, Ordering::SeqCst);
+    check(&tree, &sums, &what);
+    if plain.put(b"k", b"w").is_ok() {
+        tree.flush().unwrap();
+        tree.compact().unwrap();
+        db.wait_idle().unwrap();
+        check(&tree, &sums, &what);
+    }
+    drop((tree, plain));
+    let _ = db.close();
+    // Nor is an opening that panics in the way of the next.
+    hooks.armed.store(true, Ordering::SeqCst);
+    let opened = tried(|| Ok(open(&env, threads, &hooks)));
+    hooks.armed.store(false, Ordering::SeqCst);
+    drop(opened);
+    let (db, tree) = open(&env, threads, &hooks);
+    check(&tree, &sums, &what);
+    tree.compact().unwrap();
+    check(&tree, &sums, &what);
+    drop(tree);
+    db.close().unwrap();
+    panics
+}
+
+/// Runs it beside a clock. The panics of the hooks are not printed.
+fn in_time(place: Place, threads: usize) -> u64 {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if panic.payload().downcast_ref::<String>().is_none_or(|words| words != WORDS) {
+                usual(panic);
+            }
+        }));
+    });
+    let (done, ends) = mpsc::channel();
+    let thread = std::thread::spawn(move || done.send(scenario(place, threads)));
+    let panics = match ends.recv_timeout(Duration::from_secs(120)) {
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{place:?}, {threads} threads: it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => 0,
+        Ok(panics) => panics,
+    };
+    thread.join().unwrap().unwrap();
+    panics
+}
+
+#[test]
+fn hooks_that_panic_hold_up_nobody() {
+    for place in PLACES {
+        let panics: u64 = [0, 1, 2, 4].map(|threads| in_time(place, threads)).iter().sum();
+        assert!(panics > 0, "{place:?} is never asked");
+    }
+}
+
+/// What callers hand in may panic, too: then nothing has happened, and all goes on.
+#[test]
+fn callers_that_panic_hold_up_nobody() {
+    let (env, armed) = (MemEnv::new(1), Arc::new(AtomicBool::new(false)));
+    let hooks = Touchy { place: Place::Fold, armed, panics: Arc::default() };
+    for threads in [0, 2] {
+        let (db, tree) = open(&env, threads, &hooks);
+        tree.put(beside(0), b"v").unwrap();
+        let pairs = |from| (from..from + 20_000).map(move |i| (beside(i), vec![7; 100]));
+        let panicking = pairs(1).inspect(|(k, _)| assert!(*k < beside(15_000), "{WORDS}"));
+        let ingested = tried(|| tree.ingest(panicking));
+        assert_eq!(ingested, Err(WORDS.to_owned()));
+        let worked = tried(|| {
+            db.transact(|t| {
+                t.put(&tree, beside(1), b"v")?;
+                if t.get(&tree, beside(0))?.is_some() {
+                    panic!("{WORDS}")
+                }
+                Ok(())
+            })
+        });
+        assert_eq!(worked, Err(WORDS.to_owned()));
+        let updated =
+            tried(|| tree.update::<Vec<u8>>(beside(0), |_| panic!("{WORDS}")).map(|_| ()));
+        assert_eq!(updated, Err(WORDS.to_owned()));
+        assert_eq!(tree.iter().count(), 1);
+        assert_eq!(tree.ingest(pairs(1)).unwrap(), 20_000);
+        db.transact(|t| t.put(&tree, beside(0), b"v")).unwrap();
+        tree.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(tree.iter().count(), 20_001);
+        tree.clear().unwrap();
+        drop(tree);
+        db.close().unwrap();
+    }
+}
