@@ -243,6 +243,8 @@ struct Sim<'a, S> {
     chances: u64,
     meter: SimMeter,
     total: u64,
+    /// So many changes pass, in debug builds, until all of the shape is checked again.
+    unchecked: usize,
 }
 
 impl<'a, S: SimStore> Sim<'a, S> {
@@ -291,6 +293,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             chances: 0,
             meter,
             total,
+            unchecked: 0,
         })
     }
 
@@ -793,6 +796,18 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .sum()
     }
 
+    /// Asserts that the shape and what is counted of it are sound: in debug builds, and of so many
+    /// tables only now and then, because it looks at all of them.
+    fn check_shape(&mut self) {
+        if self.unchecked > 0 {
+            self.unchecked -= 1;
+            return;
+        }
+        self.unchecked = self.shape.tables().count() / 256;
+        assert_eq!(self.shape.check(), Ok(()));
+        assert_eq!(self.bytes, self.shape.size());
+    }
+
     /// A job, or a step of one, is done. Gives what whoever did it has to do next of all.
     fn finish(&mut self, mut work: RunningJob) -> Result<Option<RunningJob>> {
         work.left = 0.0;
@@ -852,7 +867,6 @@ impl<'a, S: SimStore> Sim<'a, S> {
                     let next = RunningJob::new(SimWork::Removal, made, cost, self.now);
                     removal = Some(RunningJob { gives_way: work.gives_way, ..next });
                 }
-                debug_assert_eq!(self.bytes, self.shape.size());
                 if let Some(ssd) = &mut self.ssd {
                     gone.iter().for_each(|t| ssd.trim(t.0));
                 }
@@ -865,7 +879,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
                 Some(job)
             }
         };
-        debug_assert_eq!(self.shape.check(), Ok(()));
+        if cfg!(debug_assertions) {
+            self.check_shape();
+        }
         self.dirty = true;
         self.delay = delay(pressure(self.policy().limits(&self.shape), self.shape.runs.len()));
         let moment = Moment {
