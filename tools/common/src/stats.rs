@@ -72,7 +72,8 @@ pub fn stats_json(s: &Stats) -> Value {
         },
         "memory": {
             "budget": s.memory.budget, "memtables": s.memory.memtables, "cache": s.memory.cache,
-            "cache_capacity": s.memory.cache_capacity, "tables": s.memory.tables, "total": s.memory.total(),
+            "cache_capacity": s.memory.cache_capacity, "tables": s.memory.tables, "jobs": s.memory.jobs,
+            "total": s.memory.total(),
         },
         "trees": s.trees.iter().map(tree).collect::<Vec<_>>(),
         "snapshots": s.snapshots.iter().map(snapshot).collect::<Vec<_>>(),

@@ -24,6 +24,7 @@ pub mod options;
 pub mod prefetch;
 pub(crate) mod rank;
 pub mod reads;
+pub(crate) mod settle;
 pub mod shared;
 pub mod stripe;
 pub(crate) mod sync;

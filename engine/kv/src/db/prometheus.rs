@@ -255,7 +255,12 @@ impl Stats {
 
     fn tell_space(&self, t: &mut PrometheusText) {
         let m = &self.memory;
-        let parts = [("memtables", m.memtables), ("cache", m.cache), ("tables", m.tables)];
+        let parts = [
+            ("memtables", m.memtables),
+            ("cache", m.cache),
+            ("tables", m.tables),
+            ("jobs", m.jobs),
+        ];
         t.each(("firn_memory_bytes", "gauge"), "Memory in use, by what it is for.", "part", &parts);
         t.gauge("firn_memory_budget_bytes", "Memory that the user allowed.", m.budget);
         t.gauge(

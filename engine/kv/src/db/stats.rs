@@ -102,12 +102,15 @@ pub struct Memory {
     pub cache_capacity: u64,
     /// Live tables: 2 KiB for each, and of those that are open indexes and filters.
     pub tables: u64,
+    /// What flushes, merges and ingestions that run take beside what they write: tables in the making,
+    /// 33 bytes for each of their keys.
+    pub jobs: u64,
 }
 
 impl Memory {
     /// The sum.
     pub fn total(&self) -> u64 {
-        self.memtables + self.cache + self.tables
+        self.memtables + self.cache + self.tables + self.jobs
     }
 }
 
@@ -346,6 +349,7 @@ impl Core {
             cache: cache.resident as u64,
             cache_capacity: cache.capacity as u64,
             tables: self.table_memory(),
+            jobs: self.memory.budget().of_jobs(),
         }
     }
 

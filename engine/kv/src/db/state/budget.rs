@@ -35,6 +35,7 @@ mod tests;
 
 use std::sync::{Arc, Weak};
 
+use crate::base::settle::Settled;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::cache::Cache;
 use crate::memtable::{ArenaPool, LEAST, Memtable};
@@ -122,6 +123,8 @@ pub struct Budget {
     pub gaps: Arc<gaps::GapsRoom>,
     all: BudgetTally,
     members: Mutex<Vec<Weak<Share>>>,
+    /// What the cache has is what is left.
+    settled: Settled,
 }
 
 impl Budget {
@@ -137,6 +140,7 @@ impl Budget {
             gaps,
             all,
             members,
+            settled: Settled::default(),
         }
     }
 
@@ -162,6 +166,26 @@ impl Budget {
 
     fn total(&self) -> u64 {
         self.all.active() + self.all.sealed()
+    }
+
+    /// What flushes and merges take beside what they write.
+    pub fn of_jobs(&self) -> u64 {
+        self.buffers.load(Ordering::Relaxed)
+    }
+
+    /// Gives the cache what is left of the budget.
+    fn give_cache_the_rest(&self) {
+        let members = self.held();
+        let mut openers: Vec<_> = members.iter().map(|m| &m.opener).collect();
+        // Readers that came of one another have one.
+        openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
+        openers.dedup_by_key(|o| Arc::as_ptr(o));
+        let tables: u64 = openers.iter().map(|o| o.memory()).sum();
+        let taken = self.arenas.bytes() as u64 + self.of_trees() + tables;
+        let buffers = self.of_jobs().max(self.bytes / 32);
+        let rest = self.bytes - self.bytes / 32;
+        let rest = rest.saturating_sub(taken.saturating_add(buffers)).max(self.bytes / 8);
+        self.cache.set_capacity(rest as usize);
     }
 
     /// What a Db counts here from now on.
@@ -374,20 +398,10 @@ impl Share {
     /// Gives the cache what memtables, trees, indexes, filters and the buffers of flushes and merges
     /// leave of the budget, but never less than an eighth of it. A thirty-second is kept for those
     /// buffers, however few there are, and another for what is not counted one by one: views, what
-    /// walks read ahead, the allocator's own.
+    /// walks read ahead, the allocator's own. Of several at once one does it for all, so that what
+    /// changed last is what counts.
     pub fn rebalance(&self) {
-        let budget = &self.budget;
-        let members = budget.held();
-        let mut openers: Vec<_> = members.iter().map(|m| &m.opener).collect();
-        // Readers that came of one another have one.
-        openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
-        openers.dedup_by_key(|o| Arc::as_ptr(o));
-        let tables: u64 = openers.iter().map(|o| o.memory()).sum();
-        let taken = budget.arenas.bytes() as u64 + budget.of_trees() + tables;
-        let buffers = budget.buffers.load(Ordering::Relaxed).max(budget.bytes / 32);
-        let rest = budget.bytes - budget.bytes / 32;
-        let rest = rest.saturating_sub(taken.saturating_add(buffers)).max(budget.bytes / 8);
-        budget.cache.set_capacity(rest as usize);
+        self.budget.settled.after_change(|| self.budget.give_cache_the_rest());
     }
 
     /// What it is a share of.

@@ -371,6 +371,7 @@ fn buffers_of_jobs_are_taken_from_the_cache() {
     assert_eq!(capacity(), before, "a thirty-second is kept for them");
     other.grow_to(10 << 20);
     assert_eq!(capacity(), before - (10 << 20));
+    assert_eq!(db.stats().memory.jobs, 12 << 20);
     other.grow_to((10 << 20) + 1000);
     other.grow_to(1 << 20);
     assert_eq!(capacity(), before - (10 << 20), "the next table takes as much");
@@ -379,7 +380,7 @@ fn buffers_of_jobs_are_taken_from_the_cache() {
     other.grow_to(1 << 40);
     assert_eq!(capacity(), budget as u64 / 8, "the cache keeps an eighth");
     drop(other);
-    assert_eq!(capacity(), before);
+    assert_eq!((capacity(), db.stats().memory.jobs), (before, 0));
 }
 
 /// Those that are ready for a handle, too: a merge makes all its tables before one has a handle.

@@ -1,0 +1,27 @@
+//! Models of `settle`: threads change a number, and the work copies it.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::Settled;
+
+#[test]
+fn loom_the_last_change_is_seen() {
+    loom::model(|| {
+        let shared = Arc::new((Settled::default(), AtomicU64::new(0), AtomicU64::new(0)));
+        let change = |shared: &(Settled, AtomicU64, AtomicU64)| {
+            let (settled, number, copy) = shared;
+            number.fetch_add(1, Ordering::Relaxed);
+            settled.after_change(|| copy.store(number.load(Ordering::Relaxed), Ordering::Relaxed));
+        };
+        let other = shared.clone();
+        let thread = thread::spawn(move || {
+            change(&other);
+            change(&other);
+        });
+        change(&shared);
+        thread.join().unwrap();
+        assert_eq!(shared.2.load(Ordering::Relaxed), 3);
+    });
+}
