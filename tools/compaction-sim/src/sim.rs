@@ -244,7 +244,7 @@ struct Sim<'a, S> {
     meter: SimMeter,
     total: u64,
     /// So many changes pass, in debug builds, until all of the shape is checked again.
-    unchecked: usize,
+    until_check: usize,
 }
 
 impl<'a, S: SimStore> Sim<'a, S> {
@@ -293,7 +293,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             chances: 0,
             meter,
             total,
-            unchecked: 0,
+            until_check: 0,
         })
     }
 
@@ -325,6 +325,9 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
         self.meter.outcome.ops_per_second =
             self.meter.outcome.ops as f64 / (written / 1e9).max(1e-9);
+        if cfg!(debug_assertions) {
+            self.check_shape();
+        }
         let left = self.store.tombstones(self.wall());
         let live = self.store.live(self.wall());
         let moment = Moment {
@@ -796,16 +799,20 @@ impl<'a, S: SimStore> Sim<'a, S> {
             .sum()
     }
 
-    /// Asserts that the shape and what is counted of it are sound: in debug builds, and of so many
-    /// tables only now and then, because it looks at all of them.
-    fn check_shape(&mut self) {
-        if self.unchecked > 0 {
-            self.unchecked -= 1;
-            return;
-        }
-        self.unchecked = self.shape.tables().count() / 256;
+    /// Asserts that the shape and what is counted of it are sound.
+    fn check_shape(&self) {
         assert_eq!(self.shape.check(), Ok(()));
         assert_eq!(self.bytes, self.shape.size());
+    }
+
+    /// The same after a change: of many tables only now and then, because it looks at all of them.
+    fn check_change(&mut self) {
+        if self.until_check > 0 {
+            self.until_check -= 1;
+        } else {
+            self.until_check = self.shape.tables().count() / 256;
+            self.check_shape();
+        }
     }
 
     /// A job, or a step of one, is done. Gives what whoever did it has to do next of all.
@@ -880,7 +887,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             }
         };
         if cfg!(debug_assertions) {
-            self.check_shape();
+            self.check_change();
         }
         self.dirty = true;
         self.delay = delay(pressure(self.policy().limits(&self.shape), self.shape.runs.len()));

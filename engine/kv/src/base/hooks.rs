@@ -4,7 +4,8 @@
 //! Hooks should not panic. In a reader's call a panic is the reader's. In a flush or a merge the job
 //! fails, having changed nothing, with an error of kind [`Panicked`](super::error::ErrorKind::Panicked):
 //! whoever called for it gets it, and in the background it makes the store read-only. A write
-//! whose [`FilterPrefix`] panics is in the log; the store is read-only until it is opened again.
+//! whose [`FilterPrefix`] panics may be in the log, and the store is read-only then until it is opened
+//! again. [`Purge::gone_at`] is taken to have said `None`.
 //!
 //! Invariants: hooks are pure (the same input gives the same answer in every process), because
 //! their results are stored and replayed. Each has a name that is kept in the manifest; opening a

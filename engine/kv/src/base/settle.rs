@@ -17,20 +17,31 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    /// The caller has changed something: does the `work`, or leaves it to the one who is at it, who
-    /// does it again then. What changed before is seen by it.
+    /// The caller has changed something: does the `work`, which sees what the caller has changed, or
+    /// leaves it to the one who is at it, who does it again then.
     pub(crate) fn after_change(&self, work: impl Fn()) {
         if self.unseen.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
         }
         let mut seen = 1;
         loop {
+            let forgets = ForgetsOnPanic(self);
             work();
+            std::mem::forget(forgets);
             let unseen = self.unseen.fetch_sub(seen, Ordering::AcqRel) - seen;
             if unseen == 0 {
                 return;
             }
             seen = unseen;
         }
+    }
+}
+
+/// Lets the next change begin anew after work that panics.
+struct ForgetsOnPanic<'a>(&'a Settled);
+
+impl Drop for ForgetsOnPanic<'_> {
+    fn drop(&mut self) {
+        self.0.unseen.store(0, Ordering::Release);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::{ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 
 use super::state::core::Core;
 use super::state::log::Writing;
@@ -200,13 +200,18 @@ impl Core {
         order.into()
     }
 
-    /// Does all work there is, on the calling thread. False when there was none.
+    /// Does all work there is, on the calling thread. False when there was none. A panic in it makes
+    /// the store read-only, as one of a worker does: every write would meet it again.
     pub fn work_inline(&self) -> Result<bool> {
-        let mut any = false;
-        while self.flush_some()? || self.compact_once()? {
-            any = true;
-        }
-        Ok(any)
+        let work = || {
+            let mut any = false;
+            while self.flush_some()? || self.compact_once()? {
+                any = true;
+            }
+            Ok(any)
+        };
+        let is_panic = |e: &Error| e.kind() == ErrorKind::Panicked;
+        work().map_err(|e| if is_panic(&e) { self.latch(e) } else { e })
     }
 
     /// Waits until the workers have done something since `generation`, or a while.

@@ -12,13 +12,14 @@
 //! with the last keys that are there everything becomes one. So whoever meets a long run looks
 //! after each of the next deletes, and more seldom as it finds less.
 //!
-//! Invariant: a look waits for nobody, and what it meets (an error too) is for the readers to meet.
+//! Invariant: a look waits for nobody, and what it meets (an error, a panic of a hook) is for the readers
+//! to meet.
 //! How often looks come, and how far they go, says [`looks`](super::state::looks).
 //!
 //! What a log gives back at an opening is looked at as a whole ([`look_at_all`]): nobody saw those
 //! deletes come.
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::sync::epoch;
@@ -89,7 +90,7 @@ impl Core {
     #[inline(never)]
     fn look(&self, tree: &TreeCore, mem: &MemHandle, deletes: u64, key: &[u8]) {
         if let Some(look) = mem.looks.claim(deletes) {
-            let passed = self.look_from(tree, key, &look);
+            let passed = Error::catch("a look behind", || self.look_from(tree, key, &look));
             mem.looks.done(deletes, &look, passed.unwrap_or(0));
         }
     }

@@ -18,6 +18,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
 use crate::base::key::Seq;
+use crate::base::ops::TreeId;
 use crate::base::options::{FilterAllocation, TreeOptions};
 use crate::base::tombstone::Fragments;
 use crate::compaction::{
@@ -85,23 +86,32 @@ pub struct Claimed {
     holder: Holder,
 }
 
-/// The tables that a job that runs holds.
-struct HeldTables<'a> {
-    core: &'a Core,
-    tree: Arc<TreeCore>,
-    ids: Vec<u64>,
+/// Tables that somebody holds, until this goes.
+pub(super) struct BusyTables<'a> {
+    pub tree: &'a TreeCore,
+    pub ids: Vec<u64>,
 }
 
-impl Drop for HeldTables<'_> {
+impl Drop for BusyTables<'_> {
     fn drop(&mut self) {
         let mut files = self.tree.files.lock();
         for t in &self.ids {
             files.busy.remove(t);
             files.merging.remove(t);
         }
-        drop(files);
+    }
+}
+
+/// A job that runs, until this goes.
+struct RunningJob<'a> {
+    core: &'a Core,
+    tree: TreeId,
+}
+
+impl Drop for RunningJob<'_> {
+    fn drop(&mut self) {
         self.core.work.end_compaction();
-        self.core.work.look_at([self.tree.id]);
+        self.core.work.look_at([self.tree]);
         self.core.work.signal_done();
     }
 }
@@ -232,9 +242,12 @@ impl Core {
     /// that was claimed must come here. False when another job got in the way of one of the steps:
     /// that one and those after it are left, and there may be something to do again.
     pub fn run_job(&self, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
+        let tree = claimed.tree.clone();
         let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
-        let mut held = HeldTables { core: self, tree: claimed.tree.clone(), ids };
-        self.run_steps(claimed, &mut held.ids, during)
+        // It has ended when its tables are free.
+        let _running = RunningJob { core: self, tree: tree.id };
+        let mut busy = BusyTables { tree: &tree, ids };
+        self.run_steps(claimed, &mut busy.ids, during)
     }
 
     /// Carries out a step and those after it. Their outputs come to what is `held`, so that nobody

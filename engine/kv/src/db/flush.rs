@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::base::apart::ValueFacts;
 use crate::base::deletions::Deletions;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, Seq, head};
 use crate::base::options::TreeOptions;
@@ -172,8 +172,7 @@ impl Core {
                 memory: f.sealed.mem.used() as u64,
             });
         }
-        let written = self
-            .write_all(&mut all)
+        let written = Error::catch("a flush", || self.write_all(&mut all))
             .inspect_err(|_| all.iter().for_each(|f| remove_tables(self, &f.files())));
         let installed =
             written.and_then(|()| self.install(all.iter().map(Flush::change).collect()));

@@ -22,12 +22,13 @@ use crate::merge::retain::STEP;
 use crate::merge::run::TableHandle;
 use crate::sstable::TableWriter;
 
+use super::compact::BusyTables;
 use super::install::{VersionChange, check_known};
 use super::limits::{check_key, check_value};
 use super::outputs::{NewTables, meta, remove_tables};
 use super::state::budget::JobBuffers;
 use super::state::core::Core;
-use super::state::pins::PinKind;
+use super::state::pins::{PinKind, PinnedTask};
 use super::state::tree::{Holder, TreeCore};
 use super::state::view::TreeView;
 
@@ -51,6 +52,7 @@ impl Core {
             String::new(),
             vec![],
         );
+        let mut left = LeftTables { core: self, task: task.clone(), may_be_live: false };
         let mut out = NewTables {
             core: self,
             tree,
@@ -61,19 +63,14 @@ impl Core {
             written: None,
             buffers: JobBuffers::new(&self.memory),
         };
-        let written = write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
+        write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
             self.env.sync_dir(&self.dir)?;
             if !tables.is_empty() {
-                self.install_ingested(tree, tables)?;
+                left.may_be_live = true;
+                self.install_ingested(tree, tables).inspect_err(|_| left.may_be_live = false)?;
             }
             Ok(n)
-        });
-        // After a failure of the manifest nobody knows whether it names the tables; then the next
-        // open decides.
-        if written.is_err() && self.gate.check_writable().is_ok() {
-            remove_tables(self, &out.task.created());
-        }
-        written
+        })
     }
 
     /// Takes a sequence number for the tables and makes them live.
@@ -155,6 +152,7 @@ impl Core {
         if gone.is_empty() {
             return Ok(());
         }
+        let _busy = BusyTables { tree, ids: gone.clone() };
         let done = self.install(vec![VersionChange {
             tree,
             removed: gone.clone(),
@@ -163,14 +161,27 @@ impl Core {
             flushed: None,
         }]);
         if done.is_ok() {
-            self.events
-                .note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone.clone() });
+            self.events.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
         }
-        let mut files = tree.files.lock();
-        gone.iter().for_each(|id| {
-            files.busy.remove(id);
-        });
         done.map(|_| ())
+    }
+}
+
+/// The tables that an ingestion has written: they are removed when it ends, by a panic too, unless they
+/// may be live.
+struct LeftTables<'a> {
+    core: &'a Core,
+    task: Arc<PinnedTask>,
+    may_be_live: bool,
+}
+
+impl Drop for LeftTables<'_> {
+    fn drop(&mut self) {
+        // After a failure of the manifest nobody knows whether it names the tables; then the next
+        // open decides.
+        if !self.may_be_live && self.core.gate.check_writable().is_ok() {
+            remove_tables(self.core, &self.task.created());
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 //! - A flush that is done in pieces is one that writers wait for: at its steps it gets the hands of
 //!   merges, which step back at theirs. Nobody holds a lock between two steps.
 //! - After an error no piece is begun, and those that have begun stop at their next step. It is the
-//!   first error that is told of. A piece that panics has failed, and a caller who does waits for
+//!   first error that is told of. A piece that panics has failed, and a caller that panics waits for
 //!   his hands all the same: no job succeeds without one of its pieces.
 //! - A hand of the background work gives way as its workers do, and stands still for a pause as they
 //!   do ([`throttle`](super::state::throttle), T4); one that would begin in a pause leaves.

@@ -305,7 +305,7 @@ impl ReplayQueue {
             let Some(chunk) = s.chunks.pop_front() else { return };
             drop(s);
             self.changed.notify_all();
-            if let Err(e) = inserter.insert_all(&chunk) {
+            if let Err(e) = Error::catch("a replay", || inserter.insert_all(&chunk)) {
                 let mut s = self.state.lock();
                 (s.failed, s.ended) = (Some(e), true);
                 s.chunks.clear();

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::base::error::Error;
 use crate::base::options::TreeOptions;
 use crate::compaction::{Action, CompactionJob, TreeShape, pick, pressure, run_limits};
 use crate::merge::run::TableHandle;
@@ -149,6 +150,9 @@ fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     if t.opened().is_none() && !options.policy.expires() {
         return None;
     }
-    // What cannot be read is not dropped; who reads it will say why.
-    purge.gone_at(&t.table().ok()?.properties().summary_bytes)
+    // What cannot be read is not dropped; who reads it will say why. Nor what a hook panics at: this is
+    // asked where a job is chosen, and where one has been installed.
+    let table = t.table().ok()?;
+    let summary = &table.properties().summary_bytes;
+    Error::catch("a purge hook", || Ok(purge.gone_at(summary))).ok()?
 }

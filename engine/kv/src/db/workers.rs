@@ -97,6 +97,48 @@ impl Core {
         }
         self.put_off(e).map_err(|e| self.latch(e)).is_ok()
     }
+
+    /// The work of worker number `i`, until there has been none for a while.
+    fn work_until_nothing(&self, i: usize, compacts: bool) {
+        if compacts {
+            self.opener.attend(true);
+        }
+        if compacts && self.options.background_threads > 1 {
+            self.env.give_way();
+        }
+        let (mut seen, mut idle) = (0, 0);
+        while !self.gate.is_closing() {
+            match Error::catch("background work", || self.work_once(compacts)) {
+                Ok(true) => {
+                    idle = 0;
+                    continue;
+                }
+                Ok(false) => {}
+                Err(e) => {
+                    if self.failed(e) {
+                        self.env.sleep(RETRY);
+                        continue;
+                    }
+                }
+            }
+            let mut signals = self.work.hold();
+            let nothing =
+                signals.generation() == seen && !self.gate.is_closing() && signals.wait_wake(IDLE);
+            seen = signals.generation();
+            drop(signals);
+            idle = if nothing { idle + 1 } else { 0 };
+            if nothing && i == 0 {
+                self.rest(Wal::rest);
+            }
+            if idle >= PATIENCE
+                && !self.trees.read().iter().any(|t| self.ages(t))
+                && self.leave(i, seen)
+            {
+                // What has died meanwhile.
+                return self.opener.bury();
+            }
+        }
+    }
 }
 
 impl WorkerCrew for Core {
@@ -135,43 +177,13 @@ impl WorkerCrew for Core {
     }
 
     fn serve(&self, i: usize, compacts: bool) {
-        if compacts {
-            self.opener.attend(true);
-        }
-        if compacts && self.options.background_threads > 1 {
-            self.env.give_way();
-        }
-        let (mut seen, mut idle) = (0, 0);
-        while !self.gate.is_closing() {
-            match Error::catch("background work", || self.work_once(compacts)) {
-                Ok(true) => {
-                    idle = 0;
-                    continue;
-                }
-                Ok(false) => {}
-                Err(e) => {
-                    if self.failed(e) {
-                        self.env.sleep(RETRY);
-                        continue;
-                    }
-                }
-            }
-            let mut signals = self.work.hold();
-            let nothing =
-                signals.generation() == seen && !self.gate.is_closing() && signals.wait_wake(IDLE);
-            seen = signals.generation();
-            drop(signals);
-            idle = if nothing { idle + 1 } else { 0 };
-            if nothing && i == 0 {
-                self.rest(Wal::rest);
-            }
-            if idle >= PATIENCE
-                && !self.trees.read().iter().any(|t| self.ages(t))
-                && self.leave(i, seen)
-            {
-                // What has died meanwhile.
-                return self.opener.bury();
-            }
+        let served = Error::catch("a worker", || {
+            self.work_until_nothing(i, compacts);
+            Ok(())
+        });
+        if let Err(e) = served {
+            self.latch(e);
+            self.work.gone(i);
         }
     }
 }

@@ -10,7 +10,7 @@
 //! Invariants:
 //! - W1: sequence numbers are consecutive and in log order.
 //! - W2: `visible` only moves over writes that are wholly in their memtables, so a reader sees
-//!   whole batches.
+//!   whole batches, unless a failure has latched the Db in the middle of one.
 //! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish
 //!   into the one they were given.
 //! - W4: what failed has written nothing, or the Db is latched read-only: also what panics, in a hook

@@ -112,7 +112,7 @@ impl Syncer {
                 state.files.iter().filter(|f| f.base < target).map(|f| f.file.clone()).collect();
             state.syncing = true;
             drop(state);
-            let result = files.iter().try_for_each(|f| f.sync());
+            let result = Error::catch("a sync", || files.iter().try_for_each(|f| f.sync()));
             state = self.state.lock();
             state.syncing = false;
             match result {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Trailer};
+use crate::env::Env;
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
@@ -17,6 +18,21 @@ use super::handles::Tree;
 
 /// The file number that exported tables carry.
 const EXPORTED: u64 = 0;
+
+/// The file of an export: it goes when that ends, by a panic too, and the file is not whole.
+struct ExportedPart<'a> {
+    env: &'a dyn Env,
+    file: &'a Path,
+    is_whole: bool,
+}
+
+impl Drop for ExportedPart<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            let _ = self.env.remove(self.file);
+        }
+    }
+}
 
 impl Tree {
     /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing
@@ -120,6 +136,7 @@ impl Tree {
             ..WriterOptions::default()
         };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
+        let mut part = ExportedPart { env: &*core.env, file, is_whole: false };
         let write = || {
             let mut n = 0;
             c.first()?;
@@ -134,9 +151,9 @@ impl Tree {
             }
             Ok(n)
         };
-        write().inspect_err(|_| {
-            let _ = core.env.remove(file);
-        })
+        let written = write();
+        part.is_whole = written.is_ok();
+        written
     }
 
     /// Deletes every key of a range and gives the space back as far as that is possible at once:
