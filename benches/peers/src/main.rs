@@ -281,7 +281,30 @@ fn run(args: &Run) -> Result<()> {
     }
     let given = terms(args, &engines)?;
     println!("{}\n{}", table::settings(&given), table::render(&all, &engines, &labels));
+    if pages_out() {
+        println!(
+            "\nThis system gives up the pages of files that nobody has used for a while, however much memory is free (DAMON). \
+             It may spare files that are mapped, as LMDB's are: rows that read what was written minutes before say less."
+        );
+    }
     Ok(())
+}
+
+/// Whether the system pages out what has not been used for a while (Linux).
+fn pages_out() -> bool {
+    let is = |file: PathBuf, words: &str| fs::read_to_string(file).is_ok_and(|s| s.trim() == words);
+    let numbered = |dir: PathBuf| {
+        (0..).map(move |i| dir.join(i.to_string())).take_while(|dir| dir.is_dir())
+    };
+    let damon = numbered(PathBuf::from("/sys/kernel/mm/damon/admin/kdamonds"));
+    let mut at_work = damon.filter(|kdamond| is(kdamond.join("state"), "on"));
+    let module = PathBuf::from("/sys/module/damon_reclaim/parameters/enabled");
+    is(module, "Y")
+        || at_work.any(|kdamond| {
+            numbered(kdamond.join("contexts"))
+                .flat_map(|context| numbered(context.join("schemes")))
+                .any(|scheme| is(scheme.join("action"), "pageout"))
+        })
 }
 
 fn terms(args: &Run, engines: &[Engine]) -> Result<Vec<(Engine, Terms)>> {

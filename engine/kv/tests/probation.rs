@@ -129,6 +129,31 @@ fn readers_that_turn_to_other_blocks_find_those() {
     }
 }
 
+/// Nobody reads again what is there, as after a load: what comes is not held back.
+#[test]
+fn readers_that_come_to_what_nobody_reads_find_theirs_at_once() {
+    let _alone = ALONE.lock();
+    let frames = 2000;
+    let cache = Cache::new(frames * 4096);
+    let tables: Vec<_> = (1..=4).map(|id| table_in(&cache, id)).collect();
+    // Each block once.
+    hits(&tables[0], &cache, KEYS / 40, |n| n * 40);
+    let mut rng = Rng::new(7);
+    let coming = 1600;
+    let mut passes = vec![];
+    for _ in 0..6 {
+        let before = cache.usage().inserts;
+        for _ in 0..coming {
+            let n = rng.below(coming);
+            hits(&tables[1 + n as usize % 3], &cache, 1, |_| n / 3 * 40);
+        }
+        passes.push(cache.usage().inserts - before);
+    }
+    let all: u64 = passes.iter().sum();
+    assert!(all < coming * 11 / 10, "{passes:?} of {coming}, each of which is to be missed once");
+    assert!(passes[5] < coming / 50, "{passes:?} of {coming}");
+}
+
 /// Values in files of their own, and blocks of one large value. A clock alone holds 68 % of the smallest.
 #[test]
 fn large_values_that_are_read_often_stay_too() {

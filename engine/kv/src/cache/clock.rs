@@ -41,9 +41,25 @@ pub(super) struct ClockRing {
     emptying: bool,
     linked: usize,
     linked_bytes: usize,
+    /// Of the frames that the hand has met of late the part that it had to keep, in 65,536ths.
+    kept: u32,
 }
 
+/// Of how many frames the hand remembers what it has met.
+const MET: u32 = 256;
+
 impl ClockRing {
+    /// The hand has met a frame.
+    fn has_met(&mut self, keeps: bool) {
+        self.kept -= self.kept / MET;
+        self.kept += if keeps { (1 << 16) / MET } else { 0 };
+    }
+
+    /// Whether the hand keeps a quarter of what it meets: the cache holds what is read again and again.
+    pub(super) fn is_hot(&self) -> bool {
+        self.kept > 1 << 14
+    }
+
     fn row(&mut self, chunk: u32) -> &mut Vec<Option<ClockEntry>> {
         if chunk == LOOSE {
             return &mut self.loose;
@@ -149,6 +165,9 @@ impl FrameState {
             let force = order.force || self.clock.emptying;
             let Some(swept) = self.sweep_one(entry, force, guard, out) else { continue };
             work = work.saturating_sub(FRAME_WORK - 1);
+            if swept != Swept::Gone {
+                self.clock.has_met(swept == Swept::Kept);
+            }
             if swept == Swept::Evicted {
                 self.clock.forget(entry);
                 out.evicted += 1;

@@ -64,7 +64,9 @@ pub struct Cache {
     capacity: AtomicUsize,
     /// Whether the last allocation found little room left.
     full: AtomicBool,
-    /// How many blocks of long walks it was asked about while it was so.
+    /// Whether what it holds is read so often that what comes has to show first that it is, too.
+    hot: AtomicBool,
+    /// How many blocks of long walks it was asked about while it was full.
     passing: AtomicU64,
     /// Blocks that were read once, and went.
     departed: Departed,
@@ -141,6 +143,7 @@ impl Cache {
             pool: Pool::new(chunk),
             capacity: AtomicUsize::new(capacity),
             full: AtomicBool::new(false),
+            hot: AtomicBool::new(false),
             passing: AtomicU64::new(0),
             departed: Departed::new(most),
             limbo: Arc::default(),
@@ -270,6 +273,10 @@ impl Cache {
         let mut swath = Swath::default();
         let force = state.slab.chunk_bytes() > capacity;
         state.sweep(ClockOrder { class, goal, force }, guard, &mut swath);
+        let hot = state.clock.is_hot();
+        if self.hot.load(Ordering::Relaxed) != hot {
+            self.hot.store(hot, Ordering::Relaxed);
+        }
         Some(swath)
     }
 
@@ -310,9 +317,11 @@ impl Cache {
         if !frame.is_of(&self.pool) {
             return frame;
         }
-        let probation = (stay == CacheStay::Probation && self.full.load(Ordering::Relaxed))
-            .then(|| BlockHash::of(slots.file(), index))
-            .filter(|hash| !self.departed.take(*hash));
+        let probation = (stay == CacheStay::Probation
+            && self.full.load(Ordering::Relaxed)
+            && self.hot.load(Ordering::Relaxed))
+        .then(|| BlockHash::of(slots.file(), index))
+        .filter(|hash| !self.departed.take(*hash));
         let guard = epoch::pin();
         let mut state = self.pool.lock();
         let place = frame.place();

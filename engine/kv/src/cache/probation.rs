@@ -7,6 +7,9 @@
 //! queues of S3-FIFO (Yang et al., SOSP 2023) and 2Q (Johnson and Shasha, VLDB 1994) before the clock,
 //! the second of them as a table of marks.
 //!
+//! That is so where the cache holds what is read again and again: where the clock's hand has to keep a
+//! quarter of what it meets. Elsewhere, as after a load, nothing is to be kept from those that come.
+//!
 //! Invariants:
 //! 1. A frame on probation is linked, and in the clock's books, as any other is.
 //! 2. Frames on probation are few: [`ProbationBounds`] and a batch more.
