@@ -30,7 +30,8 @@
 //!    may run deferred work that takes it.
 //! 4. No memory is touched for the first time while the pool's lock is held.
 //! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`],
-//!    [`Cache::usage`] and, once, what makes room to remember blocks in (`probation.rs`). That of
+//!    [`Cache::usage`], allocations while more is held than may be (they look at each chunk) and, once,
+//!    what makes room to remember blocks in (`probation.rs`). That of
 //!    [`Cache::hand_over`] is in proportion to the blocks that it is told of, with the pool's lock
 //!    taken for each by itself.
 
@@ -165,7 +166,7 @@ impl Cache {
             state.trim(bytes);
             let resident = state.slab.resident();
             let mut swath = Swath::default();
-            if resident.saturating_sub(self.limbo.load(Ordering::Relaxed)) > bytes {
+            if self.is_over(&state, resident, bytes) {
                 state.sweep(ClockOrder { class: None, goal: 256, force: true }, &guard, &mut swath);
             }
             drop(state);
@@ -239,6 +240,16 @@ impl Cache {
             || is_one_in(KEPT, self.passing.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Whether frames have to go because so many bytes are held and fewer may be. Not where twice as many
+    /// are free as are too many, or in limbo: they lie in chunks in which somebody holds a frame, as a
+    /// merge does all over the cache, and such chunks do not get empty, whatever goes.
+    fn is_over(&self, state: &FrameState, resident: usize, capacity: usize) -> bool {
+        let limbo = self.limbo.load(Ordering::Relaxed);
+        let over = resident.saturating_sub(limbo).saturating_sub(capacity);
+        let free = || resident.saturating_sub(state.slab.live_bytes());
+        over > 0 && free() < 2 * over + state.slab.chunk_size()
+    }
+
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all
     /// is well.
     fn make_room(
@@ -261,7 +272,7 @@ impl Cache {
         if self.full.load(Ordering::Relaxed) != full {
             self.full.store(full, Ordering::Relaxed);
         }
-        let goal = if resident.saturating_sub(limbo) > capacity
+        let goal = if self.is_over(state, resident, capacity)
             || (!growing && free + limbo / size < reserve)
         {
             batch

@@ -246,6 +246,32 @@ fn a_slightly_smaller_capacity_evicts_little_beside_a_pinned_reader() {
     }));
 }
 
+/// Nor is a frame in every chunk that somebody holds, so that none gets empty.
+#[test]
+fn a_slightly_smaller_capacity_evicts_little_beside_frames_that_are_held() {
+    let capacity = if SMALL { 1 << 20 } else { 8 << 20 };
+    let cache = Cache::new(capacity);
+    let slots = Arc::new(CacheSlots::new(capacity / 4096));
+    let loaded = (0..slots.len()).map(|i| (i, load(&cache, &slots, 1, i)));
+    let held: Vec<_> = loaded.filter(|(i, _)| i.is_multiple_of(5)).collect();
+    let before = cache.usage();
+    assert!(before.resident > capacity / 2, "{before:?}");
+    let smaller = before.resident - capacity / 64;
+    for i in 0..100 {
+        cache.set_capacity(smaller);
+        drop(cache.allocate(len_of(i)));
+    }
+    let after = cache.usage();
+    assert!(after.frame_bytes > before.frame_bytes * 3 / 4, "{before:?} {after:?}");
+    held.iter().for_each(|(i, frame)| check(1, *i, frame));
+    drop(held);
+    assert!(eventually(|| {
+        cache.set_capacity(smaller);
+        cache.allocate(4032);
+        cache.usage().resident <= smaller + capacity / 32
+    }));
+}
+
 #[test]
 fn what_is_handed_over_is_the_same_frame_in_another_table() {
     let (cache, other) = (Cache::new(1 << 20), Cache::new(1 << 20));
