@@ -293,9 +293,8 @@ fn run(args: &Run) -> Result<()> {
 /// Whether the system pages out what has not been used for a while (Linux).
 fn pages_out() -> bool {
     let is = |file: PathBuf, words: &str| fs::read_to_string(file).is_ok_and(|s| s.trim() == words);
-    let numbered = |dir: PathBuf| {
-        (0..).map(move |i| dir.join(i.to_string())).take_while(|dir| dir.is_dir())
-    };
+    let numbered =
+        |dir: PathBuf| (0..).map(move |i| dir.join(i.to_string())).take_while(|dir| dir.is_dir());
     let damon = numbered(PathBuf::from("/sys/kernel/mm/damon/admin/kdamonds"));
     let mut at_work = damon.filter(|kdamond| is(kdamond.join("state"), "on"));
     let module = PathBuf::from("/sys/module/damon_reclaim/parameters/enabled");
