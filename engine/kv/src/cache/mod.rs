@@ -22,7 +22,8 @@
 //!
 //! Invariants:
 //! 1. The bytes that a slot leads to never change.
-//! 2. Memory held for linked frames (whole chunks) stays within the capacity + 1/32, however long a
+//! 2. Memory held for linked frames (whole chunks, but for those that do not get empty after the
+//!    capacity has become smaller) stays within the capacity + 1/32, however long a
 //!    reader stays pinned: when frames cannot be recycled because the epoch stands still, new ones
 //!    are not linked. What callers hold ([`FrameMut`], [`FrameRef`]) comes on top when it does not
 //!    lie in the chunks.
@@ -126,6 +127,9 @@ const KEPT: u64 = 16;
 
 /// How often the epoch has to move on before what was evicted is let go, where nobody is pinned.
 const EPOCHS: u32 = 3;
+
+/// So many chunks' bytes may be free in chunks that others of their class fill, without any being empty.
+const PARTLY_FREE: usize = 8;
 
 /// Free memory kept ready, at most, in bytes.
 const RESERVE: usize = 256 << 10;
@@ -241,13 +245,13 @@ impl Cache {
     }
 
     /// Whether frames have to go because so many bytes are held and fewer may be. Not where twice as many
-    /// are free as are too many, or in limbo: they lie in chunks in which somebody holds a frame, as a
+    /// are free as are too many, and some chunks, or in limbo: they lie in chunks in which somebody holds a frame, as a
     /// merge does all over the cache, and such chunks do not get empty, whatever goes.
     fn is_over(&self, state: &FrameState, resident: usize, capacity: usize) -> bool {
         let limbo = self.limbo.load(Ordering::Relaxed);
         let over = resident.saturating_sub(limbo).saturating_sub(capacity);
         let free = || resident.saturating_sub(state.slab.live_bytes());
-        over > 0 && free() < 2 * over + state.slab.chunk_size()
+        over > 0 && free() < 2 * over + PARTLY_FREE * state.slab.chunk_size()
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all
