@@ -23,16 +23,15 @@
 //! Invariants:
 //! 1. The bytes that a slot leads to never change.
 //! 2. Memory held for linked frames (whole chunks, but for those that do not get empty after the
-//!    capacity has become smaller) stays within the capacity + 1/32, however long a
-//!    reader stays pinned: when frames cannot be recycled because the epoch stands still, new ones
-//!    are not linked. What callers hold ([`FrameMut`], [`FrameRef`]) comes on top when it does not
+//!    capacity has become smaller) stays within the capacity + 1/32, however long a reader stays
+//!    pinned: when frames cannot be recycled because the epoch stands still, new ones are not
+//!    linked. What callers hold ([`FrameMut`], [`FrameRef`]) comes on top when it does not
 //!    lie in the chunks.
 //! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them
 //!    may run deferred work that takes it.
 //! 4. No memory is touched for the first time while the pool's lock is held.
 //! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`],
-//!    [`Cache::usage`], allocations while more is held than may be (they look at each chunk) and, once,
-//!    what makes room to remember blocks in (`probation.rs`). That of
+//!    [`Cache::usage`] and, once, what makes room to remember blocks in (`probation.rs`). That of
 //!    [`Cache::hand_over`] is in proportion to the blocks that it is told of, with the pool's lock
 //!    taken for each by itself.
 
@@ -128,9 +127,6 @@ const KEPT: u64 = 16;
 /// How often the epoch has to move on before what was evicted is let go, where nobody is pinned.
 const EPOCHS: u32 = 3;
 
-/// So many chunks' bytes may be free in chunks that others of their class fill, without any being empty.
-const PARTLY_FREE: usize = 8;
-
 /// Free memory kept ready, at most, in bytes.
 const RESERVE: usize = 256 << 10;
 
@@ -170,15 +166,19 @@ impl Cache {
             state.trim(bytes);
             let resident = state.slab.resident();
             let mut swath = Swath::default();
-            if self.is_over(&state, resident, bytes) {
-                state.sweep(ClockOrder { class: None, goal: 256, force: true }, &guard, &mut swath);
+            let held = resident.saturating_sub(self.limbo.load(Ordering::Relaxed));
+            // One by one the rest goes in the end, too.
+            let goal =
+                if Self::is_over(&state, held, bytes) { 256 } else { usize::from(held > bytes) };
+            if goal > 0 {
+                state.sweep(ClockOrder { class: None, goal, force: true }, &guard, &mut swath);
             }
             drop(state);
             drop(guard);
             let evicted = swath.evicted;
             self.defer_evicted(swath);
             in_vain = if evicted > 0 || resident < before { 0 } else { in_vain + 1 };
-            if resident <= bytes || in_vain > EPOCHS {
+            if resident <= bytes || goal == 1 || in_vain > EPOCHS {
                 return;
             }
             before = resident;
@@ -244,14 +244,12 @@ impl Cache {
             || is_one_in(KEPT, self.passing.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether frames have to go because so many bytes are held and fewer may be. Not where twice as many
-    /// are free as are too many, and some chunks, or in limbo: they lie in chunks in which somebody holds a frame, as a
-    /// merge does all over the cache, and such chunks do not get empty, whatever goes.
-    fn is_over(&self, state: &FrameState, resident: usize, capacity: usize) -> bool {
-        let limbo = self.limbo.load(Ordering::Relaxed);
-        let over = resident.saturating_sub(limbo).saturating_sub(capacity);
-        let free = || resident.saturating_sub(state.slab.live_bytes());
-        over > 0 && free() < 2 * over + PARTLY_FREE * state.slab.chunk_size()
+    /// Whether frames have to go because so many bytes are held, those in limbo left out, and fewer may
+    /// be. Not where as many as are too many are free, scattered over chunks: in those somebody holds
+    /// frames, as a merge does all over the cache, and they do not get empty, whatever goes.
+    fn is_over(state: &FrameState, held: usize, capacity: usize) -> bool {
+        let over = held.saturating_sub(capacity);
+        over > 0 && state.slab.scattered() < over
     }
 
     /// Evicts when memory is short for a class, or when more is held than may be. `None` when all
@@ -276,7 +274,7 @@ impl Cache {
         if self.full.load(Ordering::Relaxed) != full {
             self.full.store(full, Ordering::Relaxed);
         }
-        let goal = if self.is_over(state, resident, capacity)
+        let goal = if Self::is_over(state, resident.saturating_sub(limbo), capacity)
             || (!growing && free + limbo / size < reserve)
         {
             batch

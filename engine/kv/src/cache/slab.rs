@@ -217,6 +217,13 @@ impl Slab {
         !self.empty.is_empty()
     }
 
+    /// Bytes of the free places of each class beyond those of a chunk, which would be empty if frames
+    /// moved together. It looks at each class.
+    pub(super) fn scattered(&self) -> usize {
+        let free = self.free.iter().enumerate().map(|(class, n)| n * class_size(class));
+        free.map(|bytes| bytes.saturating_sub(self.chunk_size)).sum()
+    }
+
     /// Free places of a class.
     pub(super) fn free_of(&self, class: usize) -> usize {
         self.free[class]
