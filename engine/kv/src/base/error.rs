@@ -48,10 +48,11 @@ pub enum ErrorKind {
     /// A feed of changes asks for what the log does not have any more: begin again with what a reader
     /// sees now.
     Lagged,
-    /// A flush or a merge panicked, most likely in a hook ([`Merge`](crate::Merge),
-    /// [`Purge`](crate::Purge), [`Summary`](crate::Summary), [`FilterPrefix`](crate::FilterPrefix)).
-    /// It has changed nothing. One in the background makes the store read-only: correct the hook and
-    /// open the store again.
+    /// Work of the store panicked, most likely in a hook ([`Merge`](crate::Merge),
+    /// [`Purge`](crate::Purge), [`Summary`](crate::Summary), [`FilterPrefix`](crate::FilterPrefix)). A
+    /// flush or a merge has changed nothing then. In the background, in the work behind a write, and
+    /// where something has begun that must not be left half done, it makes the store read-only: correct
+    /// the hook and open the store again.
     Panicked,
 }
 

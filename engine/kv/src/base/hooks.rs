@@ -26,8 +26,7 @@ pub enum Folded {
 
 /// Folds the versions of one key into one value: a counter's increments, a cell's competing writes.
 ///
-/// Hooks should not panic. Where one does, a reader's call does. A flush or a merge fails with
-/// [`Panicked`](crate::ErrorKind::Panicked), and has changed nothing.
+/// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait Merge: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
@@ -65,6 +64,8 @@ pub enum Verdict {
 }
 
 /// Decides during compaction what may vanish: expired, shadowed, past grace.
+///
+/// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait Purge: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
@@ -106,6 +107,8 @@ pub trait PurgePass: Send {
 }
 
 /// Collects a few bytes of facts about each table as it is written.
+///
+/// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait Summary: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
@@ -123,6 +126,8 @@ pub trait SummaryPass: Send {
 
 /// Says how many leading bytes of a key go into a table's filter, so that one probe answers "is
 /// anything of this row here".
+///
+/// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait FilterPrefix: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;

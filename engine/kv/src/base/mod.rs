@@ -30,6 +30,7 @@ pub mod stripe;
 pub(crate) mod sync;
 pub mod tolls;
 pub mod tombstone;
+pub(crate) mod unless_done;
 pub(crate) mod version_map;
 
 /// Pinning the epoch: what a caller of the rooms that lend out shared memory ([`shared`], `cache`)

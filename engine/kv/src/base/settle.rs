@@ -9,6 +9,7 @@
 mod loom_tests;
 
 use super::sync::{AtomicU64, Ordering};
+use super::unless_done::UnlessDone;
 
 /// Counts the changes that the work has not seen.
 #[derive(Default)]
@@ -25,23 +26,15 @@ impl Settled {
         }
         let mut seen = 1;
         loop {
-            let forgets = ForgetsOnPanic(self);
+            // After work that panics the next change begins anew.
+            let panicked = UnlessDone::new(|| self.unseen.store(0, Ordering::Release));
             work();
-            std::mem::forget(forgets);
+            panicked.done();
             let unseen = self.unseen.fetch_sub(seen, Ordering::AcqRel) - seen;
             if unseen == 0 {
                 return;
             }
             seen = unseen;
         }
-    }
-}
-
-/// Lets the next change begin anew after work that panics.
-struct ForgetsOnPanic<'a>(&'a Settled);
-
-impl Drop for ForgetsOnPanic<'_> {
-    fn drop(&mut self) {
-        self.0.unseen.store(0, Ordering::Release);
     }
 }

@@ -210,8 +210,7 @@ impl Core {
             }
             Ok(any)
         };
-        let is_panic = |e: &Error| e.kind() == ErrorKind::Panicked;
-        work().map_err(|e| if is_panic(&e) { self.latch(e) } else { e })
+        work().map_err(|e: Error| if e.kind() == ErrorKind::Panicked { self.latch(e) } else { e })
     }
 
     /// Waits until the workers have done something since `generation`, or a while.

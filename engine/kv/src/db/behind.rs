@@ -13,8 +13,7 @@
 //! after each of the next deletes, and more seldom as it finds less.
 //!
 //! Invariant: a look waits for nobody, and what it meets (an error, a panic of a hook) is for the readers
-//! to meet.
-//! How often looks come, and how far they go, says [`looks`](super::state::looks).
+//! to meet. How often looks come, and how far they go, says [`looks`](super::state::looks).
 //!
 //! What a log gives back at an opening is looked at as a whole ([`look_at_all`]): nobody saw those
 //! deletes come.

@@ -16,6 +16,7 @@ use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::unless_done::UnlessDone;
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
 use crate::merge::retain::STEP;
@@ -28,7 +29,7 @@ use super::limits::{check_key, check_value};
 use super::outputs::{NewTables, meta, remove_tables};
 use super::state::budget::JobBuffers;
 use super::state::core::Core;
-use super::state::pins::{PinKind, PinnedTask};
+use super::state::pins::PinKind;
 use super::state::tree::{Holder, TreeCore};
 use super::state::view::TreeView;
 
@@ -52,7 +53,15 @@ impl Core {
             String::new(),
             vec![],
         );
-        let mut left = LeftTables { core: self, task: task.clone(), may_be_live: false };
+        // After a failure of the manifest nobody knows whether it names the tables; then the next open
+        // decides.
+        let made = task.clone();
+        let remove = || {
+            if self.gate.check_writable().is_ok() {
+                remove_tables(self, &made.created());
+            }
+        };
+        let in_vain = UnlessDone::new(remove);
         let mut out = NewTables {
             core: self,
             tree,
@@ -63,14 +72,14 @@ impl Core {
             written: None,
             buffers: JobBuffers::new(&self.memory),
         };
-        write_tables(&mut out, pairs, size).and_then(|(tables, n)| {
-            self.env.sync_dir(&self.dir)?;
-            if !tables.is_empty() {
-                left.may_be_live = true;
-                self.install_ingested(tree, tables).inspect_err(|_| left.may_be_live = false)?;
-            }
-            Ok(n)
-        })
+        let (tables, n) = write_tables(&mut out, pairs, size)?;
+        self.env.sync_dir(&self.dir)?;
+        // From now on they may be live when something panics.
+        in_vain.done();
+        if !tables.is_empty() {
+            self.install_ingested(tree, tables).inspect_err(|_| remove())?;
+        }
+        Ok(n)
     }
 
     /// Takes a sequence number for the tables and makes them live.
@@ -164,24 +173,6 @@ impl Core {
             self.events.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
         }
         done.map(|_| ())
-    }
-}
-
-/// The tables that an ingestion has written: they are removed when it ends, by a panic too, unless they
-/// may be live.
-struct LeftTables<'a> {
-    core: &'a Core,
-    task: Arc<PinnedTask>,
-    may_be_live: bool,
-}
-
-impl Drop for LeftTables<'_> {
-    fn drop(&mut self) {
-        // After a failure of the manifest nobody knows whether it names the tables; then the next
-        // open decides.
-        if !self.may_be_live && self.core.gate.check_writable().is_ok() {
-            remove_tables(self.core, &self.task.created());
-        }
     }
 }
 

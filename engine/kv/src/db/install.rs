@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::base::apart::ValueFacts;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
 use crate::wal::Lsn;
@@ -84,11 +84,7 @@ impl Core {
             floor = before.max(self.write.lock().wal_floor(&flushed));
             c.set_wal_floor(floor);
             let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
-            let logged = Error::catch("an edit", || self.log_edits(&mut c, edits.clone()));
-            if let Err(e) = logged {
-                // Nobody knows what has become of it.
-                let is_panic = e.kind() == ErrorKind::Panicked;
-                let e = if is_panic { self.latch(e) } else { e };
+            if let Err(e) = self.log_edits(&mut c, edits.clone()) {
                 // The memtables are still needed, and with them their log.
                 c.set_wal_floor(before);
                 drop(c);

@@ -26,6 +26,7 @@ use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::options::Durability;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
+use crate::base::unless_done::UnlessDone;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
 use crate::wal::Lsn;
@@ -52,33 +53,6 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
     n += write_varint(&mut buf[n..], tree as u64);
     n += write_varint(&mut buf[n..], key_len as u64);
     &buf[..n]
-}
-
-/// Ends a write that is in the log and whose insertion panics.
-struct EndsOnPanic<'a, F: Fn()> {
-    core: &'a Core,
-    first: Seq,
-    count: u64,
-    leave: F,
-}
-
-impl<F: Fn()> EndsOnPanic<'_, F> {
-    fn end(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl<F: Fn()> Drop for EndsOnPanic<'_, F> {
-    fn drop(&mut self) {
-        self.core.end_in_part(
-            (self.first, self.count),
-            Error::new(
-                ErrorKind::Panicked,
-                "a write panicked that is in the log, and is in memory in part: correct the hook, and open the store again",
-            ),
-        );
-        (self.leave)();
-    }
 }
 
 impl Writers for Core {
@@ -137,12 +111,15 @@ impl Core {
             w.enter(tree.id, mem, place.begin);
             (seq, place.end, mem)
         };
-        let ends = EndsOnPanic { core: self, first: seq, count: 1, leave: || mem.leave() };
+        let panicked = UnlessDone::new(|| {
+            self.end_in_part((seq, 1), cut_off());
+            mem.leave();
+        });
         mem.mem.add(key, Trailer::new(seq, kind), value);
         if kind != Kind::Delete {
             tree.gaps.cut(key);
         }
-        ends.end();
+        panicked.done();
         self.visible.publish(seq, 1);
         mem.leave();
         if kind == Kind::Delete {
@@ -271,7 +248,10 @@ impl Core {
         mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
         drop(w);
         let leave = || mems.iter().for_each(|(_, m)| m.leave());
-        let ends = EndsOnPanic { core: self, first, count: batch.count, leave };
+        let panicked = UnlessDone::new(|| {
+            self.end_in_part((first, batch.count), cut_off());
+            leave();
+        });
         let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
         let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
         if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
@@ -282,7 +262,7 @@ impl Core {
             Some(batch.count),
             "a batch that does not decode as it was encoded"
         );
-        ends.end();
+        panicked.done();
         if inserted == Some(batch.count) {
             self.visible.publish(first, batch.count);
         } else {
@@ -336,6 +316,14 @@ impl Core {
         }
         Ok(())
     }
+}
+
+/// Why a write latches whose insertion panics.
+fn cut_off() -> Error {
+    Error::new(
+        ErrorKind::Panicked,
+        "a write panicked that is in the log, and is in memory in part: correct the hook, and open the store again",
+    )
 }
 
 /// The greatest key that a tree has an entry of, or a greater one; `None` when it has no entries.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Trailer};
-use crate::env::Env;
+use crate::base::unless_done::UnlessDone;
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
@@ -18,21 +18,6 @@ use super::handles::Tree;
 
 /// The file number that exported tables carry.
 const EXPORTED: u64 = 0;
-
-/// The file of an export: it goes when that ends, by a panic too, and the file is not whole.
-struct ExportedPart<'a> {
-    env: &'a dyn Env,
-    file: &'a Path,
-    is_whole: bool,
-}
-
-impl Drop for ExportedPart<'_> {
-    fn drop(&mut self) {
-        if !self.is_whole {
-            let _ = self.env.remove(self.file);
-        }
-    }
-}
 
 impl Tree {
     /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing
@@ -136,7 +121,9 @@ impl Tree {
             ..WriterOptions::default()
         };
         let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
-        let mut part = ExportedPart { env: &*core.env, file, is_whole: false };
+        let in_part = UnlessDone::new(|| {
+            let _ = core.env.remove(file);
+        });
         let write = || {
             let mut n = 0;
             c.first()?;
@@ -151,9 +138,7 @@ impl Tree {
             }
             Ok(n)
         };
-        let written = write();
-        part.is_whole = written.is_ok();
-        written
+        write().inspect(|_| in_part.done())
     }
 
     /// Deletes every key of a range and gives the space back as far as that is possible at once:

@@ -166,7 +166,7 @@ impl TreeCatalog {
             wal_floor: state.wal_floor,
         });
         let undo = state.apply_all(&edits).map_err(EditFailure::last)?;
-        if let Err(error) = manifest.append(&edits) {
+        if let Err(error) = Error::catch("an edit", || manifest.append(&edits)) {
             state.undo(undo);
             let is_unwritten = manifest.is_torn() || error.kind() == ErrorKind::InvalidArgument;
             return Err(EditFailure { error, is_final: !is_unwritten });
