@@ -102,13 +102,13 @@ impl Drop for BusyTables<'_> {
     }
 }
 
-/// A compaction that runs, until this goes.
-struct RunningCompaction<'a> {
+/// A compaction is under way until this goes.
+struct CompactionUnderWay<'a> {
     core: &'a Core,
     tree: TreeId,
 }
 
-impl Drop for RunningCompaction<'_> {
+impl Drop for CompactionUnderWay<'_> {
     fn drop(&mut self) {
         self.core.work.end_compaction();
         self.core.work.look_at([self.tree]);
@@ -245,7 +245,7 @@ impl Core {
         let tree = claimed.tree.clone();
         let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
         // It has ended when its tables are free.
-        let _running = RunningCompaction { core: self, tree: tree.id };
+        let _running = CompactionUnderWay { core: self, tree: tree.id };
         let mut busy = BusyTables { tree: &tree, ids };
         self.run_steps(claimed, &mut busy.ids, during)
     }
