@@ -2,10 +2,13 @@
 //! compaction or the background. Nobody waits for ever, what was acknowledged is there after the next
 //! opening, and what was asked by somebody is answered to him.
 //!
+//! The same holds of an environment that panics in one of its operations, whichever it is.
+//!
 //! Every scenario runs beside a clock: one that takes minutes hangs.
 
 #![allow(clippy::disallowed_methods, reason = "a clock beside the store")]
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +17,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use firn_kv::internals::base::key::Kind;
+use firn_kv::internals::env::fault::FaultEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
     Batch, Db, DbOptions, Env, Error, FilterPrefix, Folded, MemEnv, Merge, Policy, Purge, PurgeJob,
@@ -161,14 +165,14 @@ fn tried<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
     }
 }
 
-fn open(env: &MemEnv, threads: usize, hooks: &Touchy) -> (Db, Tree) {
+fn open(env: Arc<dyn Env>, threads: usize, hooks: &Touchy) -> Result<(Db, Tree), Error> {
     let options = DbOptions {
         background_threads: threads,
         memory_budget: 8 << 20,
         wal_segment: 256 << 10,
         ..DbOptions::default()
     };
-    let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+    let db = Db::open_in(env, "/db", options)?;
     let options = TreeOptions {
         memtable_size: 64 << 10,
         table_size: 64 << 10,
@@ -179,8 +183,8 @@ fn open(env: &MemEnv, threads: usize, hooks: &Touchy) -> (Db, Tree) {
         filter_prefix: Some(Arc::new(hooks.clone())),
         ..TreeOptions::default()
     };
-    let tree = db.tree("t", options).unwrap();
-    (db, tree)
+    let tree = db.tree("t", options)?;
+    Ok((db, tree))
 }
 
 /// Half of the keys are so few that a memtable has several operands of each.
@@ -194,23 +198,23 @@ fn write(tree: &Tree, acknowledged: &mut Sums, steps: u64) -> Result<(), String>
     for i in 0..steps {
         let k = key(i);
         let sum = acknowledged.entry(k).or_insert((0, 0));
-        // What fails may have been done.
-        let (done, may_be) = match i {
-            _ if i.is_multiple_of(7) => (tried(|| tree.put(&k, &1u64.to_be_bytes())), 1),
-            _ if i.is_multiple_of(11) => (tried(|| tree.delete(&k)), 0),
-            _ => (tried(|| tree.merge(&k, &1u64.to_be_bytes())), sum.1 + 1),
+        let (done, then) = match i {
+            _ if i.is_multiple_of(7) => (tried(|| tree.put(&k, &1u64.to_be_bytes())), (1, 1)),
+            _ if i.is_multiple_of(11) => (tried(|| tree.delete(&k)), (0, 0)),
+            _ => (tried(|| tree.merge(&k, &1u64.to_be_bytes())), (sum.0 + 1, sum.1 + 1)),
         };
-        match &done {
-            Ok(()) => *sum = (may_be, may_be),
-            Err(_) => *sum = (sum.0.min(may_be), sum.1.max(may_be)),
-        }
+        // What fails may have been done.
+        *sum = match &done {
+            Ok(()) => then,
+            Err(_) => (sum.0.min(then.0), sum.1.max(then.1)),
+        };
         done?;
     }
     Ok(())
 }
 
 /// Of each key the least and the most that it may have.
-type Sums = std::collections::BTreeMap<[u8; 8], (u64, u64)>;
+type Sums = BTreeMap<[u8; 8], (u64, u64)>;
 
 fn check(tree: &Tree, sums: &Sums, what: &str) {
     for (k, &(least, most)) in sums {
@@ -224,6 +228,9 @@ fn scenario(place: Place, threads: usize) -> u64 {
     let what = format!("{place:?}, {threads} threads");
     let env = MemEnv::new(threads as u64);
     let hooks = Touchy { place, armed: Arc::default(), panics: Arc::default() };
+    let open = |env: &MemEnv, threads, hooks: &Touchy| {
+        open(Arc::new(env.clone()), threads, hooks).unwrap()
+    };
     let (db, tree) = open(&env, threads, &hooks);
     let plain = db.tree("plain", TreeOptions::default()).unwrap();
     plain.put(b"k", b"v").unwrap();
@@ -299,8 +306,8 @@ fn scenario(place: Place, threads: usize) -> u64 {
     panics
 }
 
-/// Runs it beside a clock. The panics of the hooks are not printed.
-fn in_time(place: Place, threads: usize) -> u64 {
+/// Runs it beside a clock. The panics of the test's own are not printed.
+fn in_time<T: Send + 'static>(what: &str, scenario: impl FnOnce() -> T + Send + 'static) -> T {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let usual = std::panic::take_hook();
@@ -311,20 +318,25 @@ fn in_time(place: Place, threads: usize) -> u64 {
         }));
     });
     let (done, ends) = mpsc::channel();
-    let thread = std::thread::spawn(move || done.send(scenario(place, threads)));
-    let panics = match ends.recv_timeout(Duration::from_secs(120)) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("{place:?}, {threads} threads: it hangs"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => 0,
-        Ok(panics) => panics,
-    };
-    thread.join().unwrap().unwrap();
-    panics
+    let thread = std::thread::spawn(move || {
+        let came = scenario();
+        // Only then has it not hung.
+        let _ = done.send(());
+        came
+    });
+    if ends.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        panic!("{what}: it hangs");
+    }
+    thread.join().unwrap_or_else(|_| panic!("{what}: it panicked"))
 }
 
 #[test]
 fn hooks_that_panic_hold_up_nobody() {
     for place in PLACES {
-        let panics: u64 = [0, 1, 2, 4].map(|threads| in_time(place, threads)).iter().sum();
+        let one = |threads| {
+            in_time(&format!("{place:?}, {threads} threads"), move || scenario(place, threads))
+        };
+        let panics: u64 = [0, 1, 2, 4].map(one).iter().sum();
         assert!(panics > 0, "{place:?} is never asked");
     }
 }
@@ -335,7 +347,7 @@ fn callers_that_panic_hold_up_nobody() {
     let (env, armed) = (MemEnv::new(1), Arc::new(AtomicBool::new(false)));
     let hooks = Touchy { place: Place::Fold, armed, panics: Arc::default() };
     for threads in [0, 2] {
-        let (db, tree) = open(&env, threads, &hooks);
+        let (db, tree) = open(Arc::new(env.clone()), threads, &hooks).unwrap();
         tree.put(beside(0), b"v").unwrap();
         let pairs = |from| (from..from + 20_000).map(move |i| (beside(i), vec![7; 100]));
         let panicking = pairs(1).inspect(|(k, _)| assert!(*k < beside(15_000), "{WORDS}"));
@@ -365,5 +377,68 @@ fn callers_that_panic_hold_up_nobody() {
         tree.clear().unwrap();
         drop(tree);
         db.close().unwrap();
+    }
+}
+
+/// A history of a store whose environment panics where operation `n` begins. Gives what operations there
+/// were.
+fn panicking_env(threads: usize, n: u64) -> Vec<String> {
+    let mem = MemEnv::new(threads as u64);
+    let env = FaultEnv::new(Arc::new(mem.clone()));
+    env.call_at(n, || panic!("{WORDS}"));
+    let hooks = Touchy { place: Place::Fold, armed: Arc::default(), panics: Arc::default() };
+    let mut sums = Sums::new();
+    let opened = tried(|| open(Arc::new(env.clone()), threads, &hooks));
+    let what = || format!("{threads} threads, {:?}", env.describe(n));
+    if let Ok((db, tree)) = opened {
+        for round in 0..3 {
+            let _ = [
+                write(&tree, &mut sums, 3_000),
+                tried(|| tree.flush()),
+                tried(|| tree.ingest((0..300u16).map(|i| (beside(i), [0; 8]))).map(|_| ())),
+                tried(|| db.checkpoint(format!("/checkpoint-{round}"))),
+                tried(|| db.tree(&format!("other-{round}"), TreeOptions::default()).map(|_| ())),
+                tried(|| tree.iter().try_for_each(|pair| pair.map(|_| ()))),
+                tried(|| db.sync()),
+                tried(|| tree.compact()),
+                tried(|| db.wait_idle()),
+            ];
+            // Whatever has come of it, all is there to be read. (The next may be who panics.)
+            if env.count() > n {
+                check(&tree, &sums, &what());
+            }
+        }
+        drop(tree);
+        let _ = tried(|| db.close());
+    }
+    // Nor is an opening that panics in the way of the next.
+    let _ = tried(|| open(Arc::new(env.clone()), threads, &hooks)?.0.close());
+    env.call_each(|_| {});
+    let (db, tree) = open(Arc::new(env.clone()), threads, &hooks).unwrap();
+    check(&tree, &sums, &what());
+    tree.compact().unwrap();
+    check(&tree, &sums, &what());
+    drop(tree);
+    db.close().unwrap();
+    (0..env.count()).filter_map(|n| env.describe(n)).collect()
+}
+
+#[test]
+fn an_environment_that_panics_holds_up_nobody() {
+    for threads in [0, 1, 2, 4] {
+        let all = in_time("nothing panics", move || panicking_env(threads, u64::MAX));
+        // The same on files of the same kind.
+        let mut alike = BTreeMap::<String, Vec<u64>>::new();
+        for (what, n) in all.iter().zip(0..) {
+            let kind = what.replace(|c: char| c.is_ascii_digit(), "");
+            alike.entry(kind).or_default().push(n);
+        }
+        assert!(alike.len() > 20, "{:?}", alike.keys());
+        for (kind, places) in alike {
+            for &n in places.iter().step_by(places.len().div_ceil(8)) {
+                let what = format!("{threads} threads, {kind}, operation {n}");
+                in_time(&what, move || panicking_env(threads, n));
+            }
+        }
     }
 }

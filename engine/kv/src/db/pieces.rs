@@ -25,7 +25,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_KEY_LEN, successor};
 use crate::base::sync::{Condvar, Mutex};
 use crate::compaction::{piece_ends, pieces_of};
-use crate::env::Thread;
+use crate::env::{Thread, start_thread};
 use crate::merge::visible::VisibleRange;
 
 use super::state::core::Core;
@@ -282,7 +282,7 @@ impl Core {
             }
         };
         // What is wrong makes the job slower, not impossible.
-        self.env.spawn("firn-hand", Box::new(work)).ok()
+        start_thread(&*self.env, "firn-hand", work).ok()
     }
 
     /// A hand of a merge makes way for flushes that want hands, and stands still for a pause.

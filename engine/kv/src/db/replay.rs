@@ -28,7 +28,7 @@ use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::{NO_TREE, OpReader, TreeId};
 use crate::base::sync::{Condvar, Mutex};
-use crate::env::{Env, Thread};
+use crate::env::{Env, Thread, start_thread};
 use crate::manifest::{Manifest, ManifestState, manifest_name};
 use crate::memtable::{self, ArenaPool, Memtable, MemtableRoom};
 use crate::wal::format::record_size;
@@ -378,7 +378,8 @@ impl Crew {
         for (i, (_, part)) in parts.into_iter().enumerate() {
             let queue = Arc::new(ReplayQueue::default());
             let (inserter, served) = (Inserter::new(&core, part.clone(), each), queue.clone());
-            match env.spawn(&format!("firn-replay-{i}"), Box::new(move || served.serve(inserter))) {
+            let serve = move || served.serve(inserter);
+            match start_thread(env, &format!("firn-replay-{i}"), serve) {
                 Ok(thread) => helpers.push((queue, Some(thread))),
                 Err(_) => rest.push(Inserter::new(&core, part, each)),
             }

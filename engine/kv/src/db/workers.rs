@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind};
+use crate::env::start_thread;
 use crate::wal::{Unneeded, Wal};
 
 use super::state::core::Core;
@@ -162,10 +163,8 @@ impl WorkerCrew for Core {
                 gone.join();
             }
             let (core, compacts) = (me.clone(), i > 0 || n == 1);
-            match self
-                .env
-                .spawn(&format!("firn-worker-{i}"), Box::new(move || core.serve(i, compacts)))
-            {
+            let serve = move || core.serve(i, compacts);
+            match start_thread(&*self.env, &format!("firn-worker-{i}"), serve) {
                 Ok(t) => *thread = Some(t),
                 Err(e) => {
                     self.work.gone(i);

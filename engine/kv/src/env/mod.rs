@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 
 pub(crate) mod closable;
 pub mod fault;
@@ -125,6 +125,9 @@ pub trait Thread: Send {
 }
 
 /// The door to the world.
+///
+/// It should not panic. Who calls one that does panics too, or gets an error
+/// ([`Panicked`](crate::ErrorKind::Panicked)), and nobody waits for ever.
 pub trait Env: Send + Sync + 'static {
     /// Creates a directory and its parents.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
@@ -201,4 +204,14 @@ pub trait Env: Send + Sync + 'static {
     /// from one sequence, also not a process and its children that `fork()` made: stores, writers
     /// and tables are told apart by such numbers.
     fn random(&self) -> u64;
+}
+
+/// Starts a thread of an environment. A panic there is an error: who counts on the thread must hear
+/// that it does not come.
+pub(crate) fn start_thread(
+    env: &dyn Env,
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<Box<dyn Thread>> {
+    Error::catch("the start of a thread", || env.spawn(name, Box::new(work)))
 }

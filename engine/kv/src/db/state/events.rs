@@ -20,7 +20,7 @@ use std::thread::ThreadId;
 use crate::base::error::Result;
 use crate::base::events::{Event, Listener, MOST_WAITING};
 use crate::base::sync::{Condvar, Mutex, rank};
-use crate::env::{Env, Thread, WriteFile};
+use crate::env::{Env, Thread, WriteFile, start_thread};
 
 const LIMIT: u64 = 16 << 20;
 
@@ -64,7 +64,7 @@ impl Events {
     pub fn start(&self) -> Result<()> {
         if let Some(delivery) = self.delivery.clone() {
             *self.thread.lock() =
-                Some(self.env.spawn("firn-listener", Box::new(move || delivery.serve()))?);
+                Some(start_thread(&*self.env, "firn-listener", move || delivery.serve())?);
         }
         Ok(())
     }
