@@ -97,11 +97,24 @@ pub fn compare(a: &[u8], at: Trailer, b: &[u8], bt: Trailer) -> Ordering {
 #[inline]
 pub fn head(key: &[u8]) -> u64 {
     if let Some(first) = key.first_chunk::<8>() {
-        u64::from_be_bytes(*first)
-    } else {
-        let mut b = [0; 8];
-        b[..key.len()].copy_from_slice(key);
-        u64::from_be_bytes(b)
+        return u64::from_be_bytes(*first);
+    }
+    // Parts that overlap: a copy of unknown length would be a call, and its parts would have to be in
+    // memory before all could be read.
+    let behind = 8 * (8 - key.len() as u32);
+    match (key.first_chunk::<4>(), key.last_chunk::<4>(), key) {
+        (Some(first), Some(last), _) => {
+            u64::from(u32::from_be_bytes(*first)) << 32
+                | u64::from(u32::from_be_bytes(*last)) << behind
+        }
+        (_, _, &[first, .., last]) => {
+            let middle = key.len() / 2;
+            u64::from(first) << 56
+                | u64::from(key[middle]) << (56 - 8 * middle)
+                | u64::from(last) << behind
+        }
+        (_, _, &[only]) => u64::from(only) << 56,
+        _ => 0,
     }
 }
 
@@ -176,6 +189,15 @@ mod tests {
                 prop_assert!(e > a);
                 prop_assert_eq!(b.starts_with(&a), b >= a && b < e);
             }
+        }
+    }
+
+    #[test]
+    fn a_short_key_is_padded_with_zeros() {
+        let key: Vec<u8> = (0..12).map(|i| 0x83 + 9 * i).collect();
+        for n in 0..=key.len() {
+            let padded: Vec<u8> = key[..n].iter().copied().chain([0; 8]).take(8).collect();
+            assert_eq!(head(&key[..n]).to_be_bytes(), padded[..], "{n}");
         }
     }
 

@@ -53,6 +53,9 @@ impl BlockSource {
     }
 }
 
+/// So many bytes of a key at most follow prefix and head where it is short.
+const SHORT_REST: usize = 16;
+
 /// Asks the memory for the block that a walk comes to next while it walks this one, step by step:
 /// blocks lie scattered, so the processor does not foresee them.
 #[derive(Default)]
@@ -98,6 +101,8 @@ pub struct TableCursor {
     pos: usize,
     key: Vec<u8>,
     key_len: usize,
+    /// What the prefix of the current block gives to the heads of its keys.
+    prefix_head: u64,
     head: u64,
     trailer: Trailer,
     value: Range<u32>,
@@ -126,6 +131,7 @@ impl TableCursor {
             pos: 0,
             key: vec![],
             key_len: 0,
+            prefix_head: 0,
             head: 0,
             trailer: Trailer(0),
             value: 0..0,
@@ -220,6 +226,7 @@ impl TableCursor {
             self.key.resize(prefix.len() + 64, 0);
         }
         self.key[..prefix.len()].copy_from_slice(prefix);
+        self.prefix_head = head(prefix);
         Ok(())
     }
 
@@ -331,24 +338,20 @@ impl TableCursor {
         let prefix_len = self.shape.prefix_len();
         let entry = block.entry(pos);
         let h = block.head(pos);
-        let end = prefix_len + 8 + entry.rest.len();
+        let end = prefix_len + 8 + entry.rest.len().max(SHORT_REST);
         if self.key.len() < end {
             self.key.resize(2 * end, 0);
         }
-        let key = &mut self.key[..end];
-        key[prefix_len..prefix_len + 8].copy_from_slice(&h.to_be_bytes());
-        match (entry.rest.first_chunk::<8>(), entry.rest.len()) {
-            // Keys of which prefix and head are 16 bytes, or all, are common, and a copy of known
-            // length needs no call.
-            (Some(rest), 8) => key[prefix_len + 8..].copy_from_slice(rest),
-            (None, 0) => {}
-            _ => key[prefix_len + 8..].copy_from_slice(entry.rest),
+        let key = &mut self.key[prefix_len..end];
+        key[..8].copy_from_slice(&h.to_be_bytes());
+        // A copy of known length needs no call. What it takes of the value lies behind the key.
+        match block.after_head(&entry).first_chunk::<SHORT_REST>() {
+            Some(rest) if entry.rest.len() <= SHORT_REST => {
+                key[8..8 + SHORT_REST].copy_from_slice(rest);
+            }
+            _ => key[8..8 + entry.rest.len()].copy_from_slice(entry.rest),
         }
-        self.head = match prefix_len {
-            0 => h,
-            1..8 => head(&key[..prefix_len]) | h >> (8 * prefix_len),
-            _ => head(key),
-        };
+        self.head = self.prefix_head | h.checked_shr(8 * prefix_len as u32).unwrap_or(0);
         self.value = entry.value_range();
         self.ahead.step((self.value.start.saturating_sub(16))..self.value.end);
         self.trailer = self.table.lifted(entry.trailer);

@@ -254,6 +254,13 @@ impl<'a> Block<'a> {
         Some(BlockEntry { trailer, suffix_len, rest, value, end })
     }
 
+    /// What follows the head of an entry's key: its rest, its value, and the entries behind it.
+    #[inline]
+    pub fn after_head(&self, entry: &BlockEntry<'a>) -> &'a [u8] {
+        let from = entry.end - entry.value.len() - entry.rest.len();
+        self.bytes.get(from..).unwrap_or_default()
+    }
+
     /// Entry `i`.
     #[inline]
     pub fn entry(&self, i: usize) -> BlockEntry<'a> {
