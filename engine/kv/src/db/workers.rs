@@ -41,6 +41,8 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How often in turn a worker must find nothing to do before it leaves. What is held in reserve has
 /// been given up by then.
 const PATIENCE: u32 = 4;
+/// Who writes more than so many bytes while a worker sleeps once fills memtables.
+const SLOW: u64 = 1 << 20;
 /// How long a worker waits before it tries again what lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -80,12 +82,16 @@ impl Core {
     }
 
     /// Lets the log give up what it holds in reserve, and goes without the memory that the next
-    /// memtable would get.
+    /// memtable would get, unless that is written to before long: to touch it anew would hold up
+    /// writers by milliseconds for each of its huge pages, and take them from the cache by turns.
     pub(super) fn rest(&self, rest: impl FnOnce(&mut Wal) -> Unneeded) {
-        let unneeded = self.write.lock().log().map(rest);
+        let mut w = self.write.lock();
+        let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
+        let unneeded = w.log().map(rest);
+        drop(w);
         // What cannot be removed now is removed after the next opening.
         let _ = unneeded.map(Unneeded::remove);
-        if self.arenas.trim() {
+        if !is_filled && self.arenas.trim() {
             self.memory.rebalance();
         }
     }

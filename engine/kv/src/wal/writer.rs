@@ -560,6 +560,11 @@ impl Wal {
         }
     }
 
+    /// Bytes that were appended since the last [`rest`](Wal::rest).
+    pub fn since_rest(&self) -> u64 {
+        self.end - self.rested
+    }
+
     /// Spares, and the segment that was made ready. The next are made when the log has grown by the
     /// eighth part of one.
     pub fn give_up_reserve(&mut self) -> Unneeded {
