@@ -282,8 +282,9 @@ impl TableOpener {
 
     fn remove(&self, path: &Path) {
         if !self.is_closed() && !self.env().is_forked() {
-            // A file that cannot be removed now is collected as garbage at the next open.
-            let _ = self.env().remove(path);
+            // A file that cannot be removed now is collected as garbage at the next open. Whoever drops
+            // a handle last may be a thread at work for another store: it does not panic for this one.
+            let _ = Error::catch("a removal", || self.env().remove(path));
         }
     }
 }
