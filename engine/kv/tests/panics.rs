@@ -383,8 +383,7 @@ fn callers_that_panic_hold_up_nobody() {
 /// A history of a store whose environment panics where operation `n` begins. Gives what operations there
 /// were.
 fn panicking_env(threads: usize, n: u64) -> Vec<String> {
-    let mem = MemEnv::new(threads as u64);
-    let env = FaultEnv::new(Arc::new(mem.clone()));
+    let env = FaultEnv::new(Arc::new(MemEnv::new(threads as u64)));
     env.call_at(n, || panic!("{WORDS}"));
     let hooks = Touchy { place: Place::Fold, armed: Arc::default(), panics: Arc::default() };
     let mut sums = Sums::new();

@@ -84,10 +84,10 @@ impl Core {
     /// Lets the log give up what it holds in reserve, and goes without the memory that the next
     /// memtable would get, unless that is written to before long: to touch it anew would hold up
     /// writers by milliseconds for each of its huge pages, and take them from the cache by turns.
-    pub(super) fn rest(&self, rest: impl FnOnce(&mut Wal) -> Unneeded) {
+    pub(super) fn rest(&self) {
         let mut w = self.write.lock();
         let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
-        let unneeded = w.log().map(rest);
+        let unneeded = w.log().map(Wal::rest);
         drop(w);
         // What cannot be removed now is removed after the next opening.
         let _ = unneeded.map(Unneeded::remove);
@@ -135,7 +135,7 @@ impl Core {
             drop(signals);
             idle = if nothing { idle + 1 } else { 0 };
             if nothing && i == 0 {
-                self.rest(Wal::rest);
+                self.rest();
             }
             if idle >= PATIENCE
                 && !self.trees.read().iter().any(|t| self.ages(t))

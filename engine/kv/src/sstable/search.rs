@@ -257,7 +257,7 @@ impl<'a> Block<'a> {
     /// What follows the head of an entry's key: its rest, its value, and the entries behind it.
     #[inline]
     pub fn after_head(&self, entry: &BlockEntry<'a>) -> &'a [u8] {
-        let from = entry.end - entry.value.len() - entry.rest.len();
+        let from = entry.value_range().start as usize - entry.rest.len();
         self.bytes.get(from..).unwrap_or_default()
     }
 

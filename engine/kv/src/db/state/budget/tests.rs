@@ -6,7 +6,6 @@ use crate::base::sync::epoch;
 use crate::env::Env;
 use crate::env::mem::MemEnv;
 use crate::sstable::WarmBlocks;
-use crate::wal::Wal;
 use crate::{Db, Tree};
 
 use super::*;
@@ -350,9 +349,9 @@ fn memory_that_nobody_fills_is_let_go() {
         db.stats();
         std::thread::yield_now();
     }
-    db.core().rest(Wal::rest);
+    db.core().rest();
     assert!(db.core().arenas.spare_bytes() > 2 << 20, "kept for the next one");
-    db.core().rest(Wal::rest);
+    db.core().rest();
     assert_eq!(db.stats().memory.memtables, idle);
 }
 
