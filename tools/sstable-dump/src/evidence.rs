@@ -11,7 +11,8 @@ use std::path::Path;
 use firn_kv::Env as _;
 use firn_kv::internals::base::ops::{NO_TREE, OpReader, TreeId};
 use firn_kv::internals::manifest::{
-    self, Edit, ManifestState, PersistedOptions, TableMeta, manifest_name, manifest_number,
+    self, Edit, ManifestState, PersistedOptions, TableMeta, TreeState, manifest_name,
+    manifest_number,
 };
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Properties;
@@ -113,8 +114,11 @@ pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence>
 /// # Errors
 /// What the files say; damage is none.
 pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
-    let finished = names.finished();
-    let newer: Vec<u64> = finished.into_iter().filter(|&id| id >= state.next_file).collect();
+    // A stray file of another store tells nothing of this one's time.
+    let is_newer = |id: &u64| {
+        *id >= state.next_file && whose::writer(names, *id).is_none_or(|w| w == state.id)
+    };
+    let newer: Vec<u64> = names.finished().into_iter().filter(is_newer).collect();
     let (mut first, mut last, mut unknown_tree) = (None, 0, None);
     // What is wrong with the log is said where it is read.
     let _ = recover(names, dir, state.wal_floor, &mut |seq, _, payload| {
@@ -190,18 +194,20 @@ fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }
 
-/// Whether `state` is of another store than the tables: none of those that it names is here, and
-/// others are, with numbers that it has given out. In words, if so. One that is only older has not
-/// given out the numbers of what is here.
+/// Whether `state` is of another store than the tables and value files: none of those that it names
+/// is here, and others are, with numbers that it has given out, but that another store has written.
+/// In words, if so. One that is only older has not given out the numbers of what is here.
 pub fn foreign(names: &TreeNames, state: &ManifestState) -> Option<String> {
-    let live = state.trees.values().flat_map(|t| t.tables()).count();
+    let live = state.trees.values().flat_map(TreeState::files).count();
     let finished = names.finished();
-    let contradicts = finished.iter().any(|id| *id < state.next_file);
-    (live > 0 && contradicts && names.own_tables(state) == 0).then(|| {
+    let contradicts = |id: &u64| {
+        *id < state.next_file && whose::writer(names, *id).is_some_and(|w| w != state.id)
+    };
+    (live > 0 && finished.iter().any(contradicts) && names.own_files(state) == 0).then(|| {
         format!(
             "this manifest is of another store: of the {} that it names none is here, and of the {} here it names none",
-            things(live as u64, "table", "tables"),
-            things(finished.len() as u64, "table", "tables")
+            things(live as u64, "file", "files"),
+            things(finished.len() as u64, "file", "files")
         )
     })
 }
@@ -225,12 +231,12 @@ pub fn other_stores(
         if found.id == state.id {
             continue;
         }
-        let live = found.trees.values().flat_map(|t| t.tables()).count() as u64;
+        let live = found.trees.values().flat_map(TreeState::files).count() as u64;
         let words = format!(
             "this manifest is of another store than {}: two stores lie in one directory, and {} of the {} of this one are here",
             manifest_name(number),
-            names.own_tables(&found),
-            things(live, "table", "tables"),
+            names.own_files(&found),
+            things(live, "file", "files"),
         );
         all.push(Error::corruption(words).in_file(dir.join(manifest_name(other))));
     }

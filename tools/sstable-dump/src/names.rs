@@ -361,18 +361,20 @@ impl TreeNames {
         self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
     }
 
-    /// How many tables of `state` are here, as the files tell of themselves.
-    pub fn own_tables(&self, state: &ManifestState) -> usize {
-        let is_here = |m: &&Arc<TableMeta>| {
-            let own = own_of(m.id);
+    /// How many of the tables and value files of `state` are here, as the files tell of themselves.
+    pub fn own_files(&self, state: &ManifestState) -> usize {
+        let is_here = |id: u64, is_own: &dyn Fn(&str) -> Option<bool>| {
+            let own = own_of(id);
             let candidates = self.wrong.iter().filter(|(_, o)| **o == own).map(|(n, _)| n);
-            self.right
-                .get(&own)
-                .into_iter()
-                .chain(candidates)
-                .any(|name| self.is_own(name, m) == Some(true))
+            let mut all = self.right.get(&own).into_iter().chain(candidates);
+            all.any(|name| is_own(name) == Some(true))
         };
-        state.trees.values().flat_map(|t| t.tables()).filter(is_here).count()
+        let here = |t: &TreeState| {
+            let values = t.values.values();
+            t.tables().filter(|m| is_here(m.id, &|name| self.is_own(name, m))).count()
+                + values.filter(|v| is_here(v.id, &|name| self.is_own_values(name, v))).count()
+        };
+        state.trees.values().map(here).sum()
     }
 
     /// Hides log segments with records of another store, a clone, or another time than `state`

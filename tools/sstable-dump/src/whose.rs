@@ -66,16 +66,18 @@ pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<Whose>
 /// The store that wrote each table or value file. Tables that no store has written have no id, and
 /// are not among them.
 fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
-    let store_of = |id: u64| {
-        let path = names.table(id)?;
-        let file = names.open_read(&path, false).ok()?;
-        let store = match is_of_values(&*file).ok()? {
-            true => open_values(file, &path, id).ok()?.facts().identity.store,
-            false => open_file(file, &path, id, 0).ok()?.identity().store,
-        };
-        (store != 0).then_some((id, store))
+    names.finished().into_iter().filter_map(|id| Some((id, writer(names, id)?))).collect()
+}
+
+/// The store that wrote table or value file `id`; `None` where it is none's, or can't be read.
+pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
+    let path = names.table(id)?;
+    let file = names.open_read(&path, false).ok()?;
+    let store = match is_of_values(&*file).ok()? {
+        true => open_values(file, &path, id).ok()?.facts().identity.store,
+        false => open_file(file, &path, id, 0).ok()?.identity().store,
     };
-    names.finished().into_iter().filter_map(store_of).collect()
+    (store != 0).then_some(store)
 }
 
 /// All stores of which there is a table or a log segment, one without records too.

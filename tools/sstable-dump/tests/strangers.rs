@@ -5,9 +5,9 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use firn_kv::Db;
+use firn_kv::{Db, TreeOptions};
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
 /// Puts a pair into the store, and leaves its files in `left` as they are while it is open: as a
@@ -126,4 +126,79 @@ fn a_flushed_position_in_the_midst_of_a_record() {
     let (text, found) = saved_beside_events(&Room::new("midst"), alter);
 
     assert_eq!(found.len(), 2, "{text}");
+}
+
+/// A store of one table and one value file, 40 long values in it.
+fn apart(dir: &Path) -> PathBuf {
+    let db = Db::open_with(dir, options()).unwrap();
+    let t = db.tree("t", TreeOptions { values_apart: 64, ..tree_options() }).unwrap();
+    for i in 0..40 {
+        t.put(format!("key{i:02}"), [b'x'; 100]).unwrap();
+    }
+    t.flush().unwrap();
+    let table = t.tables().unwrap()[0].id;
+    dir.join(format!("{table:08}.sst"))
+}
+
+#[test]
+fn a_manifest_whose_only_table_is_damaged_is_no_strangers() {
+    let room = Room::new("only");
+    for damage in ["footer", "removed"] {
+        let dir = room.path(damage);
+        let table = apart(&dir);
+        let truth = content(&dir);
+        match damage {
+            "removed" => fs::remove_file(&table).unwrap(),
+            _ => {
+                let mut bytes = fs::read(&table).unwrap();
+                let at = bytes.len() - 30;
+                bytes[at] ^= 4;
+                fs::write(&table, bytes).unwrap();
+            }
+        }
+        let (text, code) = dump(&["check", &arg(&dir)]);
+        assert!(code == 1 && !text.contains("another store"), "{damage}: {text}");
+        for command in ["salvage", "repair"] {
+            let out = room.path(&format!("{damage}-{command}"));
+            let (text, code) = dump(&[command, &arg(&dir), "--out", &arg(&out)]);
+            let is_known = !text.contains("an unknown number") && !text.contains("left out");
+            assert!(code < 2 && is_known, "{damage}: {text}");
+            assert_eq!(content(&out), truth, "the log has it all: {damage}: {text}");
+            let (text, _) = dump(&["manifest", &arg(&out)]);
+            assert!(text.contains("values from 64"), "{damage}: its options are kept: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_stray_file_of_another_store_makes_no_manifest_old() {
+    let room = Room::new("stray");
+    let other = room.path("other");
+    let db = Db::open_with(&other, options()).unwrap();
+    let t = db.tree("t", TreeOptions { values_apart: 64, ..tree_options() }).unwrap();
+    for round in 0..9 {
+        t.put(format!("foreign{round}"), [b'y'; 100]).unwrap();
+        t.flush().unwrap();
+    }
+    drop((t, db));
+    let dir = room.path("store");
+    let table = apart(&dir);
+    let truth = content(&dir);
+    fs::remove_file(&table).unwrap();
+    let (before, _) = dump(&["check", &arg(&dir)]);
+    assert!(before.contains("40 entries"), "{before}");
+    for file in fs::read_dir(&other).unwrap().map(|f| f.unwrap().path()) {
+        let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.ends_with(".sst") && !dir.join(&name).exists() && file != table {
+            fs::copy(&file, dir.join(&name)).unwrap();
+        }
+    }
+    let (text, code) = dump(&["check", &arg(&dir)]);
+    assert!(code == 1 && text.contains("40 entries") && !text.contains("outdated"), "{text}");
+    for command in ["salvage", "repair"] {
+        let out = room.path(command);
+        let (text, code) = dump(&[command, &arg(&dir), "--out", &arg(&out)]);
+        assert!(code < 2 && !text.contains("taken"), "{text}");
+        assert_eq!(content(&out), truth, "the log has it all: {text}");
+    }
 }
