@@ -71,6 +71,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// What a command comes to that has judged something, and `printed` its verdict. Whoever closed the
+/// pipe before all of it was printed still gets the exit code.
+pub fn judged(printed: Done, is_sound: bool) -> Done {
+    match printed {
+        Ok(()) | Err(Failure::PipeClosed) if !is_sound => Err(Failure::Found),
+        printed => printed,
+    }
+}
+
 /// Ends the command: prints what is left to say and chooses the exit code. `advice` knows what a
 /// user can do about an error of the engine.
 pub fn finish(done: Done, style: Style, advice: fn(&Error) -> Option<&'static str>) -> ExitCode {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use firn_backup::{
-    BackupHead, BackupMade, BackupRepository, KeepRule, Pacing, PruneReport, open_place,
+    BackupHead, BackupMade, BackupRepository, BackupVerdict, KeepRule, Pacing, PruneReport,
+    open_place,
 };
 use firn_kv::{Env, Error, ErrorKind, OsEnv};
 use serde_json::{Value, json};
@@ -340,6 +341,15 @@ fn verify(global: &Global, args: &BackupVerifyArgs) -> Done {
     let verdict =
         backups.verify(args.id.as_deref(), &mut paced(&progress, args.rate)).map_err(failure)?;
     drop(progress);
+    output::judged(print_verdict(global, args, &verdict, watch.seconds()), verdict.is_sound())
+}
+
+fn print_verdict(
+    global: &Global,
+    args: &BackupVerifyArgs,
+    verdict: &BackupVerdict,
+    seconds: f64,
+) -> Done {
     let mut out = stdout();
     if global.store.json {
         let findings: Vec<Value> = verdict
@@ -353,7 +363,7 @@ fn verify(global: &Global, args: &BackupVerifyArgs) -> Done {
             .collect();
         let all = json!({
             "sound": verdict.is_sound(), "backups": verdict.backups, "tables": verdict.tables, "bytes": verdict.bytes,
-            "seconds": watch.seconds(), "errors": findings,
+            "seconds": seconds, "errors": findings,
         });
         writeln!(out, "{all:#}")?;
     } else {
@@ -373,11 +383,10 @@ fn verify(global: &Global, args: &BackupVerifyArgs) -> Done {
             things(verdict.backups, "backup", "backups"),
             things(verdict.tables, "table", "tables"),
             output::bytes(verdict.bytes),
-            watch.seconds()
+            seconds
         )?;
     }
-    out.flush()?;
-    if verdict.is_sound() { Ok(()) } else { Err(Failure::Found) }
+    Ok(out.flush()?)
 }
 
 fn restore(global: &Global, args: &BackupRestoreArgs) -> Done {

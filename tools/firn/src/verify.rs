@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::names::StoreNames;
 use crate::store::Global;
 use firn_tools::io::{self, Stopwatch, stdout};
-use firn_tools::output::{self, Done, Failure, Progress, things};
+use firn_tools::output::{self, Done, Progress, things};
 
 pub const EXAMPLES: &str = "\
 Reads every live table, and every value that one refers to, past the caches and checks each block's checksum and place, the
@@ -65,6 +65,15 @@ impl VerifySummary {
     /// Takes in how the log ended.
     fn log(&mut self, torn: &TornTail) {
         if torn.records_beyond == 0 {
+            if torn.cut > 0 {
+                let words = format!(
+                    "the file has been cut off: {} missing of those that it was made with; what was written behind is lost",
+                    things(torn.cut, "byte is", "bytes are")
+                );
+                self.errors.push(
+                    Error::corruption(words).at(&torn.file, torn.offset).block("wal segment"),
+                );
+            }
             return;
         }
         let beyond = format!(
@@ -115,8 +124,7 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
         Err(e) if is_damage(&global.store.db, &e) => from_below(&global.store.db, e),
         Err(other) => return Err(other.into()),
     };
-    print(global, &report, watch.seconds())?;
-    if report.is_sound() { Ok(()) } else { Err(Failure::Found) }
+    output::judged(print(global, &report, watch.seconds()), report.is_sound())
 }
 
 fn is_damage(dir: &Path, e: &Error) -> bool {
@@ -203,7 +211,7 @@ fn remedy(e: &Error) -> &'static str {
         () if e.kind() != ErrorKind::Corruption => {
             "the file could not be read, which says nothing of what is in it: look at its permissions and at the device, then verify again"
         }
-        () if name.ends_with(".wal") && e.message().contains("cut off") => {
+        () if name.ends_with(".wal") && e.message().contains("are cut off") => {
             "save those records with `sstable-dump salvage`; until then open the store for reading only. To do without them for good, run \
              any command that writes with --accept-log-loss"
         }

@@ -26,6 +26,13 @@ const CHEAP: usize = 16 << 10;
 /// What is wrong with a record whose end lies beyond the file's.
 pub(super) const PAST_END: &str = "a length that runs past the end of the file";
 
+/// Whether a segment of `len` bytes, whose records end at `end` for this `reason`, has room for one
+/// mark behind them, and no more: it was closed cleanly, and the mark is damaged, or the power went
+/// before the mark was on the device.
+pub(super) fn was_closed(len: u64, end: u64, reason: Option<&str>) -> bool {
+    len == end + RECORD_HEADER && reason != Some(PAST_END)
+}
+
 /// A sound record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalRecord<'a> {
@@ -159,15 +166,25 @@ impl SegmentReader {
     }
 
     /// Bytes by which the file is shorter than when the segment was begun: it has been cut off, or
-    /// the machine stopped before its length was durable. 0 where the log was closed cleanly, and
-    /// without a header.
+    /// the machine stopped before its length was durable. 0 where the log was closed cleanly, with
+    /// or without a sound mark behind its last record, and without a header.
     ///
     /// # Errors
     /// As [`next`](SegmentReader::next).
     pub fn cut_off(&mut self) -> Result<u64> {
         let missing =
             self.header.as_ref().map_or(0, |h| h.capacity.saturating_sub(self.file.len()));
-        if missing > 0 && self.closed_at()?.is_some() { Ok(0) } else { Ok(missing) }
+        if missing == 0 || self.closed_at()?.is_some() {
+            return Ok(0);
+        }
+        let before = std::mem::replace(&mut self.offset, SEGMENT_HEADER);
+        let reason = loop {
+            if let Err(reason) = self.here()? {
+                break reason;
+            }
+        };
+        let end = std::mem::replace(&mut self.offset, before);
+        Ok(if was_closed(self.file.len(), end, reason) { 0 } else { missing })
     }
 
     /// The segment's header; `None` when it is unreadable or was never written.

@@ -22,8 +22,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{MAX_LSN, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader};
-use super::reader::{LogItem, PAST_END, SegmentReader};
+use super::format::{MAX_LSN, SEGMENT_HEADER, SegmentHeader};
+use super::reader::{LogItem, PAST_END, SegmentReader, was_closed};
 use super::{Lsn, rot, segment_number};
 use crate::base::error::{Error, Result};
 use crate::base::identity::{LogWriter, writer_of};
@@ -356,12 +356,10 @@ pub fn recover_known(
             continue;
         }
         bound(&mut segments, pos);
-        // Cut off one mark behind the end: closed cleanly, and then the power went before the mark
-        // was on the device.
         let cut = stop
             .segment
             .map(|i| &segments[i])
-            .filter(|s| s.capacity != stop.offset + RECORD_HEADER)
+            .filter(|s| !was_closed(s.capacity, stop.offset, stop.reason))
             .map_or(0, |s| s.cut);
         let reason = match stop.reason {
             None | Some(PAST_END) if cut > 0 => {

@@ -12,6 +12,7 @@ use crate::merge::gaps::Writers;
 
 use super::super::state::core::Core;
 use super::super::state::gate::closed;
+use super::super::state::pins::nudge;
 use super::super::state::tree::TreeCore;
 
 /// What keeps a store open.
@@ -19,12 +20,24 @@ pub struct CloseHandle {
     pub core: Arc<Core>,
     /// What came of closing it; locked while it is being closed.
     closed: Mutex<Option<Result<()>>, rank::Closing>,
+    /// Behind the store: it goes after it.
+    _left: LeftToEpoch,
+}
+
+/// Lets the epoch move on when it goes: else what a store has left to the epoch, its tables' files,
+/// memtables and frames, would stay until some other store of the process is used, if there is one.
+struct LeftToEpoch;
+
+impl Drop for LeftToEpoch {
+    fn drop(&mut self) {
+        nudge();
+    }
 }
 
 impl CloseHandle {
     /// Of a store that has just been opened.
     pub fn new(core: Arc<Core>) -> CloseHandle {
-        CloseHandle { core, closed: Mutex::new(None) }
+        CloseHandle { core, closed: Mutex::new(None), _left: LeftToEpoch }
     }
 
     /// Closes the store, if nobody has; gives what came of it.
@@ -106,8 +119,9 @@ impl Db {
 /// it was got from, and with [`with`](Tree::with) another one.
 #[derive(Clone)]
 pub struct Tree {
-    pub(in crate::db) handle: Arc<CloseHandle>,
+    // Before what keeps the store open, so that it goes before it.
     pub(in crate::db) core: Arc<TreeCore>,
+    pub(in crate::db) handle: Arc<CloseHandle>,
     pub(in crate::db) durability: Durability,
 }
 
