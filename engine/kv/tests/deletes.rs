@@ -5,10 +5,14 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
-use firn_kv::{Cursor, Db, DbOptions, Policy, Readable, Snapshot, Tree, TreeOptions};
+use firn_kv::{
+    Cursor, Db, DbOptions, Kind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Tree,
+    TreeOptions, Verdict,
+};
 use firn_testkit::rng::Rng;
 
 const KEYS: u64 = 4000;
@@ -154,5 +158,62 @@ fn stretches_of_deletes_in_any_layers_hide_what_is_older_and_nothing_else() {
         check(&mut rng, &tree, None, &map);
         snapshots.iter().for_each(|(s, then)| check(&mut rng, &tree, Some(s), then));
         assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
+    }
+}
+
+/// Keeps all that it is shown.
+struct KeepsAll;
+
+impl Purge for KeepsAll {
+    fn name(&self) -> &str {
+        "keeps all"
+    }
+    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(KeepsAll)
+    }
+}
+
+impl PurgePass for KeepsAll {
+    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
+        Verdict::Keep
+    }
+}
+
+/// A bound of ten seconds on the age of deletes, and something that holds them back for 20 minutes.
+/// Each table was rewritten every three seconds meanwhile, and without a pause where that took
+/// longer: a put of a store without threads never returned.
+#[test]
+fn deletes_that_are_held_back_are_rewritten_a_few_times_only() {
+    for purge in [None, Some(Arc::new(KeepsAll) as Arc<dyn Purge>)] {
+        let env = MemEnv::new(1);
+        let db = DbOptions { background_threads: 0, ..DbOptions::default() };
+        let db = Db::open_in(Arc::new(env.clone()), "/db", db).unwrap();
+        let is_purged = purge.is_some();
+        let options = TreeOptions { tombstone_age_secs: 10, purge, ..TreeOptions::default() };
+        let tree = db.tree("t", options).unwrap();
+        (0..1000).for_each(|i| tree.put(key(i), [7; 100]).unwrap());
+        let snapshot = db.snapshot();
+        (0..1000).step_by(100).for_each(|i| tree.delete(key(i)).unwrap());
+        tree.compact().unwrap();
+        let before = db.stats().compactions;
+        let pass = |seconds: u32| {
+            for i in 0..seconds / 3 {
+                env.advance(Duration::from_secs(3));
+                tree.put("now", i.to_be_bytes()).unwrap();
+                db.wait_idle().unwrap();
+            }
+            db.stats().compactions - before
+        };
+        let held = pass(1200);
+        assert!(held <= if is_purged { 10 } else { 2 }, "{held} rewritings, {is_purged}");
+        assert_eq!(snapshot.get(&tree, key(100)).unwrap().unwrap(), [7; 100]);
+        drop(snapshot);
+        if !is_purged {
+            // Nothing holds them any more: they go within the bound.
+            pass(9);
+            let trees = db.stats().trees;
+            let deletes: u64 = trees.iter().flat_map(|t| &t.runs).map(|r| r.deletes).sum();
+            assert_eq!(deletes, 0);
+        }
     }
 }

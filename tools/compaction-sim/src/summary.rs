@@ -556,6 +556,7 @@ impl RunSummary {
             }),
             apart: 0,
             stale: 0,
+            held_back: false,
             busy: false,
         };
         self.tables.insert(id, parts);

@@ -3,7 +3,10 @@
 //! A table whose oldest delete is older than `tombstone_age_secs` is pushed into the next older run
 //! that it overlaps, with what it overlaps there; and again from there, until nothing lies beneath
 //! and the delete vanishes. At the bottom the table is rewritten alone, and not again before a
-//! quarter of the bound has passed, since a snapshot or the `Purge` hook may hold a delete back.
+//! quarter of the bound has passed. What a snapshot holds back waits for it to go
+//! ([`TableShape::held_back`](super::tables::TableShape::held_back)). A `Purge` hook may hold deletes back, too, and says not for how long:
+//! each try waits as long again as the delete was overdue at the one before, so that a delete is
+//! rewritten a few times only, however long that takes beside the bound.
 //!
 //! A policy may say of runs that nothing passes from one to the other, as `TimeWindow` does of
 //! windows: there the bound holds for what lies in one window, and at the bottom.
@@ -60,18 +63,21 @@ pub(super) fn wishes(
             if next.is_some_and(|k| apart(r, k)) {
                 None
             } else {
-                down(view, r, t, next, score(since, r))
+                let overdue = table.created_micros.saturating_sub(since).saturating_sub(limits[r]);
+                down(view, r, t, next, overdue, score(since, r))
             }
         })
         .take(MOST)
         .collect()
 }
 
+/// `overdue` is for how long the oldest delete had been overdue when the table was written.
 fn down(
     view: &ShapeView<'_>,
     r: usize,
     t: usize,
     next: Option<usize>,
+    overdue: u64,
     score: f64,
 ) -> Option<CompactionJob> {
     let table = view.table(r, t);
@@ -79,7 +85,9 @@ fn down(
         return view.push(r, t..t + 1, Some(k), view.run(k).place(), Reason::TombstoneAge, score);
     }
     let quarter = view.shape.tombstone_age_secs.saturating_mul(250_000);
-    if view.shape.now_micros.saturating_sub(table.created_micros) <= quarter {
+    let (waits, held_back) =
+        if view.shape.tied { (quarter.max(overdue), false) } else { (quarter, table.held_back) };
+    if held_back || view.shape.now_micros.saturating_sub(table.created_micros) <= waits {
         return None;
     }
     let mut job = view.push(r, t..t + 1, None, view.run(r).place(), Reason::TombstoneAge, score)?;

@@ -763,6 +763,7 @@ fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> V
                     .filter(|_| !bottom),
                 gone_micros: gone,
                 stale: 0,
+                held_back: false,
                 busy: false,
             }
         })

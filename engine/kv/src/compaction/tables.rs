@@ -43,6 +43,8 @@ pub struct TableShape {
     pub gone_micros: Option<u64>,
     /// Bytes that it refers to in value files that are given up: a merge of it writes them again.
     pub stale: u64,
+    /// Whether a snapshot that is still live kept deletes in it when it was written.
+    pub held_back: bool,
     /// Whether a job has it as an input right now.
     pub busy: bool,
 }
@@ -66,6 +68,7 @@ impl Default for TableShape {
             oldest_tombstone_micros: None,
             gone_micros: None,
             stale: 0,
+            held_back: false,
             busy: false,
         }
     }

@@ -356,6 +356,7 @@ impl Core {
         };
         let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
         let (claimed, snapshots) = (c.clone(), self.snapshots.list());
+        let oldest = snapshots.first().copied();
         let mut pieces = vec![];
         for (part, inputs) in inputs.into_iter().enumerate() {
             self.divide_part(c, part, inputs, &snapshots, &mut pieces)?;
@@ -381,7 +382,11 @@ impl Core {
             values.extend(made.values);
             self.counters.dropped(&made.dropped);
         }
-        self.take_in(c, tables, values, ran)
+        let ran = self.take_in(c, tables, values, ran)?;
+        if let Some(oldest) = oldest {
+            c.tree.files.lock().note_held_back(&ran.tables, oldest);
+        }
+        Ok(ran)
     }
 
     /// Adds the pieces of a part of a merge: several where it makes several tables, and other

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::base::error::Error;
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionJob, TreeShape, pick, pressure, run_limits};
+use crate::compaction::{Action, CompactionJob, TableShape, TreeShape, pick, pressure, run_limits};
 use crate::merge::run::TableHandle;
 
 use super::state::core::Core;
@@ -33,6 +33,13 @@ impl Core {
         };
         if !files.busy.is_empty() {
             shape.change(|t| files.busy.contains_key(&t.id), |t| t.busy = true);
+        }
+        if options.tombstone_age_secs > 0
+            && !files.held_back.is_empty()
+            && let Some(oldest) = self.snapshots.oldest()
+        {
+            let is_held_back = |t: &TableShape| files.held_back.get(&t.id) == Some(&oldest);
+            shape.change(is_held_back, |t| t.held_back = true);
         }
         let given_up = &version.values.given_up;
         if !given_up.is_empty() {

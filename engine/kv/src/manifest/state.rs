@@ -145,6 +145,7 @@ impl TableMeta {
             oldest_tombstone_micros: self.oldest_tombstone_micros,
             gone_micros: None,
             stale: 0,
+            held_back: false,
             busy: false,
         }
     }

@@ -162,7 +162,9 @@ pub struct TreeOptions {
     /// When to compact what.
     pub policy: Policy,
     /// Longest time in seconds that a delete may stay without having been merged down; 0 for no
-    /// bound (the default). `TimeWindow` keeps it within a window only, `Fifo` not at all.
+    /// bound (the default). `TimeWindow` keeps it within a window only, `Fifo` not at all. What a
+    /// snapshot needs stays until it goes. What a [`Purge`] hook keeps is tried again, each time after
+    /// as long again as it has been overdue, and at the earliest after a quarter of the bound.
     pub tombstone_age_secs: u64,
     /// Folds versions.
     pub merge: Option<Arc<dyn Merge>>,

@@ -80,6 +80,11 @@ impl Snapshots {
         v
     }
 
+    /// The oldest read point.
+    pub fn oldest(&self) -> Option<Seq> {
+        self.live.lock().first_key_value().map(|(k, _)| k.0)
+    }
+
     /// The oldest read point of those who will ask what has changed since: a change before it must
     /// not be given a later number.
     pub fn oldest_compared(&self) -> Option<Seq> {

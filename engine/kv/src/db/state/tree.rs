@@ -105,6 +105,9 @@ pub struct TreeFiles {
     pub busy: HashMap<u64, Holder>,
     /// Bytes that each running merge reads, by the number of its first table.
     pub merging: BTreeMap<u64, u64>,
+    /// Tables in which a merge left deletes while snapshots were live, and the oldest one's sequence
+    /// number.
+    pub held_back: HashMap<u64, Seq>,
     /// What readers of the tree did.
     pub reads: Arc<ReadCounters>,
 }
@@ -122,6 +125,16 @@ impl TreeFiles {
         handles
             .entry(meta.id)
             .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone(), values));
+    }
+
+    /// Notes which of these tables, which a merge has made, still have deletes; `oldest` is the
+    /// oldest snapshot that was live when it began.
+    pub fn note_held_back(&mut self, made: &[u64], oldest: Seq) {
+        let TreeFiles { handles, held_back, .. } = self;
+        held_back.retain(|id, _| handles.contains_key(id));
+        let has_deletes =
+            |id: &&u64| handles.get(*id).is_some_and(|t| t.meta.oldest_tombstone_micros.is_some());
+        held_back.extend(made.iter().filter(has_deletes).map(|id| (*id, oldest)));
     }
 }
 
