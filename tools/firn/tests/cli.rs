@@ -469,6 +469,45 @@ fn a_closed_pipe_ends_quietly() {
     assert_eq!((out.status.code(), &out.stderr[..]), (Some(0), &b""[..]));
 }
 
+/// A log that has lost its end is damage to `verify` as it is to `sstable-dump check`; the mark of a
+/// clean close, of which a bit has turned over, is none.
+#[test]
+fn a_log_that_was_cut_off_is_damage() {
+    let t = Temp::new("cli", "cut-log");
+    t.firn(&["put", "a", "1", "b", "2"]).good();
+    let name = t.content("db").into_keys().find(|n| n.ends_with(".wal")).unwrap();
+    let log = t.path("db").join(name);
+    let whole = fs::read(&log).unwrap();
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 4;
+    fs::write(&log, flipped).unwrap();
+    assert_eq!(t.firn(&["verify"]).code, 0);
+    assert_eq!(t.firn(&["get", "b"]).text(), "2\n");
+    fs::write(&log, &whole[..80]).unwrap();
+    t.firn(&["verify"]).said(1, &[]);
+    let found = String::from_utf8(t.firn(&["verify"]).out).unwrap();
+    assert!(found.contains("has been cut off") && found.contains("a backup"), "{found}");
+}
+
+/// Whoever reads no more of what was found still asks for the exit code.
+#[test]
+fn a_closed_pipe_makes_no_store_sound() {
+    let t = Temp::new("cli", "pipe-verify");
+    t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
+    t.firn(&["compact"]).good();
+    let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
+    fs::remove_file(t.path("db").join(table)).unwrap();
+    let mut verify = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .arg("--db")
+        .arg(t.path("db"))
+        .arg("verify")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(verify.stdout.take());
+    assert_eq!(verify.wait().unwrap().code(), Some(1));
+}
+
 #[test]
 fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
     let t = Temp::new("cli", "wide");

@@ -162,14 +162,15 @@ impl Error {
         Self::new(ErrorKind::Incompatible, words)
     }
 
-    /// An operating-system error while doing `what` to `file`. A full device or quota becomes
+    /// An operating-system error while doing `what` to `file`. A full device or quota, or a limit of
+    /// the process on the size of files, becomes
     /// [`ErrorKind::NoSpace`], want of file descriptors or memory [`ErrorKind::Exhausted`], a
     /// missing file [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                ErrorKind::NoSpace
-            }
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::FileTooLarge => ErrorKind::NoSpace,
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ if is_exhausted(&source) => ErrorKind::Exhausted,
             _ => ErrorKind::Io,

@@ -7,6 +7,9 @@
 //! whose [`FilterPrefix`] panics may be in the log, and the store is read-only then until it is opened
 //! again. [`Purge::gone_at`] is taken to have said `None`.
 //!
+//! A hook holds no handle of a store: the last one that goes closes it, and a worker can't wait for
+//! itself to end.
+//!
 //! Invariants: hooks are pure (the same input gives the same answer in every process), because
 //! their results are stored and replayed. Each has a name that is kept in the manifest; opening a
 //! tree with another name is an error of kind
