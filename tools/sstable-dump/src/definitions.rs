@@ -2,8 +2,9 @@
 //! tables and indexes of CQL, by the records of the tree `system.schema`; and the hooks that each
 //! is opened with.
 //!
-//! Invariant: a record that cannot be read takes no other with it. A store without such a tree has
-//! no definitions, which is no error.
+//! Invariants: a record that cannot be read takes no other with it, nor does one that is lost, where
+//! what survives tells what it was ([`mend`]). A store without such a tree has no definitions, which
+//! is no error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use firn_wide::internals::store::{Body, IndexPart, TreeName, hooks};
 use firn_wide::{KsDef, Partitioner, Registry, Type};
 use firn_wide_text::files::{DescribedFile, FileCatalog, read_entry};
 
+use crate::mend::{LackingRecord, TreeWitnesses, mend, row_key};
 use crate::text;
 
 /// How long tombstones are kept by the tools, in seconds: nothing is compacted here.
@@ -58,6 +60,12 @@ pub struct Definitions {
     trees: BTreeMap<String, Defined>,
     /// What could not be read, and why.
     pub problems: Vec<String>,
+    /// How keys are spread, where it is known.
+    pub partitioner: Option<Partitioner>,
+    /// Records that are lost, and are read as if they were there.
+    pub lacking: Vec<LackingRecord>,
+    /// What nobody can know of them any more.
+    pub unknown: Vec<String>,
 }
 
 impl Defined {
@@ -179,16 +187,6 @@ impl Defined {
     }
 }
 
-/// The row's or partition's key at the beginning of a key of the engine, when its token is right
-/// too.
-fn row_key(layout: &Layout, key: &[u8]) -> Option<Vec<u8>> {
-    let (mut raw, mut again) = (vec![], vec![]);
-    let partition = key.get(..layout.partition_len(key).ok()?)?;
-    layout.key_of(partition, &mut raw).ok()?;
-    layout.put_partition(&raw, &mut again).ok()?;
-    (again == partition).then_some(raw)
-}
-
 /// Whether a table has, or had, the column whose name's component this is; of what is no cell's it
 /// is empty, and of a row's mark short.
 fn has_column(table: &TableSchema, name: &[u8]) -> bool {
@@ -203,17 +201,24 @@ fn has_column(table: &TableSchema, name: &[u8]) -> bool {
 
 impl Definitions {
     /// Those that these records of [`SCHEMA_TREE`](firn_wide::internals::store::SCHEMA_TREE) tell
-    /// of.
-    pub fn read(records: &[(Vec<u8>, Vec<u8>)]) -> Definitions {
-        let mut all = Definitions::default();
+    /// of, with those that they lack by what the store's trees tell.
+    pub fn read(mut records: Vec<(Vec<u8>, Vec<u8>)>, trees: &TreeWitnesses<'_>) -> Definitions {
+        let mended = mend(&records, trees);
+        records.extend(mended.lacking.iter().map(|r| (r.key.clone(), r.value.clone())));
         let registry = Arc::new(Registry::new());
-        let families = FileCatalog::read(records, &registry);
+        let families = FileCatalog::read(&records, &registry);
+        let mut all = Definitions {
+            partitioner: families.partitioner(),
+            lacking: mended.lacking,
+            unknown: mended.unknown,
+            ..Definitions::default()
+        };
         all.problems.extend(families.problems().iter().cloned());
         for family in families.families() {
             all.add_family(family);
         }
-        if let Some(partitioner) = families.partitioner() {
-            all.read_tables(records, &registry, partitioner);
+        if let Some(partitioner) = all.partitioner {
+            all.read_tables(&records, &registry, partitioner);
         }
         all
     }

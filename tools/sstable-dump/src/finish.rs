@@ -11,11 +11,13 @@ use firn_kv::internals::base::ops::TreeId;
 use firn_kv::internals::manifest::{
     CURRENT, Manifest, ManifestState, PersistedOptions, manifest_name,
 };
-use firn_kv::{Db, DbOptions, TreeOptions};
+use firn_kv::{Batch, Db, DbOptions, TreeOptions};
 use firn_tools::output::Done;
+use firn_wide::Partitioner;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
+use crate::mend::TreeWitnesses;
 use crate::newstore::NewStoreReport;
 use crate::opening;
 use crate::repair::NAMELESS;
@@ -32,13 +34,12 @@ pub fn write_manifest(out: &Path, state: &ManifestState) -> firn_kv::Result<()> 
     Manifest::create(&*env, out, 1, state).map(drop)
 }
 
-/// What the new store defines, and the trees with data whose definitions are lost; nothing where it
-/// has no schema, or none that can be read.
-fn definitions(out: &Path) -> (Definitions, Vec<String>) {
+/// What the new store defines, and the trees with data whose definitions are lost; nothing where
+/// its schema cannot be read.
+fn definitions(out: &Path, state: &ManifestState) -> (Definitions, Vec<String>) {
     let Ok(db) = opening::open(out) else { return Default::default() };
-    let records = db.existing_tree(SCHEMA_TREE).and_then(|schema| opening::pairs(&schema));
-    let definitions =
-        records.map_or_else(|_| Definitions::default(), |records| Definitions::read(&records));
+    let Ok(records) = opening::records(&db) else { return Default::default() };
+    let definitions = Definitions::read(records, &TreeWitnesses::of_store(state, Some(&db)));
     let undefined = opening::undefined(&db, &definitions).unwrap_or_default();
     (definitions, undefined)
 }
@@ -49,13 +50,15 @@ fn guessed(
     name: &str,
     has: &PersistedOptions,
     has_merges: bool,
+    partitioner: Option<Partitioner>,
 ) -> Option<(TreeOptions, &'static str)> {
     let any = has.merge.is_some()
         || has.purge.is_some()
         || has.summary.is_some()
         || has.filter_prefix.is_some();
-    // Of the partitioner that most stores have.
-    let family = |counters| hooks::family(TreeOptions::default(), counters, 8, NEVER);
+    // No tree tells: of the partitioner that most stores have.
+    let token_len = partitioner.unwrap_or_default().token_len();
+    let family = |counters| hooks::family(TreeOptions::default(), counters, token_len, NEVER);
     match TreeName::parse(name) {
         _ if any => None,
         Some(TreeName::Schema) => None,
@@ -92,7 +95,7 @@ pub fn trees(
         return Ok(());
     }
     let undefined;
-    (report.definitions, undefined) = definitions(out);
+    (report.definitions, undefined) = definitions(out, state);
     let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
     let may_lack = report.may_have_lost(schema) || schema.is_none();
     let mut changed = false;
@@ -100,7 +103,9 @@ pub fn trees(
         let defined = report.definitions.of_tree(&t.name);
         let hooks = match defined {
             Some(d) => Some((d.hooks(), "its definition asks for")),
-            None => guessed(&t.name, &t.options, merges.contains(&t.id)),
+            None => {
+                guessed(&t.name, &t.options, merges.contains(&t.id), report.definitions.partitioner)
+            }
         };
         if let Some((hooks, by)) = hooks
             && set_hooks(&mut t.options, &hooks)
@@ -119,14 +124,15 @@ pub fn trees(
             (t.name, changed) = (name, true);
         }
     }
+    report.unknown.extend(report.definitions.unknown.iter().cloned());
     if changed {
         write_manifest(out, state)?;
     }
     Ok(())
 }
 
-/// After a loss: lets indexes be built anew, and renews the records by which reads and writes are
-/// spared a look.
+/// Puts records in the place of those that others need and that are lost. After a loss: lets indexes
+/// be built anew, and renews the records by which reads and writes are spared a look.
 ///
 /// # Errors
 /// What the engine says on opening the new store for writing.
@@ -135,10 +141,28 @@ pub fn records(
     state: &ManifestState,
     report: &mut NewStoreReport,
 ) -> firn_wide::Result<()> {
-    let Some(schema) = state.tree_named(SCHEMA_TREE).map(|t| t.id) else {
+    let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
+    let lacking = &report.definitions.lacking;
+    let is_whole = report.losses.is_empty() && report.unknown.is_empty();
+    if lacking.is_empty() && (is_whole || schema.is_none()) {
         return Ok(());
+    }
+    let options = DbOptions {
+        create: false,
+        background_threads: 0,
+        event_log: false,
+        ..DbOptions::default()
     };
-    if report.losses.is_empty() && report.unknown.is_empty() {
+    let db = Db::open_in(env(), out, options)?;
+    let mut batch = Batch::new();
+    for r in lacking {
+        batch.put(&db.tree(SCHEMA_TREE, TreeOptions::default())?, &r.key, &r.value)?;
+        let words = format!("the record {} was lost; in its place is {}", r.name(), r.words());
+        report.notes.push(words);
+    }
+    db.write(batch)?;
+    db.sync()?;
+    if is_whole {
         return Ok(());
     }
     let of_indexes: Option<Vec<u32>> = report
@@ -150,13 +174,6 @@ pub fn records(
         })
         .collect::<Option<_>>()
         .filter(|_| report.unknown.is_empty());
-    let options = DbOptions {
-        create: false,
-        background_threads: 0,
-        event_log: false,
-        ..DbOptions::default()
-    };
-    let db = Db::open_in(env(), out, options)?;
     let ids: BTreeSet<u32> = loss::forget_built(&db, of_indexes.as_deref())?.into_iter().collect();
     for id in ids {
         let of_view = || report.definitions.of_tree(&TreeName::Family(id).to_string());
@@ -164,7 +181,7 @@ pub fn records(
         let what = defined.map_or_else(|| format!("index {id}"), |d| d.words());
         report.rebuilt.push(what);
     }
-    if report.may_have_lost(Some(schema)) {
+    if report.may_have_lost(schema) {
         let families = state.trees.values().filter_map(|t| {
             let Some(TreeName::Family(id)) = TreeName::parse(&t.name) else { return None };
             report.definitions.of_tree(&t.name)?;

@@ -24,6 +24,7 @@ pub mod logcopy;
 pub mod losses;
 pub mod manifest;
 pub mod matching;
+pub mod mend;
 pub mod merged;
 pub mod names;
 pub mod newstore;

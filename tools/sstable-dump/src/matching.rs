@@ -24,12 +24,16 @@ use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::definitions::{Defined, Definitions};
 use crate::evidence::Evidence;
+use crate::mend::TreeWitnesses;
 use crate::names::TreeNames;
 use crate::repair::options_by;
 use crate::{logcopy, records};
 
 /// Entries of each table that are looked at.
 const LOOKED_AT: usize = 10_000;
+
+/// The records that the tree of definitions is known by: one of them may be lost.
+const TELLING: [&[u8]; 3] = [PARTITIONER, b"schema/head", b"cql/head"];
 
 /// What is in a store's trees: tables, and where its log begins.
 pub struct TableContent<'a> {
@@ -93,7 +97,7 @@ impl TableContent<'_> {
     }
 
     /// The tree of definitions: the one without a name and without hooks that has the record of the
-    /// partitioner.
+    /// partitioner, or another one of [`TELLING`].
     fn schema(&self, e: &Evidence) -> Done<Option<TreeId>> {
         if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE))
         {
@@ -103,13 +107,15 @@ impl TableContent<'_> {
         for (&tree, tables) in self.trees {
             for t in tables {
                 let mut c = t.cursor(false);
-                c.seek(PARTITIONER, Trailer::NEWEST)?;
-                found = found.or((c.valid() && c.key() == PARTITIONER).then_some(tree));
+                for key in TELLING {
+                    c.seek(key, Trailer::NEWEST)?;
+                    found = found.or((c.valid() && c.key() == key).then_some(tree));
+                }
             }
         }
         logcopy::copy(self.names, self.dir, None, self.floor, &mut |_, _, payload| {
             for (tree, op) in OpReader::new(payload).flatten() {
-                if matches!(op, Op::Point { key: PARTITIONER, .. }) {
+                if matches!(op, Op::Point { key, .. } if TELLING.contains(&key)) {
                     found.get_or_insert(tree);
                 }
             }
@@ -142,13 +148,9 @@ pub fn find(content: &TableContent<'_>, e: &Evidence) -> Done<Matched> {
         return Ok(m);
     }
     let tables = content.trees.get(&schema).map_or(&[][..], Vec::as_slice);
-    let definitions = Definitions::read(&records::newest(
-        tables,
-        schema,
-        content.names,
-        content.dir,
-        content.floor,
-    ));
+    let records = records::newest(tables, schema, content.names, content.dir, content.floor);
+    let hooks = content.trees.values().flatten().map(|t| options_by(t.properties()));
+    let definitions = Definitions::read(records, &TreeWitnesses::of_hooks(hooks));
     let all: Vec<(TreeName, &Defined)> =
         definitions.iter().filter_map(|(n, d)| Some((TreeName::parse(n)?, d))).collect();
     let fits = |id| all.iter().filter(|(_, d)| content.has_hooks(id, d)).copied().collect();

@@ -15,6 +15,7 @@ use firn_wide::internals::cell::{CounterMerge, PartitionPrefix, StoredFacts};
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
+use crate::mend::TreeWitnesses;
 use crate::shadow::ShadowStore;
 use crate::target::env;
 
@@ -113,6 +114,17 @@ pub fn pairs(tree: &Tree) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
     tree.iter().map(|pair| pair.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
 }
 
+/// The records of the tree of definitions; none where there is no such tree.
+///
+/// # Errors
+/// What the engine says.
+pub fn records(db: &Db) -> firn_kv::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    match db.existing_tree(SCHEMA_TREE) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(vec![]),
+        schema => pairs(&schema?),
+    }
+}
+
 /// The trees that hold data of a table or column family, and are not among these definitions.
 ///
 /// # Errors
@@ -134,17 +146,27 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
         return o;
     };
     o.opens_to_read = true;
-    if let Ok(schema) = db.existing_tree(SCHEMA_TREE)
-        && let Ok(records) = pairs(&schema)
-    {
-        o.definitions = Definitions::read(&records);
+    let unread = match records(&db) {
+        Ok(records) => {
+            o.definitions = Definitions::read(records, &TreeWitnesses::of_store(&state, Some(&db)));
+            None
+        }
+        Err(e) => Some(firn_wide::Error::from(e)),
+    };
+    for r in &o.definitions.lacking {
+        let words = format!(
+            "the record {} is missing, without which others cannot be used; what a new store gets in its place is {}",
+            r.name(),
+            r.words()
+        );
+        o.errors.push((Some(SCHEMA_TREE.into()), Error::corruption(words)));
     }
     let is_model = state
         .trees
         .values()
         .any(|t| t.name == SCHEMA_TREE || t.options.summary.as_deref() == Some("firn.facts"));
     if is_model {
-        match undefined(&db, &o.definitions) {
+        match unread.map_or_else(|| undefined(&db, &o.definitions), Err) {
             Ok(all) => o.undefined = all,
             // It is an error of the tree of definitions, which is read below.
             Err(e) => {
@@ -181,5 +203,6 @@ pub fn open_and_read(dir: &Path) -> OpeningOutcome {
         }
     }
     o.notes.extend(o.definitions.problems.iter().map(|p| format!("of the definitions: {p}")));
+    o.notes.extend(o.definitions.unknown.iter().map(|u| format!("not known: {u}")));
     o
 }

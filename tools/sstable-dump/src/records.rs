@@ -16,6 +16,7 @@ use firn_wide::internals::store::SCHEMA_TREE;
 use crate::apart::ApartFiles;
 use crate::definitions::Definitions;
 use crate::logcopy;
+use crate::mend::TreeWitnesses;
 use crate::names::TreeNames;
 use crate::target::open_file;
 
@@ -42,7 +43,8 @@ pub fn definitions(names: &TreeNames, dir: &Path, state: &ManifestState) -> Defi
             .ok()
     };
     let tables: Vec<_> = tree.tables().filter_map(open).collect();
-    Definitions::read(&newest(&tables, tree.id, names, dir, state.wal_floor))
+    let records = newest(&tables, tree.id, names, dir, state.wal_floor);
+    Definitions::read(records, &TreeWitnesses::of_store(state, None))
 }
 
 /// The newest pairs of a tree, by its tables and by the log from `floor` on, as far as they can be

@@ -13,6 +13,7 @@
 //! not parse or does not fit together is a corruption with the record's name.
 
 mod functions;
+mod gaps;
 mod masks;
 mod parts;
 
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub use gaps::RecordGaps;
 use masks::MaskRecord;
 use parts::{FORMAT, TypeText, json, parse, type_text, typed};
 

@@ -105,8 +105,8 @@ impl Wide {
     ///
     /// # Errors
     /// `Configuration` when the database has another partitioner, or its definitions name a
-    /// comparator that the registry lacks; `Corrupt` when its records can't be read; errors of the
-    /// engine.
+    /// comparator that the registry lacks; `Corrupt` when its records can't be read, or that of the
+    /// partitioner was lost and `options` names none; errors of the engine.
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         Wide::open_in(OsEnv::new(), dir, options)
     }
@@ -282,7 +282,20 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
         |name: &str| Partitioner::parse(name).map_err(|why| Error::Configuration(why.to_string()));
     let wanted = given.map(parse).transpose()?;
     let Some(kept) = kept_text(store, PARTITIONER, None)? else {
-        let partitioner = wanted.unwrap_or_default();
+        // It is on record before anything else but the store's own records, which begin with 0.
+        let is_new =
+            || Ok::<_, Error>(store.schema_tree().range([1]..).next().transpose()?.is_none());
+        let partitioner = match wanted {
+            Some(partitioner) => partitioner,
+            None if is_new()? => Partitioner::default(),
+            None => {
+                return Err(Error::Corrupt(
+                    "system.schema, record wide/partitioner: it is missing, though there are definitions; `sstable-dump salvage` finds \
+                     the partitioner by what is in the store, or open it with the one that it was created with"
+                        .into(),
+                ));
+            }
+        };
         let mut batch = KvBatch::new();
         batch.put(store.schema_tree(), PARTITIONER, partitioner.full_name().as_bytes())?;
         store.db().with(Durability::Power).write(batch)?;

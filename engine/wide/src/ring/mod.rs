@@ -64,7 +64,8 @@ impl fmt::Display for Partitioner {
 }
 
 impl Partitioner {
-    const ALL: [Partitioner; 4] = [
+    /// All that there are.
+    pub const ALL: [Partitioner; 4] = [
         Partitioner::Murmur3,
         Partitioner::Random,
         Partitioner::ByteOrdered,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::def::{CfDef, ColumnDef, hex};
+use super::def::{CfDef, ColumnDef, FOREIGN_IDS, KsDef, hex};
 use super::family::{self, Family, Numbers, Surroundings};
 use md5::{Digest, Md5};
 use uuid::Uuid;
@@ -317,6 +317,51 @@ impl Schema {
             }
         }
         Ok(names)
+    }
+
+    /// What must be beside these records for [`from_records`](Schema::from_records) to read them,
+    /// for tools that save stores: the head, where it is missing, with a next number above all that
+    /// these families have and above `largest`; and of each keyspace without a record that one of
+    /// them is in, or that `named` has, the record of a new one. A record that can't be read tells
+    /// nothing.
+    pub fn lacking<'a>(
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        mut named: BTreeSet<String>,
+        largest: u32,
+    ) -> Vec<SchemaRecord> {
+        let (mut has_head, mut any, mut largest) = (false, false, largest);
+        let mut there = BTreeSet::new();
+        for (key, value) in records {
+            any = true;
+            let shown = String::from_utf8_lossy(key);
+            if shown == HEAD {
+                has_head = true;
+            } else if let Some(name) = shown.strip_prefix(KEYSPACE) {
+                there.insert(name.to_owned());
+            } else if let Ok(family) = read::<FamilyRecord>(&shown, value) {
+                let numbers = family.indexes.values().chain([&family.id]);
+                largest = numbers.copied().filter(|n| *n < FOREIGN_IDS).fold(largest, u32::max);
+                named.insert(family.definition.keyspace);
+            }
+        }
+        let mut schema = Schema::new(Arc::default());
+        for name in there.iter().chain(named.difference(&there)) {
+            let KsDef { name, strategy_class, strategy_options, durable_writes, .. } =
+                KsDef::new(name);
+            let format = FORMAT;
+            let new =
+                KeyspaceRecord { format, name, strategy_class, strategy_options, durable_writes };
+            // What is no name, or that of another one but for its case, is left out: nothing could
+            // be read with it.
+            drop(add_keyspace(&mut schema, KEYSPACE, &new.name.clone(), new));
+        }
+        let added = schema.keyspaces().filter(|k| !there.contains(k.name()));
+        let mut lacking: Vec<_> = added.map(|k| keyspace(k)).collect();
+        if !has_head && (any || !lacking.is_empty() || largest >= FIRST_ID) {
+            schema.next_id = largest + 1;
+            lacking.push(head(&schema));
+        }
+        lacking
     }
 
     /// The schema that these records describe. They are all those of the tree whose key begins with

@@ -29,10 +29,13 @@ pub enum DroppedFamilies<'a> {
     Keyspace(&'a str),
 }
 
-fn note(of: DroppedFamilies<'_>) -> Vec<u8> {
-    match of {
-        DroppedFamilies::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
-        DroppedFamilies::Keyspace(name) => [&b"\0gone"[..], name.as_bytes()].concat(),
+impl DroppedFamilies<'_> {
+    /// The key of the note in the tree of definitions.
+    pub fn note(self) -> Vec<u8> {
+        match self {
+            DroppedFamilies::Family(id) => [&b"\0drop"[..], &id.to_be_bytes()].concat(),
+            DroppedFamilies::Keyspace(name) => [&b"\0gone"[..], name.as_bytes()].concat(),
+        }
     }
 }
 
@@ -42,7 +45,7 @@ impl CellStore {
     /// # Errors
     /// Errors of the engine.
     pub fn note_dropped(&self, batch: &mut Batch, of: DroppedFamilies<'_>) -> Result<()> {
-        Ok(batch.put(self.schema_tree(), &note(of), &[])?)
+        Ok(batch.put(self.schema_tree(), &of.note(), &[])?)
     }
 
     /// Adds to a batch that such a note is not needed any more: all of it has gone.
@@ -50,7 +53,7 @@ impl CellStore {
     /// # Errors
     /// Errors of the engine.
     pub fn forget_dropped(&self, batch: &mut Batch, of: DroppedFamilies<'_>) -> Result<()> {
-        Ok(batch.delete(self.schema_tree(), &note(of))?)
+        Ok(batch.delete(self.schema_tree(), &of.note())?)
     }
 
     /// Whether something is noted as dropped.
@@ -58,7 +61,7 @@ impl CellStore {
     /// # Errors
     /// Errors of the engine.
     pub fn was_dropped(&self, of: DroppedFamilies<'_>) -> Result<bool> {
-        Ok(self.schema_tree().contains(&note(of))?)
+        Ok(self.schema_tree().contains(&of.note())?)
     }
 
     /// Drops what a crash left of families and indexes whose numbers are in `numbers` and which are
@@ -140,7 +143,7 @@ pub(super) fn undefined(
         if is_defined(id) {
             continue;
         }
-        let was_dropped = |schema: &Tree| schema.contains(&note(DroppedFamilies::Family(id)));
+        let was_dropped = |schema: &Tree| schema.contains(&DroppedFamilies::Family(id).note());
         let unfinished =
             is_empty(db, &name)? || schema.map(was_dropped).transpose()?.unwrap_or(false);
         let of = if unfinished { &mut all.unfinished } else { &mut all.lost };

@@ -1,0 +1,50 @@
+//! What records tell of others that were lost, for tools that save stores.
+//!
+//! Invariant: a record that can't be read tells nothing, and takes no other with it.
+
+use std::collections::BTreeSet;
+
+use super::parts::{FORMAT, json, parse};
+use super::{Catalog, CatalogHeadRecord, FIRST_ID, HEAD, TABLE, TYPE, TableRecord, functions};
+
+/// What must be beside records for [`Catalog::load`] to read them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct RecordGaps {
+    /// The keyspaces that their tables, types and functions are in.
+    pub keyspaces: BTreeSet<String>,
+    /// The head, where it is missing and numbers were given.
+    pub head: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Catalog {
+    /// The gaps of these records. The number `largest` and all below it may have been given, too.
+    pub fn gaps<'a>(
+        records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        mut largest: u32,
+    ) -> RecordGaps {
+        let mut gaps = RecordGaps::default();
+        let mut has_head = false;
+        for (key, value) in records {
+            let key = String::from_utf8_lossy(key);
+            if key == HEAD {
+                has_head = true;
+            } else if let Some(id) = key.strip_prefix(TABLE) {
+                let Ok(table) = parse::<TableRecord>(&key, value) else { continue };
+                let numbers = table.indexes.iter().map(|i| i.id).chain(id.parse());
+                largest = numbers.fold(largest, u32::max);
+                gaps.keyspaces.insert(table.keyspace);
+            } else if let Some((keyspace, _)) =
+                key.strip_prefix(TYPE).and_then(|k| k.split_once('/'))
+            {
+                gaps.keyspaces.insert(keyspace.to_owned());
+            } else if let Ok(Some(found)) = functions::load(&key, value) {
+                gaps.keyspaces.insert(found.keyspace().to_owned());
+            }
+        }
+        if !has_head && largest >= FIRST_ID {
+            let head = CatalogHeadRecord { format: FORMAT, next_id: largest.saturating_add(1) };
+            gaps.head = Some((HEAD.into(), json(&head)));
+        }
+        gaps
+    }
+}
