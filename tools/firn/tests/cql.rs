@@ -241,7 +241,6 @@ fn copied_rows_come_back_as_they_were() {
             };
             assert_eq!(ask("kinds"), ask("again"), "{options}");
             assert_eq!(ask("again").lines().count(), 4);
-            // JSON has no NaN; the files have.
             let once_more = t.cql(&[
                 "-k",
                 "shop",
@@ -347,6 +346,128 @@ fn rows_as_json_are_copied_back_as_they_were() {
         let got =
             t.cql(&["--json", "-k", "shop", "-e", "SELECT l, bl FROM b WHERE k = 'four'"]).good();
         assert_eq!(got, "{\"l\": [\"q\"], \"bl\": \"0x\"}\n");
+    }
+}
+
+/// Types, each with the bytes of values at both ends, of empty ones and of such whose usual text is
+/// that of another value.
+const ENDS: &[(&str, &[&str])] = &[
+    ("ascii", &["", "3078", "6e756c6c", "2c22275c"]),
+    ("text", &["", "22", "0d0a00", "c3a9", "5b315d"]),
+    ("blob", &["", "00", "ff2c"]),
+    ("bigint", &["", "8000000000000000", "7fffffffffffffff", "ffffffffffffffff"]),
+    ("int", &["", "80000000", "7fffffff"]),
+    ("smallint", &["8000", "7fff"]),
+    ("tinyint", &["80", "7f"]),
+    ("varint", &["", "00", "0001", "80000000000000000000", "7fffffffffffffffffff"]),
+    ("decimal", &["", "0000000200", "7fffffff01", "8000000001", "000000030001", "00000001"]),
+    (
+        "timestamp",
+        &[
+            "",
+            "8000000000000000",
+            "7fffffffffffffff",
+            "ffffc76e394a7400", // -62198755200000
+            "ffffc77cedd32800", // the year 1
+            "ffffc77cedd327ff",
+            "0000e677d21fdbff", // 9999
+            "0000e677d21fdc00",
+        ],
+    ),
+    ("date", &["00000000", "ffffffff", "80000000", "7ff50554"]),
+    ("time", &["0000000000000000", "00004e94914effff", "ffffffffffffffff"]),
+    ("boolean", &["", "00", "01", "02"]),
+    ("float", &["", "7fc00000", "7fc00001", "ff800000", "80000000", "7f7fffff", "00000001"]),
+    ("double", &["", "7ff8000000000000", "fff0000000000000", "0000000000000001"]),
+    ("uuid", &["", "00000000000000000000000000000000", "550e8400e29b41d4a716446655440000"]),
+    ("timeuuid", &["", "00000000000010000000000000000000", "ffffffffffff1fffffffffffffffffff"]),
+    (
+        "inet",
+        &["", "00000000", "00000000000000000000ffff01020304", "ffffffffffffffffffffffffffffffff"],
+    ),
+    (
+        "duration",
+        &["000000", "f0fffffffef0fffffffefffffffffffffffffe", "01030500", "f0ffffffff0000"],
+    ),
+];
+
+#[test]
+fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
+    for t in Home::both("ends") {
+        let each = |of: &dyn Fn(&str) -> String, between: &str| {
+            ENDS.iter().map(|(name, _)| of(name)).collect::<Vec<_>>().join(between)
+        };
+        let parts = "\"A\" int, a int, u frozen<parts>, l list<frozen<parts>>, m map<timestamp, double>, \
+             s set<date>, v vector<float, 2>";
+        let columns =
+            format!("k int PRIMARY KEY, {}, {parts}", each(&|n| format!("c_{n} {n}"), ", "));
+        let fields = each(&|n| format!("f_{n} {n}"), ", ");
+        let mut script = format!(
+            "{KEYSPACE} USE shop; CREATE TYPE parts ({fields}, tu tuple<timestamp, duration>); \
+             CREATE TABLE a ({columns}); CREATE TABLE b ({columns});\n"
+        );
+        let most = ENDS.iter().map(|(_, values)| values.len()).max().unwrap();
+        for row in 0..most {
+            let of = |name: &str| {
+                let values = ENDS.iter().find(|(n, _)| *n == name).unwrap().1;
+                let bytes = values[row % values.len()];
+                if name == "blob" {
+                    format!("0x{bytes}")
+                } else {
+                    format!("blobas{name}(0x{bytes})")
+                }
+            };
+            let time = of("timestamp");
+            let udt = format!(
+                "{{{}, tu: ({time}, {})}}",
+                each(&|n| format!("f_{n}: {}", of(n)), ", "),
+                of("duration")
+            );
+            script += &format!(
+                "INSERT INTO a (k, {}, \"A\", a, u, l, m, s) VALUES ({row}, {}, 1, {row}, {udt}, [{udt}, {udt}], {{{time}: {}}}, {{{}}});\n",
+                each(&|n| format!("c_{n}"), ", "),
+                each(&of, ", "),
+                of("double"),
+                of("date"),
+            );
+        }
+        script += "UPDATE a SET v = [NaN, -Infinity] WHERE k = 0; INSERT INTO a (k) VALUES (-1);";
+        t.file("ends.cql", &script);
+        t.cql(&["-f", "ends.cql"]).good();
+        let run = |script: &str| t.cql(&["-k", "shop", "-e", script]);
+        // The bytes themselves, and the parts of others.
+        let told = |table: &str| {
+            let bytes = each(
+                &|n| if n == "blob" { "c_blob".into() } else { format!("{n}asblob(c_{n})") },
+                ", ",
+            );
+            let parts =
+                format!("COPY {table} (k, \"A\", a, u, l, m, s, v) TO STDOUT WITH NULL = '\\N'");
+            run(&format!("SELECT k, {bytes} FROM {table}; {parts}")).good()
+        };
+        let wanted = told("a");
+        assert!(wanted.matches("0x").count() > 100, "{wanted}");
+        for options in
+            ["NULL = '\\N'", "HEADER = true AND QUOTE = '|' AND ESCAPE = '\\' AND NULL = '\\N'"]
+        {
+            let Ran(code, _, err) = run(&format!(
+                "COPY a TO 'a.csv' WITH {options}; COPY b FROM 'a.csv' WITH {options}"
+            ));
+            assert_eq!((code, err.contains("warning")), (0, false), "{err}");
+            assert_eq!(told("b"), wanted, "{options}");
+            run("TRUNCATE b").good();
+        }
+        t.file("a.jsonl", &t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good());
+        run("COPY b FROM 'a.jsonl' WITH FORMAT = json").said(0, &["copied 9 rows"]);
+        assert_eq!(told("b"), wanted, "{}", t.read("a.jsonl"));
+        // What is empty and no text is told from null without an option, too.
+        let numbers = "k, c_int, c_bigint, c_timestamp, c_duration, c_inet, c_decimal, c_double";
+        let Ran(code, _, err) = run(&format!(
+            "TRUNCATE b; COPY a ({numbers}) TO 'n.csv'; COPY b ({numbers}) FROM 'n.csv'"
+        ));
+        assert_eq!((code, err.contains("warning")), (0, false), "{err}");
+        let counted = |table: &str| run(&format!("SELECT {numbers} FROM {table}")).good();
+        assert_eq!(counted("b"), counted("a"));
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! JSON is read as the text that it is, each part when its type is known: numbers keep all of their
 //! digits.
+//!
+//! Statements write and read what servers do ([`json`], [`from_json`]), which loses some values: a
+//! NaN is null, a year before our era has no sign. Another [`JsonForm`] says what else is written.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -9,8 +12,9 @@ use std::net::Ipv6Addr;
 use firn_wide::{Type, Wording};
 use serde_json::value::RawValue;
 
+use super::literal::hex;
 use super::vector::put_vector;
-use super::{Bound, Value, put_collection, put_tuple, split};
+use super::{Bound, Value, has_parts, put_collection, put_tuple, split};
 use crate::error::{Result, invalid};
 
 /// A text in quotes; servers write the numbers of control characters in capital letters.
@@ -33,16 +37,45 @@ fn string(text: &str) -> String {
     quoted
 }
 
+/// Reads a text as a value.
+type FormReader = fn(&Type, &str) -> Option<Vec<u8>>;
+
+/// Where JSON is another than that of servers.
+pub(super) struct JsonForm {
+    /// What a value is written as, a part of another one too. `None`: as servers write it.
+    pub write: fn(&Type, &[u8]) -> Option<String>,
+    /// The value that a text is, in quotes or as a key. `None`, also of one text: the value that
+    /// servers read.
+    pub read: Option<FormReader>,
+    /// Whether a field's name that begins with a quote is told from a name in quotes.
+    pub keeps_quotes: bool,
+}
+
+/// That of servers.
+const SERVERS: JsonForm = JsonForm { write: |_, _| None, read: None, keeps_quotes: false };
+
 /// The JSON text of a value; `null` for none.
 pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
+    write(of, bytes, &SERVERS)
+}
+
+/// As [`json`], in this form.
+pub(super) fn write(of: &Type, bytes: Option<&[u8]>, form: &JsonForm) -> String {
     let Some(bytes) = bytes else { return "null".into() };
     let of = of.unreversed();
+    if let Some(text) = (form.write)(of, bytes) {
+        return text;
+    }
     if bytes.is_empty() && !matches!(of, Type::Bytes | Type::Tuple(_) | Type::Udt(_)) {
         return "\"\"".into();
     }
+    if has_parts(of) { many(of, bytes, form) } else { scalar(of, bytes) }
+}
+
+fn scalar(of: &Type, bytes: &[u8]) -> String {
     match of {
         Type::Utf8 | Type::Ascii => string(&String::from_utf8_lossy(bytes)),
-        Type::Bytes => string(&super::literal(of, Some(bytes))),
+        Type::Bytes => string(&hex(bytes)),
         Type::Int32
         | Type::Long
         | Type::Short
@@ -56,12 +89,6 @@ pub fn json(of: &Type, bytes: Option<&[u8]>) -> String {
             text if text.contains(['N', 'I']) => "null".into(),
             text => text,
         },
-        Type::List(_)
-        | Type::Set(_)
-        | Type::Map(_)
-        | Type::Vector(..)
-        | Type::Tuple(_)
-        | Type::Udt(_) => many(of, bytes),
         _ => string(&server_text(of, bytes)),
     }
 }
@@ -103,7 +130,7 @@ fn with_year_of_era(text: String) -> String {
     parts.and_then(year_of).unwrap_or(text)
 }
 
-fn many(of: &Type, bytes: &[u8]) -> String {
+fn many(of: &Type, bytes: &[u8], form: &JsonForm) -> String {
     let Ok(parts) = split(of, bytes) else { return "null".into() };
     let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
     let object = |texts: Vec<String>| format!("{{{}}}", texts.join(", "));
@@ -112,19 +139,22 @@ fn many(of: &Type, bytes: &[u8]) -> String {
     let key = |text: String| if text.starts_with('"') { text } else { string(&text) };
     match of {
         Type::List(e) | Type::Set(e) | Type::Vector(e, _) => {
-            list(parts.iter().map(|p| json(e, *p)).collect())
+            list(parts.iter().map(|p| write(e, *p, form)).collect())
         }
         Type::Map(kv) => {
-            let pair =
-                |p: &[Option<&[u8]>]| format!("{}: {}", key(json(&kv.0, p[0])), json(&kv.1, p[1]));
+            let pair = |p: &[Option<&[u8]>]| {
+                format!("{}: {}", key(write(&kv.0, p[0], form)), write(&kv.1, p[1], form))
+            };
             object(parts.chunks_exact(2).map(pair).collect())
         }
         Type::Tuple(types) => {
-            list(types.iter().enumerate().map(|(i, of)| json(of, part(i))).collect())
+            list(types.iter().enumerate().map(|(i, of)| write(of, part(i), form)).collect())
         }
         Type::Udt(udt) => {
             let name = |n: &str| {
-                if n.chars().any(char::is_uppercase) {
+                // Who reads takes quotes off, and makes a name without them small.
+                let is_taken_apart = form.keeps_quotes && n.starts_with('"');
+                if n.chars().any(char::is_uppercase) || is_taken_apart {
                     string(&format!("\"{n}\""))
                 } else {
                     string(n)
@@ -132,7 +162,9 @@ fn many(of: &Type, bytes: &[u8]) -> String {
             };
             let fields = udt.fields.iter().enumerate();
             object(
-                fields.map(|(i, (n, of))| format!("{}: {}", name(n), json(of, part(i)))).collect(),
+                fields
+                    .map(|(i, (n, of))| format!("{}: {}", name(n), write(of, part(i), form)))
+                    .collect(),
             )
         }
         _ => "null".into(),
@@ -198,9 +230,23 @@ pub fn is_null(value: &RawValue) -> bool {
 /// # Errors
 /// `Expected …, but got …`, `Unable to make int from '…'` and the like.
 pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
+    read(of, value, &SERVERS)
+}
+
+/// As [`from_json`], in this form.
+///
+/// # Errors
+/// As [`from_json`].
+pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
     let of = of.unreversed();
     if is_null(value) {
         return Ok(Bound::Null);
+    }
+    if let Some(read) = form.read
+        && kind_of(value) == JsonKind::String
+        && let Some(bytes) = read(of, &parsed::<String>(value)?)
+    {
+        return Ok(Bound::Bytes(bytes));
     }
     let text = |what: &str| match kind_of(value) {
         JsonKind::String => Value::Text(parsed(value)?).encode(of),
@@ -254,7 +300,7 @@ pub fn from_json(of: &Type, value: &RawValue) -> Result<Bound> {
         | Type::Map(_)
         | Type::Vector(..)
         | Type::Tuple(_)
-        | Type::Udt(_) => from_parts(of, value),
+        | Type::Udt(_) => from_parts(of, value, form),
         Type::Inet => text("string representation of an inet value"),
         _ => text(&format!("string representation of a {}", of.cql_name())),
     }
@@ -296,30 +342,34 @@ fn moment(of: &Type, value: &RawValue) -> Result<Bound> {
 }
 
 /// A part of a collection, which is never null; `what` is it, and of which kind of collection.
-fn element(of: &Type, value: &RawValue, what: [&str; 2]) -> Result<Vec<u8>> {
-    match from_json(of, value)? {
+fn element(of: &Type, value: &RawValue, what: [&str; 2], form: &JsonForm) -> Result<Vec<u8>> {
+    match read(of, value, form)? {
         Bound::Bytes(bytes) => Ok(bytes),
         _ => Err(invalid(format!("Invalid null {} in {}", what[0], what[1]))),
     }
 }
 
 /// The key of an object as a key of this type: texts as they are, others are JSON in a text.
-fn key_of(of: &Type, key: &str) -> Result<Vec<u8>> {
+fn key_of(of: &Type, key: &str, form: &JsonForm) -> Result<Vec<u8>> {
+    if let Some(bytes) = form.read.and_then(|read| read(of, key)) {
+        return Ok(bytes);
+    }
     let inner = serde_json::from_str::<&RawValue>(key)
         .ok()
         .filter(|_| !matches!(of, Type::Utf8 | Type::Ascii));
     match inner {
-        Some(value) => element(of, value, ["key", "map"]),
+        Some(value) => element(of, value, ["key", "map"], form),
         None => element(
             of,
             &RawValue::from_string(string(key)).map_err(|e| invalid(e.to_string()))?,
             ["key", "map"],
+            form,
         ),
     }
 }
 
 /// A collection, tuple or user type; a string is JSON in a text.
-fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
+fn from_parts(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound> {
     let decoded: Box<RawValue>;
     let value = match kind_of(value) {
         JsonKind::String => {
@@ -335,7 +385,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
         _ => value,
     };
     let optional =
-        |of: &Type, value: &RawValue| Ok(from_json(of, value)?.bytes().map(<[u8]>::to_vec));
+        |of: &Type, value: &RawValue| Ok(read(of, value, form)?.bytes().map(<[u8]>::to_vec));
     let wrong = |what: &str| Err(invalid(format!("Expected a {what}, but got {}", met(value))));
     Ok(Bound::Bytes(match (of, kind_of(value)) {
         (Type::List(e) | Type::Set(e), JsonKind::Array) => {
@@ -343,7 +393,7 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
             let what = ["element", if matches!(of, Type::Set(_)) { "set" } else { "list" }];
             put_collection(
                 of,
-                &all.iter().map(|v| element(e, v, what)).collect::<Result<Vec<_>>>()?,
+                &all.iter().map(|v| element(e, v, what, form)).collect::<Result<Vec<_>>>()?,
             )?
         }
         (Type::Vector(e, count), JsonKind::Array) => {
@@ -356,14 +406,14 @@ fn from_parts(of: &Type, value: &RawValue) -> Result<Bound> {
                     shown.join(", ")
                 )));
             }
-            let parts = all.iter().map(|v| element(e, v, ["element", "list"]));
+            let parts = all.iter().map(|v| element(e, v, ["element", "list"], form));
             put_vector(e, &parts.collect::<Result<Vec<_>>>()?)
         }
         (Type::Map(kv), JsonKind::Object) => {
             let mut parts = vec![];
             for (key, value) in parsed::<BTreeMap<String, &RawValue>>(value)? {
-                parts.push(key_of(&kv.0, &key)?);
-                parts.push(element(&kv.1, value, ["value", "map"])?);
+                parts.push(key_of(&kv.0, &key, form)?);
+                parts.push(element(&kv.1, value, ["value", "map"], form)?);
             }
             put_collection(of, &parts)?
         }

@@ -8,62 +8,93 @@ use crate::syntax::quote_if_needed;
 /// The literal that CQL reads back as this value; `null` for none. Bytes that are no value of the
 /// type are shown as a blob.
 pub fn literal(of: &Type, bytes: Option<&[u8]>) -> String {
+    literal_of(of, bytes, constant)
+}
+
+/// As [`literal`], with another way to write valid values that have no parts.
+pub(super) fn literal_of(
+    of: &Type,
+    bytes: Option<&[u8]>,
+    constant: fn(&Type, &[u8]) -> String,
+) -> String {
     let Some(bytes) = bytes else { return "null".into() };
     let of = of.unreversed();
     if of.validate(bytes).is_err() {
         return hex(bytes);
     }
-    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    match of {
-        Type::Utf8 | Type::Ascii => quoted(&String::from_utf8_lossy(bytes)),
-        Type::Bytes => hex(bytes),
+    if has_parts(of) { many(of, bytes, constant) } else { constant(of, bytes) }
+}
+
+/// Whether values of the type are made of other values.
+pub fn has_parts(of: &Type) -> bool {
+    matches!(
+        of.unreversed(),
         Type::List(_)
-        | Type::Set(_)
-        | Type::Map(_)
-        | Type::Vector(..)
-        | Type::Tuple(_)
-        | Type::Udt(_) => many(of, bytes),
+            | Type::Set(_)
+            | Type::Map(_)
+            | Type::Vector(..)
+            | Type::Tuple(_)
+            | Type::Udt(_)
+    )
+}
+
+/// A text in the quotes of CQL.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Whether constants of the type are in quotes.
+pub(super) fn is_quoted(of: &Type) -> bool {
+    matches!(
+        of,
+        Type::Utf8
+            | Type::Ascii
+            | Type::Timestamp
+            | Type::Date
+            | Type::SimpleDate
+            | Type::Time
+            | Type::Inet
+            | Type::Composite(_)
+            | Type::Custom(_)
+    )
+}
+
+fn constant(of: &Type, bytes: &[u8]) -> String {
+    match of {
+        Type::Bytes => hex(bytes),
         _ if bytes.is_empty() => "''".into(),
-        Type::Timestamp
-        | Type::Date
-        | Type::SimpleDate
-        | Type::Time
-        | Type::Inet
-        | Type::Composite(_)
-        | Type::Custom(_) => quoted(&of.to_text(bytes, Wording::Cql)),
+        _ if is_quoted(of) => quoted(&of.to_text(bytes, Wording::Cql)),
         _ => of.to_text(bytes, Wording::Cql),
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as a blob.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::from("0x"), |mut out, b| {
         out.push_str(&format!("{b:02x}"));
         out
     })
 }
 
-fn many(of: &Type, bytes: &[u8]) -> String {
+fn many(of: &Type, bytes: &[u8], constant: fn(&Type, &[u8]) -> String) -> String {
     // It was validated.
     let parts = split(of, bytes).unwrap_or_default();
-    let all = |of: &Type| parts.iter().map(|p| literal(of, *p)).collect::<Vec<_>>().join(", ");
+    let part = |of: &Type, part: Option<&[u8]>| literal_of(of, part, constant);
+    let all = |of: &Type| parts.iter().map(|p| part(of, *p)).collect::<Vec<_>>().join(", ");
     match of {
         Type::Set(e) => format!("{{{}}}", all(e)),
         Type::Map(kv) => {
             let pair =
-                |p: &[Option<&[u8]>]| format!("{}: {}", literal(&kv.0, p[0]), literal(&kv.1, p[1]));
+                |p: &[Option<&[u8]>]| format!("{}: {}", part(&kv.0, p[0]), part(&kv.1, p[1]));
             format!("{{{}}}", parts.chunks_exact(2).map(pair).collect::<Vec<_>>().join(", "))
         }
         Type::Tuple(types) => {
-            let part = |(i, of)| literal(of, parts.get(i).copied().flatten());
-            format!("({})", types.iter().enumerate().map(part).collect::<Vec<_>>().join(", "))
+            let component = |(i, of)| part(of, parts.get(i).copied().flatten());
+            format!("({})", types.iter().enumerate().map(component).collect::<Vec<_>>().join(", "))
         }
         Type::Udt(udt) => {
             let field = |(i, (name, of)): (usize, &(String, Type))| {
-                format!(
-                    "{}: {}",
-                    quote_if_needed(name),
-                    literal(of, parts.get(i).copied().flatten())
-                )
+                format!("{}: {}", quote_if_needed(name), part(of, parts.get(i).copied().flatten()))
             };
             format!(
                 "{{{}}}",

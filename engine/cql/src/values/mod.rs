@@ -4,6 +4,7 @@
 //! - [`BoundTerm`]: a term of a statement, checked against what is wanted ([`Receiver`]);
 //!   [`BoundTerm::eval`] gives its bytes.
 //! - [`Value`]: a value by itself; [`literal`] and [`json`] are its text.
+//! - [`plain`] and [`exported_json`]: its text in a file, which is read back as the same bytes.
 //! - [`FromValue`], [`ToValue`], [`Values`]: Rust's own types.
 //! - [`function`]: native functions, casts, arithmetic.
 //!
@@ -17,6 +18,7 @@ mod bytes;
 mod call;
 mod context;
 mod convert;
+mod exported;
 pub mod function;
 mod json;
 mod literal;
@@ -35,8 +37,9 @@ pub use call::{ArgumentFit, CallArguments};
 pub use context::{Context, Markers, Receiver};
 pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
+pub use exported::{exported_json, from_exported_json};
 pub use json::{from_json, is_null, json, server_text};
-pub use literal::literal;
+pub use literal::{has_parts, literal};
 pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
 pub use term::{BoundTerm, GivenTerm, ambiguous, is_assignable, is_marker, own_type, term_fit};

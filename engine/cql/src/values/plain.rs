@@ -1,21 +1,64 @@
 //! Values as text outside of CQL, as in a cell of a CSV file.
+//!
+//! Invariant: [`from_plain`] makes the same bytes of what [`plain`] writes, for every value of every
+//! type; but a tuple or user type that lacks nulls at its end, as one from before a field was added,
+//! gets them. Where the usual text means nothing or another value, [`plain`] writes the bytes in
+//! hex, which [`from_plain`] takes for every type but texts.
 
-use firn_wide::Type;
+use firn_wide::{Type, Wording};
 
-use super::{BoundTerm, Context, Markers, Receiver, literal, value::bytes_of_text};
+use super::literal::{hex, is_quoted, literal_of, quoted};
+use super::value::bytes_of_text;
+use super::{BoundTerm, Context, Markers, Receiver, has_parts, put_many, server_text};
 use crate::catalog::{Catalog, ColumnType};
 use crate::error::{Result, invalid};
+use crate::syntax::ast::{ConstantKind, Term, TermKind, TermPrimary};
 use crate::syntax::parse_term;
 
 /// A value without the quotes that a literal has around it: texts as they are, blobs as `0x…`,
-/// collections, tuples and user types as literals. [`from_plain`] makes the same value of it, but
-/// for zero bytes of a type that is no text.
+/// collections, tuples and user types as literals. Timestamps whose year servers write otherwise,
+/// those before year 1 and after year 9999, are milliseconds since 1970. A value whose text would
+/// not be read back is `0x…`: an empty one, a NaN that isn't the usual one.
 pub fn plain(of: &Type, bytes: &[u8]) -> String {
-    let text = literal(of, Some(bytes));
-    match text.strip_prefix('\'').and_then(|t| t.strip_suffix('\'')) {
-        Some(inner) => inner.replace("''", "'"),
-        None => text,
+    let of = of.unreversed();
+    match of {
+        Type::Tuple(_) | Type::Udt(_) if bytes.is_empty() => hex(bytes),
+        _ if has_parts(of) => literal_of(of, Some(bytes), part),
+        _ => scalar(of, bytes),
     }
+}
+
+fn is_text(of: &Type) -> bool {
+    matches!(of, Type::Utf8 | Type::Ascii)
+}
+
+/// What has no parts.
+fn scalar(of: &Type, bytes: &[u8]) -> String {
+    if *of == Type::Bytes {
+        return hex(bytes);
+    }
+    let usual = of.to_text(bytes, Wording::Cql);
+    let text = match (of, <[u8; 8]>::try_from(bytes)) {
+        _ if is_text(of) && of.validate(bytes).is_ok() => return usual,
+        // Servers write the year with another number, or sign.
+        (Type::Timestamp | Type::Date, Ok(millis)) if server_text(of, bytes) != usual => {
+            i64::from_be_bytes(millis).to_string()
+        }
+        (Type::Duration, _) if usual.is_empty() => "0s".into(),
+        _ => usual,
+    };
+    // Who reads takes what begins so for hex.
+    let is_whole = !text.is_empty()
+        && !text.starts_with("0x")
+        && from_scalar(of, &text).is_ok_and(|read| read == bytes);
+    if is_whole { text } else { hex(bytes) }
+}
+
+/// What has no parts, as a part of something.
+fn part(of: &Type, bytes: &[u8]) -> String {
+    let text = scalar(of, bytes);
+    let is_hex = text.starts_with("0x") && !is_text(of);
+    if is_quoted(of) && !is_hex { quoted(&text) } else { text }
 }
 
 /// The value that a text outside of CQL means: the opposite of [`plain`].
@@ -24,26 +67,69 @@ pub fn plain(of: &Type, bytes: &[u8]) -> String {
 /// The text is no value of the type.
 pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = of.unreversed();
-    match of {
-        Type::Bytes => bytes_of_text(
-            of,
-            text.strip_prefix("0x").ok_or_else(|| invalid("a blob begins with 0x"))?,
-        ),
-        Type::List(_)
-        | Type::Set(_)
-        | Type::Map(_)
-        | Type::Vector(..)
-        | Type::Tuple(_)
-        | Type::Udt(_) => from_literal(of, text),
-        _ => {
-            let bytes = bytes_of_text(of, text)?;
-            of.validate(&bytes).map_err(|e| invalid(e.0))?;
-            Ok(bytes)
-        }
+    if has_parts(of) && !text.starts_with("0x") {
+        return from_term(of, &parse_term(text)?);
     }
+    from_scalar(of, text)
 }
 
-fn from_literal(of: &Type, text: &str) -> Result<Vec<u8>> {
+/// What has no parts, or the bytes of anything in hex.
+fn from_scalar(of: &Type, text: &str) -> Result<Vec<u8>> {
+    let bytes = match text.strip_prefix("0x") {
+        Some(digits) if !is_text(of) => bytes_of_text(&Type::Bytes, digits)?,
+        _ if *of == Type::Bytes => return Err(invalid("a blob begins with 0x")),
+        _ => bytes_of_text(of, text)?,
+    };
+    of.validate(&bytes).map_err(|e| invalid(e.0))?;
+    Ok(bytes)
+}
+
+/// The value of a literal. It may have hex in it where CQL takes none.
+fn from_term(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
+    let of = of.unreversed();
+    let part = |(of, term): (&Type, &Term<'_>)| match &term.kind {
+        TermKind::Primary(TermPrimary::Null) => Ok(None),
+        _ => from_term(of, term).map(Some),
+    };
+    let all = |of: &Type, terms: &[Term<'_>]| {
+        terms.iter().map(|term| part((of, term))).collect::<Result<Vec<_>>>()
+    };
+    let parts = match (&term.kind, of) {
+        (TermKind::Primary(TermPrimary::Constant(c)), _)
+            if c.kind == ConstantKind::Hex && !is_text(of) =>
+        {
+            return from_plain(of, &c.text);
+        }
+        (TermKind::List(terms), Type::List(e)) | (TermKind::Set(terms), Type::Set(e)) => {
+            all(e, terms)?
+        }
+        (TermKind::List(terms), Type::Vector(e, count)) if terms.len() == *count as usize => {
+            all(e, terms)?
+        }
+        (TermKind::Map(pairs), Type::Map(kv)) => pairs
+            .iter()
+            .flat_map(|(key, value)| [(&kv.0, key), (&kv.1, value)])
+            .map(part)
+            .collect::<Result<_>>()?,
+        (TermKind::Tuple(terms), Type::Tuple(types)) if terms.len() <= types.len() => {
+            types.iter().zip(terms).map(part).collect::<Result<_>>()?
+        }
+        (TermKind::Primary(TermPrimary::User(fields)), Type::Udt(udt))
+            if fields.iter().all(|(name, _)| udt.fields.iter().any(|f| f.0 == name.text)) =>
+        {
+            let field = |(name, of): &(String, Type)| {
+                let given = fields.iter().find(|(n, _)| n.text == *name);
+                given.map_or(Ok(None), |(_, term)| part((of, term)))
+            };
+            udt.fields.iter().map(field).collect::<Result<_>>()?
+        }
+        _ => return constant(of, term),
+    };
+    put_many(of, parts)
+}
+
+/// What CQL itself takes for a constant.
+fn constant(of: &Type, term: &Term<'_>) -> Result<Vec<u8>> {
     let catalog = Catalog::default();
     let mut context = Context {
         catalog: &catalog,
@@ -56,9 +142,9 @@ fn from_literal(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = ColumnType::frozen(of.clone());
     let receiver =
         Receiver { name: "value".into(), of, keyspace: String::new(), table: String::new() };
-    match BoundTerm::prepare(&parse_term(text)?, &receiver, &mut context)? {
+    match BoundTerm::prepare(term, &receiver, &mut context)? {
         BoundTerm::Constant(Some(bytes)) => Ok(bytes),
-        _ => Err(invalid(format!("{text} is no constant"))),
+        _ => Err(invalid(format!("{term} is no constant"))),
     }
 }
 

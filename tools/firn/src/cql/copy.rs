@@ -2,8 +2,8 @@
 //!
 //! Invariants: a batch is written whole or not at all, batches in the order of the file; a cell
 //! that can't be a value of its column is an error that names file and line, with all before its
-//! batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same rows,
-//! where no text is the one that stands for null.
+//! batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same bytes,
+//! where no text is the one that stands for null; what `--json` prints, `COPY FROM` reads so, too.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use csv::{ByteRecord, QuoteStyle, ReaderBuilder, WriterBuilder};
-use firn_cql::internals::values::{from_json, from_plain, plain};
+use firn_cql::internals::values::{from_exported_json, from_plain, has_parts, plain};
 use firn_cql::{Bound, ColumnSpec, quote_if_needed};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -353,21 +353,12 @@ impl Copy {
             |c: &[u8]| c == self.how.null.as_bytes() && !(is_json && c.is_empty());
         let Some(cell) = cell.filter(|c| !stands_for_null(c)) else { return Ok(Bound::Unset) };
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
-        let has_parts = matches!(
-            of,
-            Type::List(_)
-                | Type::Set(_)
-                | Type::Map(_)
-                | Type::Vector(..)
-                | Type::Tuple(_)
-                | Type::Udt(_)
-        );
         // A text may hold a literal of CQL, as cells of other formats do.
         if is_json
-            && has_parts
+            && has_parts(of)
             && let Ok(value) = serde_json::from_str(text)
         {
-            match from_json(of, value) {
+            match from_exported_json(of, value) {
                 Ok(value) => return Ok(value),
                 Err(why) => {
                     return from_plain(of, text).map(Bound::Bytes).map_err(|_| why.to_string());
@@ -531,7 +522,9 @@ impl CopyCells {
                 *line = fields.line;
                 cells.fill(None);
                 for (name, value) in fields.iter().filter(|_| good) {
-                    match names.iter().position(|n| is_field(n, name)) {
+                    // Two columns may differ in case only.
+                    let same = names.iter().position(|n| n.as_bytes() == name);
+                    match same.or_else(|| names.iter().position(|n| is_field(n, name))) {
                         Some(at) => cells[at] = Some(value.to_vec()),
                         None if left_out.contains(name) => {}
                         None => drop(left_out.insert(name.to_vec())),

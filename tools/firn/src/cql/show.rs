@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use firn_cql::internals::values::json;
+use firn_cql::internals::values::exported_json;
 use firn_cql::{Kind, Row, Rows};
 use firn_tools::output::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -86,10 +86,10 @@ fn cells(row: Row<'_>) -> Vec<String> {
     row.columns().iter().enumerate().map(|(i, c)| cell(&c.of.of, row.bytes(i))).collect()
 }
 
-/// A row as one line of JSON, in the order of its columns.
+/// A row as one line of JSON, in the order of its columns; `COPY FROM` reads it.
 pub fn object(row: Row<'_>) -> String {
     let member = |(i, c): (usize, &firn_cql::ColumnSpec)| {
-        format!("{}: {}", serde_json::json!(c.name), json(&c.of.of, row.bytes(i)))
+        format!("{}: {}", serde_json::json!(c.name), exported_json(&c.of.of, row.bytes(i)))
     };
     format!("{{{}}}", row.columns().iter().enumerate().map(member).collect::<Vec<_>>().join(", "))
 }
