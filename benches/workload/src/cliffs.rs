@@ -71,6 +71,9 @@ pub fn run<S: Subject>(
     }
     popped(n, &fresh()?, &mut note)?;
     covered(n, &fresh()?, &mut note)?;
+    for first in [true, false] {
+        emptied(n, first, &fresh()?, &mut note)?;
+    }
     versions(n, &fresh()?, &mut note)?;
     trees(n, &fresh()?, &mut note)?;
     snapshots(n, &fresh()?, &mut note)
@@ -169,6 +172,21 @@ fn covered(n: u64, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
     s.delete_range(&key(0), &key(n))?;
     look(n)?;
     note("the first key behind many that a range deletion covers", normal, time(50, |_| look(n))?);
+    Ok(())
+}
+
+/// Looks that end in what is covered, with no key behind it.
+fn emptied(n: u64, first: bool, s: &impl Subject, note: &mut CliffNote<'_>) -> Result<()> {
+    (0..n).try_for_each(|i| s.put(&key(i)))?;
+    let normal = time(50, |_| expect(s.end(first)?.is_some(), "an end of many keys"))?;
+    s.delete_range(&key(0), &key(n))?;
+    let look = |_| expect(s.end(first)?.is_none(), "no key is left");
+    look(n)?;
+    let name = match first {
+        true => "the first key, where a range deletion covers all of many",
+        false => "the last key, where a range deletion covers all of many",
+    };
+    note(name, normal, time(50, look)?);
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! same as without, whatever else happens.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,6 +105,74 @@ fn what_is_seen_is_the_same_as_without() {
             compare(|| tree.iter(), &model.iter().collect::<Vec<_>>());
         }
         drop(snapshots);
+    }
+}
+
+/// Walks that end within what a range deletion covers note it as far as they came: keys beyond, keys
+/// that are put there again, and snapshots of before are seen as without.
+#[test]
+fn walks_that_end_in_what_is_covered_hide_nothing() {
+    const EACH: u64 = 40;
+    const KEYS: u64 = 8 * EACH;
+    for seed in 0..6 {
+        let (db, tree) = open(0);
+        let (mut rng, mut model) = (Rng::new(seed), Model::new());
+        let mut snapshots: Vec<(Snapshot, Model)> = vec![];
+        for step in 0..300u64 {
+            let at = rng.below(KEYS);
+            match rng.below(16) {
+                0..=3 => {
+                    let mut batch = Batch::new();
+                    for i in at / EACH * EACH..at / EACH * EACH + EACH {
+                        batch.put(&tree, &key(i), &step.to_le_bytes()).unwrap();
+                        model.insert(key(i), step);
+                    }
+                    db.write(batch).unwrap();
+                }
+                4..=7 => {
+                    let until = at + rng.below(4 * EACH);
+                    tree.delete_range(key(at)..key(until)).unwrap();
+                    model.retain(|k, _| *k < key(at) || *k >= key(until));
+                }
+                8 => {
+                    tree.delete_range(key(at)..).unwrap();
+                    model.retain(|k, _| *k < key(at));
+                }
+                9..=11 => {
+                    tree.put(key(at), step.to_le_bytes()).unwrap();
+                    model.insert(key(at), step);
+                }
+                12 => {
+                    tree.delete(key(at)).unwrap();
+                    model.remove(&key(at));
+                }
+                13 => tree.flush().unwrap(),
+                14 if step % 4 == 0 => tree.compact().unwrap(),
+                _ => {
+                    snapshots.push((db.snapshot(), model.clone()));
+                    if snapshots.len() > 3 {
+                        snapshots.remove(rng.below(4) as usize);
+                    }
+                }
+            }
+            for _ in 0..4 {
+                let from = rng.below(KEYS);
+                // From there to the end of its block of keys, from the block's begin, or all behind.
+                let (from, until) = match rng.below(3) {
+                    0 => (from, Some(from / EACH * EACH + EACH)),
+                    1 => (from / EACH * EACH, Some(from + 1)),
+                    _ => (from, None),
+                };
+                let from = Bound::Included(key(from));
+                let until = until.map_or(Bound::Unbounded, |until| Bound::Excluded(key(until)));
+                let range = || (from.clone(), until.clone());
+                compare(|| tree.range(range()), &model.range(range()).collect::<Vec<_>>());
+                for (s, model) in &snapshots {
+                    compare(|| s.range(&tree, range()), &model.range(range()).collect::<Vec<_>>());
+                }
+            }
+            assert_eq!(tree.len().unwrap(), model.len() as u64);
+        }
     }
 }
 

@@ -85,3 +85,6 @@ fn ask_filters(
     }
     Ok(maybe)
 }
+
+#[cfg(test)]
+mod tests;

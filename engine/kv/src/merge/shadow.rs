@@ -98,6 +98,13 @@ impl RangeShadow {
         self.until.as_deref()
     }
 
+    /// The stretch for which the last answer holds, when that was a deletion. Each of those has an
+    /// end.
+    pub fn covered(&self) -> Option<(&[u8], &[u8])> {
+        self.known?;
+        Some((&self.from, self.until.as_deref()?))
+    }
+
     fn ask(&mut self, key: &[u8]) -> Result<()> {
         let mut from: &[u8] = &[];
         let mut until: Option<&[u8]> = None;
@@ -147,6 +154,8 @@ mod tests {
                 let covers = |t: &&(u8, u8, u64)| t.0 <= k && k < t.1 && t.2 <= read;
                 let want = sources.iter().flatten().filter(covers).map(|t| t.2).max();
                 prop_assert_eq!(shadow.covering(&[k]).unwrap(), want);
+                let around = shadow.covered().map(|(from, until)| from <= &[k] && until > &[k]);
+                prop_assert_eq!(around, want.map(|_| true));
             }
         }
     }

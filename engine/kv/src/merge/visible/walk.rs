@@ -6,7 +6,7 @@ use super::range::successor;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
-use crate::merge::gaps::WORTH;
+use crate::merge::gaps::{LONGEST, WORTH};
 
 /// After how many steps it looks for a gap first, and behind one. As long as it finds none it looks
 /// half as often each time, but after [`WORTH`] steps at least.
@@ -107,11 +107,35 @@ impl Visible {
             (true, true) => {
                 gaps.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps)
             }
-            (true, false) => gaps.learn(&self.start, &successor(&self.key), self.read, steps),
+            (true, false) => gaps.learn(&self.start, &self.end_of_passed(), self.read, steps),
             (false, true) => {
                 gaps.learn(&successor(&self.key), &successor(&self.start), self.read, steps)
             }
-            (false, false) => gaps.learn(&self.key, &successor(&self.start), self.read, steps),
+            (false, false) => {
+                gaps.learn(self.start_of_passed(), &successor(&self.start), self.read, steps)
+            }
         }
+    }
+
+    /// Where what a walk forward has passed ends, when it met the end of the range: behind the key
+    /// that it held last. Where a range deletion covers that key, the walk has passed all others
+    /// that it covers, too. The rest of the range is as empty, but puts behind all that was deleted
+    /// should have no gap to cut.
+    fn end_of_passed(&self) -> Vec<u8> {
+        let behind = successor(&self.key);
+        let covered = self.shadow.covered().map(|(_, until)| match &self.range.until {
+            Some(end) => until.min(end),
+            None => until,
+        });
+        match covered.filter(|end| end.len() <= LONGEST) {
+            Some(end) => behind.max(end.into()),
+            None => behind,
+        }
+    }
+
+    /// The same backward: where it begins.
+    fn start_of_passed(&self) -> &[u8] {
+        let covered = self.shadow.covered().map(|(from, _)| from.max(&self.range.from));
+        covered.filter(|from| from.len() <= LONGEST).map_or(&self.key, |from| from.min(&self.key))
     }
 }
