@@ -107,7 +107,7 @@ impl Core {
         // A queue's head has moved from where the gap ends that is known: forward from there, for a
         // step backward costs three times as much.
         let mut from = vec![];
-        if !look.is_close && tree.gaps.end_before(key, read, &mut from) {
+        if !look.is_close && tree.gaps.nearest(key, false, read, &mut from) {
             let mut seen = visible(view, VisibleRange::default(), read)?;
             seen.show_keys_only();
             seen.look_no_further(look.most);

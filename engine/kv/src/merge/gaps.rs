@@ -315,10 +315,14 @@ impl Gaps {
         self.look(read, to, forward, |known| known.around(key))
     }
 
-    /// Puts into `to` where the last gap at `key` or before ends for a reader at `read`. False when
-    /// there is none.
-    pub fn end_before(&self, key: &[u8], read: Seq, to: &mut Vec<u8>) -> bool {
-        self.look(read, to, true, |known| known.at_or_before(key))
+    /// Puts into `to` where a reader at `read` that goes on from `key` comes to a gap: forward at the
+    /// first key of the next one, backward behind the last one at `key` or before. False when there
+    /// is none.
+    pub fn nearest(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
+        self.look(read, to, !forward, |known| match forward {
+            true => known.sure.end(true, |first| key < first),
+            false => known.at_or_before(key),
+        })
     }
 
     /// Puts into `to` where the gap that `find` gives ends, or where it begins, for a reader at

@@ -101,3 +101,18 @@ fn who_ends_in_what_is_covered_passes_it_once() {
         }
     }
 }
+
+/// Looks from the middle of what is covered, each from a little further away than the last one.
+#[test]
+fn who_begins_in_what_is_covered_passes_none_of_it_twice() {
+    for forward in [true, false] {
+        let (_db, tree) = filled();
+        tree.delete_range([2]..[3]).unwrap();
+        let all = (0..N).map(|i| match forward {
+            true => passed(&tree, &key(2, N - i), Some(&[3]), true),
+            false => passed(&tree, &[2], Some(&key(2, i)), false),
+        });
+        let all: u64 = all.sum();
+        assert!(all < 2 * u64::from(N), "{all} passed, forward: {forward}");
+    }
+}

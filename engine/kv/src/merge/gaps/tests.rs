@@ -38,6 +38,29 @@ fn what_a_reader_of_the_newest_state_finds_empty_is_sure_at_once() {
 }
 
 #[test]
+fn the_nearest_gap_is_the_next_one_in_either_direction() {
+    let (gaps, _given) = at(7);
+    let nearest = |key: &[u8], forward, read| {
+        let mut to = vec![];
+        gaps.nearest(key, forward, read, &mut to).then_some(to)
+    };
+    assert_eq!(nearest(b"a", true, 9), None);
+    gaps.learn(b"d", b"f", 7, 1000);
+    gaps.learn(b"m", b"p", 7, 1000);
+    for (key, behind, ahead) in [
+        ("a", None, Some("d")),
+        ("d", Some("f"), Some("m")),
+        ("h", Some("f"), Some("m")),
+        ("z", Some("p"), None),
+    ] {
+        let of = |key: Option<&str>| key.map(|key| key.as_bytes().to_vec());
+        assert_eq!(nearest(key.as_bytes(), true, 9), of(ahead), "ahead of {key}");
+        assert_eq!(nearest(key.as_bytes(), false, 9), of(behind), "behind {key}");
+    }
+    assert_eq!(nearest(b"a", true, 6), None, "it does not hold for a reader before it");
+}
+
+#[test]
 fn beside_writers_two_readers_are_needed() {
     let (gaps, given) = at(9);
     gaps.learn(b"b", b"m", 7, 1000);

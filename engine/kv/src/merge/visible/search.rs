@@ -45,7 +45,8 @@ impl Visible {
             {
                 self.hold_key();
                 if !self.leap(&mut walk, true)? {
-                    let ends = [self.shadow.until(), self.range.until.as_deref()];
+                    let gap = self.next_gap(&walk, true);
+                    let ends = [self.shadow.until(), self.range.until.as_deref(), gap.as_deref()];
                     walk.steps +=
                         self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
                 }
@@ -163,11 +164,10 @@ impl Visible {
             let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
             if each!(&self.inner, c => c.trailer()).seq() < cover {
                 if !self.leap(&mut walk, false)? {
-                    walk.steps += self.inner.pass_older(
-                        cover,
-                        false,
-                        Some(self.shadow.from().max(&self.range.from)),
-                    )?;
+                    let gap = self.next_gap(&walk, false);
+                    let from = self.shadow.from().max(&self.range.from);
+                    let edge = gap.as_deref().map_or(from, |gap| gap.max(from));
+                    walk.steps += self.inner.pass_older(cover, false, Some(edge))?;
                 }
                 continue;
             }

@@ -75,6 +75,14 @@ impl Visible {
         Ok(true)
     }
 
+    /// Where a walk that goes on from the held key comes to its first gap. It need not leap over
+    /// others: what it passes becomes one with all of them.
+    pub(super) fn next_gap(&self, walk: &VisibleWalk, forward: bool) -> Option<Vec<u8>> {
+        let gaps = self.gaps.as_ref().filter(|_| walk.leaps == 0)?;
+        let mut at = vec![];
+        gaps.nearest(&self.key, forward, self.read, &mut at).then_some(at)
+    }
+
     /// Ends the range at the held key. Forward it is not to be shown. Backward nobody knows yet: a
     /// range deletion may have hidden its oldest version only, so the walk ends behind it.
     fn give_up(&mut self, forward: bool) {
