@@ -369,12 +369,29 @@ fn a_damaged_value_is_an_error_of_its_key_alone() {
                 Err(e) => {
                     assert_eq!(e.kind(), ErrorKind::Corruption);
                     assert!(e.to_string().contains(&format!("{file:08}.sst")), "{e}");
+                    assert_eq!(e.key_range(), Some((&[i as u8][..], &[i as u8][..])));
                     wrong.push(i as u8);
                 }
             }
         }
         assert_eq!(wrong.len(), 1);
-        assert!(pairs_or_error(tree.iter()).is_err() && pairs_or_error(tree.iter().rev()).is_err());
+        // Whoever comes to it is told of its key, and of no other.
+        let mut cursor = tree.cursor(..).unwrap();
+        cursor.seek_before(&wrong).unwrap();
+        let [get, recorded] = [tree.get(&wrong), db.with_context(|_| tree.get(&wrong))];
+        let recorded_walk = db.with_context(|_| pairs_or_error(tree.iter()));
+        let errors = [
+            get.unwrap_err(),
+            recorded.unwrap_err(),
+            recorded_walk.unwrap_err(),
+            pairs_or_error(tree.iter()).unwrap_err(),
+            pairs_or_error(tree.iter().rev()).unwrap_err(),
+            tree.multi_get(&[[wrong[0] + 1], [wrong[0]]]).unwrap_err(),
+            cursor.next().unwrap_err(),
+        ];
+        for e in errors {
+            assert_eq!(e.key_range(), Some((&wrong[..], &wrong[..])), "{e}");
+        }
         assert_eq!(tree.keys().map(|k| k.unwrap()[0]).collect::<Vec<_>>(), Vec::from_iter(0..20));
         let errors = db.verify(|_, _| ()).unwrap().errors;
         assert_eq!(errors.len(), 1);

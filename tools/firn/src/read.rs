@@ -1,11 +1,13 @@
 //! `firn get` and `firn scan`: both open the store for reading only, and stream.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Bound;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use firn_kv::{Error, ErrorKind, Tree};
+use firn_kv::{Error, ErrorKind, Tree, Value as Bytes};
 use serde_json::{Map, Value};
 
 use crate::store::{self, Global};
@@ -227,7 +229,9 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
         tree: &tree,
         left: args.limit.unwrap_or(u64::MAX),
         reverse: args.reverse,
+        keys_only: args.keys_only,
         lost: vec![],
+        places: BTreeSet::new(),
         entry: &mut entry,
     };
     let (from, until) = range.bounds();
@@ -253,14 +257,21 @@ type ReadBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Shows an entry.
 type ReadEntry<'a> = dyn FnMut(&[u8], &[u8]) -> std::io::Result<()> + 'a;
 
+/// What names a loss: its file and its keys.
+type LossPlace = (PathBuf, Option<(Vec<u8>, Vec<u8>)>);
+
 /// A walk over a range that goes on behind what cannot be read.
 struct ReadWalk<'a> {
     tree: &'a Tree,
     /// How many entries are still wanted.
     left: u64,
     reverse: bool,
+    /// Whether values are not asked for: none that lies apart is read then, so none hides its key.
+    keys_only: bool,
     /// What could not be read, each with its keys.
     lost: Vec<Error>,
+    /// The places of these: a walk may meet one damage several times.
+    places: BTreeSet<LossPlace>,
     entry: &'a mut ReadEntry<'a>,
 }
 
@@ -270,7 +281,9 @@ impl ReadWalk<'_> {
         let mut todo = vec![bounds];
         while let Some((from, until)) = todo.pop() {
             let mut at = None;
-            let Err(failure) = self.stretch((&from, &until), &mut at) else { continue };
+            let Err(failure) = self.stretch(&(from.clone(), until.clone()), &mut at) else {
+                continue;
+            };
             let Failure::Engine(e) = failure else { return Err(failure) };
             // Without its keys nobody knows where it can be gone on.
             let Some((first, last)) =
@@ -283,38 +296,52 @@ impl ReadWalk<'_> {
                 (Some(key), false) => (Bound::Excluded(key), until),
                 (Some(key), true) => (from, Bound::Excluded(key)),
             };
-            let before = (from.clone(), lower_end(&until, Bound::Excluded(first.clone())));
-            let after = (higher_start(&from, Bound::Excluded(last.clone())), until.clone());
-            let nearer = if self.reverse { &after } else { &before };
-            if !is_empty(nearer) {
-                self.edge(nearer, &e)?;
-            }
-            let farther = if self.reverse { before } else { after };
+            let before = (from.clone(), lower_end(&until, Bound::Excluded(first)));
+            let after = (higher_start(&from, Bound::Excluded(last)), until.clone());
+            let (nearer, farther) = if self.reverse { (after, before) } else { (before, after) };
             if !is_empty(&farther) && farther != (from, until) {
                 todo.push(farther);
             }
-            if !self.lost.iter().any(|l| l.key_range() == e.key_range() && l.file() == e.file()) {
-                self.lost.push(e);
-            }
+            self.edge(nearer, &e)?;
+            self.lose(e);
         }
         Ok(())
     }
 
-    /// Shows the entries of a range up to its end or an error; `at` becomes the last one shown.
-    fn stretch(
-        &mut self,
-        (from, until): (&Bound<Vec<u8>>, &Bound<Vec<u8>>),
-        at: &mut Option<Vec<u8>>,
-    ) -> Done {
-        let mut cursor = self.tree.cursor((from.clone(), until.clone()))?;
-        if self.left > 0 {
-            if self.reverse { cursor.last()? } else { cursor.first()? }
+    /// Takes note of what cannot be read.
+    fn lose(&mut self, e: Error) {
+        let owned = |(a, b): (&[u8], &[u8])| (a.to_vec(), b.to_vec());
+        let file = e.file().map(Path::to_path_buf).unwrap_or_default();
+        if self.places.insert((file, e.key_range().map(owned))) {
+            self.lost.push(e);
         }
-        while self.left > 0 && cursor.valid() {
-            (self.entry)(cursor.key(), cursor.value())?;
-            *at = Some(cursor.key().to_vec());
+    }
+
+    /// The entries of a range, in order or against it.
+    fn entries(
+        &self,
+        bounds: &ReadBounds,
+        backward: bool,
+    ) -> Box<dyn Iterator<Item = firn_kv::Result<(Bytes, Bytes)>>> {
+        let range = self.tree.range(bounds.clone());
+        if self.keys_only {
+            let keys = range.keys().map(|key| Ok((key?, Bytes::from(vec![]))));
+            return if backward { Box::new(keys.rev()) } else { Box::new(keys) };
+        }
+        if backward { Box::new(range.rev()) } else { Box::new(range) }
+    }
+
+    /// Shows the entries of a range up to its end or an error; `at` becomes the last one shown.
+    fn stretch(&mut self, bounds: &ReadBounds, at: &mut Option<Vec<u8>>) -> Done {
+        let mut entries = self.entries(bounds, self.reverse);
+        // What is not wanted any more is not read either.
+        while self.left > 0
+            && let Some(entry) = entries.next()
+        {
+            let (key, value) = entry?;
+            (self.entry)(&key, &value)?;
+            *at = Some(key.into());
             self.left -= 1;
-            if self.reverse { cursor.prev()? } else { cursor.next()? }
         }
         Ok(())
     }
@@ -322,29 +349,34 @@ impl ReadWalk<'_> {
     /// Shows what lies between the last entry shown and the keys that are lost. A walk towards
     /// these meets the damage a step too early, as cursors look ahead; so it is walked away from
     /// them, and kept until it is in order.
-    fn edge(&mut self, (from, until): &ReadBounds, met: &Error) -> Done {
+    fn edge(&mut self, mut bounds: ReadBounds, met: &Error) -> Done {
         let mut kept = vec![];
-        let mut walk = || -> firn_kv::Result<()> {
-            let mut cursor = self.tree.cursor((from.clone(), until.clone()))?;
-            if self.reverse {
-                cursor.first()?
-            } else {
-                cursor.last()?
+        while !is_empty(&bounds) {
+            let mut entries = self.entries(&bounds, !self.reverse);
+            let walked = entries.try_for_each(|entry| entry.map(|entry| kept.push(entry)));
+            let Err(e) = walked else { break };
+            let (from, until) = &bounds;
+            // Behind a single key the walk goes on.
+            let rest = e.key_range().filter(|(first, last)| first == last).map(|(key, _)| {
+                let key = Bound::Excluded(key.to_vec());
+                match self.reverse {
+                    false => (from.clone(), lower_end(until, key)),
+                    true => (higher_start(from, key), until.clone()),
+                }
+            });
+            if let Some(rest) = rest.filter(|rest| *rest != bounds && is_of_file(&e)) {
+                self.lose(e);
+                bounds = rest;
+                continue;
             }
-            while cursor.valid() {
-                kept.push((cursor.key().to_vec(), cursor.value().to_vec()));
-                if self.reverse { cursor.next()? } else { cursor.prev()? }
-            }
-            Ok(())
-        };
-        if let Err(e) = walk() {
             // Another damage in between: what lies there is lost with it.
             let ends = (start_of(from), end_of(until));
-            self.lost.push(if e.file() == met.file() && e.offset() == met.offset() {
+            self.lose(if e.file() == met.file() && e.offset() == met.offset() {
                 e
             } else {
                 e.keys(&ends.0, &ends.1)
             });
+            break;
         }
         for (key, value) in kept.iter().rev() {
             if self.left == 0 {

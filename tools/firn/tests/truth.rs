@@ -164,6 +164,48 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     assert!(t.firn("db", &["get", "key000000", "--tree", "a"], "").0 == 2);
 }
 
+#[test]
+fn a_damaged_value_apart_hides_its_own_key_only() {
+    let t = Temp::new("truth", "apart");
+    t.firn("db", &["put", "a", "1"], "").good();
+    t.firn("db", &["set-options", "default", "values_apart=64"], "").good();
+    let value = |i: u32| format!("[{i:03}]{}", lines(10, "v").replace(['\t', '\n'], "."));
+    let input: String = (0..300).map(|i| format!("key{i:03}\t{}\n", value(i))).collect();
+    t.firn("db", &["load", "-"], &input).good();
+    t.firn("db", &["compact"], "").good();
+    let whole = t.firn("db", &["scan"], "").good();
+    let keys = t.firn("db", &["scan", "--keys-only"], "").good();
+    assert!(whole.lines().count() == 301 && keys.lines().count() == 301);
+    // The first one, two beside each other, and the last one.
+    let lost = [0, 96, 97, 299];
+    let files = t.files("db", "sst");
+    for i in lost {
+        let mark = format!("[{i:03}]");
+        let found = files.iter().find_map(|file| {
+            let bytes = fs::read(file).unwrap();
+            Some((file, bytes.windows(5).position(|w| w == mark.as_bytes())?))
+        });
+        let (file, at) = found.unwrap();
+        flip(file, at + 2, 0);
+    }
+    let is_lost = |line: &&str| lost.iter().any(|i| line.starts_with(&format!("key{i:03}")));
+    let rest: Vec<&str> = whole.lines().filter(|line| !is_lost(line)).collect();
+    let words = lost.map(|i| format!("keys key{i:03} to key{i:03}"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let out = t.firn("db", &["scan"], "").said(1, &words);
+    assert_eq!(out.lines().collect::<Vec<_>>(), rest);
+    let ran = t.firn("db", &["scan", "--reverse"], "");
+    assert_eq!(ran.2.matches("value block").count(), lost.len(), "{}", ran.2);
+    let out = ran.said(1, &words);
+    assert_eq!(out.lines().rev().collect::<Vec<_>>(), rest);
+    // Who asks for no value reads none, and who wants no more keys comes to no damage.
+    assert_eq!(t.firn("db", &["scan", "--keys-only"], "").good(), keys);
+    let backward = t.firn("db", &["scan", "--keys-only", "--reverse"], "").good();
+    assert!(backward.lines().rev().eq(keys.lines()));
+    assert_eq!(t.firn("db", &["scan", "--limit", "1"], "").good(), "a\t1\n");
+    t.firn("db", &["get", "key001", "key096"], "").said(2, &["keys key096 to key096"]);
+}
+
 /// A store of a program that was killed, with its log whole: operations of one batch each.
 fn killed(t: &Temp, name: &str) {
     let live = t.path("live");

@@ -374,7 +374,7 @@ fn ask_table(
     }
     Ok(match trailer.kind() {
         Some(Kind::Put) => ReadAnswer::Present(hit.pin().into()),
-        Some(Kind::Apart) => ReadAnswer::Present(t.apart(hit.value(), None)?.into()),
+        Some(Kind::Apart) => ReadAnswer::Present(t.apart(key, hit.value(), None)?.into()),
         Some(Kind::Delete) => ReadAnswer::Absent,
         Some(Kind::Merge) => ReadAnswer::Operand,
         None => return Err(unknown_kind(key, trailer)),

@@ -427,23 +427,30 @@ impl TableHandle {
         Ok(checked)
     }
 
-    /// The value that an entry of the kind `Apart` refers to; `ahead` is that of the walk which
-    /// comes to it.
+    /// The value that the entry of `key`, of the kind `Apart`, refers to; `ahead` is that of the walk
+    /// which comes to it.
     ///
     /// # Errors
-    /// `Corruption` with the place, when it cannot be used.
-    pub fn apart(&self, reference: &[u8], ahead: Option<&mut ValueStreams>) -> Result<TableValue> {
-        let (file, r) = self.value_file(reference)?;
-        file.get(&r, &self.reads, ahead)
+    /// `Corruption` with the place, when it cannot be used. This key is all that it affects, so any
+    /// error has it as its range.
+    pub fn apart(
+        &self,
+        key: &[u8],
+        reference: &[u8],
+        ahead: Option<&mut ValueStreams>,
+    ) -> Result<TableValue> {
+        self.value_file(reference)
+            .and_then(|(file, r)| file.get(&r, &self.reads, ahead))
+            .map_err(|e| e.keys(key, key))
     }
 
     /// What it takes to read it now.
     ///
     /// # Errors
     /// As [`apart`](Self::apart).
-    pub fn apart_cost(&self, reference: &[u8]) -> Result<BlockRead> {
-        let (file, r) = self.value_file(reference)?;
-        let lies = file.stored_value(&r)?;
+    pub fn apart_cost(&self, key: &[u8], reference: &[u8]) -> Result<BlockRead> {
+        let lies = self.value_file(reference).and_then(|(file, r)| Ok((file.stored_value(&r)?, r)));
+        let (lies, r) = lies.map_err(|e| e.keys(key, key))?;
         let origin = match (lies.is_mapped, lies.is_cached) {
             (true, _) => Origin::Map,
             (_, true) => Origin::Cache,
@@ -462,7 +469,7 @@ impl TableHandle {
     ///
     /// # Errors
     /// As [`apart`](Self::apart).
-    pub fn apart_into(&self, reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub fn apart_into(&self, key: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let read = self.value_file(reference).and_then(|(file, r)| file.read_into(&r, out));
         let is_damaged =
             |e: &Error| matches!(e.kind(), ErrorKind::Corruption | ErrorKind::NotFound);
@@ -472,7 +479,7 @@ impl TableHandle {
             let own = self.values.iter().filter(|v| v.facts.id == r.file);
             own.for_each(|v| v.spoiled.store(true, Ordering::Relaxed));
         }
-        read
+        read.map_err(|e| e.keys(key, key))
     }
 
     /// What the readers of its tree did.
@@ -918,18 +925,18 @@ impl ApartPlace {
         ApartPlace { tell: Some(Box::new(tell)), ..self }
     }
 
-    /// The value, for a walk whose streams are `ahead`.
+    /// The value, for a walk whose streams are `ahead`; `key` is that of the entry.
     ///
     /// # Errors
-    /// `Corruption` with the place, when it cannot be used.
-    pub fn fetch(self, ahead: &mut ValueStreams) -> Result<Value> {
+    /// As [`TableHandle::apart`].
+    pub fn fetch(self, key: &[u8], ahead: &mut ValueStreams) -> Result<Value> {
         let Some(tell) = self.tell else {
-            return Ok(self.handle.apart(&self.reference, Some(ahead))?.into());
+            return Ok(self.handle.apart(key, &self.reference, Some(ahead))?.into());
         };
         let clock = self.handle.opener.env();
         let from = clock.monotonic_nanos();
-        let cost = self.handle.apart_cost(&self.reference)?;
-        let value = self.handle.apart(&self.reference, Some(ahead))?;
+        let cost = self.handle.apart_cost(key, &self.reference)?;
+        let value = self.handle.apart(key, &self.reference, Some(ahead))?;
         tell(cost, clock.monotonic_nanos().saturating_sub(from));
         Ok(value.into())
     }
@@ -1227,7 +1234,7 @@ impl Cursor for RunCursor {
 
     fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
         match (&self.table, self.run.tables.get(self.at)) {
-            (Some(t), Some(handle)) => handle.apart_into(t.value(), out),
+            (Some(t), Some(handle)) => handle.apart_into(t.key(), t.value(), out),
             _ => self.traced.as_ref().map_or(Ok(()), |t| t.fetch_apart(out)),
         }
     }

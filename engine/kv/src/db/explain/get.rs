@@ -177,8 +177,8 @@ impl Reading<'_> {
                         _ if hit.trailer.seq() < cover => None,
                         Some(Kind::Put) => Some(hit.pin().into()),
                         Some(Kind::Apart) => {
-                            cost.values.push(t.apart_cost(hit.value())?);
-                            Some(t.apart(hit.value(), None)?.into())
+                            cost.values.push(t.apart_cost(self.key, hit.value())?);
+                            Some(t.apart(self.key, hit.value(), None)?.into())
                         }
                         Some(_) => None,
                         None => return Err(unknown_kind(self.key, hit.trailer)),

@@ -222,9 +222,15 @@ impl Visible {
         if self.keys_only { None } else { self.inner.current().apart() }
     }
 
-    /// Reads a value that lies apart.
-    pub(super) fn fetch_apart(&mut self, place: Option<ApartPlace>) -> Result<()> {
-        self.apart = place.map(|place| place.fetch(&mut self.ahead)).transpose()?;
+    /// Reads a value that lies apart: that of the held key, or of the entry that the inner cursor
+    /// stands on.
+    pub(super) fn fetch_apart(&mut self, place: Option<ApartPlace>, is_held: bool) -> Result<()> {
+        let Some(place) = place else {
+            self.apart = None;
+            return Ok(());
+        };
+        let key = if is_held { &self.key } else { each!(&self.inner, c => c.key()) };
+        self.apart = Some(place.fetch(key, &mut self.ahead)?);
         Ok(())
     }
 

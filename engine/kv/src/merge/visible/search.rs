@@ -62,7 +62,7 @@ impl Visible {
                 }
                 Some(Kind::Apart) => {
                     self.complete()?;
-                    self.fetch_apart(self.apart_place())?;
+                    self.fetch_apart(self.apart_place(), false)?;
                     self.at = At::Apart;
                     self.note_shown();
                     self.end_walk(&walk, true, true);
@@ -231,7 +231,7 @@ impl Visible {
             }
             if present {
                 if self.lies_apart {
-                    self.fetch_apart(place)?;
+                    self.fetch_apart(place, true)?;
                 }
                 self.at = if self.lies_apart { At::HeldApart } else { At::Held };
                 self.note_shown();
