@@ -132,6 +132,13 @@ impl Finding {
         v
     }
 
+    /// Whether the other says the same of the same place.
+    pub fn is_same(&self, other: &Finding) -> bool {
+        self.kind == other.kind
+            && self.tree() == other.tree()
+            && self.error.to_string() == other.error.to_string()
+    }
+
     fn tree(&self) -> Option<&str> {
         self.place.as_ref().map(|p| p.tree.as_str())
     }

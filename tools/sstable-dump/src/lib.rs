@@ -3,12 +3,14 @@
 //!
 //! Invariants: files are read through the engine's own decoders (`firn_kv::sstable`, `wal`,
 //! `manifest`), never by a second one; a store's directory is only read, without its lock, but for
-//! `repair --rename`, which holds it and renames; whatever the bytes are, a command ends with an
-//! answer or an error that names the place, and takes no more memory than [`target::MAX_BLOCK`] and
-//! a small multiple of the file's own metadata.
+//! `repair --rename`, which holds it and renames; a store that moves on beside a tool is not called
+//! damaged ([`beside`]); whatever the bytes are, a command ends with an answer or an error that names
+//! the place, and takes no more memory than [`target::MAX_BLOCK`] and a small multiple of the file's
+//! own metadata.
 
 pub mod ages;
 pub mod apart;
+pub mod beside;
 pub mod cassandra;
 pub mod check;
 pub mod current;
@@ -57,8 +59,8 @@ use firn_tools::output::{Color, Done, Style};
 
 const EXAMPLES: &str = "\
 Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it could not run.
-Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too; only
-`repair --rename` renames files in one.
+Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too, but for `salvage`
+and `repair`, which refuse a store that a program has open. Only `repair --rename` renames files in one.
 
 A PATH is a table or value file (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
 

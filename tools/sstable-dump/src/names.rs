@@ -302,12 +302,20 @@ impl TreeNames {
         Ok(())
     }
 
+    /// A segment that was listed; `None` where a writer has removed it since.
+    fn segment(&self, number: u64) -> Result<Option<SegmentReader>> {
+        match SegmentReader::open(self, &self.dir, number) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
     /// Log segments with records of a writer that the manifest does not tell of: of another store,
     /// or of a clone of this one.
     fn leave_out_strangers(&mut self, state: &ManifestState) -> Result<()> {
         for name in self.right.clone() {
             let Some(number) = segment_number(&name) else { continue };
-            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let Some(mut reader) = self.segment(number)? else { continue };
             let writer = reader.header().map(|h| h.writer);
             let is_own = writer_of(&state.writers, number).is_some_and(|w| Some(w.id) == writer);
             while let Some(item) = reader.next()? {
@@ -333,7 +341,7 @@ impl TreeNames {
         numbers.sort_unstable();
         let mut end = None;
         for number in numbers {
-            let mut reader = SegmentReader::open(self, &self.dir, number)?;
+            let Some(mut reader) = self.segment(number)? else { continue };
             let Some(header) = reader.header().cloned() else { continue };
             let is_own = writer_of(&state.writers, number).is_some_and(|w| w.id == header.writer);
             let is_later = state.writers.last().is_some_and(|w| w.from < number);

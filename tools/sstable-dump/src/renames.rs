@@ -13,6 +13,7 @@ use firn_tools::output::{Done, Failure, things};
 use serde_json::json;
 
 use crate::Screen;
+use crate::beside::is_open;
 use crate::names::{BETWEEN, Rename, TreeNames};
 use crate::newstore::copy_file;
 use crate::target::env;
@@ -70,10 +71,7 @@ fn carry_out(dir: &Path, renames: &[Rename]) -> Result<Vec<(PathBuf, PathBuf)>> 
 pub fn run(screen: &mut Screen<'_>, dir: &Path) -> Done {
     let env = env();
     let _lock = env.lock(&dir.join("LOCK")).map_err(|e| match e.kind() {
-        ErrorKind::Locked => Failure::with_next(
-            e.to_string(),
-            "end the program that has the store open, then run this again",
-        ),
+        ErrorKind::Locked => is_open(&e),
         _ => e.into(),
     })?;
     let mut names = TreeNames::with_folders(dir)?;

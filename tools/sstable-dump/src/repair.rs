@@ -39,6 +39,7 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::TreeName;
 
 use crate::apart::{ApartFiles, OldStore};
+use crate::beside::refuse_open;
 use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
 use crate::losses::Loss;
 use crate::matching::{self, TableContent};
@@ -56,9 +57,9 @@ pub const NAMELESS: &str = "tree-";
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Builds a new store in a new directory; the old one is never touched. When a sound manifest is left it is used, else names, options and
-what was live are put together from what is left of manifests, the event log, the tables and the log, and what nobody can know any
-more is said. A manifest that is older than the tables, or of another store, is recognised and not believed. Damaged tables and a damaged
+Builds a new store in a new directory; the old one is never touched, and must not be open in a program. When a sound manifest is left it
+is used, else names, options and what was live are put together from what is left of manifests, the event log, the tables and the log,
+and what nobody can know any more is said. A manifest that is older than the tables, or of another store, is recognised and not believed. Damaged tables and a damaged
 log are salvaged on the way; the hooks of column families and CQL tables are found by their definitions. The new store is opened and read
 at the end. Exit code 1 if anything was lost, 2 if the new store is not sound.
 
@@ -782,6 +783,7 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
         ));
     }
     let Some(out) = &args.out else { return renames::run(screen, dir) };
+    refuse_open(dir)?;
     let mut names = TreeNames::of(dir)?;
     if !names
         .list(dir)?

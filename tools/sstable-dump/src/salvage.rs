@@ -11,6 +11,7 @@ use firn_tools::shell;
 use serde_json::json;
 
 use crate::apart::uses_text;
+use crate::beside::refuse_open;
 use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
 use crate::from_json::refuse_existing;
@@ -24,7 +25,7 @@ use crate::{Screen, logcopy};
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
-The old one is never touched. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
+The old one is never touched, and must not be open in a program. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
 is read past its damage. So are value files: of a damaged one the values that are sound go into the tables, and of a lost table the
 values that lay apart are found again by the keys that they have, where nothing newer is known. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
 store's folders (lost+found) and in further directories that are named. Indexes that may lack entries are built anew at the next opening.
@@ -123,6 +124,7 @@ fn segment(screen: &mut Screen<'_>, path: &Path, number: u64, out: &Path) -> Don
 }
 
 fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> Done {
+    refuse_open(dir)?;
     let (mut names, manifest) = current(&env(), dir, more)?;
     let repair = format!(
         "`sstable-dump repair {} --out NEW` goes by the tables and the log",

@@ -21,6 +21,7 @@ use firn_tools::escape;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_table, things};
 use serde_json::json;
 
+use crate::beside::settled;
 use crate::definitions::Defined;
 use crate::names::TreeNames;
 use crate::records::definitions;
@@ -230,7 +231,7 @@ impl Groups {
     }
 }
 
-fn store(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
+fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
     let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path)
     })?;
@@ -285,7 +286,7 @@ fn keys_of(key: &[u8], g: &SpaceGroup, ranges: bool, defined: Option<&Defined>) 
 /// Runs `space`.
 pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
     let all = match kind(&args.path)? {
-        TargetKind::Store => store(args)?,
+        TargetKind::Store => settled(|| store_once(args))?,
         TargetKind::Table(_) => {
             let table = open_table(&args.path)?;
             let defined = defined_around(&args.path, table.properties().tree);

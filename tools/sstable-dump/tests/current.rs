@@ -1,16 +1,19 @@
 //! A manifest is read beside a writer that goes on between what is read before it and what after
-//! it: nothing is said against it.
+//! it: nothing is said against it. Nor does any command call a store damaged that a program writes to.
+#![allow(clippy::disallowed_methods)] // a writer runs beside the commands
 
 mod support;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firn_kv::internals::manifest::CURRENT;
-use firn_kv::{Db, Env, OsEnv, Result, Tree};
+use firn_kv::{Db, DbOptions, Env, OsEnv, Result, Tree, TreeOptions};
 use firn_testkit::as_inside;
 use sstable_dump::current::{CurrentEvidence, current};
-use support::{Room, options, tree_options};
+use support::{Room, arg, dump, options, tree_options};
 
 /// What is done before a file is read or a directory listed; what it gives stands for the file's
 /// content.
@@ -138,4 +141,50 @@ fn a_manifest_that_was_put_back_is_old() {
     };
     let found = read(&dir, move |path| of_manifest(path).then(|| manifest.clone()));
     assert!(found.against.is_some_and(|(_, words)| words.contains("of an older time")));
+}
+
+#[test]
+fn a_busy_store_is_not_called_damaged() {
+    let room = Room::new("busy");
+    let dir = room.path("s");
+    let options = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
+    let db = Db::open_with(&dir, options).unwrap();
+    let small = TreeOptions { memtable_size: 64 << 10, values_apart: 64, ..tree_options() };
+    let tree = db.tree("t", small).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for i in 0..2_000_000u32 {
+                if is_over.load(Relaxed) {
+                    break;
+                }
+                let key = (i.wrapping_mul(2_654_435_761) % 5000).to_be_bytes();
+                tree.put(key, [i as u8; 300]).unwrap();
+                if i % 500 == 0 {
+                    tree.flush().unwrap();
+                    // On a busy machine too a reading is no slower than all of ten flushes.
+                    OsEnv::new().sleep(Duration::from_millis(20));
+                }
+            }
+        });
+        let ran: Vec<_> = (0..10)
+            .flat_map(|_| [dump(&["check", &arg(&dir)]), dump(&["space", &arg(&dir)])])
+            .collect();
+        is_over.store(true, Relaxed);
+        for (text, code) in ran {
+            assert_eq!(code, 0, "{text}");
+        }
+    });
+    // Of a store that moves on no copy is made that tells of losses.
+    for command in ["salvage", "repair"] {
+        let new = room.path(command);
+        let (text, code) = dump(&[command, &arg(&dir), "--out", &arg(&new)]);
+        assert!(code == 2 && text.contains("next: end the program"), "{text}");
+        assert!(!new.exists());
+    }
+    drop((tree, db));
+    for command in ["salvage", "repair"] {
+        let (text, code) = dump(&[command, &arg(&dir), "--out", &arg(&room.path(command))]);
+        assert_eq!(code, 0, "{text}");
+    }
 }

@@ -5,7 +5,7 @@
 //! the manifest says of it; that each entry whose value lies apart finds it; the age of versions
 //! across runs; the log from where it is still needed; at last the engine opens it, as for writing,
 //! and reads every entry. Nothing is written and no lock taken; a store that a program is writing
-//! to is read again when a file has vanished meanwhile.
+//! to is read again, and what two readings in a row have found alike is told.
 //!
 //! Invariant: a store is called sound only when the engine opened it for writing by its own rules
 //! and all of it was read.
@@ -40,7 +40,8 @@ store also the manifest, what it says of each table and value file, that entries
 newer versions, and the log; at last the engine opens the store as for writing (what that writes is kept in memory) and reads every
 entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer,
 unreadable, given up, refused, undefined), names tree, table, file, offset, block and keys, and what to do; a file under a wrong name is
-known by its content, and read as what it is. Exit code 1 if anything is wrong.
+known by its content, and read as what it is. Exit code 1 if anything is wrong. Beside a writer the store is read again until two
+readings find the same, and only what both have found is told.
 
 Examples:
   sstable-dump check firn-data

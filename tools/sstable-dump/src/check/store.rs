@@ -16,30 +16,45 @@ use firn_wide::internals::store::loss;
 
 use super::{Findings, log, table};
 use crate::apart::ApartFiles;
+use crate::beside::{TRIES, settled};
 use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
-use crate::findings::FindingKind;
+use crate::findings::{Finding, FindingKind};
 use crate::names::TreeNames;
 use crate::opening;
 use crate::records::definitions;
 use crate::target::{env, table_number};
 
-/// How often a store is read again when its files change underneath.
-const TRIES: usize = 10;
-
 /// Checks the store in `dir`.
 pub fn check(dir: &Path) -> Done<Findings> {
-    let mut before = None;
-    for _ in 0..TRIES {
-        let f = check_once(dir)?;
-        // A writer may have moved on: what is wrong twice in the same way is wrong.
-        let told: Vec<String> = f.all.iter().map(|x| x.error.to_string()).collect();
-        if told.is_empty() || before.as_ref() == Some(&told) {
+    found_twice(|| settled(|| check_once(dir)))
+}
+
+/// What two readings in a row have found alike: beside a writer a file may be gone by the time that
+/// it is looked for. Where readings go on to differ, of the last one what the one before found too.
+fn found_twice(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
+    let (mut before, mut tries): (Vec<Finding>, _) = (vec![], 0);
+    loop {
+        let mut f = read()?;
+        let is_old = |x: &Finding| before.iter().any(|y| x.is_same(y));
+        let new = f.all.iter().filter(|x| !is_old(x)).count();
+        if f.all.is_empty() || (new == 0 && f.all.len() == before.len()) {
             return Ok(f);
         }
-        before = Some(told);
+        tries += 1;
+        if tries > TRIES {
+            f.all.retain(is_old);
+            f.notes.push(format!(
+                "a program writes to the store, so that no two readings of it found the same: {} \
+                 left out that only the last one had; check again while less is written",
+                things(new as u64, "finding is", "findings are")
+            ));
+            // That it does not open may follow from what is left out.
+            f.opens = f.opens.filter(|opens| *opens || !f.all.is_empty());
+            return Ok(f);
+        }
+        before = f.all;
     }
-    check_once(dir)
 }
 
 fn check_once(dir: &Path) -> Done<Findings> {
@@ -330,4 +345,48 @@ fn check_opening(dir: &Path, f: &mut Findings) {
         f.add_as(kind, e);
     }
     f.about(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings that find these: the last one again and again.
+    fn readings(all: &[&[&str]]) -> Findings {
+        let mut left = all.iter();
+        let mut now: &[&str] = &[];
+        let found = found_twice(|| {
+            now = left.next().unwrap_or(&now);
+            let mut f = Findings { opens: Some(now.is_empty()), ..Findings::default() };
+            now.iter().for_each(|words| f.add(Error::corruption(*words)));
+            Ok(f)
+        });
+        found.unwrap()
+    }
+
+    fn words(f: &Findings) -> Vec<&str> {
+        f.all.iter().map(|x| x.error.message()).collect()
+    }
+
+    #[test]
+    fn what_differs_each_time_is_no_damage() {
+        let f = readings(&[&["a"], &["b"], &[]]);
+        assert!(f.all.is_empty() && f.notes.is_empty() && f.opens == Some(true));
+        let f = readings(&[&["a"], &["b", "c"], &["b", "c"]]);
+        assert!(words(&f) == ["b", "c"] && f.notes.is_empty());
+        let moving: Vec<String> = (0..50).map(|i| format!("missing {i}")).collect();
+        let alone: Vec<[&str; 1]> = moving.iter().map(|m| [m.as_str()]).collect();
+        let alone: Vec<&[&str]> = alone.iter().map(|m| &m[..]).collect();
+        let f = readings(&alone);
+        assert!(f.all.is_empty() && f.opens.is_none(), "{:?}", words(&f));
+        assert!(
+            f.notes[0].contains("1 finding is left out that only the last one had"),
+            "{:?}",
+            f.notes
+        );
+        let both: Vec<[&str; 2]> = moving.iter().map(|m| [m.as_str(), "stays"]).collect();
+        let both: Vec<&[&str]> = both.iter().map(|m| &m[..]).collect();
+        let f = readings(&both);
+        assert!(words(&f) == ["stays"] && f.opens == Some(false) && f.notes.len() == 1);
+    }
 }
