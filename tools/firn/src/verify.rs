@@ -208,6 +208,10 @@ fn remedy(e: &Error) -> &'static str {
             "tables never change: put back the file of this name from a checkpoint or a backup of this store; only the keys named are \
              concerned; `sstable-dump check` knows whether it is here under another name, `sstable-dump salvage` saves the rest"
         }
+        () if e.kind() == ErrorKind::Incompatible => {
+            "use the version of Firn that wrote it; this one must not change the store. Where no newer one has been at work, \
+             `sstable-dump check` knows whether it is only the version that is damaged"
+        }
         () if e.kind() != ErrorKind::Corruption => {
             "the file could not be read, which says nothing of what is in it: look at its permissions and at the device, then verify again"
         }
@@ -248,7 +252,9 @@ fn print(global: &Global, r: &VerifySummary, seconds: f64) -> Done {
             .tree()
             .and_then(|t| r.names.of_tree(t))
             .map_or(String::new(), |name| format!("{name}: "));
-        writeln!(out, "{} {of}{e}", style.bad("damaged:"))?;
+        // A newer file must not be called damaged.
+        let word = if e.kind() == ErrorKind::Incompatible { "newer:" } else { "damaged:" };
+        writeln!(out, "{} {of}{e}", style.bad(word))?;
         if advised != remedy(e) {
             advised = remedy(e);
             writeln!(out, "         {advised}")?;

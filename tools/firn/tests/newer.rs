@@ -84,6 +84,23 @@ fn a_table_of_a_newer_version_stops_writes_of_keys() {
 }
 
 #[test]
+fn verify_calls_a_newer_table_newer() {
+    let t = Temp::new("newer", "verify");
+    Ran::of(t.run("db", &["load", "-"], b"k\tv\n")).good();
+    Ran::of(t.run("db", &["compact"], b"")).good();
+    let table =
+        files(&t.path("db")).into_keys().find(|p| p.extension().is_some_and(|e| e == "sst"));
+    let table = table.unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    let at = bytes.len() - VERSION;
+    bytes[at] += 1;
+    fs::write(&table, bytes).unwrap();
+    let out = Ran::of(t.run("db", &["verify"], b"")).said(1, &[]);
+    assert!(out.contains("newer:") && out.contains("use the version of Firn"), "{out}");
+    assert!(!out.contains("damaged:") && !out.contains("permissions"), "{out}");
+}
+
+#[test]
 fn a_table_of_a_newer_version_stops_writes_of_families_and_tables() {
     let t = Temp::new("newer", "model");
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

@@ -19,6 +19,8 @@ use firn_kv::internals::sstable::{
 };
 use firn_kv::{Compression, Error, ErrorKind, Result};
 
+use crate::target::footer;
+
 /// What a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SurveyKind {
@@ -152,7 +154,7 @@ fn check_version(file: &dyn ReadFile, path: &Path, id: u64) -> Result<()> {
     let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(()) };
     let mut f = [0; FOOTER];
     file.read_at(at, &mut f)?;
-    match Footer::decode(&f, path, id, at) {
+    match footer(&f, path, id, at) {
         // Three more versions may come in good time; a larger number is damage.
         Err(e) if e.kind() == ErrorKind::Incompatible && f[61..64] == [0; 3] && f[60] < 5 => Err(e),
         _ => Ok(()),

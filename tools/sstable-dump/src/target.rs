@@ -9,7 +9,7 @@ use firn_kv::OsEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::manifest::{ManifestState, manifest_number};
-use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer};
+use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, VERSION};
 use firn_kv::internals::sstable::{Maps, Table, ValueFile};
 use firn_kv::internals::wal::{KnownSegments, segment_number};
 use firn_kv::{Env, ReadFile};
@@ -120,19 +120,51 @@ pub fn is_of_values(file: &dyn ReadFile) -> Result<bool> {
     Ok(footer.is_some_and(|f| f.is_of_values()))
 }
 
+/// Reads the footer `f` of file `id` at `offset`, as the engine does; but a version that only damage
+/// has made newer is none: by its checksum the footer is of a version that this build reads.
+///
+/// # Errors
+/// `Corruption` for such a version, else those of [`Footer::decode`].
+pub fn footer(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Footer> {
+    Footer::decode(f, path, id, offset).map_err(|e| {
+        let is_of = |version: &u32| {
+            let mut f = *f;
+            f[60..64].copy_from_slice(&version.to_le_bytes());
+            Footer::own_id(&f, offset).is_some()
+        };
+        match (1..=VERSION).find(is_of) {
+            Some(version) if e.kind() == ErrorKind::Incompatible => {
+                let words =
+                    format!("the version is damaged: the checksum is right for version {version}");
+                Error::corruption(words).at(path, offset).block("footer")
+            }
+            _ => e,
+        }
+    })
+}
+
+/// The footer of `file`, which is table or value file `id`; `None` where it is too short for one.
+fn footer_of(file: &dyn ReadFile, path: &Path, id: u64) -> Result<Option<Footer>> {
+    let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(None) };
+    let mut f = [0; FOOTER];
+    file.read_at(at, &mut f)?;
+    footer(&f, path, id, at).map(Some)
+}
+
 /// Opens `file` as value file `id`.
 ///
 /// # Errors
-/// As [`ValueFile::open`].
+/// As [`ValueFile::open`], and [`footer`].
 pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<ValueFile>> {
+    footer_of(&*file, path, id)?;
     ValueFile::open(file, path, id, Cache::new(1 << 20), Maps::new(true))
 }
 
 /// Opens a table.
 ///
 /// # Errors
-/// As [`Table::open`], `Corruption` for a table with a block over [`MAX_BLOCK`], `InvalidArgument`
-/// for a value file.
+/// As [`Table::open`] and [`footer`], `Corruption` for a table with a block over [`MAX_BLOCK`],
+/// `InvalidArgument` for a value file.
 pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     let (file, id) = table_file(path)?;
     if let Some(note) = misnamed(path, id) {
@@ -151,10 +183,8 @@ pub fn open_table(path: &Path) -> Result<Arc<Table>> {
 /// # Errors
 /// As [`open_table`].
 pub fn open_file(file: Arc<dyn ReadFile>, path: &Path, id: u64, seq: Seq) -> Result<Arc<Table>> {
-    if let Some(at) = file.len().checked_sub(FOOTER as u64) {
-        let mut f = [0; FOOTER];
-        file.read_at(at, &mut f)?;
-        let footer = Footer::decode(&f, path, id, at)?;
+    if let Some(footer) = footer_of(&*file, path, id)? {
+        let at = footer.offset();
         let parts =
             [footer.data_len, footer.tombstones_at(), footer.index_at(), footer.properties_at()];
         for offset in parts.into_iter().filter(|&o| o + BLOCK_HEADER as u64 <= at) {

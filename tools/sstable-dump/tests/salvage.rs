@@ -1,17 +1,19 @@
 //! Salvage of tables under every damage of its list: each block destroyed, the footer, the index,
 //! the file cut off anywhere, a run of zeros, two files' blocks swapped. What is saved must be a
-//! part of what was there, what is said to be lost the rest.
+//! part of what was there, what is said to be lost the rest. Then of a store of two tables.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use firn_kv::Db;
+use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::sstable::format::FOOTER;
 use serde_json::Value;
-use support::{Room, arg, dump, table};
+use support::{Room, arg, content, dump, options, table, tree_options};
 
 /// Entries of a table, as lines.
 fn entries(path: &Path) -> Vec<String> {
@@ -194,4 +196,76 @@ fn blocks_of_two_files_swapped() {
         }
     }
     assert!(swapped > 0, "no two blocks are of one length");
+}
+
+/// A store of two trees with one table each, and the first tree's table.
+fn two_tables(dir: &Path) -> PathBuf {
+    let db = Db::open_with(dir, options()).unwrap();
+    for name in ["a", "b"] {
+        let tree = db.tree(name, tree_options()).unwrap();
+        (0..40).for_each(|i| tree.put(format!("{name}{i:03}"), format!("value {i}")).unwrap());
+        tree.flush().unwrap();
+    }
+    drop(db);
+    let mut all: Vec<_> = fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect();
+    all.retain(|path| path.extension().is_some_and(|e| e == "sst"));
+    all.sort();
+    assert_eq!(all.len(), 2);
+    all.remove(0)
+}
+
+#[test]
+fn no_bit_of_a_footer_costs_another_table() {
+    let room = Room::new("footer-bits");
+    let (dir, new) = (room.path("s"), room.path("new"));
+    let table = two_tables(&dir);
+    let truth = content(&dir);
+    let sound = fs::read(&table).unwrap();
+    let footer = sound.len() - FOOTER;
+    let try_one = |bit: usize, command: &[&str]| {
+        let mut bad = sound.clone();
+        bad[footer + bit / 8] ^= 1 << (bit % 8);
+        fs::write(&table, bad).unwrap();
+        let (dir, new) = (arg(&dir), arg(&new));
+        let (text, code) = dump(&[&command[..1], &[&dir, "--out", &new], &command[1..]].concat());
+        assert!(code < 2, "bit {bit}, {command:?}: {text}");
+        let saved = content(Path::new(&new));
+        // The blocks are sound, so that nothing is lost with the footer.
+        assert_eq!(saved, truth, "bit {bit}, {command:?}: {text}");
+        fs::remove_dir_all(&new).unwrap();
+    };
+    (0..FOOTER * 8).for_each(|bit| try_one(bit, &["salvage"]));
+    let version = 60 * 8..64 * 8;
+    for bit in version.clone() {
+        try_one(bit, &["repair"]);
+        try_one(bit, &["repair", "--without-manifest"]);
+    }
+    for bit in version {
+        let mut bad = sound.clone();
+        bad[footer + bit / 8] ^= 1 << (bit % 8);
+        fs::write(&table, bad).unwrap();
+        let (text, code) = dump(&["check", &arg(&dir)]);
+        assert!(code == 1 && text.contains("damaged:") && !text.contains("newer"), "{text}");
+    }
+}
+
+#[test]
+fn a_table_of_a_newer_version_is_not_damaged() {
+    let room = Room::new("newer");
+    let (dir, new) = (room.path("s"), room.path("new"));
+    let table = two_tables(&dir);
+    let mut bytes = fs::read(&table).unwrap();
+    let at = bytes.len() - FOOTER;
+    bytes[at + 60] = 2;
+    let id = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let crc = checksum(id, at as u64, &[&bytes[at..at + 56], &bytes[at + 60..]]);
+    bytes[at + 56..at + 60].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&table, bytes).unwrap();
+    let (text, code) = dump(&["check", &arg(&dir)]);
+    assert!(code == 1 && text.contains("newer:") && !text.contains("damaged"), "{text}");
+    for command in ["salvage", "repair"] {
+        let (text, code) = dump(&[command, &arg(&dir), "--out", &arg(&new)]);
+        assert!(code == 2 && text.contains("of a newer version"), "{text}");
+        let _ = fs::remove_dir_all(&new);
+    }
 }
