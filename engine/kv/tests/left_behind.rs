@@ -1,6 +1,8 @@
 //! What a store leaves behind in its process when its last handle has gone: nothing, though no other
 //! store is used afterwards. The epoch is the process's, so this file has one test.
 
+#![allow(clippy::disallowed_methods)] // the directory of the store is removed directly
+
 use std::sync::Arc;
 
 use firn_kv::{Compression, Db, DbOptions, Env, OpenFiles, OsEnv, TreeOptions};
