@@ -285,20 +285,11 @@ proptest! {
 
 fn readable(t: &Type) -> bool {
     let t = t.unreversed();
-    let nested = matches!(
-        t,
-        Type::List(_)
-            | Type::Set(_)
-            | Type::Map(_)
-            | Type::Vector(..)
-            | Type::Tuple(_)
-            | Type::Udt(_)
-            | Type::Composite(_)
-    );
-    !nested
+    !t.has_parts()
         && !matches!(
             t,
-            Type::Timestamp
+            Type::Composite(_)
+                | Type::Timestamp
                 | Type::Date
                 | Type::SimpleDate
                 | Type::Time

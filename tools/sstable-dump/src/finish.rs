@@ -154,14 +154,16 @@ pub fn records(
         ..DbOptions::default()
     };
     let db = Db::open_in(env(), out, options)?;
-    let mut batch = Batch::new();
-    for r in lacking {
-        batch.put(&db.tree(SCHEMA_TREE, TreeOptions::default())?, &r.key, &r.value)?;
-        let words = format!("the record {} was lost; in its place is {}", r.name(), r.words());
-        report.notes.push(words);
+    if !lacking.is_empty() {
+        let (tree, mut batch) = (db.tree(SCHEMA_TREE, TreeOptions::default())?, Batch::new());
+        for r in lacking {
+            batch.put(&tree, &r.key, &r.value)?;
+            let words = format!("the record {} was lost; in its place is {}", r.name(), r.words());
+            report.notes.push(words);
+        }
+        db.write(batch)?;
+        db.sync()?;
     }
-    db.write(batch)?;
-    db.sync()?;
     if is_whole {
         return Ok(());
     }

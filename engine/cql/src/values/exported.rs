@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::json::{JsonForm, json, read, write};
 use super::literal::hex;
-use super::{Bound, from_plain, has_parts, plain};
+use super::{Bound, from_plain, plain};
 use crate::error::Result;
 
 const EXPORT: JsonForm =
@@ -22,7 +22,7 @@ fn lost(of: &Type, bytes: &[u8]) -> Option<String> {
         Type::Utf8 | Type::Ascii | Type::Bytes => return None,
         // Servers write one of nulls.
         Type::Tuple(_) | Type::Udt(_) if bytes.is_empty() => return Some(quoted(&hex(bytes))),
-        _ if has_parts(of) => return None,
+        _ if of.has_parts() => return None,
         _ => {}
     }
     let is_read_back = |text: &str| {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::literal::hex;
 use super::vector::put_vector;
-use super::{Bound, Value, has_parts, put_collection, put_tuple, split};
+use super::{Bound, Value, put_collection, put_tuple, split};
 use crate::error::{Result, invalid};
 
 /// A text in quotes; servers write the numbers of control characters in capital letters.
@@ -69,7 +69,7 @@ pub(super) fn write(of: &Type, bytes: Option<&[u8]>, form: &JsonForm) -> String 
     if bytes.is_empty() && !matches!(of, Type::Bytes | Type::Tuple(_) | Type::Udt(_)) {
         return "\"\"".into();
     }
-    if has_parts(of) { many(of, bytes, form) } else { scalar(of, bytes) }
+    if of.has_parts() { many(of, bytes, form) } else { scalar(of, bytes) }
 }
 
 fn scalar(of: &Type, bytes: &[u8]) -> String {
@@ -295,12 +295,7 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
         Type::Timestamp | Type::Date => moment(of, value),
         Type::SimpleDate => text("string representation of a date value"),
         Type::Time => text("string representation of a time value"),
-        Type::List(_)
-        | Type::Set(_)
-        | Type::Map(_)
-        | Type::Vector(..)
-        | Type::Tuple(_)
-        | Type::Udt(_) => from_parts(of, value, form),
+        _ if of.has_parts() => from_parts(of, value, form),
         Type::Inet => text("string representation of an inet value"),
         _ => text(&format!("string representation of a {}", of.cql_name())),
     }

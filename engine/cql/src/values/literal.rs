@@ -22,20 +22,7 @@ pub(super) fn literal_of(
     if of.validate(bytes).is_err() {
         return hex(bytes);
     }
-    if has_parts(of) { many(of, bytes, constant) } else { constant(of, bytes) }
-}
-
-/// Whether values of the type are made of other values.
-pub fn has_parts(of: &Type) -> bool {
-    matches!(
-        of.unreversed(),
-        Type::List(_)
-            | Type::Set(_)
-            | Type::Map(_)
-            | Type::Vector(..)
-            | Type::Tuple(_)
-            | Type::Udt(_)
-    )
+    if of.has_parts() { many(of, bytes, constant) } else { constant(of, bytes) }
 }
 
 /// A text in the quotes of CQL.

@@ -39,7 +39,7 @@ pub(crate) use convert::check_amount;
 pub use convert::{FromValue, Named, ToValue, Values};
 pub use exported::{exported_json, from_exported_json};
 pub use json::{from_json, is_null, json, server_text};
-pub use literal::{has_parts, literal};
+pub use literal::literal;
 pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
 pub use term::{BoundTerm, GivenTerm, ambiguous, is_assignable, is_marker, own_type, term_fit};

@@ -9,7 +9,7 @@ use firn_wide::{Type, Wording};
 
 use super::literal::{hex, is_quoted, literal_of, quoted};
 use super::value::bytes_of_text;
-use super::{BoundTerm, Context, Markers, Receiver, has_parts, put_many, server_text};
+use super::{BoundTerm, Context, Markers, Receiver, put_many, server_text};
 use crate::catalog::{Catalog, ColumnType};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{ConstantKind, Term, TermKind, TermPrimary};
@@ -23,7 +23,7 @@ pub fn plain(of: &Type, bytes: &[u8]) -> String {
     let of = of.unreversed();
     match of {
         Type::Tuple(_) | Type::Udt(_) if bytes.is_empty() => hex(bytes),
-        _ if has_parts(of) => literal_of(of, Some(bytes), part),
+        _ if of.has_parts() => literal_of(of, Some(bytes), part),
         _ => scalar(of, bytes),
     }
 }
@@ -67,7 +67,7 @@ fn part(of: &Type, bytes: &[u8]) -> String {
 /// The text is no value of the type.
 pub fn from_plain(of: &Type, text: &str) -> Result<Vec<u8>> {
     let of = of.unreversed();
-    if has_parts(of) && !text.starts_with("0x") {
+    if of.has_parts() && !text.starts_with("0x") {
         return from_term(of, &parse_term(text)?);
     }
     from_scalar(of, text)

@@ -178,12 +178,7 @@ impl Value {
                 Ok(four) => IpAddr::from(four),
                 Err(_) => IpAddr::from(<[u8; 16]>::try_from(bytes).map_err(wrong)?),
             }),
-            Type::List(_)
-            | Type::Set(_)
-            | Type::Map(_)
-            | Type::Vector(..)
-            | Type::Tuple(_)
-            | Type::Udt(_) => Value::decode_parts(of, bytes)?,
+            _ if of.has_parts() => Value::decode_parts(of, bytes)?,
             _ => Value::Blob(bytes.to_vec()),
         })
     }

@@ -163,9 +163,8 @@ impl Error {
     }
 
     /// An operating-system error while doing `what` to `file`. A full device or quota, or a limit of
-    /// the process on the size of files, becomes
-    /// [`ErrorKind::NoSpace`], want of file descriptors or memory [`ErrorKind::Exhausted`], a
-    /// missing file [`ErrorKind::NotFound`].
+    /// the process on the size of files, becomes [`ErrorKind::NoSpace`], want of file descriptors or
+    /// memory [`ErrorKind::Exhausted`], a missing file [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
             std::io::ErrorKind::StorageFull

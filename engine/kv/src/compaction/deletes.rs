@@ -4,7 +4,7 @@
 //! that it overlaps, with what it overlaps there; and again from there, until nothing lies beneath
 //! and the delete vanishes. At the bottom the table is rewritten alone, and not again before a
 //! quarter of the bound has passed. What a snapshot holds back waits for it to go
-//! ([`TableShape::held_back`](super::tables::TableShape::held_back)). A `Purge` hook may hold deletes back, too, and says not for how long:
+//! ([`TableShape::held_back`]). A `Purge` hook may hold deletes back, too, and says not for how long:
 //! each try waits as long again as the delete was overdue at the one before, so that a delete is
 //! rewritten a few times only, however long that takes beside the bound.
 //!
@@ -16,7 +16,8 @@
 //!
 //! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
 
-use super::shape::{Action, CompactionJob, Reason};
+use super::shape::{Action, CompactionJob, Reason, TreeShape};
+use super::tables::TableShape;
 use super::view::ShapeView;
 
 /// How many overdue tables are offered at once; jobs that run may stand in the way of some.
@@ -60,37 +61,42 @@ pub(super) fn wishes(
             let table = view.table(r, t);
             let next = (r + 1..view.len())
                 .find(|&k| !view.run(k).overlapping(&table.first, &table.last).is_empty());
-            if next.is_some_and(|k| apart(r, k)) {
-                None
-            } else {
-                let overdue = table.created_micros.saturating_sub(since).saturating_sub(limits[r]);
-                down(view, r, t, next, overdue, score(since, r))
+            let score = score(since, r);
+            match next {
+                Some(k) if apart(r, k) => None,
+                Some(k) => push(view, r, t, Some(k), score),
+                None if !may_go(view.shape, table, since.saturating_add(limits[r])) => None,
+                None => {
+                    let mut job = push(view, r, t, None, score)?;
+                    job.action = Action::Merge;
+                    Some(job)
+                }
             }
         })
         .take(MOST)
         .collect()
 }
 
-/// `overdue` is for how long the oldest delete had been overdue when the table was written.
-fn down(
+/// Pushes a table into run `next`, or to where it is.
+fn push(
     view: &ShapeView<'_>,
     r: usize,
     t: usize,
     next: Option<usize>,
-    overdue: u64,
     score: f64,
 ) -> Option<CompactionJob> {
-    let table = view.table(r, t);
-    if let Some(k) = next {
-        return view.push(r, t..t + 1, Some(k), view.run(k).place(), Reason::TombstoneAge, score);
+    let place = view.run(next.unwrap_or(r)).place();
+    view.push(r, t..t + 1, next, place, Reason::TombstoneAge, score)
+}
+
+/// Whether a table at the bottom may be rid of its deletes now, of which the oldest had to go at
+/// `due`.
+fn may_go(shape: &TreeShape, table: &TableShape, due: u64) -> bool {
+    let quarter = shape.tombstone_age_secs.saturating_mul(250_000);
+    let waited = shape.now_micros.saturating_sub(table.created_micros);
+    if shape.tied {
+        waited > quarter.max(table.created_micros.saturating_sub(due))
+    } else {
+        waited > quarter && !table.held_back
     }
-    let quarter = view.shape.tombstone_age_secs.saturating_mul(250_000);
-    let (waits, held_back) =
-        if view.shape.tied { (quarter.max(overdue), false) } else { (quarter, table.held_back) };
-    if held_back || view.shape.now_micros.saturating_sub(table.created_micros) <= waits {
-        return None;
-    }
-    let mut job = view.push(r, t..t + 1, None, view.run(r).place(), Reason::TombstoneAge, score)?;
-    job.action = Action::Merge;
-    Some(job)
 }

@@ -181,4 +181,18 @@ impl Type {
             _ => self,
         }
     }
+
+    /// Whether values of CQL's type are made of other values: collections, vectors, tuples and user
+    /// types.
+    pub fn has_parts(&self) -> bool {
+        matches!(
+            self.unreversed(),
+            Type::List(_)
+                | Type::Set(_)
+                | Type::Map(_)
+                | Type::Vector(..)
+                | Type::Tuple(_)
+                | Type::Udt(_)
+        )
+    }
 }

@@ -25,12 +25,7 @@ fn show(of: &Type, bytes: Option<&[u8]>, inside: bool) -> String {
         }
         Type::Utf8 | Type::Ascii => quoted(escaped(&String::from_utf8_lossy(bytes))),
         Type::Bytes => firn_cql::internals::values::literal(of, Some(bytes)),
-        Type::List(_)
-        | Type::Set(_)
-        | Type::Map(_)
-        | Type::Vector(..)
-        | Type::Tuple(_)
-        | Type::Udt(_) => many(of, bytes),
+        _ if of.has_parts() => many(of, bytes),
         _ if bytes.is_empty() => quoted(String::new()),
         Type::Boolean => if bytes == [0] { "False" } else { "True" }.into(),
         Type::Float => of_bytes(bytes)

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use csv::{ByteRecord, QuoteStyle, ReaderBuilder, WriterBuilder};
-use firn_cql::internals::values::{from_exported_json, from_plain, has_parts, plain};
+use firn_cql::internals::values::{from_exported_json, from_plain, plain};
 use firn_cql::{Bound, ColumnSpec, quote_if_needed};
 use firn_tools::io::{self, Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
@@ -355,7 +355,7 @@ impl Copy {
         let text = std::str::from_utf8(cell).map_err(|_| "the cell is not UTF-8".to_owned())?;
         // A text may hold a literal of CQL, as cells of other formats do.
         if is_json
-            && has_parts(of)
+            && of.has_parts()
             && let Ok(value) = serde_json::from_str(text)
         {
             match from_exported_json(of, value) {
