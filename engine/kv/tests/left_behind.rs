@@ -1,11 +1,13 @@
-//! What a store leaves behind in its process when its last handle has gone: nothing, though no other
-//! store is used afterwards. The epoch is the process's, so this file has one test.
+//! What a store leaves behind in its process when its last handle has gone, or when it could not be
+//! opened: nothing, though no other store is used afterwards. The epoch is the process's, so this
+//! file has one test.
 
 #![allow(clippy::disallowed_methods)] // the directory of the store is removed directly
 
+use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::{Compression, Db, DbOptions, Env, OpenFiles, OsEnv, TreeOptions};
+use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, OpenFiles, OsEnv, TreeOptions};
 
 #[test]
 fn nothing_stays_when_the_last_handle_goes() {
@@ -46,6 +48,53 @@ fn nothing_stays_when_the_last_handle_goes() {
         }
         assert_eq!(files.open(), 0, "{threads} threads: files");
         assert_eq!(Arc::strong_count(&env), 1, "{threads} threads: who holds the environment");
+        nothing_stays_of_what_fails(&dir, threads);
         std::fs::remove_dir_all(&dir).unwrap();
     }
+}
+
+/// An opening, and a refresh, that meet a damaged log when tables have been opened.
+fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
+    let env: Arc<dyn Env> = OsEnv::new();
+    let files = OpenFiles::new(100);
+    let options = |read_only| DbOptions {
+        read_only,
+        background_threads: threads,
+        open_files: Some(files.clone()),
+        ..DbOptions::default()
+    };
+    let reader = Db::open_in(env.clone(), dir, options(true)).unwrap();
+    let before = (files.open(), Arc::strong_count(&env));
+    let db = Db::open_in(env.clone(), dir, options(false)).unwrap();
+    let tree = db.existing_tree("t").unwrap();
+    for i in 0..3_u8 {
+        tree.put([i], [i; 100]).unwrap();
+        tree.flush().unwrap();
+    }
+    for i in 0..3_u8 {
+        tree.put([i], [7; 1_000]).unwrap();
+    }
+    drop((db, tree));
+    assert_eq!((files.open(), Arc::strong_count(&env)), before);
+
+    let logs = env.list(dir).unwrap().into_iter().filter(|n| n.ends_with(".wal"));
+    let log = dir.join(logs.max().unwrap());
+    let whole = std::fs::read(&log).unwrap();
+    let mut damaged = whole.clone();
+    let value = whole.windows(1_000).position(|w| w == [7; 1_000]).unwrap();
+    damaged[value] ^= 1;
+    std::fs::write(&log, damaged).unwrap();
+    let e = reader.refresh().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    assert_eq!((files.open(), Arc::strong_count(&env)), before, "{threads} threads: a refresh");
+    drop(reader);
+    for read_only in [true, false, true] {
+        let e = Db::open_in(env.clone(), dir, options(read_only)).map(drop).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+        let left = (files.open(), Arc::strong_count(&env));
+        assert_eq!(left, (0, 1), "{threads} threads, read_only {read_only}");
+    }
+    std::fs::write(&log, whole).unwrap();
+    let db = Db::open_in(env, dir, options(false)).unwrap();
+    assert_eq!(db.existing_tree("t").unwrap().get([2]).unwrap().unwrap(), [7; 1_000]);
 }

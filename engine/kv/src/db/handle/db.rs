@@ -42,7 +42,7 @@ impl Db {
     /// As [`open_with`](Db::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
-        let handle = CloseHandle::new(Core::open(env, dir.as_ref(), options)?);
+        let handle = CloseHandle::new(|| Core::open(env, dir.as_ref(), options))?;
         handle.core.events.start()?;
         handle.core.allow_workers();
         let durability = handle.core.options.durability;
@@ -288,7 +288,7 @@ impl Db {
     /// now, `Closed` when the handle was closed, else as [`open_with`](Db::open_with). This handle
     /// stays as it is.
     pub fn refresh(&self) -> Result<Db> {
-        let fresh = CloseHandle::new(self.core().refreshed()?);
+        let fresh = CloseHandle::new(|| self.core().refreshed())?;
         fresh.core.events.start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }

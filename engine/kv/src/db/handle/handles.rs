@@ -26,6 +26,7 @@ pub struct CloseHandle {
 
 /// Lets the epoch move on when it goes: else what a store has left to the epoch, its tables' files,
 /// memtables and frames, would stay until some other store of the process is used, if there is one.
+/// A store that could not be opened leaves as much, and the descriptors that the next try needs.
 struct LeftToEpoch;
 
 impl Drop for LeftToEpoch {
@@ -35,9 +36,13 @@ impl Drop for LeftToEpoch {
 }
 
 impl CloseHandle {
-    /// Of a store that has just been opened.
-    pub fn new(core: Arc<Core>) -> CloseHandle {
-        CloseHandle { core, closed: Mutex::new(None), _left: LeftToEpoch }
+    /// Of a store that `open` opens.
+    ///
+    /// # Errors
+    /// What `open` gives; whatever it had opened until then is closed.
+    pub fn new(open: impl FnOnce() -> Result<Arc<Core>>) -> Result<CloseHandle> {
+        let left = LeftToEpoch;
+        Ok(CloseHandle { core: open()?, closed: Mutex::new(None), _left: left })
     }
 
     /// Closes the store, if nobody has; gives what came of it.
