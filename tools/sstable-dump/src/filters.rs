@@ -11,17 +11,17 @@ use clap::Args;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::Trailer;
-use firn_kv::internals::manifest::{Manifest, TableMeta};
+use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
-use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
 use serde_json::json;
 
 use crate::Screen;
+use crate::beside::settled;
 use crate::props::filter_name;
-use crate::target::{TargetKind, env, kind, open_file, open_table};
+use crate::target::{TargetKind, env, kind, open_file, open_table, state_of};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -219,10 +219,7 @@ fn tables(args: &FiltersArgs) -> Done<Vec<MeasuredFilter>> {
             args.probes,
         )?]),
         TargetKind::Store => {
-            let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, "there is no store in this directory")
-                    .in_file(&args.path)
-            })?;
+            let state = state_of(&args.path)?;
             let one = |(tree, run, m): (&str, u64, &Arc<TableMeta>)| {
                 let path = table_path(&args.path, m.id);
                 let t = open_file(env().open_read(&path, false)?, &path, m.id, m.ingested_seq)?;
@@ -247,7 +244,7 @@ fn tables(args: &FiltersArgs) -> Done<Vec<MeasuredFilter>> {
 
 /// Runs `filters`.
 pub fn run(screen: &mut Screen<'_>, args: &FiltersArgs) -> Done {
-    let all = tables(args)?;
+    let all = settled(|| tables(args))?;
     let of_store = all.iter().any(|m| !m.tree.is_empty());
     let trees: Vec<&[MeasuredFilter]> = all.chunk_by(|a, b| a.tree == b.tree).collect();
     if screen.json {

@@ -6,13 +6,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use firn_kv::Error;
 use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind as EntryKind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader};
-use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta, TreeState};
+use firn_kv::internals::manifest::{ManifestState, TableMeta, TreeState};
 use firn_kv::internals::wal::{recover_known, segment_name};
-use firn_kv::{Error, ErrorKind};
 use firn_tools::json::put_field;
 use firn_tools::keys::key as parse_key;
 use firn_tools::output::{Done, Failure, listing, print_table};
@@ -21,8 +21,9 @@ use firn_wide_text::files::{DescribedFile, TypedText};
 use serde_json::{Map, Value};
 
 use crate::apart::{ApartFiles, place_json};
+use crate::beside::settled;
 use crate::names::TreeNames;
-use crate::target::{TargetKind, env, kind, known, open_file};
+use crate::target::{TargetKind, env, kind, known, open_file, state_of};
 use crate::typed::{self, Families};
 use crate::{Screen, text};
 
@@ -343,31 +344,18 @@ fn versions(
     Ok(all)
 }
 
-/// Tries again when a writer changes files underneath.
+/// What each tree, or the one that is named, says of the key.
 fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<FoundVersionOf>)>> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let (state, _) = Manifest::load(&*env(), dir)?.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir)
-        })?;
-        let names: Vec<&str> = state.trees.values().map(|t| t.name.as_str()).collect();
-        if let Some(name) = tree.filter(|n| !names.contains(n)) {
-            return Err(Failure::new(format!(
-                "the store has no tree {name:?}; it has {}",
-                names.join(", ")
-            )));
-        }
-        let chosen = state.trees.values().filter(|t| tree.is_none_or(|n| t.name == n));
-        let found: firn_kv::Result<Vec<_>> =
-            chosen.map(|t| versions(dir, &state, t, key).map(|v| (t.name.clone(), v))).collect();
-        match found {
-            Err(e)
-                if tries < 10
-                    && matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) => {}
-            done => return Ok(done?),
-        }
+    let state = state_of(dir)?;
+    let names: Vec<&str> = state.trees.values().map(|t| t.name.as_str()).collect();
+    if let Some(name) = tree.filter(|n| !names.contains(n)) {
+        return Err(Failure::new(format!(
+            "the store has no tree {name:?}; it has {}",
+            names.join(", ")
+        )));
     }
+    let chosen = state.trees.values().filter(|t| tree.is_none_or(|n| t.name == n));
+    chosen.map(|t| Ok((t.name.clone(), versions(dir, &state, t, key)?))).collect()
 }
 
 /// The keys to look for, and the tree that they are in: of a family the row's deletion, the super
@@ -433,7 +421,7 @@ fn show(
     (key, nothing): (&[u8], &str),
     tree: Option<&str>,
 ) -> Done<bool> {
-    let found = look(&args.dir, key, tree)?;
+    let found = settled(|| look(&args.dir, key, tree))?;
     let there = found.iter().any(|(_, v)| v.iter().any(|v| v.returned));
     if screen.json {
         for (name, v) in &found {

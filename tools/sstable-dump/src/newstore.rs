@@ -10,7 +10,7 @@ use std::sync::Arc;
 use firn_kv::internals::base::apart::ValueFacts;
 use firn_kv::internals::base::key::{Kind, Seq};
 use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
-use firn_kv::internals::manifest::{ManifestState, RunState, TableMeta, TreeState};
+use firn_kv::internals::manifest::{CURRENT, ManifestState, RunState, TableMeta, TreeState};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Table, WriterOptions};
 use firn_kv::internals::wal::{SegmentReader, segment_name};
@@ -61,11 +61,22 @@ pub struct NewStoreReport {
     pub read: u64,
 }
 
-/// Makes the directory for a new store.
+/// Makes the directory for a new store, which `fill` makes in it. Where that fails before there is
+/// a store, the directory goes, with what was written into it.
 ///
 /// # Errors
-/// When it is there and not empty.
-pub fn make_dir(out: &Path) -> Done {
+/// When it is there and not empty, and those of `fill`.
+pub fn make_in(out: &Path, fill: impl FnOnce() -> Done) -> Done {
+    make_dir(out)?;
+    fill().inspect_err(|_| {
+        if !io::is_taken(&out.join(CURRENT)) {
+            // Why it failed is the news.
+            let _ = io::remove_tree(out);
+        }
+    })
+}
+
+fn make_dir(out: &Path) -> Done {
     let env = env();
     if env.list(out).is_ok_and(|names| !names.is_empty()) || io::is_file(out) {
         return Err(Failure::with_next(

@@ -44,7 +44,7 @@ use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
 use crate::losses::Loss;
 use crate::matching::{self, TableContent};
 use crate::names::TreeNames;
-use crate::newstore::{self, NewStoreReport, TakenNames, lost_table, make_dir, meta_of, take};
+use crate::newstore::{self, NewStoreReport, TakenNames, lost_table, make_in, meta_of, take};
 use crate::recovered::{LostEntries, Missing};
 use crate::rescue::options_of;
 use crate::survey::survey;
@@ -773,6 +773,40 @@ fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {
     }
 }
 
+/// Makes the new store in `out`: by the manifest where one of `sources` is whole, else by the tables.
+fn make(
+    args: &RepairArgs,
+    names: &mut TreeNames,
+    sources: Sources,
+    out: &Path,
+    report: &mut NewStoreReport,
+) -> Done {
+    let dir = &args.dir;
+    let mut e = gather(names, dir, sources)?;
+    report.notes.append(&mut e.notes);
+    match e.whole.take() {
+        Some((state, number)) => {
+            let others = other_stores(names, dir, number, &state)?;
+            report.notes.extend(others.iter().map(|e| format!("{e}; `--manifest` takes that one")));
+            *names = TreeNames::with_folders(dir)?;
+            newstore::write(names, dir, out, state, report)
+        }
+        None => {
+            let whose = whose::look(names, dir, args.store.or(e.partial.as_ref().map(|s| s.id)))?;
+            for (name, store) in whose.foreign_segments() {
+                report
+                    .losses
+                    .push(newstore::foreign_segment(dir.join(&name), &whose::words(store)));
+                names.hide(name);
+            }
+            names.fit(None)?;
+            report.tell(names);
+            let state = rebuild(names, dir, out, &mut e, &whose, report)?;
+            newstore::finish(names, dir, out, state, report)
+        }
+    }
+}
+
 /// Runs `repair`.
 pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
     let dir = &args.dir;
@@ -797,31 +831,8 @@ pub fn run(screen: &mut Screen<'_>, args: &RepairArgs) -> Done {
         None => Sources::All,
         Some(name) => Sources::Only(chosen(&names, dir, name)?),
     };
-    make_dir(out)?;
-    let mut e = gather(&names, dir, sources)?;
     let mut report = NewStoreReport::default();
-    report.notes.append(&mut e.notes);
-    match e.whole.take() {
-        Some((state, number)) => {
-            let others = other_stores(&names, dir, number, &state)?;
-            report.notes.extend(others.iter().map(|e| format!("{e}; `--manifest` takes that one")));
-            names = TreeNames::with_folders(dir)?;
-            newstore::write(&mut names, dir, out, state, &mut report)?;
-        }
-        None => {
-            let whose = whose::look(&names, dir, args.store.or(e.partial.as_ref().map(|s| s.id)))?;
-            for (name, store) in whose.foreign_segments() {
-                report
-                    .losses
-                    .push(newstore::foreign_segment(dir.join(&name), &whose::words(store)));
-                names.hide(name);
-            }
-            names.fit(None)?;
-            report.tell(&names);
-            let state = rebuild(&names, dir, out, &mut e, &whose, &mut report)?;
-            newstore::finish(&names, dir, out, state, &mut report)?;
-        }
-    }
+    make_in(out, || make(args, &mut names, sources, out, &mut report))?;
     newstore::print(screen, dir, out, &report)
 }
 

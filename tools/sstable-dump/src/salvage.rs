@@ -17,7 +17,7 @@ use crate::evidence::other_stores;
 use crate::from_json::refuse_existing;
 use crate::losses::Loss;
 use crate::names::{holds, own_name};
-use crate::newstore::{self, NewStoreReport, make_dir, print_losses};
+use crate::newstore::{self, NewStoreReport, make_in, print_losses};
 use crate::rescue::rescue;
 use crate::target::{TargetKind, env, is_of_values, kind, misnamed, table_file, table_number};
 use crate::{Screen, logcopy};
@@ -143,13 +143,14 @@ fn store(screen: &mut Screen<'_>, dir: &Path, more: &[PathBuf], out: &Path) -> D
         }
         Err(e) => return Err(e.into()),
     };
-    make_dir(out)?;
     let mut report = NewStoreReport::default();
-    let others = other_stores(&names, dir, number, &state)?;
-    report.notes.extend(
-        others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")),
-    );
-    newstore::write(&mut names, dir, out, state, &mut report)?;
+    make_in(out, || {
+        let others = other_stores(&names, dir, number, &state)?;
+        report.notes.extend(
+            others.iter().map(|e| format!("{e}; `sstable-dump repair --manifest` takes that one")),
+        );
+        newstore::write(&mut names, dir, out, state, &mut report)
+    })?;
     newstore::print(screen, dir, out, &report)
 }
 

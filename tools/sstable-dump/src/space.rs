@@ -13,10 +13,8 @@ use firn_kv::internals::base::apart::ValueRef;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind as EntryKind;
 use firn_kv::internals::base::ops::TreeId;
-use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
-use firn_kv::{Error, ErrorKind};
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_table, things};
 use serde_json::json;
@@ -25,7 +23,7 @@ use crate::beside::settled;
 use crate::definitions::Defined;
 use crate::names::TreeNames;
 use crate::records::definitions;
-use crate::target::{TargetKind, dir_of, env, kind, open_file, open_table};
+use crate::target::{TargetKind, dir_of, env, kind, open_file, open_table, state_of};
 use crate::{Screen, text};
 
 /// Examples for `--help`.
@@ -232,9 +230,7 @@ impl Groups {
 }
 
 fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
-    let (state, _) = Manifest::load(&*env(), &args.path)?.ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(&args.path)
-    })?;
+    let state = state_of(&args.path)?;
     let definitions = definitions(&TreeNames::of(&args.path)?, &args.path, &state);
     let total = state.trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum();
     let progress = Progress::bytes("space", Some(total));
@@ -265,7 +261,7 @@ fn store_once(args: &SpaceArgs) -> Done<Vec<(String, Groups)>> {
 /// What the tree of a table is to users, by the store around the table; `None` where there is none.
 fn defined_around(table: &Path, tree: TreeId) -> Option<Defined> {
     let dir = dir_of(table);
-    let (state, _) = Manifest::load(&*env(), &dir).ok()??;
+    let state = state_of(&dir).ok()?;
     definitions(&TreeNames::of(&dir).ok()?, &dir, &state)
         .of_tree(&state.trees.get(&tree)?.name)
         .cloned()

@@ -8,7 +8,7 @@ use firn_cassandra::NodeFolder;
 use firn_kv::OsEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::cache::Cache;
-use firn_kv::internals::manifest::{ManifestState, manifest_number};
+use firn_kv::internals::manifest::{Manifest, ManifestState, manifest_number};
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, VERSION};
 use firn_kv::internals::sstable::{Maps, Table, ValueFile};
 use firn_kv::internals::wal::{KnownSegments, segment_number};
@@ -99,6 +99,17 @@ pub fn misnamed(path: &Path, id: u64) -> Option<String> {
 
 fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|n| n.to_str()).unwrap_or_default()
+}
+
+/// The state of the store in `dir`, by its manifest.
+///
+/// # Errors
+/// `NotFound` where there is no store, and those of [`Manifest::load`].
+pub fn state_of(dir: &Path) -> Result<ManifestState> {
+    let found = Manifest::load(&*env(), dir)?;
+    found.map(|(state, _)| state).ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "there is no store in this directory").in_file(dir)
+    })
 }
 
 /// What a manifest with this state knows of the log.

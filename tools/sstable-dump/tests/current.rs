@@ -167,9 +167,14 @@ fn a_busy_store_is_not_called_damaged() {
                 }
             }
         });
-        let ran: Vec<_> = (0..10)
-            .flat_map(|_| [dump(&["check", &arg(&dir)]), dump(&["space", &arg(&dir)])])
-            .collect();
+        let path = arg(&dir);
+        let commands: [&[&str]; 4] = [
+            &["check", &path],
+            &["space", &path],
+            &["filters", &path, "--probes", "100"],
+            &["find", &path, "--hex", "00000000"],
+        ];
+        let ran: Vec<_> = (0..10).flat_map(|_| commands.map(dump)).collect();
         is_over.store(true, Relaxed);
         for (text, code) in ran {
             assert_eq!(code, 0, "{text}");

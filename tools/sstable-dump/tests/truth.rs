@@ -245,6 +245,17 @@ fn any_permutation_of_names_is_put_right() {
         assert_eq!(found(&bad), [""; 0]);
         assert_eq!(content(&bad), truth);
     }
+    // Without a manifest nothing tells whose name it is: the advice is another, and works.
+    fs::remove_file(bad.join("CURRENT")).unwrap();
+    fs::rename(bad.join(name(1)), bad.join("00000077.sst")).unwrap();
+    assert_eq!(dump(&["repair", &arg(&bad), "--rename"]).1, 2);
+    let (text, _) = dump(&["check", &arg(&bad)]);
+    let advice = format!("`sstable-dump repair {} --out NEW`", firn_tools::shell::path(&bad));
+    assert!(text.contains("misnamed: ") && text.contains(&advice), "{text}");
+    assert!(!text.contains("--rename`"), "{text}");
+    let new = room.path("new");
+    assert!(dump(&["repair", &arg(&bad), "--out", &arg(&new)]).1 < 2);
+    assert_eq!(content(&new), truth);
     // Interrupted: one has been taken away, and another is damaged, with a copy of it elsewhere.
     copy(&dir, &bad);
     fs::rename(bad.join(name(0)), bad.join(format!("{}.found", name(0).to_str().unwrap())))

@@ -175,6 +175,9 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let next = match kind {
+            ErrorKind::NoSpace if source.kind() == std::io::ErrorKind::FileTooLarge => {
+                "; raise the limit on the size of files (`ulimit -f`), and try again"
+            }
             ErrorKind::NoSpace => "; free some and try again",
             ErrorKind::Exhausted => "; raise the limit or free some, and try again",
             _ => "",
@@ -307,5 +310,28 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source.as_deref().map(|e| e as _)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_lacks_has_its_own_kind_and_advice() {
+        use rustix::io::Errno;
+        for (n, kind, advice) in [
+            (Errno::NOSPC, ErrorKind::NoSpace, "free some and try again"),
+            (Errno::DQUOT, ErrorKind::NoSpace, "free some and try again"),
+            (Errno::FBIG, ErrorKind::NoSpace, "raise the limit on the size of files"),
+            (Errno::MFILE, ErrorKind::Exhausted, "raise the limit or free some"),
+            (Errno::NOENT, ErrorKind::NotFound, "cannot write"),
+            (Errno::IO, ErrorKind::Io, "cannot write"),
+        ] {
+            let source = std::io::Error::from_raw_os_error(n.raw_os_error());
+            let e = Error::io("write", "f", source);
+            assert!(e.kind() == kind && e.message().contains(advice), "{e}");
+            assert_eq!(e.is_transient(), advice != "cannot write", "{e}");
+        }
     }
 }

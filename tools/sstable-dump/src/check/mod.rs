@@ -75,6 +75,8 @@ pub struct Findings {
     dir: Option<PathBuf>,
     /// Files that have to get their names back.
     renames: Vec<Rename>,
+    /// Whether a manifest says what the store's files are.
+    has_manifest: bool,
     /// Whether the engine opens the store for writing; `None` for a single file.
     pub opens: Option<bool>,
     /// Whether it opens it for reading.
@@ -114,11 +116,14 @@ impl Findings {
         let save = format!("save the rest: `sstable-dump salvage {here} --out NEW`");
         let of_manifest = name.starts_with("MANIFEST") || name == "CURRENT";
         match kind {
-            Trouble::Misnamed => {
+            Trouble::Misnamed if self.has_manifest => {
                 format!(
                     "`sstable-dump repair {here} --rename` gives all files their names back, and overwrites none"
                 )
             }
+            Trouble::Misnamed => format!(
+                "`sstable-dump repair {here} --out NEW` takes it for what it holds; --rename needs the manifest"
+            ),
             Trouble::Unreadable => format!(
                 "nothing says that it is damaged: make it readable (look at its owner, its permissions and the device) and check again, or {save}"
             ),

@@ -107,6 +107,7 @@ fn check_known(
     f: &mut Findings,
 ) -> Done {
     names.fit(Some(state))?;
+    f.has_manifest = true;
     f.definitions = definitions(names, dir, state);
     f.renames = names.renames();
     for t in names.told() {
