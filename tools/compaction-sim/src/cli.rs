@@ -292,7 +292,8 @@ pub struct SweepArgs {
     /// Policies, comma-separated
     #[arg(long, value_delimiter = ',', default_values_t = policy::STRATEGIES.map(str::to_owned))]
     pub policies: Vec<String>,
-    /// Size ratios, comma-separated: the first parameter of each policy
+    /// Size ratios, comma-separated: the first parameter of each policy; others stand by name, as
+    /// in leveled:base=1m
     #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ratios: Vec<u32>,
     /// Sizes of memtables, comma-separated, instead of --memtable-size

@@ -120,9 +120,14 @@ fn grid(args: &SweepArgs) -> Done<Vec<(String, Setup)>> {
     let base = args.model.options();
     let mut cases = vec![];
     for policy in &args.policies {
-        for (ratio, _) in or(&args.ratios, 0) {
+        let ratios = if policy::has_ratio(policy) { &args.ratios[..] } else { &[] };
+        for (ratio, _) in or(ratios, 0) {
             for (memtable, shown) in or(&args.memtable_sizes, args.model.memtable_size) {
-                let mut name = if ratio > 0 { format!("{policy}:{ratio}") } else { policy.clone() };
+                let mut name = if ratio > 0 {
+                    policy::at_ratio(policy, ratio).map_err(Failure::new)?
+                } else {
+                    policy.clone()
+                };
                 let text = name.clone();
                 name += &if shown {
                     format!(" m={}", firn_tools::output::bytes(memtable))

@@ -117,6 +117,29 @@ fn strategy(name: &str, ratio: Option<&str>, of: &TreeOptions) -> Result<Policy,
         .into())
 }
 
+/// Whether a policy of this name has a size ratio: a script knows of none.
+pub(crate) fn has_ratio(text: &str) -> bool {
+    !text.starts_with("script:")
+}
+
+/// A policy with its first parameter, the size ratio: `leveled:base=1m` at 4 is
+/// `leveled:4:base=1m`.
+///
+/// # Errors
+/// When that parameter is there already, as its place tells.
+pub(crate) fn at_ratio(text: &str, ratio: u32) -> Result<String, String> {
+    match text.split_once(':') {
+        None => Ok(format!("{text}:{ratio}")),
+        Some((name, rest)) if rest.split(':').all(|parameter| parameter.contains('=')) => {
+            Ok(format!("{name}:{ratio}:{rest}"))
+        }
+        Some(_) => Err(format!(
+            "the policy {text} has its first parameter already, and the ratios are another one; \
+             say those behind it by name, as in leveled:base=1m"
+        )),
+    }
+}
+
 /// A number with an optional unit of thousands, as `5M` or `1e9`.
 ///
 /// # Errors
@@ -153,6 +176,21 @@ mod tests {
         assert!(
             parse("lo+3", &options).unwrap_err().contains("there are the strategies full, lo+1,")
         );
+    }
+
+    #[test]
+    fn a_ratio_is_the_first_parameter_whatever_else_is_said() {
+        assert_eq!(at_ratio("tiered", 4).unwrap(), "tiered:4");
+        let options = TreeOptions::default();
+        let text = at_ratio("leveled:base=1m:level0_runs=2", 6).unwrap();
+        let Policy::Leveled(policy) = parse(&text, &options).unwrap().policy else {
+            panic!("{text}")
+        };
+        assert_eq!((policy.ratio, policy.base, policy.level0_runs), (6, 1 << 20, 2));
+        for taken in ["tiered:3", "leveled:10:base=1m", "full:4"] {
+            assert!(at_ratio(taken, 4).unwrap_err().contains(taken));
+        }
+        assert!(!has_ratio("script:a") && has_ratio("lo+1"));
     }
 
     #[test]
