@@ -86,8 +86,14 @@ impl TraceForm {
                     Some("scan" | "seek") => TraceOp::Scan,
                     Some(_) => TraceOp::Other,
                 };
-                let value_len = size.and_then(|s| s.parse().ok()).unwrap_or(0);
-                let seconds = time.and_then(|t| t.parse().ok());
+                // Programs write whole numbers as 100.0, too.
+                let number = |text: Option<&str>| match text {
+                    None | Some("") => Some(None),
+                    Some(text) => text.parse::<f64>().ok().map(Some),
+                };
+                let value_len = number(size)?.unwrap_or(0.0);
+                let value_len = (value_len >= 0.0).then_some(value_len as u64)?;
+                let seconds = number(time)?;
                 Some(TraceLine { op, key_len: key.len(), key, value_len, seconds })
             }
             TraceForm::RocksDb => {
@@ -180,7 +186,7 @@ pub fn read(path: &Path) -> Done<TraceSketch> {
         rocksdb_trace::read(&mut input, path, &mut sketcher, &mut |bytes| bar.at(bytes))?;
         true
     } else {
-        read_lines(&mut input, &mut sketcher, &mut || bar.at(done.get())).map_err(file)?
+        read_lines(&mut input, path, &mut sketcher, &mut || bar.at(done.get()))?
     };
     let sketch = sketcher.end();
     if !is_known {
@@ -194,18 +200,21 @@ pub fn read(path: &Path) -> Done<TraceSketch> {
     Ok(sketch)
 }
 
-/// Takes in a trace that is text. Whether it is in a form that is known.
+/// Takes in a trace that is text. Whether it is in a form that is known. Programs print other lines
+/// beside those of a trace; a CSV file with one that its header does not fit is refused.
 fn read_lines(
     input: &mut impl BufRead,
+    path: &Path,
     sketcher: &mut Sketcher,
     at: &mut dyn FnMut(),
-) -> std::io::Result<bool> {
+) -> Done<bool> {
+    let file = |e: std::io::Error| Failure::file("read", path, &e);
     let mut form: Option<TraceForm> = None;
     let (mut line, mut key, mut lookups) = (vec![], vec![], VecDeque::new());
     let mut lines = 0u64;
     loop {
         line.clear();
-        if input.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
+        if input.by_ref().take(MOST_LINE).read_until(b'\n', &mut line).map_err(file)? == 0 {
             return Ok(form.is_some());
         }
         lines += 1;
@@ -222,8 +231,17 @@ fn read_lines(
                 continue;
             }
         }
-        if let Some(line) = form.as_ref().and_then(|f| f.read(text, &mut key, &mut lookups)) {
-            sketcher.take(&line);
+        match form.as_ref().and_then(|f| f.read(text, &mut key, &mut lookups)) {
+            Some(line) => sketcher.take(&line),
+            None if matches!(form, Some(TraceForm::Csv(..))) && !text.is_empty() => {
+                let what = format!("line {lines} of {} does not fit its header", path.display());
+                return Err(Failure::with_next(
+                    what,
+                    "each has a key; value_size is a number of bytes, time one of seconds, and \
+                     fields have no quotes",
+                ));
+            }
+            None => {}
         }
     }
 }
@@ -400,6 +418,18 @@ mod tests {
         let s = sketch(&text).unwrap();
         assert_eq!((s.reads, s.writes, s.key_len), (1000, 0, 16));
         near(s.read_keys, 22.0, 1.1, "squares modulo 100");
+    }
+
+    #[test]
+    fn a_size_of_a_csv_file_is_a_number_or_the_file_is_refused() {
+        let s =
+            sketch("op,key,value_size,time\nput,a,100.0,1\ndelete,b,,2\n\nput,c,100\n").unwrap();
+        assert_eq!((s.writes, s.value_len, s.seconds), (3, (100, 100), Some(1.0)));
+        for wrong in ["put,a,1k,0", "put,a,-5,0", "put,a,\"100\",0", "put,a,1,noon", "put"] {
+            let text = format!("op,key,value_size,time\nput,a,100,0\n{wrong}\nput,b,100,1\n");
+            let refused = format!("{:?}", sketch(&text).unwrap_err());
+            assert!(refused.contains("line 3 of"), "{wrong}: {refused}");
+        }
     }
 
     #[test]
