@@ -142,7 +142,14 @@ fn entry(legend: &Area<'_>, i: usize, name: &str) -> Result<(), DrawError> {
 
 /// A number at an axis: "2 M", not "2.00 M".
 fn short(v: &f64) -> String {
-    let text = firn_tools::output::rate(*v);
+    let small = v.abs() > 0.0 && v.abs() < 0.1;
+    let text = if small {
+        // Two digits that are no zeros, or the numbers of a small axis would look alike.
+        let digits = (1.0 - v.abs().log10().floor()) as usize;
+        format!("{v:.digits$}")
+    } else {
+        firn_tools::output::rate(*v)
+    };
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     let number = if number.contains('.') {
         number.trim_end_matches('0').trim_end_matches('.')
@@ -150,6 +157,12 @@ fn short(v: &f64) -> String {
         number
     };
     format!("{number} {unit}").trim_end().to_owned()
+}
+
+/// The end of an axis that is to show this much: of nothing but zeros it ends at 1, so that its
+/// numbers differ.
+fn end_of(most: f64, room: f64) -> f64 {
+    if most > 0.0 { (most * room).max(1e-9) } else { 1.0 }
 }
 
 /// An empty chart from nothing to a little over these.
@@ -163,7 +176,7 @@ pub(crate) fn chart<'a, 'b>(
         .margin_right(14)
         .x_label_area_size(38)
         .y_label_area_size(58)
-        .build_cartesian_2d(x.0..(x.1 * 1.06).max(x.0 + 1e-9), 0.0..(y.0 * 1.08).max(1e-9))?;
+        .build_cartesian_2d(x.0..end_of(x.1, 1.06).max(x.0 + 1e-9), 0.0..end_of(y.0, 1.08))?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -191,5 +204,24 @@ mod tests {
         assert!((1..SHAPES).all(|i| !outlines[..i].contains(&outlines[i])));
         assert_eq!(short(&2e6), "2 M");
         assert_eq!(short(&10.0), "10");
+        assert_eq!([0.002, 0.015, 0.05, 0.0].map(|v| short(&v)), ["0.002", "0.015", "0.05", "0"]);
+    }
+
+    /// Where nothing was held up, the axis says 0 once.
+    #[test]
+    fn the_numbers_of_an_axis_differ() {
+        for top in [0.0, 0.004, 3.0, 2e6] {
+            let svg = drawing(260, &[vec!["a"]], |_, area| {
+                chart(area, (0.0, 1000.0, "x"), (top, "y")).map(|_| ())
+            })
+            .unwrap();
+            let labels = svg.split("text-anchor=\"end\"").skip(1);
+            let mut numbers: Vec<&str> = labels.filter_map(|l| l.lines().nth(1)).collect();
+            let all = numbers.len();
+            numbers.sort_unstable();
+            numbers.dedup();
+            assert!(all > 3, "{svg}");
+            assert_eq!(numbers.len(), all, "{top}: {svg}");
+        }
     }
 }
