@@ -373,15 +373,17 @@ impl SimMeter {
         let Ok(()) = self.film.add(frame);
     }
 
-    /// The end.
+    /// The end; the last write was done after `written` seconds.
     pub fn finish(
         mut self,
         now: &Moment<'_>,
+        written: f64,
         left: Vec<(f64, u64)>,
         index_per_entry: f64,
     ) -> SimOutcome {
         self.space(now);
         self.point(now);
+        keep_rate(&mut self.outcome.points, written);
         for &(n, age) in &left {
             self.ages.add(n, age as f64 / 1e6);
         }
@@ -436,6 +438,20 @@ pub fn levels(shape: &TreeShape) -> Vec<Level> {
     levels
 }
 
+/// Gives points behind the last write, which was done after `written` seconds, the rate of the time
+/// until then: nobody wrote while the rest of the work was done.
+fn keep_rate(points: &mut [MeterPoint], written: f64) {
+    let mut before = MeterPoint::default();
+    for p in points {
+        if p.seconds > written {
+            let (ops, seconds) = (p.ops - before.ops, written - before.seconds);
+            let is_told = ops > 0 && seconds > 0.0;
+            p.rate = if is_told { ops as f64 / seconds } else { before.rate };
+        }
+        before = *p;
+    }
+}
+
 fn thin<T>(all: &mut Vec<T>) {
     let mut i = 0;
     all.retain(|_| {
@@ -449,4 +465,23 @@ fn drawn(run: &RunShape) -> DrawnRun {
     let bar =
         |t: &TableShape| (t.size, [thousandth(&t.first), thousandth(&t.last), u16::from(t.busy)]);
     DrawnRun::new(run.level, run.tables.iter().map(bar))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_after_the_last_write_does_not_lower_the_rate() {
+        let point = |ops, seconds, rate| MeterPoint { ops, seconds, rate, ..Default::default() };
+        let course = [point(100, 1.0, 100.0), point(150, 3.0, 25.0), point(150, 4.0, 0.0)];
+        let rates = |written| {
+            let mut points = course;
+            keep_rate(&mut points, written);
+            points.map(|p| p.rate)
+        };
+        assert_eq!(rates(1.5), [100.0, 100.0, 100.0]);
+        assert_eq!(rates(3.5), [100.0, 25.0, 25.0]);
+        assert_eq!(rates(4.0), [100.0, 25.0, 0.0], "writers stood still until then");
+    }
 }

@@ -343,7 +343,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let entry = self.setup.workload.put_bytes() + 4.0;
         // A block's place in the index, and two words for its decoded form.
         let per_entry = 41.0 * (entry / self.options.block_size as f64).min(1.0);
-        let mut outcome = self.meter.finish(&moment, left, per_entry);
+        let mut outcome = self.meter.finish(&moment, written / 1e9, left, per_entry);
         outcome.wear = self.ssd.as_ref().map(|ssd| ssd.wear(outcome.seconds));
         Ok((outcome, self.shape))
     }

@@ -130,6 +130,12 @@ fn json_csv_and_pages_hold_every_case() {
         let told = o["max_space_amplification"].as_f64().unwrap();
         assert!((highest.fold(0.0, f64::max) / told - 1.0).abs() < 1e-12, "{of_case} {told}");
     }
+    // Writers bring what the machine bears well: the course of the rate is flat to its end.
+    let rates =
+        String::from_utf8(compaction_sim::cli::read(&dir.join("rate.csv")).unwrap()).unwrap();
+    let rates: Vec<f64> =
+        rates.lines().skip(1).map(|l| l.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    assert!(rates.iter().all(|r| (r / rates[0] - 1.0).abs() < 0.01), "{rates:?}");
 }
 
 /// A metric is one entry of a list, and it is told wherever metrics are.
