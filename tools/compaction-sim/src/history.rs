@@ -99,12 +99,24 @@ struct Since {
     held_up: [u64; 2],
 }
 
-/// Reads the events of a tree. Lines that are no events (a torn last one) are passed over.
+/// The most that a flush or a merge counts anything to: whole files, and microseconds of centuries.
+const MOST_COUNTED: u64 = 1 << 53;
+
+/// Whether the numbers of an event can be; those of a damaged line would not even have a sum.
+fn can_be(event: &Value) -> bool {
+    let is_job = matches!(event["event"].as_str(), Some("flush" | "compaction"));
+    let mut fields = event.as_object().into_iter().flatten();
+    !is_job || fields.all(|(_, value)| value.as_u64().is_none_or(|n| n <= MOST_COUNTED))
+}
+
+/// Reads the events of a tree. Lines that are no events (a torn last one), or
+/// have numbers that cannot be, are passed over.
 ///
 /// # Errors
 /// When the log tells of no flush, or of several trees and none is named.
 pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
-    let events: Vec<Value> = text.lines().filter_map(|l| serde_json::from_str(l).ok()).collect();
+    let events: Vec<Value> =
+        text.lines().filter_map(|l| serde_json::from_str(l).ok()).filter(can_be).collect();
     let mut names: Vec<&str> = events
         .iter()
         .filter(|e| e["event"] == "flush")

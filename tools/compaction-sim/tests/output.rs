@@ -227,6 +227,14 @@ fn a_recorded_history_is_predicted() {
     let text = print(&["replay", file.to_str().unwrap(), "--policies", "tiered:3,full:4"]);
     assert!(text.contains("full:4"), "{text}");
     assert!(parse("nothing\n", None).is_err());
+    // A line with numbers that cannot be is none.
+    let most = u64::MAX;
+    let huge = format!(
+        "{log}{{\"event\": \"flush\", \"tree\": \"sim\", \"at\": 1, \"entries\": {most}, \
+         \"versions\": {most}, \"bytes_out\": {most}, \"raw_bytes\": {most}, \"micros\": {most}, \
+         \"runs\": 1, \"bytes\": 1}}\n"
+    );
+    assert_eq!(parse(&huge, None).unwrap().flushes, h.flushes);
 }
 
 #[test]
