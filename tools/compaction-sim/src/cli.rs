@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use clap::builder::ArgPredicate;
+use clap::builder::{ArgPredicate, RangedU64ValueParser};
 use clap::{Args, Parser, Subcommand};
 use firn_kv::{Compression, FilterKind, Policy, TreeOptions};
 use firn_tools::install;
@@ -13,7 +13,7 @@ use firn_tools::output::{Color, Done, Failure, Style};
 use crate::machine::{Load, Machine, MergeCost};
 use crate::policy::{self, NamedPolicy, number};
 use crate::sim::Setup;
-use crate::size::ContentSize;
+use crate::size::{ContentSize, MOST_VALUE, check_entry};
 use crate::sketch::TraceSketch;
 use crate::ssd::SsdShape;
 use crate::trace;
@@ -148,7 +148,7 @@ pub struct CostModel {
     /// Keys of the domain; a quarter of the operations if neither this nor --live is given
     #[arg(long, value_parser = number, value_name = "N")]
     pub keys: Option<u64>,
-    /// Bytes of a key, 8 or more
+    /// Bytes of a key, 8 to 524287
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub key_size: usize,
     /// Bytes of a value: a number, or FROM-TO
@@ -158,7 +158,7 @@ pub struct CostModel {
     #[arg(long, default_value = "none", value_parser = ["none", "lz4"])]
     pub compression: String,
     /// Share of the bytes of values that do not compress, 0 to 1
-    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within(0.0, 1.0))]
     pub random: f64,
     /// A file whose bytes values are made of, instead
     #[arg(long, value_name = "FILE")]
@@ -204,11 +204,11 @@ pub struct CostModel {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
-    /// Background threads
-    #[arg(long, default_value_t = 2, value_name = "N")]
+    /// Background threads, 64 at most
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = count_within(0, 64))]
     pub threads: usize,
     /// Processor cores
-    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
     /// Bytes a second that the device reads
     #[arg(long, value_parser = size_per_second, default_value = "763M", value_name = "SIZE")]
@@ -240,13 +240,13 @@ pub struct MachineArgs {
     #[arg(long, value_parser = size, value_name = "SIZE")]
     pub endurance: Option<u64>,
     /// Memtables that may wait for their flush, 1 to 3
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = count_within(1, 3))]
     pub max_sealed: usize,
     /// Nanoseconds of a write
-    #[arg(long, default_value_t = Machine::default().write_op, value_name = "NS")]
+    #[arg(long, default_value_t = Machine::default().write_op, value_name = "NS", value_parser = within(1.0, 1e9))]
     pub write_cpu: f64,
     /// Nanoseconds of a merge for each byte that it writes
-    #[arg(long, default_value_t = Machine::default().merge.byte, value_name = "NS")]
+    #[arg(long, default_value_t = Machine::default().merge.byte, value_name = "NS", value_parser = within(0.0, 1e9))]
     pub merge_cpu: f64,
 }
 
@@ -329,10 +329,10 @@ pub struct ReplayArgs {
     #[arg(long, visible_alias = "policy", value_delimiter = ',', required = true)]
     pub policies: Vec<String>,
     /// Processor cores of the machine that it ran on
-    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
-    /// Background threads; as many as were recorded if not given
-    #[arg(long, value_name = "N")]
+    /// Background threads, 64 at most; as many as were recorded if not given
+    #[arg(long, value_name = "N", value_parser = count_within(0, 64))]
     pub threads: Option<usize>,
     /// Output
     #[command(flatten)]
@@ -356,10 +356,10 @@ pub struct CompareArgs {
     #[arg(long)]
     pub tree: Option<String>,
     /// Processor cores of the machine that it ran on
-    #[arg(long, default_value_t = 2.0, value_name = "N")]
+    #[arg(long, default_value_t = 2.0, value_name = "N", value_parser = within(0.1, 1e6))]
     pub cores: f64,
     /// Percent that the bytes written may differ before the exit code is 1
-    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT", value_parser = within(0.0, 1e9))]
     pub tolerance: f64,
 }
 
@@ -419,7 +419,7 @@ pub struct AdviseArgs {
     /// How long a read may take in 99 of 100 cases, as 10ms
     #[arg(long, value_parser = span_of_time, value_name = "TIME")]
     pub p99: Option<f64>,
-    /// Bytes of a key, 8 or more
+    /// Bytes of a key, 8 to 524287
     #[arg(long, default_value_t = 16, value_name = "BYTES")]
     pub key_size: usize,
     /// Bytes of a value
@@ -451,6 +451,19 @@ fn per_second(text: &str) -> Result<f64, String> {
     number(text.strip_suffix("/s").unwrap_or(text)).map(|n| n as f64)
 }
 
+/// Numbers from `least` to `most`: no infinite ones, and none that is no number.
+fn within(least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync {
+    move |text| {
+        let number = text.parse::<f64>().ok().filter(|n| (least..=most).contains(n));
+        number.ok_or_else(|| format!("{text:?} is no number from {least} to {most}"))
+    }
+}
+
+/// Counts from `least` to `most`.
+fn count_within(least: u64, most: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..=most)
+}
+
 /// A share, above 0 and below 1.
 fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|x| *x > 0.0 && *x < 1.0);
@@ -480,10 +493,10 @@ fn span(text: &str) -> Result<(usize, usize), String> {
     let one = |t: &str| t.parse::<usize>().map_err(|_| format!("{t:?} is no length"));
     let (lo, hi) = text.split_once('-').unwrap_or((text, text));
     let (lo, hi) = (one(lo)?, one(hi)?);
-    if lo <= hi && hi <= 16 << 20 {
+    if lo <= hi && hi <= MOST_VALUE {
         Ok((lo, hi))
     } else {
-        Err(format!("{text:?} must be FROM-TO, at most 16777216"))
+        Err(format!("{text:?} must be FROM-TO, at most {MOST_VALUE}"))
     }
 }
 
@@ -506,11 +519,11 @@ impl MachineArgs {
             write_bandwidth: self.write_bandwidth.max(1) as f64,
             block_seconds: self.block_time,
             cache: self.cache as f64,
-            cores: self.cores.max(0.1),
-            threads: self.threads.min(64),
-            max_sealed: self.max_sealed.clamp(1, 3),
-            write_op: self.write_cpu.max(1.0),
-            merge: MergeCost { byte: self.merge_cpu.max(0.0), ..d.merge },
+            cores: self.cores,
+            threads: self.threads,
+            max_sealed: self.max_sealed,
+            write_op: self.write_cpu,
+            merge: MergeCost { byte: self.merge_cpu, ..d.merge },
             ingest: self.ingest.unwrap_or(0) as f64,
             ..d
         }
@@ -594,8 +607,11 @@ impl CostModel {
     /// # Errors
     /// Options that do not fit, in words.
     pub fn setup(&self, named: &NamedPolicy, options: &TreeOptions, picture: bool) -> Done<Setup> {
-        if self.key_size < 8 {
-            return Err(Failure::new(format!("a key has 8 bytes at least, not {}", self.key_size)));
+        if self.values_apart > 0 && self.ttl > 0 {
+            return Err(Failure::with_next(
+                "values that expire do not lie apart",
+                "leave --values-apart or --ttl away",
+            ));
         }
         let sample = match &self.sample {
             Some(path) => read(path)?,
@@ -604,7 +620,7 @@ impl CostModel {
         let content = ContentSize {
             key_len: self.key_size,
             value_len: self.value_size,
-            random: self.random.clamp(0.0, 1.0),
+            random: self.random,
             sample,
         };
         let sketch = self.sketch()?;
@@ -612,6 +628,7 @@ impl CostModel {
             Some(sketch) => sketch.content(content),
             None => content,
         };
+        check_entry(content.key_len, content.value_len.1).map_err(Failure::new)?;
         let put_bytes = content.key_len as f64 + content.mean_value();
         let (keys, phases) = match sketch {
             Some(sketch) => sketch.phases(),

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::meter::SimOutcome;
 use crate::policy::NamedPolicy;
 use crate::sim::Setup;
-use crate::size::ContentSize;
+use crate::size::{ContentSize, check_entry};
 use crate::ssd::SsdShape;
 use crate::workload::{Pattern, SimOpKind, SimPhase, SimWorkload};
 
@@ -261,9 +261,7 @@ impl AdviseArgs {
             (None, None) if known.skew > 0.0 => SimOpKind::Zipfian(known.skew),
             (None, None) => SimOpKind::Uniform,
         };
-        if !(8..=1 << 16).contains(&entry.0) || entry.1 > 16 << 20 {
-            return Err(Failure::new("a key has 8 to 65536 bytes, and a value 16 MiB at most"));
-        }
+        check_entry(entry.0, entry.1).map_err(Failure::new)?;
         if held < 16.0 * memtable || held > 1e18 {
             return Err(Failure::with_next(
                 format!(

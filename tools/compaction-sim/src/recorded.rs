@@ -39,10 +39,10 @@ pub fn load(path: &Path, tree: Option<&str>) -> Done<RecordedHistory> {
 pub fn replay(args: &ReplayArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
     let h = load(&args.events, args.tree.as_deref())?;
     let recorded = h.policy.clone().unwrap_or_default();
-    let mut base = h.fitted(&recorded, args.cores.max(0.1))?;
+    let mut base = h.fitted(&recorded, args.cores)?;
     base.picture = args.pictures.html.is_some();
     if let Some(threads) = args.threads {
-        base.machine.threads = threads.min(64);
+        base.machine.threads = threads;
     }
     let mut cases = vec![("as simulated".to_owned(), base.clone())];
     for name in &args.policies {
@@ -81,7 +81,7 @@ pub fn compare(args: &CompareArgs, cli: &SimCli, out: &mut dyn Write) -> Done {
             "use `replay` and name it",
         ));
     };
-    let setup = h.fitted(&recorded, args.cores.max(0.1))?;
+    let setup = h.fitted(&recorded, args.cores)?;
     let o = sim::run(&setup, &mut |_| ())?;
     let keys = setup.workload.keys;
     let real = h.outcome();

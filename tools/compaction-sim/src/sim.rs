@@ -311,7 +311,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
     }
 
     fn wall(&self) -> u64 {
-        EPOCH_MICROS + (self.now / 1000.0) as u64
+        SimClock { nanos: self.now, interval: 0.0 }.wall(0)
     }
 
     fn run(mut self, progress: OnProgress<'_>) -> Result<(SimOutcome, TreeShape)> {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use firn_kv::WriteFile;
 use firn_kv::internals::base::identity::TableIdentity;
-use firn_kv::internals::base::key::{Kind, Trailer};
+use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, Trailer};
 use firn_kv::internals::compaction::whole_bits;
 use firn_kv::internals::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
 use firn_kv::{FilterKind, Result, TreeOptions};
@@ -72,6 +72,23 @@ pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64
     ValueWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
+/// Bytes of a value that is simulated, at most.
+pub(crate) const MOST_VALUE: usize = 16 << 20;
+
+/// Whether there can be keys and values of so many bytes: a key begins with its place among all,
+/// and has no more bytes than the engine takes.
+///
+/// # Errors
+/// A sentence about them.
+pub(crate) fn check_entry(key: usize, value: usize) -> Result<(), String> {
+    if (8..=MAX_KEY_LEN).contains(&key) && value <= MOST_VALUE {
+        return Ok(());
+    }
+    Err(format!(
+        "a key has 8 to {MAX_KEY_LEN} bytes, and a value {MOST_VALUE} at most, not {key} and {value}"
+    ))
+}
+
 /// What keys and values look like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContentSize {
@@ -88,7 +105,7 @@ pub struct ContentSize {
 impl ContentSize {
     /// Bytes of an average value.
     pub fn mean_value(&self) -> f64 {
-        (self.value_len.0 + self.value_len.1) as f64 / 2.0
+        f64::midpoint(self.value_len.0 as f64, self.value_len.1 as f64)
     }
 
     /// The length of the value of operation `id`.

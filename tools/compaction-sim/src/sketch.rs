@@ -338,9 +338,14 @@ impl TraceSketch {
         ContentSize { key_len: self.key_len.max(8), value_len: self.value_len, ..other }
     }
 
+    /// Bytes of an average value.
+    fn mean_value(&self) -> f64 {
+        f64::midpoint(self.value_len.0 as f64, self.value_len.1 as f64)
+    }
+
     /// Bytes of keys and values that it writes a second, where it tells.
     pub fn ingest(&self) -> Option<f64> {
-        let value = (self.value_len.0 + self.value_len.1) as f64 / 2.0;
+        let value = self.mean_value();
         let puts = (self.writes - self.deletes) as f64;
         Some((puts * value + self.writes as f64 * self.key_len as f64) / self.seconds?)
     }
@@ -390,7 +395,7 @@ impl TraceSketch {
             () => SimOpKind::Uniform,
         };
         let (lo, hi) = self.value_len;
-        let data = self.writes as f64 * (self.key_len as f64 + (lo + hi) as f64 / 2.0);
+        let data = self.writes as f64 * (self.key_len as f64 + self.mean_value());
         let (keys, _) = self.phases();
         let mut text = format!(
             "--workload {workload} --data {} --keys {keys} --key-size {} --value-size {lo}-{hi}",
@@ -407,6 +412,24 @@ impl TraceSketch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_length_is_too_much_to_tell() {
+        let mut s = Sketcher::default();
+        let line = |seconds| TraceLine {
+            op: TraceOp::Put,
+            key: b"k",
+            key_len: usize::MAX,
+            value_len: u64::MAX,
+            seconds: Some(seconds),
+        };
+        s.take(&line(0.0));
+        s.take(&line(1.0));
+        let s = s.end();
+        assert!(s.options().contains("--ingest") && s.ingest().unwrap() > 1e19, "{s:?}");
+        let plain = ContentSize { key_len: 8, value_len: (0, 0), random: 0.0, sample: vec![] };
+        assert!(s.content(plain).mean_value() > 1e19);
+    }
 
     #[test]
     fn memory_is_bounded_and_what_is_left_tells_the_same() {

@@ -23,7 +23,8 @@ pub const EPOCH_MICROS: u64 = 1_577_836_800_000_000;
 impl SimClock {
     /// The wall clock in microseconds when the `i`th operation from here is made, counted from 1.
     pub fn wall(&self, i: u64) -> u64 {
-        EPOCH_MICROS + ((self.nanos + self.interval * i as f64) / 1000.0) as u64
+        // A time that no number of microseconds holds is the last one.
+        EPOCH_MICROS.saturating_add(((self.nanos + self.interval * i as f64) / 1000.0) as u64)
     }
 }
 

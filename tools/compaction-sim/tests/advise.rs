@@ -148,7 +148,7 @@ fn a_question_that_says_too_little_is_refused() {
         ("--ingest 5M/s", "give --live"),
         ("--ingest 5M/s --live 1M", "16 memtables"),
         ("--ingest 5M/s --ttl soon", "is no time"),
-        ("--ingest 5M/s --live 1T --key-size 2", "8 to 65536"),
+        ("--ingest 5M/s --live 1T --key-size 2", "8 to 524287"),
         ("--ingest 5M/s --live 1T --deletes 2", "is no share"),
     ] {
         let refused = question(args).unwrap_err();

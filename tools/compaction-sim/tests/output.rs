@@ -238,6 +238,37 @@ fn a_recorded_history_is_predicted() {
 }
 
 #[test]
+fn options_beyond_their_bounds_are_refused() {
+    let tried = |args: &str| {
+        let all = ["compaction-sim", "run", "--data", "1M"].into_iter().chain(args.split(' '));
+        let cli = SimCli::try_parse_from(all).map_err(|e| e.to_string())?;
+        execute(&cli, &mut vec![]).map_err(|e| format!("{e:?}"))
+    };
+    for (args, said) in [
+        ("--key-size 7", "8 to 524287"),
+        ("--key-size 524288", "8 to 524287"),
+        ("--key-size 18446744073709551615", "8 to 524287"),
+        ("--value-size 16777217", "at most 16777216"),
+        ("--random 1.1", "from 0 to 1"),
+        ("--random NaN", "from 0 to 1"),
+        ("--cores 0", "from 0.1"),
+        ("--threads 65", "0..=64"),
+        ("--max-sealed 0", "1..=3"),
+        ("--max-sealed 4", "1..=3"),
+        ("--write-cpu inf", "from 1 to"),
+        ("--merge-cpu inf", "from 0 to"),
+        ("--values-apart 1k --ttl 5", "do not lie apart"),
+    ] {
+        let refused = tried(args).unwrap_err();
+        assert!(refused.contains(said), "{args}: {refused}");
+    }
+    let most = "--write-cpu 1e9 --merge-cpu 1e9 --cores 0.1 --memtable-size 64k --random 1";
+    for args in ["--key-size 8", "--key-size 524287", "--threads 0", "--threads 64", most] {
+        tried(args).unwrap();
+    }
+}
+
+#[test]
 fn completions_and_pages() {
     firn_testkit::shell::completes(
         &print(&["completions", "bash"]),
