@@ -237,8 +237,8 @@ fn sample(
     series: Option<KeySeries>,
     kind: Kind,
 ) -> Result<(f64, f64)> {
-    let entries =
-        (SAMPLE as f64 * 120.0 / (content.mean_value() + 20.0)).clamp(200.0, SAMPLE as f64) as u64;
+    let entries = (SAMPLE as f64 * 120.0 / (content.mean_value() + content.key_len.max(20) as f64))
+        .clamp(200.0, SAMPLE as f64) as u64;
     let mut rng = Rng::new(7, u64::from(level));
     let filter_bits = options.filter_at(level.into()).bits().into();
     let mut writer = counted_table(options, level, 1, filter_bits, 0);
