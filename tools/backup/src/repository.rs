@@ -82,13 +82,7 @@ impl BackupRepository {
     /// so that "the newest" says too little; and as [`list`](BackupRepository::list).
     pub fn newest(&self) -> Result<BackupRecord> {
         let records: Vec<_> = self.list()?.into_iter().filter_map(|b| b.record.ok()).collect();
-        let Some(newest) = records.last() else {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                "there is no backup; `firn backup create` makes one",
-            )
-            .in_file(self.place.address()));
-        };
+        let Some(newest) = records.last() else { return Err(self.no_backups()) };
         if records.iter().any(|r| r.head.store != newest.head.store) {
             return Err(Error::invalid(
                 "there are backups of several stores; name one: `firn backup list` tells which is of which",
@@ -113,6 +107,11 @@ impl BackupRepository {
             _ => e,
         })?;
         BackupRecord::decode(id, &bytes).map_err(|e| e.in_file(self.shown(&name)))
+    }
+
+    pub(crate) fn no_backups(&self) -> Error {
+        Error::new(ErrorKind::NotFound, "there is no backup; `firn backup create` makes one")
+            .in_file(self.place.address())
     }
 
     fn no_backup(&self, id: &str) -> Error {

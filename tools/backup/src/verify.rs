@@ -51,9 +51,13 @@ impl BackupRepository {
     /// written.
     ///
     /// # Errors
-    /// `NotFound` when there is no such backup, and what the place says; what is wrong with backups
-    /// is listed in the result.
+    /// `NotFound` when there is no such backup, or no repository at all; and what the place says.
+    /// What is wrong with backups is listed in the result.
     pub fn verify(&self, id: Option<&str>, pacing: &mut Pacing<'_>) -> Result<BackupVerdict> {
+        // A wrong name, or a disk that is not mounted, is not to pass for sound.
+        if !self.is_there()? {
+            return Err(self.no_backups());
+        }
         let listed = self.list()?;
         let chosen: Vec<_> = match id {
             None => listed,

@@ -80,6 +80,9 @@ fn what_is_wrong_is_named() {
     let t = Temp::new("backup", "wrong");
     t.firn(&["backup", "create", "backups"]).said(2, &["there is no store", "--db DIR"]);
     t.firn(&["put", "k", "v"]).good();
+    for args in [&["verify", "backups"][..], &["verify", "backups", "--json"]] {
+        t.firn(&[&["backup"], args].concat()).said(2, &["there is no backup", "backups"]);
+    }
     let id = t.firn(&["backup", "create", "backups"]).good().trim().to_owned();
     let table = t.tables().remove(0);
     let mut bytes = fs::read(&table).unwrap();
