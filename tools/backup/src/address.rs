@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{Env, Result};
+use firn_kv::{Env, Error, Result};
 
 use crate::folder::FolderPlace;
 use crate::place::BackupPlace;
@@ -11,8 +11,13 @@ use crate::place::BackupPlace;
 /// Nothing is read yet.
 ///
 /// # Errors
-/// `InvalidArgument` for an address of another kind, and what is said of the settings of S3.
+/// `InvalidArgument` for an address of another kind or none, and what is said of the settings of
+/// S3.
 pub fn open_place(env: &Arc<dyn Env>, address: &str) -> Result<Arc<dyn BackupPlace>> {
+    // As a path it would be the current directory, and what lies there would not be seen.
+    if address.is_empty() {
+        return Err(Error::invalid("no place of backups is named; name a folder"));
+    }
     match address.split_once("://") {
         None => Ok(Arc::new(FolderPlace::new(env.clone(), address))),
         Some((scheme, _)) => other(scheme, address),
@@ -36,6 +41,6 @@ fn other(scheme: &str, address: &str) -> Result<Arc<dyn BackupPlace>> {
     Err(unknown(address, can))
 }
 
-fn unknown(address: &str, can: &str) -> firn_kv::Error {
-    firn_kv::Error::invalid(format!("backups can't lie at {address}: this build takes {can}"))
+fn unknown(address: &str, can: &str) -> Error {
+    Error::invalid(format!("backups can't lie at {address}: this build takes {can}"))
 }

@@ -83,6 +83,8 @@ fn what_is_wrong_is_named() {
     for args in [&["verify", "backups"][..], &["verify", "backups", "--json"]] {
         t.firn(&[&["backup"], args].concat()).said(2, &["there is no backup", "backups"]);
     }
+    t.firn(&["backup", "create", ""]).said(2, &["no place of backups is named"]);
+    assert!(!t.path("FIRN-BACKUPS").exists(), "nothing is written where nothing was named");
     let id = t.firn(&["backup", "create", "backups"]).good().trim().to_owned();
     let table = t.tables().remove(0);
     let mut bytes = fs::read(&table).unwrap();
