@@ -123,10 +123,23 @@ pub struct ImportArgs {
     cassandra: NodeFileArgs,
 }
 
-fn json_failure(e: json::JsonFailure, file: &Path) -> Failure {
+/// Whether an import into the family `only`, or into any of the keyspace's, may add to counters.
+fn may_count(keyspace: &Keyspace, only: Option<&str>) -> bool {
+    let schema = keyspace.wide().schema();
+    schema.keyspace(keyspace.name()).is_ok_and(|k| {
+        k.families().any(|f| f.is_counter() && only.is_none_or(|name| f.name() == name))
+    })
+}
+
+fn json_failure(e: json::JsonFailure, file: &Path, counts: bool) -> Failure {
     match e {
         json::JsonFailure::Syntax { .. } => {
-            let next = "what is imported ends with a whole chunk before it; correct it and import the file again";
+            let next = if counts {
+                "what is imported ends with a whole chunk before it; correct it, take out the counters that are imported, which would be added once more \
+                 (`firn export` shows what is there), and import the file again"
+            } else {
+                "what is imported ends with a whole chunk before it; correct it and import the file again"
+            };
             Failure::with_next(format!("{}, {e}", file.display()), next)
         }
         json::JsonFailure::Io(e) => Failure::file("read", file, &e),
@@ -270,7 +283,7 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
             progress.say(told(counts));
         }
     })
-    .map_err(|e| json_failure(e, file))?;
+    .map_err(|e| json_failure(e, file, may_count(&keyspace, args.family.as_deref())))?;
     drop(progress);
     wide.store().db().sync()?;
     let seconds = watch.seconds();

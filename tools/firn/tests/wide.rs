@@ -434,6 +434,29 @@ fn mistakes_say_what_to_do() {
 }
 
 #[test]
+fn who_imports_again_is_told_of_counters() {
+    let t = Temp::new("wide", "counters");
+    let define = "create keyspace K; use K;
+        create column family N with comparator=UTF8Type and default_validation_class=CounterColumnType
+            and key_validation_class=UTF8Type;
+        create column family U with comparator=UTF8Type and key_validation_class=UTF8Type;";
+    let define = t.file("define.cli", define.as_bytes());
+    t.good("db", &["cli", "-f", &define]);
+    let bad = t.file("bad.json", b"N: {a: {c: {counter: 7}}}\nU: {a: {b: c d: e}}");
+    let rows = t.file("rows.json", b"{b: c d: e}");
+    for (args, counts) in
+        [(&[bad.as_str()][..], true), (&["--family", "U", "--row", "r", &rows], false)]
+    {
+        let (code, _, err) =
+            t.firn("db", &[&["import", "--keyspace", "K", "--chunk", "1"], args].concat());
+        assert!(code == 2 && err.contains("import the file again"), "{err}");
+        assert_eq!(err.contains("take out the counters"), counts, "{err}");
+    }
+    let (out, _) = t.good("db", &["export", "--keyspace", "K", "--notation", "short"]);
+    assert!(out.contains("\"c\": 7"), "the counter is imported: {out}");
+}
+
+#[test]
 fn a_small_bench_of_rows_measures_everything() {
     let temp = Temp::new("wide", "bench");
     let args = [
