@@ -32,14 +32,14 @@ impl BackupRepository {
     /// for reading and verifies all of it.
     ///
     /// # Errors
-    /// `NotFound` when there is no such backup, `InvalidArgument` when `into` is not empty,
-    /// `Corruption` when something of the backup is missing or damaged, and what place and
-    /// environment say. There is no store in `into` then: what was written of it is removed again as
-    /// far as possible, and what stays has no `CURRENT`.
+    /// `NotFound` when there is no such backup, or not any more, `InvalidArgument` when `into` is
+    /// not empty, `Corruption` when something of the backup is missing or damaged, and what place
+    /// and environment say. There is no store in `into` then: what was written of it is removed
+    /// again as far as possible, and what stays has no `CURRENT`.
     pub fn restore(&self, id: &str, into: &Path, pacing: &mut Pacing<'_>) -> Result<RestoreReport> {
         self.is_there()?;
         let record = self.record(id)?;
-        let mut state = self.state(&record)?;
+        let mut state = self.state(&record).map_err(|e| self.unless_removed(e, id))?;
         create_dir(&*self.env, into)?;
         if let Some(name) = self.env.list(into)?.first() {
             let words = format!(
@@ -58,7 +58,7 @@ impl BackupRepository {
                 let _ = self.env.remove(&table_path(into, table.number));
             }
             let _ = self.env.remove_dir(into);
-            return Err(e);
+            return Err(self.unless_removed(e, id));
         }
         self.env.sync_dir(into)?;
         state.id = new_id(&*self.env);
@@ -73,6 +73,16 @@ impl BackupRepository {
                 blocks: found.blocks,
                 entries: found.entries,
             }),
+        }
+    }
+
+    /// What a backup that was pruned meanwhile misses is no damage.
+    fn unless_removed(&self, e: Error, id: &str) -> Error {
+        match self.record(id) {
+            Err(gone) if gone.kind() == ErrorKind::NotFound => {
+                gone.context("it was removed while it was restored")
+            }
+            _ => e,
         }
     }
 

@@ -417,6 +417,20 @@ fn a_prune_waits_for_a_backup_and_two_backups_do_not() {
 }
 
 #[test]
+fn a_backup_that_is_pruned_while_it_is_restored_is_not_called_damaged() {
+    let (_, env) = memory(11);
+    let (db, first) = prepared(&env);
+    create(&folder(&env), &db).unwrap();
+    let into = Path::new("/again");
+    let mut pacing = Pacing::default().telling(|_, _| {
+        folder(&env).prune(ONE, false).unwrap();
+    });
+    let e = folder(&env).restore(&first, into, &mut pacing).unwrap_err();
+    assert!(e.kind() == ErrorKind::NotFound && e.to_string().contains("it was removed"), "{e}");
+    assert!(!env.list(into).is_ok_and(|names| !names.is_empty()), "nothing of it stays");
+}
+
+#[test]
 fn a_backup_that_stood_still_while_a_prune_went_by_does_not_count() {
     for gone_by in ["held up", "taken for one that is over"] {
         let (mem, env) = memory(9);
