@@ -180,6 +180,9 @@ impl Error {
             }
             ErrorKind::NoSpace => "; free some and try again",
             ErrorKind::Exhausted => "; raise the limit or free some, and try again",
+            _ if source.kind() == std::io::ErrorKind::CrossesDevices => {
+                "; name a place on the same file system"
+            }
             _ => "",
         };
         let mut e = Self::new(kind, format!("cannot {what}: {source}{next}"));
@@ -333,5 +336,7 @@ mod tests {
             assert!(e.kind() == kind && e.message().contains(advice), "{e}");
             assert_eq!(e.is_transient(), advice != "cannot write", "{e}");
         }
+        let e = Error::io("link as g", "f", std::io::ErrorKind::CrossesDevices.into());
+        assert!(e.message().contains("on the same file system") && !e.is_transient(), "{e}");
     }
 }
