@@ -89,6 +89,11 @@ pub(crate) fn check_entry(key: usize, value: usize) -> Result<(), String> {
     ))
 }
 
+/// Bytes of an average value, where they have from `least` to `most`.
+pub(crate) fn mean_len((least, most): (usize, usize)) -> f64 {
+    f64::midpoint(least as f64, most as f64)
+}
+
 /// What keys and values look like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContentSize {
@@ -105,7 +110,7 @@ pub struct ContentSize {
 impl ContentSize {
     /// Bytes of an average value.
     pub fn mean_value(&self) -> f64 {
-        f64::midpoint(self.value_len.0 as f64, self.value_len.1 as f64)
+        mean_len(self.value_len)
     }
 
     /// The length of the value of operation `id`.

@@ -14,7 +14,7 @@ use firn_tools::output::{Style, bytes, count, print_table, rate, row, table};
 use firn_workload::rng::mix;
 use serde::Serialize;
 
-use crate::size::ContentSize;
+use crate::size::{ContentSize, mean_len};
 use crate::words::seconds;
 use crate::workload::{Pattern, SimOpKind, SimPhase};
 
@@ -338,14 +338,9 @@ impl TraceSketch {
         ContentSize { key_len: self.key_len.max(8), value_len: self.value_len, ..other }
     }
 
-    /// Bytes of an average value.
-    fn mean_value(&self) -> f64 {
-        f64::midpoint(self.value_len.0 as f64, self.value_len.1 as f64)
-    }
-
     /// Bytes of keys and values that it writes a second, where it tells.
     pub fn ingest(&self) -> Option<f64> {
-        let value = self.mean_value();
+        let value = mean_len(self.value_len);
         let puts = (self.writes - self.deletes) as f64;
         Some((puts * value + self.writes as f64 * self.key_len as f64) / self.seconds?)
     }
@@ -395,7 +390,7 @@ impl TraceSketch {
             () => SimOpKind::Uniform,
         };
         let (lo, hi) = self.value_len;
-        let data = self.writes as f64 * (self.key_len as f64 + self.mean_value());
+        let data = self.writes as f64 * (self.key_len as f64 + mean_len(self.value_len));
         let (keys, _) = self.phases();
         let mut text = format!(
             "--workload {workload} --data {} --keys {keys} --key-size {} --value-size {lo}-{hi}",

@@ -134,12 +134,14 @@ fn may_count(keyspace: &Keyspace, only: Option<&str>) -> bool {
 fn json_failure(e: json::JsonFailure, file: &Path, counts: bool) -> Failure {
     match e {
         json::JsonFailure::Syntax { .. } => {
-            let next = if counts {
-                "what is imported ends with a whole chunk before it; correct it, take out the counters that are imported, which would be added once more \
-                 (`firn export` shows what is there), and import the file again"
+            let counters = if counts {
+                ", take out the counters that are imported, which would be added once more (`firn export` shows what is there),"
             } else {
-                "what is imported ends with a whole chunk before it; correct it and import the file again"
+                ""
             };
+            let next = format!(
+                "what is imported ends with a whole chunk before it; correct it{counters} and import the file again"
+            );
             Failure::with_next(format!("{}, {e}", file.display()), next)
         }
         json::JsonFailure::Io(e) => Failure::file("read", file, &e),
