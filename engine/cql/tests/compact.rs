@@ -2,8 +2,8 @@
 //! and views beside its writes, crashes between the two records of a table, and what becomes of its
 //! rows with `DROP COMPACT STORAGE`.
 
-mod both;
-mod common;
+use super::both;
+use super::common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //! server that had both answered (`vectors/families-3.11.jsonl`), as random histories tell, beside
 //! threads, over reopenings.
 
-mod both;
-mod common;
+use super::both;
+use super::common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@
 //! - `bound VALUE | VALUE | …`: one statement with these bound to its markers, as plain texts;
 //! - `reopen`: closes the database and opens it again.
 
-mod common;
+use super::common;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Definitions that change while there is data, and statements that were prepared before; values as
 //! hostile clients bind them.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! of: written, read, found by indexes and deleted, in memtables and tables, after merges and
 //! reopening.
 
-mod common;
+use super::common;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Db, DbOptions};
 use firn_wide::{CfDef, Column, ColumnParent, ColumnPath, KsDef, Options, Wide};
 
-mod common;
+use super::common;
 use common::session_in;
 
 fn options() -> Options {

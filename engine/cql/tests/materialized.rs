@@ -1,7 +1,7 @@
 //! Materialized views hold what their bases make of them: after random histories with timestamps,
 //! times to live, deletions, conditions and batches, beside threads, and after crashes.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! difference is listed with its reason in `vectors/differences-5.0.txt`, and one that is none any
 //! more is an error.
 
-mod common;
+use super::common;
 
 use std::sync::Arc;
 

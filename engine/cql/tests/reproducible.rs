@@ -2,7 +2,7 @@
 //! statements over the same seed give the same answers and, where no other threads work, the same
 //! bytes on the disk.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;

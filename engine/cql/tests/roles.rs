@@ -2,8 +2,6 @@
 
 #![allow(clippy::disallowed_methods, reason = "it removes what it has made")]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

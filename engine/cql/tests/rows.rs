@@ -1,7 +1,7 @@
 //! Results as Rust has them: structs by their derive, what errors of rows and of statements say,
 //! walks over pages.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

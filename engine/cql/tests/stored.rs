@@ -2,7 +2,7 @@
 //! clustering columns both ways and as keys of collections, tokens with `SELECT token()`. The
 //! recordings are those of `firn-wide`'s tests, which ask the types alone.
 
-mod common;
+use super::common;
 
 use std::sync::Arc;
 

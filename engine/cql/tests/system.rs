@@ -2,7 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "it removes what it has made")]
 
-mod common;
+use super::common;
 
 use firn_cql::{Error, Kind, Run, Session, TableAccess, Values};
 

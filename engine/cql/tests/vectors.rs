@@ -2,7 +2,7 @@
 //! into bytes. `vectors/README.md` says what the files hold. Where we differ, the difference is
 //! listed with its reason in `vectors/differences.txt`, and one that is none any more is an error.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

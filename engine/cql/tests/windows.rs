@@ -1,7 +1,7 @@
 //! Data with a time to live, kept by windows of time: what has expired gives its space back, window
 //! by window.
 
-mod common;
+use super::common;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,6 +25,8 @@ pub mod epoch;
 mod lock;
 mod run;
 #[cfg(test)]
+extern crate self as firn_interleave;
+#[cfg(test)]
 mod tests;
 
 pub use lock::{

@@ -1,3 +1,7 @@
+#[path = "../examples/lost_update.rs"]
+#[allow(dead_code, reason = "a program, of which the test is run here")]
+mod lost_update;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -25,7 +25,6 @@ use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER};
 use firn_kv::internals::wal::{KnownSegments, recover_known};
 use firn_kv::{Error, ErrorKind, ReadMode};
 
-#[path = "bitflips/store.rs"]
 mod store;
 
 use store::{Contents, DIR, LogRecord, Sound, TREES, build, is_log, open, proven, read};

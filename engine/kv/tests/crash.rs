@@ -19,13 +19,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use firn_kv::DbOptions;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::wal::TornTail;
+use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 
-mod history;
+use super::history;
 use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
 /// Histories of a run that nobody asked more of.
-const DEFAULT_SEEDS: u64 = 13;
+const DEFAULT_SEEDS: u64 = 4;
 /// Lives of a store in one history: each but the first begins with what a crash left of the one
 /// before.
 const LIVES: usize = 3;
@@ -409,7 +410,7 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
 }
 
 fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("FIRN_CRASH_SEEDS") else { return 0..DEFAULT_SEEDS };
+    let Ok(text) = std::env::var("FIRN_CRASH_SEEDS") else { return 0..times_effort(DEFAULT_SEEDS) };
     match text.split_once("..") {
         Some((a, b)) => a.parse().unwrap()..b.parse().unwrap(),
         None => 0..text.parse().unwrap(),
@@ -454,6 +455,6 @@ fn a_crash_anywhere_leaves_a_prefix_with_all_that_was_acknowledged() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(
         std::env::var("FIRN_CRASH_SEEDS").is_ok()
-            || n(&tally.images) + n(&tally.during_recovery) >= 50_000
+            || n(&tally.images) + n(&tally.during_recovery) >= 3_500 * times_effort(DEFAULT_SEEDS)
     );
 }

@@ -2,7 +2,7 @@
 //! what they count is compared with what was written, with what the cache holds, and with the
 //! tables' own facts.
 
-mod append;
+use super::append;
 
 use std::collections::BTreeMap;
 use std::path::Path;

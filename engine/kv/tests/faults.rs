@@ -19,13 +19,14 @@ use firn_kv::Env;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{DbOptions, Durability, Error, ErrorKind, OpenFiles, ReadMode};
+use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 
-mod history;
+use super::history;
 use history::{Change, DIR, Step, Store, Trees, difference, same, step};
 
 /// Histories of a run that nobody asked more of.
-const DEFAULT_SEEDS: u64 = 6;
+const DEFAULT_SEEDS: u64 = 3;
 /// Steps of a history.
 const STEPS: usize = 18;
 /// Steps that are taken after the fault, at most.
@@ -355,7 +356,7 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
 }
 
 fn seeds() -> std::ops::Range<u64> {
-    let Ok(text) = std::env::var("FIRN_FAULT_SEEDS") else { return 0..DEFAULT_SEEDS };
+    let Ok(text) = std::env::var("FIRN_FAULT_SEEDS") else { return 0..times_effort(DEFAULT_SEEDS) };
     match text.split_once("..") {
         Some((a, b)) => a.parse().unwrap()..b.parse().unwrap(),
         None => 0..text.parse().unwrap(),

@@ -2,7 +2,7 @@
 //! reads all that was there, pays for it as any reader does, calls nobody and writes nothing; the
 //! parent goes on as if nothing had been.
 //!
-//! It is the only test of its program. When the process forks all its threads but one are known to
+//! The test runs in a process of its own. When that forks all its threads but one are known to
 //! stand still: the main thread waits for the test, and each worker waits in the environment with no
 //! lock of the engine held. So no lock is held in the child for ever.
 #![cfg(target_os = "linux")]
@@ -21,6 +21,7 @@ use firn_kv::{
     WriteFile,
 };
 use firn_testkit::as_inside;
+use firn_testkit::own_process;
 
 /// How many threads wait where they would begin a table, and whether they are to.
 #[derive(Default)]
@@ -120,6 +121,7 @@ fn read_as_child(db: &Db, tree: &Tree, map: &Map) {
 
 #[test]
 fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
+    own_process!();
     let dir = std::env::temp_dir().join(format!("firn-forked-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let env = Arc::new(Gated {

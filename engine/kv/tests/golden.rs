@@ -21,6 +21,7 @@ use firn_kv::internals::sstable::fields;
 use firn_kv::internals::sstable::format::{
     BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, StoredBlock,
 };
+use firn_testkit::own_process;
 use serde_json::Value;
 
 #[path = "../examples/golden/damage.rs"]
@@ -178,6 +179,8 @@ fn meaning(path: &str, bytes: &[u8]) -> String {
 
 #[test]
 fn the_writer_writes_the_golden_files_of_the_present_version() {
+    // Obsolete files are removed when no thread of the process reads any more.
+    own_process!();
     let folder = golden().join("v1");
     let made = set::golden().unwrap();
     let told: String = made.told.iter().map(|line| format!("{line}\n")).collect();

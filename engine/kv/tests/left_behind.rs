@@ -1,6 +1,6 @@
 //! What a store leaves behind in its process when its last handle has gone, or when it could not be
-//! opened: nothing, though no other store is used afterwards. The epoch is the process's, so this
-//! file has one test.
+//! opened: nothing, though no other store is used afterwards. The epoch is the process's, so the
+//! test runs in a process of its own.
 
 #![allow(clippy::disallowed_methods)] // the directory of the store is removed directly
 
@@ -8,9 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, OpenFiles, OsEnv, TreeOptions};
+use firn_testkit::own_process;
 
 #[test]
 fn nothing_stays_when_the_last_handle_goes() {
+    own_process!();
     let dir = std::env::temp_dir().join(format!("firn-left-{}", std::process::id()));
     for (threads, closes, tree_last) in
         [(0, true, false), (0, false, true), (1, true, true), (2, false, false), (2, true, true)]

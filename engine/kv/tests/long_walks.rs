@@ -1,7 +1,8 @@
 //! Walks over more than the cache holds: what others read stays in it, a walk that comes again finds
 //! some of what it passed, and all of them are shown everything.
 //!
-//! A process of its own: frames of the cache are used again only when no thread is reading.
+//! The test runs in a process of its own: the cache uses a frame again only when no thread of the
+//! process is reading.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, Db, DbOptions, Env, MemEnv, Tree, TreeOptions};
+use firn_testkit::own_process;
 use firn_testkit::rng::Rng;
 
 /// Entries, and bytes of their values, of which LZ4 leaves about half.
@@ -65,6 +67,7 @@ impl Stored {
 
 #[test]
 fn a_long_walk_leaves_a_full_cache_to_others() {
+    own_process!();
     for (len, deferred) in [(100, false), (10_000, false), (10_000, true)] {
         let (put, blocks) = put_by_a_walk(len, deferred);
         // 128 before it is long, and one in 16 of the others.

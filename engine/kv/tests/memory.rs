@@ -9,9 +9,9 @@
 )]
 
 use std::path::PathBuf;
-use std::process::Command;
 
 use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
+use firn_testkit::process;
 use firn_testkit::rng::Rng;
 
 /// What a process has beside the budget: its heap before the store is opened, stacks, buffers of
@@ -42,14 +42,7 @@ fn anonymous() -> u64 {
 
 /// Runs one test of this file again, in a process of its own, with its case.
 fn apart(test: &str, case: u64) {
-    let me = std::env::current_exe().unwrap();
-    let out = Command::new(me)
-        .args(["--exact", test, "--nocapture"])
-        .env(CASE, case.to_string())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "case {case}: {said}");
+    process::check(process::command(test).env(CASE, case.to_string()));
 }
 
 fn case() -> Option<u64> {
@@ -63,7 +56,8 @@ fn make(db: &Db, n: usize) -> Vec<Tree> {
 #[test]
 fn any_number_of_trees_stays_within_the_budget() {
     let Some(case) = case() else {
-        return (0..4).for_each(|c| apart("any_number_of_trees_stays_within_the_budget", c));
+        return (0..4)
+            .for_each(|c| apart("memory::any_number_of_trees_stays_within_the_budget", c));
     };
     let mut rng = Rng::new(case);
     let budget = (16u64 << 20) << rng.below(2);
@@ -104,7 +98,7 @@ fn any_number_of_trees_stays_within_the_budget() {
 /// trees need at least, and puts do not become a flush each.
 #[test]
 fn thousands_of_trees_take_what_they_need_at_least() {
-    const NAME: &str = "thousands_of_trees_take_what_they_need_at_least";
+    const NAME: &str = "memory::thousands_of_trees_take_what_they_need_at_least";
     let Some(case) = case() else { return (0..3).for_each(|c| apart(NAME, c)) };
     let (n, budget, puts) =
         [(10_000, 64 << 20, 100_000), (3_000, 16 << 20, 60_000), (1_000, 8 << 20, 60_000)]
@@ -117,7 +111,8 @@ fn thousands_of_trees_take_what_they_need_at_least() {
     let mut over = 0;
     for i in 0..puts {
         trees[rng.below(n as u64) as usize].put(rng.next_u64().to_be_bytes(), [7; 100]).unwrap();
-        if i % 64 == 0 {
+        // Statistics of thousands of trees take as long as hundreds of puts.
+        if i % 512 == 0 {
             // Tables go as merges come to it.
             let least = n as u64 * (7 << 10) + budget / 2 + db.stats().memory.tables;
             over = anonymous().saturating_sub(least.max(budget)).max(over);
@@ -139,7 +134,7 @@ fn thousands_of_trees_take_what_they_need_at_least() {
 #[test]
 fn trees_at_rest_cost_little() {
     const TREES: usize = 500;
-    let Some(_) = case() else { return apart("trees_at_rest_cost_little", 0) };
+    let Some(_) = case() else { return apart("memory::trees_at_rest_cost_little", 0) };
     let dir = Dir::new("memory-idle");
     let db = Db::open_with(&dir.0, DbOptions::default()).unwrap();
     make(&db, TREES);
@@ -163,7 +158,7 @@ fn trees_at_rest_cost_little() {
 fn memory_that_many_memtables_have_outgrown_is_given_back() {
     const TREES: usize = 2000;
     let Some(_) = case() else {
-        return apart("memory_that_many_memtables_have_outgrown_is_given_back", 0);
+        return apart("memory::memory_that_many_memtables_have_outgrown_is_given_back", 0);
     };
     let dir = Dir::new("memory-outgrown");
     let db = Db::open_with(&dir.0, DbOptions { memory_budget: 128 << 20, ..DbOptions::default() })
@@ -184,7 +179,7 @@ fn memory_that_many_memtables_have_outgrown_is_given_back() {
 
 #[test]
 fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
-    const NAME: &str = "an_opening_stays_within_the_budget_whatever_the_log_holds";
+    const NAME: &str = "memory::an_opening_stays_within_the_budget_whatever_the_log_holds";
     const MAKE: &str = "FIRN_MEMORY_MAKE";
     let Some(case) = case() else { return (0..3).for_each(|c| apart(NAME, c)) };
     let mut rng = Rng::new(case);
@@ -207,14 +202,7 @@ fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
         return;
     }
     let dir = Dir::new("memory-replay");
-    let me = std::env::current_exe().unwrap();
-    let made = Command::new(me)
-        .args(["--exact", NAME])
-        .env(CASE, case.to_string())
-        .env(MAKE, &dir.0)
-        .status()
-        .unwrap();
-    assert!(made.success());
+    process::check(process::command(NAME).env(CASE, case.to_string()).env(MAKE, &dir.0));
     let done = std::sync::atomic::AtomicBool::new(false);
     let (db, most) = std::thread::scope(|s| {
         let most = s.spawn(|| {

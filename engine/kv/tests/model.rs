@@ -3,7 +3,7 @@
 //! from its seed (`model/setup.rs`). Beside that, threads that work at the same time
 //! (`model/threads.rs`).
 //!
-//! By default the histories hold a million steps in all. In the environment:
+//! By default the histories hold 320,000 steps in all, times `FIRN_TEST_EFFORT`. In the environment:
 //! - `FIRN_MODEL_OPS=20000000` for a longer run: so many steps in all.
 //! - `FIRN_MODEL_SEED=7` for other histories: the first has this seed, the next one more, and so
 //!   on.
@@ -15,28 +15,18 @@
 
 #![allow(clippy::disallowed_methods, reason = "scripts and temporary directories")]
 
-mod draw;
-
-#[path = "../examples/encrypted/env.rs"]
-mod encrypted;
-
-#[path = "model/compare.rs"]
 mod compare;
-#[path = "model/hooks.rs"]
 mod hooks;
-#[path = "model/place.rs"]
 mod place;
-#[path = "model/run.rs"]
 mod run;
-#[path = "model/setup.rs"]
 mod setup;
-#[path = "model/threads.rs"]
 mod threads;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use firn_testkit::effort::times_effort;
 use firn_testkit::history::{History, HistoryOp, Script, WEIGHTS};
 use firn_testkit::shrink::shrink;
 
@@ -46,7 +36,7 @@ use setup::{HOOKED, Setup};
 
 /// Steps of one history. Fixed, so that a seed is enough to find a failure again.
 const STEPS: usize = 10_000;
-const DEFAULT_OPS: usize = 1_000_000;
+const DEFAULT_OPS: usize = 320_000;
 const SHRINK_TRIES: usize = 400;
 /// Tests that share the histories: they run beside each other.
 const SHARES: u64 = 8;
@@ -104,7 +94,7 @@ fn report(
     let script = Script { seed, steps: small };
     format!(
         "seed {seed}, step {at}: {:?}\n{words}\n{:#?}\nagain: FIRN_MODEL_SEED={seed} FIRN_MODEL_OPS={STEPS} cargo test -p firn-kv --test \
-         model histories\na script of {} steps that fails too (FIRN_MODEL_SCRIPT=FILE plays it):\n{script}# {last}\n",
+         main model::histories\na script of {} steps that fails too (FIRN_MODEL_SCRIPT=FILE plays it):\n{script}# {last}\n",
         steps.last(),
         Setup::of(seed),
         script.steps.len(),
@@ -112,7 +102,7 @@ fn report(
 }
 
 fn share(n: u64) {
-    let ops = number("FIRN_MODEL_OPS", DEFAULT_OPS);
+    let ops = number("FIRN_MODEL_OPS", times_effort(DEFAULT_OPS as u64) as usize);
     let first = number("FIRN_MODEL_SEED", 1) as u64;
     let all = ops.div_ceil(STEPS).max(1) as u64;
     let mut kinds = BTreeSet::new();

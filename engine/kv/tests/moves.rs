@@ -1,7 +1,7 @@
 //! Tables that overlap nothing are not written again: merges adopt them and move the rest of the
 //! way, under every policy and where somebody asks. What a merge would change is written again.
 
-mod append;
+use super::append;
 
 use std::sync::Arc;
 

@@ -7,16 +7,11 @@ use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, OpenFiles, Policy, ReadMode, TreeOptions};
 
-#[path = "observe/context.rs"]
 mod context;
-#[path = "observe/listener.rs"]
 mod listener;
-#[path = "observe/metrics.rs"]
 mod metrics;
-#[path = "observe/prometheus.rs"]
 mod prometheus;
 #[cfg(feature = "tracing")]
-#[path = "observe/tracing.rs"]
 mod tracing;
 
 fn key(n: u64) -> Vec<u8> {

@@ -18,6 +18,7 @@ use firn_kv::{
 };
 use firn_kv::{Env, FileMap, ReadFile};
 use firn_testkit::as_inside;
+use firn_testkit::process::check as check_process;
 
 /// How many files of tables are open, and how many were at most.
 #[derive(Default)]
@@ -443,13 +444,9 @@ fn in_a_process_with(limit: u64, name: &str, dir: &Path) {
     let limits = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
     let mut child = Command::new("sh");
     child.arg("-c").arg(limits).arg(std::env::current_exe().unwrap());
-    let done = child
-        .args(["--exact", name, "--nocapture", "--test-threads=1"])
-        .env("FIRN_FILES", dir)
-        .output()
-        .unwrap();
-    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success() && out.contains("1 passed"), "{out}\n{err}");
+    let name = format!("open_files::{name}");
+    child.args(["--exact", &name, "--nocapture", "--test-threads=1"]).env("FIRN_FILES", dir);
+    check_process(&mut child);
 }
 
 /// With the process's own bound: a store of 258 tables in a process with 64 descriptors is read,

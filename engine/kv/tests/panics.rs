@@ -23,6 +23,7 @@ use firn_kv::{
     Batch, Db, DbOptions, Env, Error, FilterPrefix, Folded, MemEnv, Merge, Policy, Purge, PurgeJob,
     PurgePass, Readable, Summary, SummaryPass, Tree, TreeOptions, Verdict,
 };
+use firn_testkit::effort::times_effort;
 
 const WORDS: &str = "a hook of the test panics";
 
@@ -434,7 +435,7 @@ fn an_environment_that_panics_holds_up_nobody() {
         }
         assert!(alike.len() > 20, "{:?}", alike.keys());
         for (kind, places) in alike {
-            for &n in places.iter().step_by(places.len().div_ceil(8)) {
+            for &n in places.iter().step_by(places.len().div_ceil(times_effort(2) as usize)) {
                 let what = format!("{threads} threads, {kind}, operation {n}");
                 in_time(&what, move || panicking_env(threads, n));
             }

@@ -2,7 +2,7 @@
 //! one thread would have left, also where deletions of ranges, operands and what snapshots keep lie
 //! across the ends of pieces, and whatever fails.
 
-mod append;
+use super::append;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,20 +2,19 @@
 //! beside what is read once; what is read twice in a row is decoded once; and who turns to other keys
 //! finds those.
 //!
-//! A process of its own, one test after the other: frames of the cache are used again only when no
-//! thread is reading.
+//! Each test runs in a process of its own: the cache uses a frame again only when no thread of the
+//! process is reading.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use firn_kv::internals::base::epoch;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, Db, DbOptions, Env, MemEnv, TreeOptions};
+use firn_testkit::own_process;
 use firn_testkit::rng::Rng;
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 const KEYS: u64 = 100_000;
 
@@ -63,7 +62,7 @@ fn hits(table: &Table, cache: &Cache, reads: u64, mut draw: impl FnMut(u64) -> u
 /// A clock alone holds less than two thirds of these reads.
 #[test]
 fn what_is_read_often_stays_beside_what_is_read_once() {
-    let _alone = ALONE.lock();
+    own_process!();
     let (table, cache) = table(20);
     let mut rng = Rng::new(7);
     for hot in [0, KEYS / 2] {
@@ -80,7 +79,7 @@ fn what_is_read_often_stays_beside_what_is_read_once() {
 
 #[test]
 fn what_is_read_twice_in_a_row_is_decoded_once() {
-    let _alone = ALONE.lock();
+    own_process!();
     for share in [5, 20] {
         let (table, cache) = table(share);
         let mut rng = Rng::new(7);
@@ -103,7 +102,7 @@ fn what_is_read_twice_in_a_row_is_decoded_once() {
 /// not long ago says that they are to stay.
 #[test]
 fn readers_that_turn_to_other_blocks_find_those() {
-    let _alone = ALONE.lock();
+    own_process!();
     for percent in [50, 90] {
         let frames = 2000;
         let cache = Cache::new(frames * 4096);
@@ -132,7 +131,7 @@ fn readers_that_turn_to_other_blocks_find_those() {
 /// Nobody reads again what is there, as after a load: what comes is not held back.
 #[test]
 fn readers_that_come_to_what_nobody_reads_find_theirs_at_once() {
-    let _alone = ALONE.lock();
+    own_process!();
     let frames = 2000;
     let cache = Cache::new(frames * 4096);
     let tables: Vec<_> = (1..=4).map(|id| table_in(&cache, id)).collect();
@@ -157,7 +156,7 @@ fn readers_that_come_to_what_nobody_reads_find_theirs_at_once() {
 /// Values in files of their own, and blocks of one large value. A clock alone holds 68 % of the smallest.
 #[test]
 fn large_values_that_are_read_often_stay_too() {
-    let _alone = ALONE.lock();
+    own_process!();
     for len in [3_000, 10_000, 60_000] {
         let number = 60_000_000 / len as u64;
         let options = DbOptions {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +16,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::env::fault::{FaultEnv, OpClass};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
+use firn_testkit::process::command;
 
 const DIR: &str = "/db";
 const TREES: [&str; 3] = ["a", "b", "c"];
@@ -343,8 +344,7 @@ fn a_second_process_follows() {
     let dir = std::env::temp_dir().join(format!("firn-follow-{}", std::process::id()));
     let db = Db::open_with(&dir, options()).unwrap();
     let tree = db.tree("t", tree_options()).unwrap();
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_second_process_follows", "--nocapture"])
+    let mut child = command("reader::a_second_process_follows")
         .env("FIRN_FOLLOW", &dir)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

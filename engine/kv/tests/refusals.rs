@@ -16,9 +16,7 @@ use firn_kv::policy::Tiered;
 use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
-#[path = "../examples/encrypted/env.rs"]
-mod encrypted;
-#[path = "refusals/env.rs"]
+use crate::encrypted;
 mod env;
 use env::Refusing;
 

@@ -1,7 +1,7 @@
 //! A log that several threads put into memtables gives the same as one thread does, and what is too
 //! much for the memory is flushed.
 
-mod append;
+use super::append;
 
 use std::sync::Arc;
 

@@ -1,5 +1,8 @@
 //! Space: every policy holds the bound that it declares, measured at the worst moments; and what
 //! holds space is listed.
+//!
+//! Each test runs in a process of its own: a file is removed when no thread of the process reads any
+//! more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +18,8 @@ use firn_kv::{
     Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions,
 };
 use firn_kv::{Env, WriteFile};
-use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;
+use firn_testkit::{as_inside, own_process};
 use parking_lot::Mutex;
 
 type Hook = Box<dyn FnMut() + Send>;
@@ -28,9 +31,6 @@ struct Watching {
     most: AtomicU64,
     on_create: Mutex<Option<Hook>>,
 }
-
-/// Tests here go one after the other: a file is removed when no thread of the process reads any more.
-static ALONE: Mutex<()> = Mutex::new(());
 
 impl Watching {
     fn new() -> Arc<Watching> {
@@ -135,7 +135,7 @@ fn overwrite(policy: Policy, live: u64) -> f64 {
 
 #[test]
 fn every_policy_holds_its_bound_while_keys_are_overwritten() {
-    let _alone = ALONE.lock();
+    own_process!();
     let live = live();
     let policies = [
         Policy::default(),
@@ -183,7 +183,7 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
 /// with the tables of its flush.
 #[test]
 fn first_in_first_out_counts_values_that_lie_apart() {
-    let _alone = ALONE.lock();
+    own_process!();
     for (background_threads, long) in [(0, 900), (0, 9000), (2, 4000)] {
         let policy = Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0 });
         let options = TreeOptions { values_apart: 512, ..tiny(policy) };
@@ -257,7 +257,7 @@ fn room_for_merges(policy: Policy, keys: u64, rounds: u64) -> f64 {
 
 #[test]
 fn an_incremental_merge_takes_room_for_a_few_tables() {
-    let _alone = ALONE.lock();
+    own_process!();
     let tiered = Policy::Tiered(Tiered { min_runs: 4, ..Tiered::default() });
     for (keys, rounds, copy) in [(5 * KEYS, 8, 20.0), (25 * KEYS, 2, 100.0)] {
         let [tiered, steps] = [tiered.clone(), Policy::from(Incremental::default())]
@@ -270,7 +270,7 @@ fn an_incremental_merge_takes_room_for_a_few_tables() {
 
 #[test]
 fn a_policy_without_a_bound_says_so() {
-    let _alone = ALONE.lock();
+    own_process!();
     let unbounded = [
         Policy::TimeWindow(TimeWindow { window_secs: 60, min_runs: 2 }),
         Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
@@ -298,7 +298,7 @@ fn eventually(mut done: impl FnMut() -> bool) -> bool {
 
 #[test]
 fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
-    let _alone = ALONE.lock();
+    own_process!();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(3);
@@ -333,7 +333,7 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
 
 #[test]
 fn readers_of_a_dropped_tree_are_listed() {
-    let _alone = ALONE.lock();
+    own_process!();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(3);
@@ -350,7 +350,7 @@ fn readers_of_a_dropped_tree_are_listed() {
 
 #[test]
 fn a_snapshot_is_listed_with_no_less_than_it_holds() {
-    let _alone = ALONE.lock();
+    own_process!();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(5);
@@ -374,7 +374,7 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
 
 #[test]
 fn work_in_progress_is_listed_with_what_it_has_written() {
-    let _alone = ALONE.lock();
+    own_process!();
     let env = Watching::new();
     // A policy that wants nothing, so that the one asked for is the only job.
     let (db, tree) =
@@ -421,7 +421,7 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
 
 #[test]
 fn latencies_are_counted_where_they_should() {
-    let _alone = ALONE.lock();
+    own_process!();
     let env = Watching::new();
     let (db, tree) = env.open(tiny(Policy::default()));
     let mut rng = Rng::new(5);
@@ -466,7 +466,7 @@ fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
 /// A write to a tree that nobody writes to any more must not keep the log of all others.
 #[test]
 fn the_log_is_bounded() {
-    let _alone = ALONE.lock();
+    own_process!();
     let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
     let (seldom, often) =
@@ -493,7 +493,7 @@ fn the_log_is_bounded() {
 /// for it at once.
 #[test]
 fn a_late_write_asks_for_no_old_log() {
-    let _alone = ALONE.lock();
+    own_process!();
     let (env, options, small) = little(0);
     let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
     let (seldom, often) =
@@ -513,7 +513,7 @@ fn a_late_write_asks_for_no_old_log() {
 /// them all.
 #[test]
 fn openings_do_not_pile_up_logs() {
-    let _alone = ALONE.lock();
+    own_process!();
     for background_threads in [0, 2] {
         let (env, options, small) = little(background_threads);
         for i in 0..60u32 {

@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a server of a test has no environment")]
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

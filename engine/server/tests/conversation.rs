@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a client has no environment")]
 
-mod common;
+use super::common;
 
 use std::io::{Read, Write};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Functions of users as drivers meet them: what they are told of definitions and failures.
 
-mod common;
+use super::common;
 
 use common::*;
 use firn_server::{Options, Server};

@@ -525,6 +525,10 @@ impl<'ast> Visit<'ast> for ModuleReader<'_> {
             (self.module, self.folder, self.beside) = outer;
             return;
         }
+        // Integration tests that are a module of the library (`../tests/main.rs`) are none of its files.
+        if is_test && given.as_ref().is_some_and(|path| path.starts_with("../")) {
+            return;
+        }
         let file = match given {
             Some(path) => Some(self.beside.as_ref().unwrap_or(&self.folder).join(path)),
             None => [format!("{name}.rs"), format!("{name}/mod.rs")]

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use firn_testkit::floors::{FloorPlan, check};
 use firn_testkit::modules::files_below;
 use firn_testkit::names::{Calls, Names};
 
@@ -95,4 +96,21 @@ fn every_public_function_is_called() {
         .flat_map(|(name, files)| files.iter().map(move |f| format!("{name}: {}", f.display())))
         .collect();
     assert!(uncalled.is_empty(), "nobody calls these:\n  {}", uncalled.join("\n  "));
+}
+
+/// Checks the sources of a crate that has no integration tests of its own.
+fn check_files(name: &str, least: usize) {
+    let (files, _) = check(&root().join(name).join("src"), &FloorPlan::default())
+        .unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    assert!(files > least, "{name}: {files} files");
+}
+
+#[test]
+fn files_of_the_common_tools_make_no_rings() {
+    check_files("tools/common", 10);
+}
+
+#[test]
+fn files_of_table_events_make_no_rings() {
+    check_files("tools/table-events", 2);
 }

@@ -48,3 +48,9 @@ pub mod files;
 pub mod json;
 pub mod storage_conf;
 mod text;
+
+#[cfg(test)]
+extern crate self as firn_wide_text;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod integration;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
-mod transcript;
+use super::transcript;
 
 use std::fmt::Write as _;
 use std::sync::Arc;

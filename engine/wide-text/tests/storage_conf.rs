@@ -2,8 +2,7 @@
 //! `data/storage_conf.txt`; the article's XML, as its translations print it, is in
 //! `data/storage-conf/`.
 
-#[path = "../../wide/tests/common/mod.rs"]
-mod common;
+use super::common;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! Every change that is accepted is read back from its records: applying the diff to the records
 //! there were must give the new schema.
 
-mod common;
+use super::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -72,3 +72,9 @@ pub use record::{BackupHead, BackupRecord, TableCopy};
 pub use repository::{BackupRepository, ListedBackup};
 pub use restore::RestoreReport;
 pub use verify::{BackupFinding, BackupVerdict};
+
+#[cfg(test)]
+extern crate self as firn_backup;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod integration;

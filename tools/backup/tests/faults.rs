@@ -2,7 +2,7 @@
 //! each other.
 #![allow(clippy::disallowed_methods, reason = "threads of tests")]
 
-mod common;
+use super::common;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

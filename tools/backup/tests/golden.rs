@@ -4,7 +4,7 @@
 //! `FIRN_REWRITE=1` writes it anew, where the format has changed.
 #![allow(clippy::disallowed_methods, reason = "golden files are read as they are")]
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Random histories of writes, merges, backups, prunes and restores, compared with a model; stores
 //! of both ends of size; tables that are moved.
 
-mod common;
+use super::common;
 
 use std::path::Path;
 use std::sync::Arc;

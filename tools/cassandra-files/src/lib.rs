@@ -62,3 +62,9 @@ pub use rows::{
     NodeLiveness, NodeMarker, NodePartition, NodeRow,
 };
 pub use writer::{NodeTableWriter, WriteOptions};
+
+#[cfg(test)]
+extern crate self as firn_cassandra;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod integration;

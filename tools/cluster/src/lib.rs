@@ -61,3 +61,9 @@ pub use session::Session;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/cluster.md")]
 struct ClusterPage;
+
+#[cfg(test)]
+extern crate self as firn_cluster;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod integration;

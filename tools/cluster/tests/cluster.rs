@@ -3,6 +3,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
+#[allow(clippy::duplicate_mod, reason = "the same programs over two types of session")]
+#[path = "programs/mod.rs"]
 mod programs;
 
 use firn_cluster::Session;

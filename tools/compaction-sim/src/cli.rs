@@ -259,8 +259,7 @@ pub struct Pictures {
     /// Write figures as SVG into this directory, and beside each its data as CSV
     #[arg(long, value_name = "DIR")]
     pub svg: Option<PathBuf>,
-    /// The same as PDF
-    #[cfg(feature = "pdf")]
+    /// The same as PDF, in a build with the feature `pdf`
     #[arg(long, value_name = "DIR")]
     pub pdf: Option<PathBuf>,
     /// Write a page with the levels over time, complete in one file

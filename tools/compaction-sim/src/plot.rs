@@ -133,6 +133,18 @@ pub fn all(outcomes: &[(String, SimOutcome)]) -> Done<Vec<Figure>> {
     Ok(figures)
 }
 
+/// Refuses: PDF is a feature of the build.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "pdf"))]
+pub fn pdf(_: &str) -> Done<Vec<u8>> {
+    Err(Failure::with_next(
+        "this build of compaction-sim writes no PDF",
+        "`cargo install --path tools/compaction-sim --features pdf` builds one; --svg works in this one",
+    ))
+}
+
 /// A figure as PDF, with the letters that it needs of a font that is here.
 ///
 /// # Errors

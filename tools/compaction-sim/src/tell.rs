@@ -41,7 +41,6 @@ pub fn tell(
             write_beside(dir, &figure, "svg", figure.svg.as_bytes())?;
         }
     }
-    #[cfg(feature = "pdf")]
     if let Some(dir) = &pictures.pdf {
         OsEnv::new().create_dir_all(dir)?;
         for figure in plot::all(all)? {

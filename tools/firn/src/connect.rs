@@ -189,11 +189,12 @@ fn password(user: &str, file: Option<&Path>) -> Done<String> {
     secret(&format!("Password of {user}: ")).map_err(failed)
 }
 
+/// Says which build has the driver for clusters.
 #[cfg(not(feature = "cluster"))]
-fn without_driver() -> Failure {
+pub fn without_driver() -> Failure {
     Failure::with_next(
-        "this firn was built without the driver for clusters",
-        "build it with the feature `cluster`; `firn cql --connect HOST:PORT` speaks to one node without it",
+        "this build of firn has no driver for clusters",
+        "`cargo install --path tools/firn --features full` builds one; `firn cql --connect HOST:PORT` connects to one node without it",
     )
 }
 

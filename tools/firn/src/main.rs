@@ -152,6 +152,13 @@ enum FirnCommand {
     #[cfg(feature = "cluster")]
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(migrate::MigrateArgs),
+    /// Names the feature that this build lacks.
+    #[cfg(not(feature = "cluster"))]
+    #[command(hide = true)]
+    Migrate {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _args: Vec<String>,
+    },
     /// Make the keyspaces and column families of a storage-conf.xml
     #[command(after_help = define::EXAMPLES)]
     Define(define::DefineArgs),
@@ -205,6 +212,8 @@ fn main() -> ExitCode {
         FirnCommand::Serve(args) => serve::run(global, args),
         #[cfg(feature = "cluster")]
         FirnCommand::Migrate(args) => migrate_ways::run(global, args),
+        #[cfg(not(feature = "cluster"))]
+        FirnCommand::Migrate { .. } => Err(connect::without_driver()),
         FirnCommand::Define(args) => define::run(global, args),
         FirnCommand::PurgeReport(args) => purge::run(global, args),
         FirnCommand::Demo(args) => demo::run(global, args),

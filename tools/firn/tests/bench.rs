@@ -2,23 +2,11 @@
 //! leaves alone.
 #![allow(clippy::disallowed_methods, missing_docs)] // these tests make and read the files that a user would name
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use serde_json::Value;
 use std::fs;
-
-impl Temp {
-    fn firn(&self, args: &[&str]) -> Ran {
-        Ran::of(self.run("db", args, b""))
-    }
-
-    #[track_caller]
-    fn json(&self, args: &[&str]) -> Value {
-        let text = self.firn(args).good();
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
-    }
-}
 
 fn steps(bench: &Value) -> Vec<String> {
     bench["steps"]

@@ -2,7 +2,7 @@
 //! the node; and the times of every cell and deletion are the files'.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests copy and damage the files that a user would name
 
-mod common;
+use super::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! with nothing of it.
 #![allow(missing_docs)]
 
-mod common;
+use super::common;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Temp {
         (done.0, report)
     }
 
-    fn cql(&self, args: &[&str], script: &str) {
+    fn shop_cql(&self, args: &[&str], script: &str) {
         Ran::of(self.run("shop", &[&["cql"], args].concat(), script.as_bytes())).good();
     }
 }
@@ -93,7 +93,7 @@ fn each_kind_of_definition_and_statement_is_found() {
     let script = format!(
         "{KEYSPACE}{SCHEMA}INSERT INTO items (id, name, price, tags, sizes) VALUES (1, 'a', 3, {{'x'}}, [1]);\n{STATEMENTS}"
     );
-    t.cql(&["--log", "asked"], &script);
+    t.shop_cql(&["--log", "asked"], &script);
     let (code, five) = t.check(&["--for", "cassandra-5", "shop", "--statements", "asked"]);
     assert_eq!(code, 1, "{five:#}");
     assert_told(
@@ -206,7 +206,7 @@ fn sizes_are_measured_with_the_key_where_they_are() {
     script.push_str(
         "INSERT INTO sales (item, at, amount) VALUES (7, '2026-01-01', 3) USING TTL 600000000;\n",
     );
-    t.cql(&[], &script);
+    t.shop_cql(&[], &script);
     let (code, report) = t.check(&["--for", "cassandra-5", "shop"]);
     assert_eq!(code, 1);
     let found = |rule: &str| {
@@ -245,7 +245,7 @@ fn a_sample_stands_for_the_whole() {
     for p in 0..4000 {
         writeln!(script, "INSERT INTO t (p, v) VALUES ({p}, 'twenty bytes of text');").unwrap();
     }
-    t.cql(&[], &script);
+    t.shop_cql(&[], &script);
     let partitions = |args: &[&str]| {
         let (code, report) = t.check(&[&["--for", "scylla", "shop"], args].concat());
         assert_eq!(code, 0, "{report:#}");
@@ -268,7 +268,7 @@ fn values_that_were_bound_are_judged_by_their_sizes() {
     let script = format!(
         "{KEYSPACE}CREATE TABLE t (p int, c int, v blob, m map<int, int>, PRIMARY KEY (p, c));"
     );
-    t.cql(&[], &script);
+    t.shop_cql(&[], &script);
     let insert = "INSERT INTO shop.t (p, c, v) VALUES (?, ?, ?)";
     let member =
         |bytes: u64| format!("{{\"statement\": \"{insert}\", \"values\": [4, 4, {bytes}]}}");
@@ -433,7 +433,7 @@ fn a_store_that_fits_is_said_to() {
          INSERT INTO songs (album, track, title) VALUES ('Help!', 1, 'Help!');\n\
          SELECT title FROM songs WHERE album = 'Help!';"
     );
-    t.cql(&["--log", "asked"], &script);
+    t.shop_cql(&["--log", "asked"], &script);
     let args = ["check", "--for", "cassandra-5", "shop", "--statements", "asked"];
     let printed = Ran::of(t.firn_with(&args, b"")).good();
     assert!(printed.contains("shop for Cassandra 5: nothing stands in the way"), "{printed}");

@@ -2,7 +2,7 @@
 // These tests make the files that a user would name on the command line.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
-mod common;
+use super::common;
 
 use common::Temp;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ impl Temp {
     }
 
     /// Runs `firn --db db ARGS` in this directory.
-    fn firn(&self, args: &[&str]) -> Ran {
+    fn firn_bytes(&self, args: &[&str]) -> Ran {
         self.firn_on("db", args, b"")
     }
 
@@ -93,10 +93,10 @@ const COMMANDS: [&str; 13] = [
 #[test]
 fn every_command_helps_with_examples() {
     let t = Temp::new("cli", "help");
-    let top = t.firn(&["--help"]).text();
+    let top = t.firn_bytes(&["--help"]).text();
     for command in COMMANDS {
         assert!(top.contains(&format!("  {command} ")), "{command}");
-        let help = t.firn(&[command, "--help"]).text();
+        let help = t.firn_bytes(&[command, "--help"]).text();
         assert!(
             help.contains("Examples:") && help.contains(&format!("  firn {command}")),
             "{help}"
@@ -104,7 +104,7 @@ fn every_command_helps_with_examples() {
         assert!(help.lines().all(|l| l.chars().count() <= 130), "{help}");
     }
     assert!(top.contains("Exit codes"));
-    t.firn(&["frobnicate"]).said(2, &["unrecognized subcommand"]);
+    t.firn_bytes(&["frobnicate"]).said(2, &["unrecognized subcommand"]);
     assert!(!t.path("db").exists());
 }
 
@@ -161,26 +161,26 @@ fn any_bytes_survive_load_and_scan() {
 fn columns_are_chosen() {
     let t = Temp::new("cli", "columns");
     let csv = t.file("people.csv", b"id,name,age\n1,ann,33\n2,bob,44\n");
-    t.firn(&["load", &csv, "--key", "name", "--value", "age"]).good();
-    assert_eq!(t.firn(&["scan"]).text(), "ann\t33\nbob\t44\n");
-    t.firn(&["load", &csv, "--tree", "objects"]).good();
+    t.firn_bytes(&["load", &csv, "--key", "name", "--value", "age"]).good();
+    assert_eq!(t.firn_bytes(&["scan"]).text(), "ann\t33\nbob\t44\n");
+    t.firn_bytes(&["load", &csv, "--tree", "objects"]).good();
     assert_eq!(
-        t.firn(&["get", "2", "--tree", "objects"]).text(),
+        t.firn_bytes(&["get", "2", "--tree", "objects"]).text(),
         "{\"age\":\"44\",\"name\":\"bob\"}\n"
     );
-    t.firn(&["load", &csv, "--key", "nam"]).said(2, &["no column \"nam\"", "id, name, age"]);
+    t.firn_bytes(&["load", &csv, "--key", "nam"]).said(2, &["no column \"nam\"", "id, name, age"]);
     let json = b"{\"id\":7,\"x\":[1]}\n{\"id\":8,\"x\":null}\n";
     t.firn_on("db", &["load", "-", "--format", "json", "--key", "id", "--tree", "lines"], json)
         .good();
     assert_eq!(
-        t.firn(&["scan", "--tree", "lines"]).text(),
+        t.firn_bytes(&["scan", "--tree", "lines"]).text(),
         "7\t{\"id\":7,\"x\":[1]}\n8\t{\"id\":8,\"x\":null}\n"
     );
-    let trees = t.firn(&["trees"]).text();
+    let trees = t.firn_bytes(&["trees"]).text();
     let names: Vec<&str> = trees.lines().map(|l| l.split_whitespace().next().unwrap()).collect();
     assert_eq!(names, ["tree", "default", "objects", "lines"]);
-    t.firn(&["load", "dump.tsv.gz"]).said(2, &["zcat dump.tsv.gz"]);
-    t.firn(&["get", "x", "--tree", "nowhere"])
+    t.firn_bytes(&["load", "dump.tsv.gz"]).said(2, &["zcat dump.tsv.gz"]);
+    t.firn_bytes(&["get", "x", "--tree", "nowhere"])
         .said(2, &["no tree \"nowhere\"", "default, objects, lines"]);
 }
 
@@ -201,7 +201,7 @@ fn a_bad_line_stops_or_is_skipped() {
     assert_eq!(t.firn_on("stop", &["scan"], b"").text().lines().count(), 20);
     let ran = t.firn_on("skip", &["load", &file, "--chunk", "10", "--bad", "skip"], b"");
     ran.said(0, &["line 26", "line 28", "skipped 2 bad lines", "loaded 27 records"]);
-    assert!(t.firn(&["load", "--help"]).text().contains("what was skipped is no failure"));
+    assert!(t.firn_bytes(&["load", "--help"]).text().contains("what was skipped is no failure"));
     assert_eq!(t.firn_on("skip", &["scan"], b"").text().lines().count(), 27);
     let long = t.file("long.tsv", &[&[b'k'; 530_000][..], b"\tv\n"].concat());
     t.firn_on("long", &["load", &long], b"").said(1, &["line 1", "530000 bytes"]);
@@ -220,12 +220,12 @@ fn what_is_not_there_is_not_made() {
         &["compact"],
         &["checkpoint", "c"],
     ] {
-        let ran = t.firn(args);
+        let ran = t.firn_bytes(args);
         ran.said(2, &["error:", "next:", "--db"]);
         assert!(ran.out.is_empty(), "{ran:?}");
     }
-    t.firn(&["load", "nothing.tsv"]).said(2, &["nothing.tsv"]);
-    t.firn(&["bench", "readrandom", "--keep"]).said(2, &["no store of an earlier bench"]);
+    t.firn_bytes(&["load", "nothing.tsv"]).said(2, &["nothing.tsv"]);
+    t.firn_bytes(&["bench", "readrandom", "--keep"]).said(2, &["no store of an earlier bench"]);
     assert_eq!(fs::read_dir(&t.0).unwrap().count(), 0);
 }
 
@@ -243,7 +243,7 @@ fn what_is_somebody_elses_is_left_alone() {
         &["bench", "--num", "100"],
         &["delete", "k"],
     ] {
-        t.firn(args).said(2, &["error:"]);
+        t.firn_bytes(args).said(2, &["error:"]);
         assert_eq!(t.content("db"), before, "{args:?}");
     }
 }
@@ -252,11 +252,11 @@ fn what_is_somebody_elses_is_left_alone() {
 fn reading_writes_nothing() {
     let t = Temp::new("cli", "readonly");
     let file = t.file("a.tsv", b"a\t1\nb\t2\n");
-    t.firn(&["load", &file]).good();
-    t.firn(&["compact"]).good();
+    t.firn_bytes(&["load", &file]).good();
+    t.firn_bytes(&["compact"]).good();
     t.firn_on("db", &["load", "-"], b"c\t3\nd\t4\n").good();
     // A delete stays in the log: what reads must replay it, and not clear it away.
-    t.firn(&["delete", "d"]).good();
+    t.firn_bytes(&["delete", "d"]).good();
     let before = t.content("db");
     for args in [
         &["get", "a", "b"][..],
@@ -266,18 +266,18 @@ fn reading_writes_nothing() {
         &["verify"],
         &["trees"],
     ] {
-        assert!(!t.firn(args).good().is_empty(), "{args:?}");
+        assert!(!t.firn_bytes(args).good().is_empty(), "{args:?}");
     }
     assert_eq!(t.content("db"), before);
-    assert_eq!(t.firn(&["scan"]).text(), "a\t1\nb\t2\nc\t3\n");
-    let stats = t.firn(&["stats", "--json"]).json();
+    assert_eq!(t.firn_bytes(&["scan"]).text(), "a\t1\nb\t2\nc\t3\n");
+    let stats = t.firn_bytes(&["stats", "--json"]).json();
     assert_eq!(
         (&stats["trees"][0]["name"], &stats["trees"][0]["runs"][0]["entries"]),
         (&"default".into(), &2.into())
     );
     assert_eq!((&stats["trees"][0]["runs"][1]["entries"], &stats["seq"]), (&2.into(), &5.into()));
-    assert!(t.firn(&["stats"]).text().contains("default"));
-    let metrics = t.firn(&["stats", "--prometheus"]).text();
+    assert!(t.firn_bytes(&["stats"]).text().contains("default"));
+    let metrics = t.firn_bytes(&["stats", "--prometheus"]).text();
     assert!(
         metrics.contains("\nfirn_sequence_number 5\n")
             && metrics.contains("\nfirn_tree_runs{tree=\"default\"} "),
@@ -290,15 +290,15 @@ fn reading_writes_nothing() {
 fn get_prints_values() {
     let t = Temp::new("cli", "get");
     t.firn_on("db", &["load", "-"], b"a\tone\\ntwo\nb\t\nc\\t\t3\n").good();
-    assert_eq!(t.firn(&["get", "a"]).text(), "one\ntwo\n");
-    assert_eq!(t.firn(&["get", "a", "--raw"]).text(), "one\ntwo");
-    assert_eq!(t.firn(&["get", "a", "b"]).text(), "a\tone\\ntwo\nb\t\n");
-    assert_eq!(t.firn(&["get", "--hex", "6309"]).text(), "33\n");
+    assert_eq!(t.firn_bytes(&["get", "a"]).text(), "one\ntwo\n");
+    assert_eq!(t.firn_bytes(&["get", "a", "--raw"]).text(), "one\ntwo");
+    assert_eq!(t.firn_bytes(&["get", "a", "b"]).text(), "a\tone\\ntwo\nb\t\n");
+    assert_eq!(t.firn_bytes(&["get", "--hex", "6309"]).text(), "33\n");
     assert_eq!(
-        t.firn(&["get", "a", "--json"]).json(),
+        t.firn_bytes(&["get", "a", "--json"]).json(),
         serde_json::json!({"key": "a", "value": "one\ntwo"})
     );
-    let ran = t.firn(&["get", "a", "zebra"]);
+    let ran = t.firn_bytes(&["get", "a", "zebra"]);
     ran.said(1, &["not found: zebra"]);
     assert_eq!(ran.out, b"a\tone\\ntwo\n");
 }
@@ -310,7 +310,7 @@ fn scan_takes_ranges() {
     t.firn_on("db", &["load", "-"], &text).good();
     let scan = |args: &[&str]| -> String {
         let args: Vec<&str> = ["scan", "--keys-only"].iter().chain(args).copied().collect();
-        t.firn(&args).text().trim_end().replace('\n', " ")
+        t.firn_bytes(&args).text().trim_end().replace('\n', " ")
     };
     assert_eq!(scan(&["--from", "k10", "--to", "k13"]), "k10 k11 k12");
     assert_eq!(scan(&["--prefix", "k9", "--limit", "2"]), "k90 k91");
@@ -320,10 +320,13 @@ fn scan_takes_ranges() {
     assert_eq!(scan(&["--from", "k50", "--to", "k40"]), "");
     assert_eq!(scan(&["--limit", "0"]), "");
     assert_eq!(
-        t.firn(&["scan", "--json", "--limit", "1"]).text(),
+        t.firn_bytes(&["scan", "--json", "--limit", "1"]).text(),
         "{\"key\":\"k00\",\"value\":\"v0\"}\n"
     );
-    assert_eq!(t.firn(&["scan", "--format", "csv", "--limit", "1"]).text(), "key,value\nk00,v0\n");
+    assert_eq!(
+        t.firn_bytes(&["scan", "--format", "csv", "--limit", "1"]).text(),
+        "key,value\nk00,v0\n"
+    );
 }
 
 #[test]
@@ -331,23 +334,24 @@ fn deletes_and_compactions_keep_the_rest() {
     let t = Temp::new("cli", "delete");
     let text: Vec<u8> = (0..100).flat_map(|i| format!("k{i:02}\tv{i}\n").into_bytes()).collect();
     t.firn_on("db", &["load", "-"], &text).good();
-    t.firn(&["delete"]).said(2, &["nothing is named"]);
-    t.firn(&["delete", "k00", "nowhere"]).said(0, &["deleted 2 keys", "as far as they were there"]);
-    t.firn(&["delete", "nowhere"]).said(0, &["deleted 1 key", "if it was there"]);
-    t.firn(&["delete", "--from", "k10", "--to", "k20", "--yes"]).good();
-    t.firn(&["delete", "--prefix", "k3", "-y"]).good();
-    t.firn(&["delete", "--from", "k95", "-y"]).good();
+    t.firn_bytes(&["delete"]).said(2, &["nothing is named"]);
+    t.firn_bytes(&["delete", "k00", "nowhere"])
+        .said(0, &["deleted 2 keys", "as far as they were there"]);
+    t.firn_bytes(&["delete", "nowhere"]).said(0, &["deleted 1 key", "if it was there"]);
+    t.firn_bytes(&["delete", "--from", "k10", "--to", "k20", "--yes"]).good();
+    t.firn_bytes(&["delete", "--prefix", "k3", "-y"]).good();
+    t.firn_bytes(&["delete", "--from", "k95", "-y"]).good();
     let left = (0..95).filter(|i| *i != 0 && !(10..20).contains(i) && !(30..40).contains(i));
     let left: String = left.map(|i| format!("k{i:02}\tv{i}\n")).collect();
-    assert_eq!(t.firn(&["scan"]).text(), left);
-    t.firn(&["compact", "--json"]).json();
-    assert_eq!(t.firn(&["scan"]).text(), left);
-    let stats = t.firn(&["stats", "--json"]).json();
+    assert_eq!(t.firn_bytes(&["scan"]).text(), left);
+    t.firn_bytes(&["compact", "--json"]).json();
+    assert_eq!(t.firn_bytes(&["scan"]).text(), left);
+    let stats = t.firn_bytes(&["stats", "--json"]).json();
     assert_eq!(stats["trees"][0]["runs"][0]["entries"], left.lines().count());
-    t.firn(&["checkpoint", "copy"]).said(0, &["copy holds 1 table"]);
-    t.firn(&["checkpoint", "copy"]).said(2, &["not empty"]);
-    t.firn(&["delete", "--prefix", "k", "-y"]).good();
-    assert_eq!(t.firn(&["scan"]).text(), "");
+    t.firn_bytes(&["checkpoint", "copy"]).said(0, &["copy holds 1 table"]);
+    t.firn_bytes(&["checkpoint", "copy"]).said(2, &["not empty"]);
+    t.firn_bytes(&["delete", "--prefix", "k", "-y"]).good();
+    assert_eq!(t.firn_bytes(&["scan"]).text(), "");
     assert_eq!(t.firn_on("copy", &["scan"], b"").text(), left);
     assert!(t.firn_on("copy", &["verify"], b"").text().contains("sound"));
 }
@@ -359,8 +363,8 @@ fn damage_is_found_and_named() {
         .flat_map(|i| format!("key{i:05}\tvalue {}\n", i * 7919 % 5000).into_bytes())
         .collect();
     t.firn_on("db", &["load", "-"], &text).good();
-    t.firn(&["compact"]).good();
-    let sound = t.firn(&["verify", "--json"]).json();
+    t.firn_bytes(&["compact"]).good();
+    let sound = t.firn_bytes(&["verify", "--json"]).json();
     assert_eq!(
         (&sound["sound"], &sound["entries"], &sound["tables"]),
         (&true.into(), &5000.into(), &1.into())
@@ -370,7 +374,7 @@ fn damage_is_found_and_named() {
     bytes[5000] ^= 0x40;
     fs::write(t.path("db").join(&table), &bytes).unwrap();
     let before = t.content("db");
-    let ran = t.firn(&["verify"]);
+    let ran = t.firn_bytes(&["verify"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let words = String::from_utf8(ran.out).unwrap();
     assert!(
@@ -380,7 +384,7 @@ fn damage_is_found_and_named() {
             && words.contains("1 error"),
         "{words}"
     );
-    let ran = t.firn(&["verify", "--json"]);
+    let ran = t.firn_bytes(&["verify", "--json"]);
     assert_eq!(ran.code, 1);
     let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
     assert_eq!(
@@ -391,7 +395,7 @@ fn damage_is_found_and_named() {
         found["errors"][0]["file"].as_str().unwrap().ends_with(&table)
             && found["errors"][0]["offset"].is_u64()
     );
-    t.firn(&["scan"]).said(1, &["corruption", &table, "firn verify"]);
+    t.firn_bytes(&["scan"]).said(1, &["corruption", &table, "firn verify"]);
     assert_eq!(t.content("db"), before);
 }
 
@@ -409,7 +413,7 @@ fn all_damage_is_found_at_once() {
     let cut = fs::read(t.path("db").join(&tables[0])).unwrap();
     fs::write(t.path("db").join(&tables[0]), &cut[..cut.len() - 10]).unwrap();
     fs::remove_file(t.path("db").join(&tables[2])).unwrap();
-    let ran = t.firn(&["verify", "--json"]);
+    let ran = t.firn_bytes(&["verify", "--json"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let found: serde_json::Value = serde_json::from_slice(&ran.out).unwrap();
     let files: Vec<&str> =
@@ -420,9 +424,9 @@ fn all_damage_is_found_at_once() {
     );
     assert_eq!((&found["tables"], &found["entries"]), (&1.into(), &500.into()));
     assert_eq!(found["errors"][1]["keys"], serde_json::json!(["key00000", "key00499"]));
-    assert!(String::from_utf8(t.firn(&["verify"]).out).unwrap().contains("2 errors"));
-    assert_eq!(t.firn(&["get", "key00001", "--tree", "t1"]).text(), "value\n");
-    t.firn(&["get", "key00001", "--tree", "t0"]).said(2, &["error:", "firn verify"]);
+    assert!(String::from_utf8(t.firn_bytes(&["verify"]).out).unwrap().contains("2 errors"));
+    assert_eq!(t.firn_bytes(&["get", "key00001", "--tree", "t1"]).text(), "value\n");
+    t.firn_bytes(&["get", "key00001", "--tree", "t0"]).said(2, &["error:", "firn verify"]);
 }
 
 /// A live table that is gone is damage, whoever meets it; so is a lost `CURRENT` beside tables.
@@ -430,24 +434,24 @@ fn all_damage_is_found_at_once() {
 fn what_is_missing_is_called_damage() {
     let t = Temp::new("cli", "missing");
     t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
-    t.firn(&["compact"]).good();
+    t.firn_bytes(&["compact"]).good();
     let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
     fs::rename(t.path("db").join("CURRENT"), t.path("CURRENT")).unwrap();
-    t.firn(&["get", "apple"])
+    t.firn_bytes(&["get", "apple"])
         .said(2, &["this file is missing", "sstable-dump repair", "firn verify"]);
-    assert_eq!(t.firn(&["verify"]).code, 1);
+    assert_eq!(t.firn_bytes(&["verify"]).code, 1);
     fs::rename(t.path("CURRENT"), t.path("db").join("CURRENT")).unwrap();
     fs::rename(t.path("db").join(&table), t.path("db").join("kept.sst")).unwrap();
     for (code, command) in
         [(2, &["get", "apple"][..]), (1, &["scan"]), (2, &["delete", "apple"]), (2, &["compact"])]
     {
-        t.firn(command).said(
+        t.firn_bytes(command).said(
             code,
             &["a live table is missing", &table, "checkpoint or a backup", "sstable-dump salvage"],
         );
     }
     fs::rename(t.path("db").join("kept.sst"), t.path("db").join(&table)).unwrap();
-    t.firn(&["get", "apple"]).good();
+    t.firn_bytes(&["get", "apple"]).good();
 }
 
 #[test]
@@ -474,18 +478,18 @@ fn a_closed_pipe_ends_quietly() {
 #[test]
 fn a_log_that_was_cut_off_is_damage() {
     let t = Temp::new("cli", "cut-log");
-    t.firn(&["put", "a", "1", "b", "2"]).good();
+    t.firn_bytes(&["put", "a", "1", "b", "2"]).good();
     let name = t.content("db").into_keys().find(|n| n.ends_with(".wal")).unwrap();
     let log = t.path("db").join(name);
     let whole = fs::read(&log).unwrap();
     let mut flipped = whole.clone();
     *flipped.last_mut().unwrap() ^= 4;
     fs::write(&log, flipped).unwrap();
-    assert_eq!(t.firn(&["verify"]).code, 0);
-    assert_eq!(t.firn(&["get", "b"]).text(), "2\n");
+    assert_eq!(t.firn_bytes(&["verify"]).code, 0);
+    assert_eq!(t.firn_bytes(&["get", "b"]).text(), "2\n");
     fs::write(&log, &whole[..80]).unwrap();
-    t.firn(&["verify"]).said(1, &[]);
-    let found = String::from_utf8(t.firn(&["verify"]).out).unwrap();
+    t.firn_bytes(&["verify"]).said(1, &[]);
+    let found = String::from_utf8(t.firn_bytes(&["verify"]).out).unwrap();
     assert!(found.contains("has been cut off") && found.contains("a backup"), "{found}");
 }
 
@@ -494,7 +498,7 @@ fn a_log_that_was_cut_off_is_damage() {
 fn a_closed_pipe_makes_no_store_sound() {
     let t = Temp::new("cli", "pipe-verify");
     t.firn_on("db", &["load", "-"], b"apple\tred\n").good();
-    t.firn(&["compact"]).good();
+    t.firn_bytes(&["compact"]).good();
     let table = t.content("db").into_keys().find(|n| n.ends_with(".sst")).unwrap();
     fs::remove_file(t.path("db").join(table)).unwrap();
     let mut verify = Command::new(env!("CARGO_BIN_EXE_firn"))
@@ -515,7 +519,7 @@ fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
         "schema.txt",
         b"-- Music\ncreate keyspace Music;\nuse Music;\ncreate column family users\n  with comparator = UTF8Type;\n",
     );
-    let made = t.firn(&["cli", "-f", &schema]).text();
+    let made = t.firn_bytes(&["cli", "-f", &schema]).text();
     assert!(
         made.contains("... schemas agree across the cluster\nAuthenticated to keyspace: Music\n"),
         "{made}"
@@ -529,7 +533,7 @@ fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
         .text();
     assert_eq!(set.matches("Value inserted.\n").count(), 2, "{set}");
     let got = t
-        .firn(&["cli", "--keyspace", "Music", "-e", "get users[ann];\nexit; get users[bob];"])
+        .firn_bytes(&["cli", "--keyspace", "Music", "-e", "get users[ann];\nexit; get users[bob];"])
         .text();
     assert!(
         got.starts_with("=> (column=name, value=Ann, timestamp=")
@@ -537,7 +541,7 @@ fn cli_runs_scripts_from_files_pipes_and_the_command_line() {
         "{got}"
     );
     assert!(!got.contains("Bob"), "{got}");
-    let echoed = t.firn(&["cli", "--echo", "-e", "use\n Music; count users[bob];"]).text();
+    let echoed = t.firn_bytes(&["cli", "--echo", "-e", "use\n Music; count users[bob];"]).text();
     assert_eq!(
         echoed,
         "[default@unknown] use\n...\t Music;\nAuthenticated to keyspace: Music\n[default@Music] count users[bob];\n1 columns\n"
@@ -551,7 +555,7 @@ fn cli_stops_at_the_first_failure_unless_told_otherwise() {
         "s.txt",
         b"create keyspace K; use K;\nget\n  nosuch;\ncreate column family Raw;\nset Raw[a][b] = zz;\ncount Raw[a];\n",
     );
-    let stopped = t.firn(&["cli", "-f", &script]);
+    let stopped = t.firn_bytes(&["cli", "-f", &script]);
     stopped.said(1, &["s.txt:2: line 3, column 9: met ';', expected '[' or 'where'"]);
     assert!(!String::from_utf8_lossy(&stopped.out).contains("Value inserted."));
     let went_on = t.firn_on("other", &["cli", "-f", &script, "--go-on"], b"");
@@ -565,15 +569,15 @@ fn cli_stops_at_the_first_failure_unless_told_otherwise() {
             "Line 5 => org.apache.cassandra",
         ],
     );
-    t.firn(&["cli", "-f", "absent.txt"]).said(2, &["cannot read absent.txt"]);
-    t.firn(&["cli", "-k", "Nope"]).said(2, &["Keyspace 'Nope' not found.", "show keyspaces"]);
-    t.firn(&["cli", "-f", "a", "-e", "b"]).said(2, &["cannot be used with"]);
+    t.firn_bytes(&["cli", "-f", "absent.txt"]).said(2, &["cannot read absent.txt"]);
+    t.firn_bytes(&["cli", "-k", "Nope"]).said(2, &["Keyspace 'Nope' not found.", "show keyspaces"]);
+    t.firn_bytes(&["cli", "-f", "a", "-e", "b"]).said(2, &["cannot be used with"]);
 }
 
 #[test]
 fn a_demo_fills_a_store_that_can_be_asked() {
     let t = Temp::new("cli", "demo");
-    let ran = t.firn(&["demo", "bloggy"]);
+    let ran = t.firn_bytes(&["demo", "bloggy"]);
     ran.said(0, &["cli -k BloggyAppy"]);
     let told = ran.text();
     for line in [
@@ -582,9 +586,9 @@ fn a_demo_fills_a_store_that_can_be_asked() {
     ] {
         assert!(told.lines().any(|l| l == line), "{line}");
     }
-    t.firn(&["demo", "bloggy"]).said(2, &["BloggyAppy already", "another directory"]);
+    t.firn_bytes(&["demo", "bloggy"]).said(2, &["BloggyAppy already", "another directory"]);
     let got = t
-        .firn(&[
+        .firn_bytes(&[
             "cli",
             "-k",
             "BloggyAppy",
@@ -593,18 +597,18 @@ fn a_demo_fills_a_store_that_can_be_asked() {
         ])
         .text();
     assert!(got.contains("value=phatduckk"), "{got}");
-    t.firn(&["demo", "songs", "--json"]).said(2, &["no JSON"]);
-    t.firn(&["demo", "songs"]).said(0, &["cli -k Music"]);
+    t.firn_bytes(&["demo", "songs", "--json"]).said(2, &["no JSON"]);
+    t.firn_bytes(&["demo", "songs"]).said(0, &["cli -k Music"]);
 }
 
 #[test]
 fn purge_report_says_what_waits_and_compact_purges() {
     let t = Temp::new("cli", "purge");
-    t.firn(&["demo", "bloggy"]).good();
+    t.firn_bytes(&["demo", "bloggy"]).good();
     let change = "update column family Authors with gc_grace = 0; del Authors['Author 2'];";
-    t.firn(&["cli", "-k", "BloggyAppy", "-e", change]).good();
+    t.firn_bytes(&["cli", "-k", "BloggyAppy", "-e", change]).good();
     let before = t.content("db");
-    let reports = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--json"]).json();
+    let reports = t.firn_bytes(&["purge-report", "--keyspace", "BloggyAppy", "--json"]).json();
     assert_eq!(t.content("db"), before, "a report writes nothing");
     assert_eq!(
         (reports.as_array().unwrap().len(), &reports[0]["family"], &reports[0]["gc_grace"]),
@@ -612,18 +616,20 @@ fn purge_report_says_what_waits_and_compact_purges() {
     );
     // Grace is counted in seconds: the second of the deletion has to pass.
     std::thread::park_timeout(std::time::Duration::from_millis(1100));
-    t.firn(&["compact"]).good();
+    t.firn_bytes(&["compact"]).good();
     let report = t
-        .firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors", "--json"])
+        .firn_bytes(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors", "--json"])
         .json();
     assert_eq!(
         (&report[0]["tables"][0]["entries"], report[0]["tables"].as_array().unwrap().len()),
         (&4.into(), 1)
     );
-    let text = t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors"]).text();
+    let text =
+        t.firn_bytes(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Authors"]).text();
     assert!(text.starts_with("Authors: 1 table in the tree cf-1"), "{text}");
-    t.firn(&["purge-report", "--keyspace", "Nope"]).said(2, &["Nope does not exist"]);
-    t.firn(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Nope"]).said(2, &["Nope"]);
+    t.firn_bytes(&["purge-report", "--keyspace", "Nope"]).said(2, &["Nope does not exist"]);
+    t.firn_bytes(&["purge-report", "--keyspace", "BloggyAppy", "--family", "Nope"])
+        .said(2, &["Nope"]);
 }
 
 #[test]
@@ -631,7 +637,7 @@ fn the_article_is_a_script() {
     let t = Temp::new("cli", "article");
     let script =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/article.txt");
-    let told = t.firn(&["cli", "-f", script]).text();
+    let told = t.firn_bytes(&["cli", "-f", script]).text();
     let after = |of: &str| -> Vec<String> {
         told.match_indices(of)
             .map(|(at, _)| {
@@ -653,7 +659,7 @@ fn the_article_is_a_script() {
 fn the_answer_about_likes_is_a_script() {
     let t = Temp::new("cli", "answer");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../engine/wide-text/examples/likes.txt");
-    let told = t.firn(&["cli", "-f", script]).text();
+    let told = t.firn_bytes(&["cli", "-f", script]).text();
     let counted = "=> (counter=dislikes, value=0)\n=> (counter=likes, value=1)\n=> (counter=views, value=3)\n";
     assert!(told.contains(counted), "{told}");
     let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("{part} in {told}"));

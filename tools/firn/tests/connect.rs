@@ -2,7 +2,7 @@
 //! does. What is the same on a store is in `cql.rs`.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use firn_cql::Session;

@@ -3,7 +3,7 @@
 //! server, with the same answers.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use firn_server::{Options, Server};
@@ -52,7 +52,7 @@ impl Home {
 }
 
 impl Temp {
-    fn file(&self, name: &str, content: &str) {
+    fn write(&self, name: &str, content: &str) {
         fs::write(self.0.join(name), content).unwrap();
     }
 
@@ -99,7 +99,7 @@ fn the_blog() {
 #[test]
 fn scripts_come_from_files_pipes_and_the_command_line() {
     for t in Home::both("scripts") {
-        t.file(
+        t.write(
         "schema.cql",
         &format!("// The shop\n{KEYSPACE} USE shop;\nCREATE TABLE items (id int PRIMARY KEY,\n  name text);\n"),
     );
@@ -110,7 +110,7 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
         );
         let table = "\n id | name\n----+------\n  1 | it's\n\n(1 rows)\n";
         assert_eq!(t.cql(&["-k", "shop", "-e", "SELECT * FROM items; exit; SELECT"]).good(), table);
-        t.file("ask.cql", "SELECT * FROM shop.items;");
+        t.write("ask.cql", "SELECT * FROM shop.items;");
         assert_eq!(t.cql(&["-e", "SOURCE 'ask.cql'; expand on; SOURCE 'ask.cql'"]).good(), {
             format!("{table}\n@ Row 1\n------+------\n id   | 1\n name | it's\n\n(1 rows)\n")
         });
@@ -121,7 +121,7 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
         );
         let version = t.cql_with(&[], "show version\n").good();
         assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
-        t.file("loop.cql", "SOURCE 'loop.cql'");
+        t.write("loop.cql", "SOURCE 'loop.cql'");
         t.cql(&["-f", "loop.cql"]).said(1, &["loop.cql:1: ", "16 deep"]);
     }
 }
@@ -132,7 +132,7 @@ fn errors_have_their_place() {
         let script = format!(
             "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
         );
-        t.file("s.cql", &script);
+        t.write("s.cql", &script);
         let out = t.cql(&["-f", "s.cql"]).said(
         1,
         &["s.cql:3:10: InvalidRequest: Undefined column name nope in table shop.t\n  SELECT nope\n         ^^^^\n"],
@@ -140,7 +140,7 @@ fn errors_have_their_place() {
         assert_eq!(out, "");
         let again =
             script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
-        t.file("again.cql", &again);
+        t.write("again.cql", &again);
         let out = t
             .cql(&["-f", "again.cql", "--continue-on-error"])
             .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
@@ -273,12 +273,12 @@ fn a_bad_line_is_named() {
     ])
     .good();
         let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
-        t.file("a.csv", "1,1\n2,2\n3,x\n4,4\n");
+        t.write("a.csv", "1,1\n2,2\n3,x\n4,4\n");
         copy("t FROM 'a.csv' WITH CHUNKSIZE = 2")
             .said(1, &["a.csv:3: column v: ", "2 rows are written"]);
-        t.file("b.csv", "k,v\n5,5\n,6\n7,7\n");
+        t.write("b.csv", "k,v\n5,5\n,6\n7,7\n");
         copy("t FROM 'b.csv' WITH HEADER = true").said(1, &["b.csv:3: ", "1 row is written"]);
-        t.file("c.csv", "1,2,3\n");
+        t.write("c.csv", "1,2,3\n");
         copy("t FROM 'c.csv'").said(1, &["c.csv:1: 3 cells, but 2 columns"]);
         copy("t FROM 'c.csv' WITH HEADER = true").said(1, &["c.csv:1: the head names \"1\""]);
         copy("t FROM 'absent.csv'").said(1, &["cannot read absent.csv"]);
@@ -286,7 +286,7 @@ fn a_bad_line_is_named() {
         copy("t (k, w) FROM 'a.csv'").said(1, &["there is no column w"]);
         copy("t FROM 'a.csv' WITH SKIPROWS = 1 AND MAXROWS = 1").said(0, &["copied 1 row "]);
         // Counters are added to.
-        t.file("n.csv", "1,5\n2,-7\n");
+        t.write("n.csv", "1,5\n2,-7\n");
         copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
         copy("c FROM 'n.csv'").said(0, &["copied 2 rows"]);
         let counted = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM c"]).good();
@@ -295,7 +295,7 @@ fn a_bad_line_is_named() {
                 && counted.contains("{\"k\": 2, \"n\": -14}\n"),
             "{counted}"
         );
-        t.file("d.json", "{\"k\": 8, \"v\": 80}\n{\"K\": 9, \"w\": 1}\n");
+        t.write("d.json", "{\"k\": 8, \"v\": 80}\n{\"K\": 9, \"w\": 1}\n");
         copy("t FROM 'd.json' WITH FORMAT = json")
             .said(0, &["copied 2 rows", "fields without a column: w"]);
         let got =
@@ -326,12 +326,12 @@ fn rows_as_json_are_copied_back_as_they_were() {
         t.cql(&["-k", "shop", "-e", "INSERT INTO a (k, tu) VALUES ('three', (2, ''))"]).good();
         let rows = t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good();
         assert_eq!(rows.lines().count(), 3);
-        t.file("a.jsonl", &rows);
+        t.write("a.jsonl", &rows);
         t.cql(&["-k", "shop", "-e", "COPY b FROM 'a.jsonl' WITH FORMAT = json"])
             .said(0, &["copied 3 rows"]);
         assert_eq!(t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM b"]).good(), rows);
         // Cells may be literals, too; what is neither is told as JSON.
-        t.file(
+        t.write(
         "b.jsonl",
         "{\"k\": \"four\", \"l\": \"['q']\", \"bl\": \"0x\"}\n{\"k\": \"five\", \"l\": [[1]]}\n",
     );
@@ -432,7 +432,7 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
             );
         }
         script += "UPDATE a SET v = [NaN, -Infinity] WHERE k = 0; INSERT INTO a (k) VALUES (-1);";
-        t.file("ends.cql", &script);
+        t.write("ends.cql", &script);
         t.cql(&["-f", "ends.cql"]).good();
         let run = |script: &str| t.cql(&["-k", "shop", "-e", script]);
         // The bytes themselves, and the parts of others.
@@ -457,7 +457,7 @@ fn both_ends_of_every_type_are_copied_back_as_the_same_bytes() {
             assert_eq!(told("b"), wanted, "{options}");
             run("TRUNCATE b").good();
         }
-        t.file("a.jsonl", &t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good());
+        t.write("a.jsonl", &t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM a"]).good());
         run("COPY b FROM 'a.jsonl' WITH FORMAT = json").said(0, &["copied 9 rows"]);
         assert_eq!(told("b"), wanted, "{}", t.read("a.jsonl"));
         // What is empty and no text is told from null without an option, too.
@@ -479,7 +479,7 @@ fn long_results_come_in_pages() {
             &format!("{KEYSPACE} CREATE TABLE shop.t (k int, c int, PRIMARY KEY (k, c))"),
         ])
         .good();
-        t.file("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
+        t.write("t.csv", &(0..2500).map(|n| format!("1,{n}\n")).collect::<String>());
         t.cql(&["-e", "COPY shop.t FROM 't.csv'"]).said(0, &["copied 2,500 rows"]);
         let shown = t.cql(&["-e", "SELECT * FROM shop.t"]).good();
         assert_eq!((shown.matches("---+-----\n").count(), shown.lines().count()), (1, 2505));

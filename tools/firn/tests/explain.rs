@@ -3,14 +3,14 @@
 // These tests make the files that a user would name on the command line.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use serde_json::Value;
 
 impl Temp {
     #[track_caller]
-    fn firn(&self, args: &[&str], input: &[u8]) -> String {
+    fn firn_fed(&self, args: &[&str], input: &[u8]) -> String {
         let Ran(code, out, err) = Ran::of(self.run("db", args, input));
         assert_eq!(code, 0, "{args:?}: {out}{err}");
         out
@@ -19,7 +19,7 @@ impl Temp {
     #[track_caller]
     fn explained(&self, args: &[&str]) -> Value {
         let all = [&["explain", "--json"], args].concat();
-        serde_json::from_str(&self.firn(&all, b"")).unwrap()
+        serde_json::from_str(&self.firn_fed(&all, b"")).unwrap()
     }
 }
 
@@ -29,9 +29,9 @@ fn lines(keys: impl Iterator<Item = u32>) -> Vec<u8> {
 
 /// Two tables in two runs, of which the newer one has keys between those of the older.
 fn taking_turns(t: &Temp) {
-    t.firn(&["load", "-"], &lines((0..6000).step_by(2)));
-    t.firn(&["compact"], b"");
-    t.firn(&["load", "-"], &lines((0..20).map(|n| n * 300 + 1)));
+    t.firn_fed(&["load", "-"], &lines((0..6000).step_by(2)));
+    t.firn_fed(&["compact"], b"");
+    t.firn_fed(&["load", "-"], &lines((0..20).map(|n| n * 300 + 1)));
 }
 
 fn sources<'a>(read: &'a Value, kind: &str) -> Vec<&'a Value> {
@@ -79,7 +79,7 @@ fn a_cold_read_and_a_warm_one() {
     assert!(absent.iter().filter(|v| said(v)).count() >= 8, "{absent:#?}");
     let beyond = of(&["zzz"]);
     assert!(sources(&beyond, "run").iter().all(|r| r["skipped"] == "bounds"));
-    let text = t.firn(&["explain", "key003000"], b"");
+    let text = t.firn_fed(&["explain", "key003000"], b"");
     assert!(text.starts_with("key key003000 of tree default: found in "), "{text}");
     assert!(
         text.contains("1 filter asked: 1 no, 0 maybe")
@@ -92,13 +92,13 @@ fn a_cold_read_and_a_warm_one() {
 #[test]
 fn tombstones_name_their_file_and_what_to_do() {
     let t = Temp::new("explain", "tombstones");
-    t.firn(&["load", "-"], &lines(0..5000));
-    t.firn(&["compact"], b"");
+    t.firn_fed(&["load", "-"], &lines(0..5000));
+    t.firn_fed(&["compact"], b"");
     let keys: Vec<String> = (100..4900).map(|n| format!("key{n:06}")).collect();
     for some in keys.chunks(1600) {
         let args: Vec<&str> =
             ["delete"].into_iter().chain(some.iter().map(String::as_str)).collect();
-        t.firn(&args, b"");
+        t.firn_fed(&args, b"");
     }
     let range = ["--from", "key000100", "--to", "key004901", "--limit", "1"];
     let e = t.explained(&range);
@@ -116,7 +116,7 @@ fn tombstones_name_their_file_and_what_to_do() {
     );
     // What it advises is a command that does away with it.
     let command: Vec<&str> = said.split('`').nth(1).unwrap().split(' ').skip(1).collect();
-    t.firn(&command, b"");
+    t.firn_fed(&command, b"");
     let e = t.explained(&range);
     assert_eq!(
         (e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["tombstones"].as_u64()),
@@ -125,7 +125,7 @@ fn tombstones_name_their_file_and_what_to_do() {
     );
     assert_eq!(e["stands_out"], serde_json::json!([]));
     // A range deletion, and what lies beneath it.
-    t.firn(&["delete", "--from", "key000000", "--to", "key000090", "--yes"], b"");
+    t.firn_fed(&["delete", "--from", "key000000", "--to", "key000090", "--yes"], b"");
     let e = t.explained(&["--prefix", "key0000", "--limit", "1"]);
     let all = &e["reads"][0]["total"];
     assert_eq!(
@@ -146,7 +146,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
     let t = Temp::new("explain", "cql");
     let made = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; USE shop; \
         CREATE TABLE items (id int, at int, name text, PRIMARY KEY (id, at)); CREATE INDEX by_name ON items (name);";
-    t.firn(&["cql", "-e", made], b"");
+    t.firn_fed(&["cql", "-e", made], b"");
     let rows: String = (0..300)
         .map(|n| {
             format!(
@@ -156,8 +156,8 @@ fn statements_are_told_in_the_types_of_their_tables() {
             )
         })
         .collect();
-    t.firn(&["cql"], rows.as_bytes());
-    t.firn(&["compact"], b"");
+    t.firn_fed(&["cql"], rows.as_bytes());
+    t.firn_fed(&["compact"], b"");
     let select = "SELECT * FROM items WHERE id = 1";
     let e = t.explained(&["--cql", select, "-k", "shop"]);
     assert_eq!(
@@ -180,7 +180,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
     assert_eq!(part("at >= -4"), "rows from at = -4");
     assert_eq!(part("at < 7"), "rows before at = 7");
     let text =
-        t.firn(&["explain", "--cql", "SELECT * FROM shop.items WHERE id = 1 AND at = 4"], b"");
+        t.firn_fed(&["explain", "--cql", "SELECT * FROM shop.items WHERE id = 1 AND at = 4"], b"");
     assert!(text.contains("partition id = 1, row at = 4: "), "{text}");
     // An index: its entries, and a look at each row.
     let e = t.explained(&["--cql", "SELECT * FROM shop.items WHERE name = 'n3'"]);
@@ -192,7 +192,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
         "{of:?}"
     );
     // Deleted rows are cells that stay for their grace: they are named with who knows more.
-    t.firn(
+    t.firn_fed(
         &[
             "cql",
             "-e",
@@ -202,7 +202,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
         ],
         b"",
     );
-    let text = t.firn(&["explain", "--cql", select, "-k", "shop"], b"");
+    let text = t.firn_fed(&["explain", "--cql", select, "-k", "shop"], b"");
     assert!(
         text.starts_with("0 rows, ")
             && text.contains("partition id = 1")
@@ -228,10 +228,10 @@ fn statements_are_told_in_the_types_of_their_tables() {
 fn values_that_lie_apart_are_told_with_their_file() {
     let t = Temp::new("explain", "apart");
     let long = "v".repeat(5000);
-    t.firn(&["put", "pear", "short"], b"");
-    t.firn(&["set-options", "default", "values_apart=1k"], b"");
-    t.firn(&["put", "apple", &long], b"");
-    t.firn(&["compact"], b"");
+    t.firn_fed(&["put", "pear", "short"], b"");
+    t.firn_fed(&["set-options", "default", "values_apart=1k"], b"");
+    t.firn_fed(&["put", "apple", &long], b"");
+    t.firn_fed(&["compact"], b"");
     let e = t.explained(&["apple"]);
     let values = e["reads"][0]["total"]["values"].as_array().unwrap();
     assert_eq!(values.len(), 1, "{e:#}");
@@ -241,7 +241,7 @@ fn values_that_lie_apart_are_told_with_their_file() {
         t.path("db").join(file).metadata().unwrap().len() > values[0]["bytes"].as_u64().unwrap()
     );
     assert_ne!(values[0]["table"], e["reads"][0]["total"]["blocks"][0]["table"]);
-    let text = t.firn(&["explain", "apple"], b"");
+    let text = t.firn_fed(&["explain", "apple"], b"");
     assert!(text.contains(&format!("1 value of {file} from the ")), "{text}");
     let e = t.explained(&["pear"]);
     assert_eq!(e["reads"][0]["total"]["values"], serde_json::json!([]));

@@ -1,7 +1,7 @@
 //! Completions and manual pages of `firn`.
 #![allow(clippy::disallowed_methods, missing_docs)] // pages that were written are looked at
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use std::fs;

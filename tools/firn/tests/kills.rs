@@ -3,7 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "a process that is killed, and clients in threads")]
 
-mod common;
+use super::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};

@@ -4,7 +4,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a process that is talked to, and its page")]
 
-mod common;
+use super::common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -4,7 +4,7 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::disallowed_methods, reason = "a test kills processes at times of its own")]
 
-mod common;
+use super::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};

@@ -3,7 +3,7 @@
 #![cfg(feature = "cluster")]
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
-mod common;
+use super::common;
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

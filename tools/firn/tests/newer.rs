@@ -2,7 +2,7 @@
 //! file as it is; who reads gets all that does not need that table.
 #![allow(clippy::disallowed_methods)] // files are given a version that nobody writes yet
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use std::collections::BTreeMap;

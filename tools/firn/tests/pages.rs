@@ -3,7 +3,7 @@
 //!
 //! Blocks marked `sh` run in order, in one directory for each page, with the project's commands on
 //! the path. One that is marked `sh found` ends with exit code 1, one that is marked `sh maybe`
-//! with 0 or 1. A `text` block right behind prints a part of the block's output; `…` stands for
+//! with 0 or 1. One that is marked `sh slow` does so too, and runs where `FIRN_TEST_EFFORT` is set. A `text` block right behind prints a part of the block's output; `…` stands for
 //! anything. Blocks marked `sh norun` build, and are tried by `.ci/run`; those marked `client` take a
 //! client of a server, and `.ci/clients` tries what they say; those marked `cluster` take several
 //! nodes, and nothing tries them. Blocks of Rust are doc
@@ -15,9 +15,10 @@
 )]
 #![cfg(unix)]
 
-mod common;
+use super::common;
 
 use common::Temp;
+use firn_testkit::effort::times_effort;
 use std::env;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -113,6 +114,9 @@ fn run(page: &str) {
             "sh" => ("-euo", &[0]),
             "sh found" => ("-uo", &[1]),
             "sh maybe" => ("-uo", &[0, 1]),
+            // Minutes in a build that is not optimized.
+            "sh slow" if times_effort(1) == 1 => continue,
+            "sh slow" => ("-uo", &[0, 1]),
             "sh norun" => {
                 let builds = |l: &str| {
                     l.trim().is_empty()

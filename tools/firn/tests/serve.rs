@@ -2,7 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, reason = "files, and a process that is sent signals")]
 
-mod common;
+use super::common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,6 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use common::{Ran, Temp};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -60,6 +59,7 @@ impl Served {
     }
 
     /// The next line of its log that has this in it.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     fn said(&mut self, wanted: &str) -> String {
         loop {
             let mut line = String::new();
@@ -83,62 +83,7 @@ impl Drop for Served {
     }
 }
 
-fn certify(dir: &Temp) {
-    let CertifiedKey { cert, key_pair } =
-        generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    std::fs::write(dir.path("server.pem"), cert.pem()).unwrap();
-    std::fs::write(dir.path("key.pem"), key_pair.serialize_pem()).unwrap();
-}
-
 const TLS: [&str; 4] = ["--tls-certificate", "server.pem", "--tls-key", "key.pem"];
-/// OPTIONS of version 4.
-const OPTIONS: [u8; 9] = [4, 0, 0, 1, 5, 0, 0, 0, 0];
-/// How a client begins that speaks TLS.
-const HELLO: [u8; 9] = [0x16, 3, 1, 0, 5, 1, 0, 0, 1];
-
-#[test]
-fn a_signal_lets_certificates_be_read_again_and_bad_ones_are_told() {
-    let dir = Temp::new("serve", "signal");
-    certify(&dir);
-    let mut server = Served::start(&dir.0, &TLS);
-    server.signal(Signal::HUP);
-    server.said("the certificates were read again");
-    std::fs::write(dir.path("key.pem"), "").unwrap();
-    server.signal(Signal::HUP);
-    let line = server.said("the certificates stay what they were");
-    assert!(line.contains("ERROR") && line.contains("key.pem, has no private key"), "{line}");
-    certify(&dir);
-    server.signal(Signal::HUP);
-    server.said("the certificates were read again");
-    server.stop();
-    // Without any there is nothing to read, and it goes on.
-    let mut server = Served::start(&dir.0, &[]);
-    server.signal(Signal::HUP);
-    server.said("the certificates were read again");
-    assert_eq!(server.ask("port", &[OPTIONS, [9; 9]].concat())[4], 6);
-    server.stop();
-}
-
-#[test]
-fn a_client_that_speaks_otherwise_than_the_port_is_told_of() {
-    let dir = Temp::new("serve", "otherwise");
-    certify(&dir);
-    let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
-    let mut server = Served::start(&dir.0, &ports);
-    for port in ["port", "thrift"] {
-        server.ask(port, &OPTIONS);
-        let line = server.said("the client speaks no TLS");
-        assert!(line.contains("WARN") && line.contains("client=127.0.0.1:"), "{line}");
-    }
-    server.stop();
-    let mut server = Served::start(&dir.0, &["--thrift", "127.0.0.1:0"]);
-    for port in ["port", "thrift"] {
-        server.ask(port, &HELLO);
-        let line = server.said("a client speaks TLS, and this port does not");
-        assert!(line.contains("WARN") && line.contains("--tls-certificate"), "{line}");
-    }
-    server.stop();
-}
 
 #[test]
 fn who_watches_is_told_how_it_is() {
@@ -158,7 +103,6 @@ fn who_watches_is_told_how_it_is() {
 #[test]
 fn a_configuration_is_looked_at_without_a_server() {
     let dir = Temp::new("serve", "check");
-    certify(&dir);
     let check =
         |args: &[&str]| Ran::of(dir.run("store", &[&["serve", "--check"], args].concat(), b""));
     let told = check(&[]).good();
@@ -198,16 +142,16 @@ fn a_configuration_is_looked_at_without_a_server() {
     shows(&["--login"], "who logs in, as far as the role may\n");
     shows(&["--insecure", "--no-login"], "everything; from other machines, too\n");
     shows(&["--ephemeral"], "serves           memory\na write survives nothing");
-    let told = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
-    assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
     check(&TLS[..2]).said(2, &["--tls-key <FILE>"]);
     check(&["--tls-clients", "server.pem"]).said(2, &["--tls-certificate <FILE>"]);
-    let missing = ["--tls-certificate", "none.pem", "--tls-key", "key.pem"];
-    check(&missing).said(2, &["the TLS certificate can't be read", "none.pem"]);
-    // A certificate is no login.
-    let far = [&TLS[..], &["--tls-clients", "server.pem", "--listen", "0.0.0.0:0"]].concat();
-    let served = Ran::of(dir.run("store", &[&["serve"], &far[..]].concat(), b""));
-    served.said(2, &["0.0.0.0 can be reached from other machines", "--insecure"]);
+}
+
+#[test]
+#[cfg(not(feature = "tls"))]
+fn a_build_without_tls_names_the_feature() {
+    let dir = Temp::new("serve", "without-tls");
+    let done = Ran::of(dir.run("store", &[&["serve"], &TLS[..]].concat(), b""));
+    done.said(2, &["built without TLS", "feature `tls`"]);
 }
 
 #[test]
@@ -259,33 +203,113 @@ fn the_examples_of_a_service_and_a_container_start_what_there_is() {
     }
 }
 
-#[test]
-fn the_shells_encrypt() {
-    let dir = Temp::new("serve", "shells");
-    certify(&dir);
-    let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
-    let server = Served::start(&dir.0, &ports);
-    let ask = |shell: &str, port: &str, more: &[&str]| {
-        let at = format!("localhost:{}", server.at[port]);
-        let statement = match shell {
-            "cql" => "SELECT cluster_name FROM system.local",
-            _ => "show cluster name;",
-        };
-        let args = [&[shell, "--connect", &at, "-e", statement], more].concat();
-        Ran::of(dir.firn_with(&args, b""))
-    };
-    for (shell, port) in [("cql", "port"), ("cli", "thrift")] {
-        let told = ask(shell, port, &["--tls-ca", "server.pem"]).good();
-        assert!(told.contains("Firn"), "{told}");
-        let told = ask(shell, port, &["--tls-ca", "none.pem"]);
-        told.said(2, &["who sign servers' certificates can't be read"]);
-        assert_eq!(ask(shell, port, &[]).0, 2);
-        // The certificate is for another name.
-        let other = format!("127.0.0.1:{}", server.at[port]);
-        let args = [shell, "--connect", &other, "-e", "x", "--tls-ca", "server.pem"];
-        let told = Ran::of(dir.firn_with(&args, b""));
-        told.said(2, &["is not encrypted", "the name or address that one is for"]);
-        ask(shell, port, &["--tls-key", "key.pem"]).said(2, &["--tls-certificate <FILE>"]);
+/// With certificates.
+#[cfg(feature = "tls")]
+mod tls {
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+    use super::*;
+
+    fn certify(dir: &Temp) {
+        let CertifiedKey { cert, key_pair } =
+            generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(dir.path("server.pem"), cert.pem()).unwrap();
+        std::fs::write(dir.path("key.pem"), key_pair.serialize_pem()).unwrap();
     }
-    server.stop();
+
+    /// OPTIONS of version 4.
+    const OPTIONS: [u8; 9] = [4, 0, 0, 1, 5, 0, 0, 0, 0];
+    /// How a client begins that speaks TLS.
+    const HELLO: [u8; 9] = [0x16, 3, 1, 0, 5, 1, 0, 0, 1];
+
+    #[test]
+    fn a_signal_lets_certificates_be_read_again_and_bad_ones_are_told() {
+        let dir = Temp::new("serve", "signal");
+        certify(&dir);
+        let mut server = Served::start(&dir.0, &TLS);
+        server.signal(Signal::HUP);
+        server.said("the certificates were read again");
+        std::fs::write(dir.path("key.pem"), "").unwrap();
+        server.signal(Signal::HUP);
+        let line = server.said("the certificates stay what they were");
+        assert!(line.contains("ERROR") && line.contains("key.pem, has no private key"), "{line}");
+        certify(&dir);
+        server.signal(Signal::HUP);
+        server.said("the certificates were read again");
+        server.stop();
+        // Without any there is nothing to read, and it goes on.
+        let mut server = Served::start(&dir.0, &[]);
+        server.signal(Signal::HUP);
+        server.said("the certificates were read again");
+        assert_eq!(server.ask("port", &[OPTIONS, [9; 9]].concat())[4], 6);
+        server.stop();
+    }
+
+    #[test]
+    fn a_client_that_speaks_otherwise_than_the_port_is_told_of() {
+        let dir = Temp::new("serve", "otherwise");
+        certify(&dir);
+        let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
+        let mut server = Served::start(&dir.0, &ports);
+        for port in ["port", "thrift"] {
+            server.ask(port, &OPTIONS);
+            let line = server.said("the client speaks no TLS");
+            assert!(line.contains("WARN") && line.contains("client=127.0.0.1:"), "{line}");
+        }
+        server.stop();
+        let mut server = Served::start(&dir.0, &["--thrift", "127.0.0.1:0"]);
+        for port in ["port", "thrift"] {
+            server.ask(port, &HELLO);
+            let line = server.said("a client speaks TLS, and this port does not");
+            assert!(line.contains("WARN") && line.contains("--tls-certificate"), "{line}");
+        }
+        server.stop();
+    }
+
+    #[test]
+    fn a_configuration_with_certificates_is_looked_at_without_a_server() {
+        let dir = Temp::new("serve", "check-tls");
+        certify(&dir);
+        let check =
+            |args: &[&str]| Ran::of(dir.run("store", &[&["serve", "--check"], args].concat(), b""));
+        let told = check(&[&TLS[..], &["--tls-clients", "server.pem"]].concat()).good();
+        assert!(told.contains("TLS 1.2 and 1.3, with server.pem; clients have"), "{told}");
+        let missing = ["--tls-certificate", "none.pem", "--tls-key", "key.pem"];
+        check(&missing).said(2, &["the TLS certificate can't be read", "none.pem"]);
+        // A certificate is no login.
+        let far = [&TLS[..], &["--tls-clients", "server.pem", "--listen", "0.0.0.0:0"]].concat();
+        let served = Ran::of(dir.run("store", &[&["serve"], &far[..]].concat(), b""));
+        served.said(2, &["0.0.0.0 can be reached from other machines", "--insecure"]);
+    }
+
+    #[test]
+    fn the_shells_encrypt() {
+        let dir = Temp::new("serve", "shells");
+        certify(&dir);
+        let ports = [&TLS[..], &["--thrift", "127.0.0.1:0"]].concat();
+        let server = Served::start(&dir.0, &ports);
+        let ask = |shell: &str, port: &str, more: &[&str]| {
+            let at = format!("localhost:{}", server.at[port]);
+            let statement = match shell {
+                "cql" => "SELECT cluster_name FROM system.local",
+                _ => "show cluster name;",
+            };
+            let args = [&[shell, "--connect", &at, "-e", statement], more].concat();
+            Ran::of(dir.firn_with(&args, b""))
+        };
+        for (shell, port) in [("cql", "port"), ("cli", "thrift")] {
+            let told = ask(shell, port, &["--tls-ca", "server.pem"]).good();
+            assert!(told.contains("Firn"), "{told}");
+            let told = ask(shell, port, &["--tls-ca", "none.pem"]);
+            told.said(2, &["who sign servers' certificates can't be read"]);
+            assert_eq!(ask(shell, port, &[]).0, 2);
+            // The certificate is for another name.
+            let other = format!("127.0.0.1:{}", server.at[port]);
+            let args = [shell, "--connect", &other, "-e", "x", "--tls-ca", "server.pem"];
+            let told = Ran::of(dir.firn_with(&args, b""));
+            told.said(2, &["is not encrypted", "the name or address that one is for"]);
+            ask(shell, port, &["--tls-key", "key.pem"]).said(2, &["--tls-certificate <FILE>"]);
+        }
+        server.stop();
+    }
 }

@@ -3,7 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use rexpect::session::{PtySession, spawn_command};
@@ -52,7 +52,7 @@ impl Temp {
         let first = "SELECT name FROM shop.items WHERE id = 77;\n".to_owned();
         fs::write(
             self.path("slow.cql"),
-            first + &"SELECT count(*) FROM shop.items;\n".repeat(5000),
+            first + "SELECT count(*) FROM shop.items;\n".repeat(5000).as_str(),
         )
         .unwrap();
     }

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-mod common;
+use super::common;
 use common::Temp;
 
 const SHORT: [&str; 11] = [

@@ -2,21 +2,10 @@
 //! meets them.
 #![allow(missing_docs)]
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use serde_json::{Value, json};
-
-impl Temp {
-    fn firn(&self, args: &[&str]) -> Ran {
-        Ran::of(self.run("db", args, b""))
-    }
-
-    fn json(&self, args: &[&str]) -> Value {
-        let text = self.firn(args).good();
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
-    }
-}
 
 #[test]
 fn put_takes_pairs_and_files_and_all_or_nothing() {

@@ -2,7 +2,7 @@
 //! nothing is made by a name mistyped.
 #![allow(clippy::disallowed_methods, missing_docs)] // these tests damage files as a disk would
 
-mod common;
+use super::common;
 
 use common::{Ran, Temp};
 use std::fs;
@@ -12,7 +12,7 @@ use firn_kv::{Db, DbOptions, TreeOptions};
 use serde_json::Value;
 
 impl Temp {
-    fn firn(&self, db: &str, args: &[&str], input: &str) -> Ran {
+    fn firn_in(&self, db: &str, args: &[&str], input: &str) -> Ran {
         Ran::of(self.run(db, args, input.as_bytes()))
     }
 
@@ -47,8 +47,8 @@ fn lines(n: u32, tag: &str) -> String {
 /// A store of two trees, each merged to one table: `a`'s, then `b`'s.
 fn two_trees(t: &Temp) -> (PathBuf, PathBuf) {
     for tree in ["a", "b"] {
-        t.firn("db", &["load", "-", "--tree", tree], &lines(20_000, tree)).good();
-        t.firn("db", &["compact", "--tree", tree], "").good();
+        t.firn_in("db", &["load", "-", "--tree", tree], &lines(20_000, tree)).good();
+        t.firn_in("db", &["compact", "--tree", tree], "").good();
     }
     let tables = t.files("db", "sst");
     (tables[0].clone(), tables[1].clone())
@@ -61,7 +61,7 @@ fn verify_lists_every_damaged_block_with_its_tree() {
     // In eight blocks of one table, in two of the other.
     (0..8).for_each(|i| flip(&a, 9_000 + 20_000 * i, 3));
     (0..2).for_each(|i| flip(&b, 50_000 + 30_000 * i, 0));
-    let ran = t.firn("db", &["verify", "--json"], "");
+    let ran = t.firn_in("db", &["verify", "--json"], "");
     assert_eq!(ran.0, 1, "{}", ran.2);
     let report: Value = serde_json::from_str(&ran.1).unwrap();
     let errors = report["errors"].as_array().unwrap();
@@ -77,7 +77,7 @@ fn verify_lists_every_damaged_block_with_its_tree() {
     assert!(
         errors.iter().all(|e| e["keys"][0].as_str().is_some() && e["offset"].as_u64().is_some())
     );
-    let text = t.firn("db", &["verify"], "").1;
+    let text = t.firn_in("db", &["verify"], "").1;
     assert!(
         text.contains("10 errors")
             && text.matches("damaged:").count() == 10
@@ -91,14 +91,15 @@ fn verify_names_the_table_of_a_damaged_tree() {
     let t = Temp::new("truth", "named");
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');";
-    t.firn("db", &["cql", "-e", make], "").good();
-    t.firn("db", &["compact"], "").good();
+    t.firn_in("db", &["cql", "-e", make], "").good();
+    t.firn_in("db", &["compact"], "").good();
     let stats: Value =
-        serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
+        serde_json::from_str(&t.firn_in("db", &["trees", "--json"], "").good()).unwrap();
     for table in t.files("db", "sst") {
         flip(&table, 30, 1);
     }
-    let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
+    let report: Value =
+        serde_json::from_str(&t.firn_in("db", &["verify", "--json"], "").1).unwrap();
     let errors = report["errors"].as_array().unwrap();
     // The schema's tree is damaged too, so that nobody can tell what the others are: that must not
     // keep them from being listed.
@@ -112,27 +113,28 @@ fn verify_names_the_table_of_a_damaged_tree() {
         .unwrap()
         .to_owned();
     flip(&t.0.join(schema), 30, 1);
-    let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
+    let report: Value =
+        serde_json::from_str(&t.firn_in("db", &["verify", "--json"], "").1).unwrap();
     let of: Vec<&Value> = report["errors"].as_array().unwrap().iter().map(|e| &e["of"]).collect();
     assert_eq!(of, [&Value::from("table shop.items")], "{report}");
-    assert!(t.firn("db", &["verify"], "").1.contains("damaged: table shop.items: corruption"));
+    assert!(t.firn_in("db", &["verify"], "").1.contains("damaged: table shop.items: corruption"));
 }
 
 #[test]
 fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     let t = Temp::new("truth", "scan");
     let (a, b) = two_trees(&t);
-    let whole = t.firn("db", &["scan", "--tree", "a"], "").good();
+    let whole = t.firn_in("db", &["scan", "--tree", "a"], "").good();
     // The footer of one tree's table is gone: the other tree is read as ever.
     let footer = fs::metadata(&b).unwrap().len() as usize - 20;
     flip(&b, footer, 2);
-    assert_eq!(t.firn("db", &["scan", "--tree", "a"], "").good(), whole);
+    assert_eq!(t.firn_in("db", &["scan", "--tree", "a"], "").good(), whole);
     let none = t
-        .firn("db", &["scan", "--tree", "b"], "")
+        .firn_in("db", &["scan", "--tree", "b"], "")
         .said(1, &["damaged:", "key000000", "key019999", "firn verify"]);
     assert_eq!(none, "");
-    t.firn("db", &["stats"], "").good();
-    t.firn("db", &["trees"], "").good();
+    t.firn_in("db", &["stats"], "").good();
+    t.firn_in("db", &["trees"], "").good();
     flip(&b, footer, 2);
     // Damaged blocks: all other keys are read, forward and backward, and the rest is told.
     for at in [30, 100_000, 100_001, 150_000] {
@@ -145,7 +147,7 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
         } else {
             &["scan", "--tree", "a"]
         };
-        let out = t.firn("db", args, "").said(1, &["keys key0000"]);
+        let out = t.firn_in("db", args, "").said(1, &["keys key0000"]);
         let mut got: Vec<&str> = out.lines().collect();
         if reverse {
             got.reverse();
@@ -157,24 +159,24 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
         assert!(got.last() == expected.last() && expected.len() - got.len() < 1000);
     }
     // Above a newer run whose keys lie in the damaged block too: those of other blocks are shown.
-    t.firn("db", &["load", "-", "--tree", "a"], "key000000x\tnew\nkey019999x\tnew\n").good();
-    let out = t.firn("db", &["scan", "--tree", "a"], "").said(1, &["damaged"]);
+    t.firn_in("db", &["load", "-", "--tree", "a"], "key000000x\tnew\nkey019999x\tnew\n").good();
+    let out = t.firn_in("db", &["scan", "--tree", "a"], "").said(1, &["damaged"]);
     assert!(out.ends_with("key019999x\tnew\n"));
-    assert!(t.firn("db", &["get", "key019999", "--tree", "a"], "").0 == 0);
-    assert!(t.firn("db", &["get", "key000000", "--tree", "a"], "").0 == 2);
+    assert!(t.firn_in("db", &["get", "key019999", "--tree", "a"], "").0 == 0);
+    assert!(t.firn_in("db", &["get", "key000000", "--tree", "a"], "").0 == 2);
 }
 
 #[test]
 fn a_damaged_value_apart_hides_its_own_key_only() {
     let t = Temp::new("truth", "apart");
-    t.firn("db", &["put", "a", "1"], "").good();
-    t.firn("db", &["set-options", "default", "values_apart=64"], "").good();
+    t.firn_in("db", &["put", "a", "1"], "").good();
+    t.firn_in("db", &["set-options", "default", "values_apart=64"], "").good();
     let value = |i: u32| format!("[{i:03}]{}", lines(10, "v").replace(['\t', '\n'], "."));
     let input: String = (0..300).map(|i| format!("key{i:03}\t{}\n", value(i))).collect();
-    t.firn("db", &["load", "-"], &input).good();
-    t.firn("db", &["compact"], "").good();
-    let whole = t.firn("db", &["scan"], "").good();
-    let keys = t.firn("db", &["scan", "--keys-only"], "").good();
+    t.firn_in("db", &["load", "-"], &input).good();
+    t.firn_in("db", &["compact"], "").good();
+    let whole = t.firn_in("db", &["scan"], "").good();
+    let keys = t.firn_in("db", &["scan", "--keys-only"], "").good();
     assert!(whole.lines().count() == 301 && keys.lines().count() == 301);
     // The first one, two beside each other, and the last one.
     let lost = [0, 96, 97, 299];
@@ -192,18 +194,18 @@ fn a_damaged_value_apart_hides_its_own_key_only() {
     let rest: Vec<&str> = whole.lines().filter(|line| !is_lost(line)).collect();
     let words = lost.map(|i| format!("keys key{i:03} to key{i:03}"));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let out = t.firn("db", &["scan"], "").said(1, &words);
+    let out = t.firn_in("db", &["scan"], "").said(1, &words);
     assert_eq!(out.lines().collect::<Vec<_>>(), rest);
-    let ran = t.firn("db", &["scan", "--reverse"], "");
+    let ran = t.firn_in("db", &["scan", "--reverse"], "");
     assert_eq!(ran.2.matches("value block").count(), lost.len(), "{}", ran.2);
     let out = ran.said(1, &words);
     assert_eq!(out.lines().rev().collect::<Vec<_>>(), rest);
     // Who asks for no value reads none, and who wants no more keys comes to no damage.
-    assert_eq!(t.firn("db", &["scan", "--keys-only"], "").good(), keys);
-    let backward = t.firn("db", &["scan", "--keys-only", "--reverse"], "").good();
+    assert_eq!(t.firn_in("db", &["scan", "--keys-only"], "").good(), keys);
+    let backward = t.firn_in("db", &["scan", "--keys-only", "--reverse"], "").good();
     assert!(backward.lines().rev().eq(keys.lines()));
-    assert_eq!(t.firn("db", &["scan", "--limit", "1"], "").good(), "a\t1\n");
-    t.firn("db", &["get", "key001", "key096"], "").said(2, &["keys key096 to key096"]);
+    assert_eq!(t.firn_in("db", &["scan", "--limit", "1"], "").good(), "a\t1\n");
+    t.firn_in("db", &["get", "key001", "key096"], "").said(2, &["keys key096 to key096"]);
 }
 
 /// A store of a program that was killed, with its log whole: operations of one batch each.
@@ -225,12 +227,12 @@ fn killed(t: &Temp, name: &str) {
 fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
     let t = Temp::new("truth", "consent");
     killed(&t, "db");
-    assert!(t.firn("db", &["verify"], "").good().contains("sound"));
+    assert!(t.firn_in("db", &["verify"], "").good().contains("sound"));
     let log = t.files("db", "wal").into_iter().next_back().unwrap();
     // A bit in the value of one of the first records.
     flip(&log, 4000, 4);
     let before: Vec<Vec<u8>> = t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect();
-    let text = t.firn("db", &["verify"], "");
+    let text = t.firn_in("db", &["verify"], "");
     assert_eq!(text.0, 1, "{}", text.1);
     for words in
         ["not by a crash", "sound records with", "sstable-dump salvage", "--accept-log-loss"]
@@ -238,19 +240,19 @@ fn damage_that_cuts_off_sound_records_needs_a_word_of_consent() {
         assert!(text.1.contains(words), "{words:?} is not in {}", text.1);
     }
     // Who reads is told, who writes is refused, and nothing changes.
-    assert!(t.firn("db", &["scan"], "").said(0, &["the log is damaged"]).lines().count() < 15);
+    assert!(t.firn_in("db", &["scan"], "").said(0, &["the log is damaged"]).lines().count() < 15);
     for args in [&["load", "-"][..], &["compact"], &["delete", "k"], &["checkpoint", "copy"]] {
-        t.firn("db", args, "k\tv\n")
+        t.firn_in("db", args, "k\tv\n")
             .said(2, &["would be lost for good", "sstable-dump salvage", "--accept-log-loss"]);
     }
     assert_eq!(
         before,
         t.files("db", "wal").iter().map(|f| fs::read(f).unwrap()).collect::<Vec<_>>()
     );
-    t.firn("db", &["load", "-", "--accept-log-loss"], "new\tv\n").good();
-    let now = t.firn("db", &["scan"], "").good();
+    t.firn_in("db", &["load", "-", "--accept-log-loss"], "new\tv\n").good();
+    let now = t.firn_in("db", &["scan"], "").good();
     assert!(now.ends_with("new\tv\n") && now.lines().count() < 15, "{now}");
-    assert!(t.firn("db", &["verify"], "").good().contains("sound"));
+    assert!(t.firn_in("db", &["verify"], "").good().contains("sound"));
 }
 
 #[test]
@@ -262,14 +264,14 @@ fn what_a_crash_leaves_needs_no_consent() {
     let mut bytes = fs::read(&log).unwrap();
     bytes[4096..8192].fill(0);
     fs::write(&log, bytes).unwrap();
-    let text = t.firn("db", &["verify"], "").good();
+    let text = t.firn_in("db", &["verify"], "").good();
     assert!(
         text.contains("sound")
             && text.contains("note: the log ends at")
             && text.contains("salvage"),
         "{text}"
     );
-    t.firn("db", &["load", "-"], "new\tv\n").good();
+    t.firn_in("db", &["load", "-"], "new\tv\n").good();
 }
 
 #[test]
@@ -287,7 +289,7 @@ fn a_name_mistyped_makes_no_store() {
         &["purge-report", "-k", "x"],
     ];
     for args in reading {
-        let ran = t.firn("typo", args, "");
+        let ran = t.firn_in("typo", args, "");
         assert!(ran.0 == 2 && !t.path("typo").exists(), "{args:?}: {}", ran.2);
     }
     for args in [
@@ -296,57 +298,57 @@ fn a_name_mistyped_makes_no_store() {
         &["cli", "-e", "help;"],
         &["cli", "-e", "show keyspaces;"],
     ] {
-        t.firn("typo", args, "").good();
+        t.firn_in("typo", args, "").good();
         assert!(!t.path("typo").exists(), "{args:?}");
     }
     let role = "CREATE ROLE ann WITH PASSWORD = 'x' AND LOGIN = true; LIST ROLES";
-    t.firn("roles", &["cql", "-e", role], "").good();
-    assert!(t.firn("roles", &["cql", "-e", "LIST ROLES"], "").good().contains(" ann "));
-    t.firn("typo", &["cql", "-e", "SELECT * FROM shop.items"], "")
+    t.firn_in("roles", &["cql", "-e", role], "").good();
+    assert!(t.firn_in("roles", &["cql", "-e", "LIST ROLES"], "").good().contains(" ann "));
+    t.firn_in("typo", &["cql", "-e", "SELECT * FROM shop.items"], "")
         .said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
-    let two = t.firn(
+    let two = t.firn_in(
         "typo",
         &["cql", "--go-on", "-e", "SELECT * FROM shop.items; SELECT * FROM shop.items"],
         "",
     );
     assert_eq!(two.2.matches("the first CREATE KEYSPACE makes it").count(), 1, "{}", two.2);
-    let two = t.firn("typo", &["cli", "--go-on", "-e", "use Music; use Music;"], "");
+    let two = t.firn_in("typo", &["cli", "--go-on", "-e", "use Music; use Music;"], "");
     assert_eq!(two.2.matches("is no store yet").count(), 1, "{}", two.2);
-    t.firn("typo", &["get", "k"], "")
+    t.firn_in("typo", &["get", "k"], "")
         .said(2, &["there is no store here; check the name (file", "--db DIR"]);
-    t.firn("typo", &["cql", "-k", "shop"], "").said(2, &["is no store yet"]);
-    t.firn("typo", &["cli", "-e", "use Music;"], "").said(1, &["is no store yet"]);
+    t.firn_in("typo", &["cql", "-k", "shop"], "").said(2, &["is no store yet"]);
+    t.firn_in("typo", &["cli", "-e", "use Music;"], "").said(1, &["is no store yet"]);
     assert!(!t.path("typo").exists());
     // A store of keys stays one.
-    t.firn("keys", &["load", "-"], "k\tv\n").good();
-    t.firn("keys", &["cql", "-e", "HELP; DESCRIBE KEYSPACES"], "").good();
-    t.firn("keys", &["cli", "-e", "show keyspaces;"], "").good();
-    assert!(!t.firn("keys", &["trees"], "").good().contains("system.schema"));
+    t.firn_in("keys", &["load", "-"], "k\tv\n").good();
+    t.firn_in("keys", &["cql", "-e", "HELP; DESCRIBE KEYSPACES"], "").good();
+    t.firn_in("keys", &["cli", "-e", "show keyspaces;"], "").good();
+    assert!(!t.firn_in("keys", &["trees"], "").good().contains("system.schema"));
     // Until somebody asks.
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY); SELECT * FROM shop.items";
-    t.firn("keys", &["cql", "-e", make], "").good();
-    assert!(t.firn("keys", &["trees"], "").good().contains("system.schema"));
-    assert_eq!(t.firn("keys", &["get", "k"], "").good(), "v\n");
-    t.firn(
+    t.firn_in("keys", &["cql", "-e", make], "").good();
+    assert!(t.firn_in("keys", &["trees"], "").good().contains("system.schema"));
+    assert_eq!(t.firn_in("keys", &["get", "k"], "").good(), "v\n");
+    t.firn_in(
         "new",
         &["cli", "-e", "create keyspace Music; use Music; create column family users;"],
         "",
     )
     .good();
-    assert!(t.firn("new", &["cli", "-e", "show keyspaces;"], "").good().contains("Music"));
+    assert!(t.firn_in("new", &["cli", "-e", "show keyspaces;"], "").good().contains("Music"));
 }
 
 #[test]
 fn what_a_killed_program_left_is_not_said_to_be_in_use() {
     let t = Temp::new("truth", "orphan");
-    t.firn("db", &["load", "-"], &lines(1000, "v")).good();
+    t.firn_in("db", &["load", "-"], &lines(1000, "v")).good();
     let table = t.files("db", "sst").remove(0);
     fs::copy(table, t.path("db/00000077.sst")).unwrap();
-    let text = t.firn("db", &["stats"], "").good();
+    let text = t.firn_in("db", &["stats"], "").good();
     assert!(text.contains("or else left by one that was killed"), "{text}");
-    t.firn("db", &["delete", "nothing"], "").good();
-    assert!(!t.firn("db", &["stats"], "").good().contains("not listed"));
+    t.firn_in("db", &["delete", "nothing"], "").good();
+    assert!(!t.firn_in("db", &["stats"], "").good().contains("not listed"));
 }
 
 #[test]
@@ -355,8 +357,8 @@ fn a_table_without_its_definition_is_told() {
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.items (id int PRIMARY KEY, name text); INSERT INTO shop.items (id, name) VALUES (1, 'one');
         CREATE TABLE shop.empty (id int PRIMARY KEY)";
-    t.firn("db", &["cql", "-e", make], "").good();
-    let ran = t.firn("db", &["trees"], "");
+    t.firn_in("db", &["cql", "-e", make], "").good();
+    let ran = t.firn_in("db", &["trees"], "");
     assert!(ran.0 == 0 && ran.2.is_empty(), "{}", ran.2);
     let db =
         Db::open_with(t.path("db"), DbOptions { create: false, ..DbOptions::default() }).unwrap();
@@ -369,22 +371,23 @@ fn a_table_without_its_definition_is_told() {
     drop((schema, db));
     let (words, next) =
         (format!("tree {tree} has no definition"), format!("`firn scan --tree {tree}`"));
-    t.firn("db", &["trees"], "").said(0, &[&words, &next]);
+    t.firn_in("db", &["trees"], "").said(0, &[&words, &next]);
     let listed: Value =
-        serde_json::from_str(&t.firn("db", &["trees", "--json"], "").good()).unwrap();
+        serde_json::from_str(&t.firn_in("db", &["trees", "--json"], "").good()).unwrap();
     let undefined = listed.as_array().unwrap().iter().filter(|t| t["undefined"] == true);
     assert_eq!(undefined.map(|t| t["name"].as_str().unwrap()).collect::<Vec<_>>(), [tree.as_str()]);
-    let ran = t.firn("db", &["verify"], "");
+    let ran = t.firn_in("db", &["verify"], "");
     assert!(
         ran.0 == 1 && ran.1.contains(&words) && ran.1.contains("1 error"),
         "{}{}",
         ran.1,
         ran.2
     );
-    let report: Value = serde_json::from_str(&t.firn("db", &["verify", "--json"], "").1).unwrap();
+    let report: Value =
+        serde_json::from_str(&t.firn_in("db", &["verify", "--json"], "").1).unwrap();
     assert_eq!((&report["sound"], &report["undefined"][0]), (&false.into(), &tree.as_str().into()));
     // What it says can be done: the tree is read, also when the store has been opened for writing.
-    t.firn("db", &["cql", "-e", "CREATE TABLE shop.more (id int PRIMARY KEY)"], "").good();
+    t.firn_in("db", &["cql", "-e", "CREATE TABLE shop.more (id int PRIMARY KEY)"], "").good();
     let read = t.run("db", &["scan", "--tree", &tree], b"");
     assert!(read.status.success() && !read.stdout.is_empty());
 }
@@ -394,9 +397,9 @@ fn counters_are_no_plain_values() {
     let t = Temp::new("truth", "counters");
     let make = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
         CREATE TABLE shop.hits (id int PRIMARY KEY, n counter); UPDATE shop.hits SET n = n + 1 WHERE id = 1";
-    t.firn("db", &["cql", "-e", make], "").good();
-    let trees = t.firn("db", &["trees"], "").good();
+    t.firn_in("db", &["cql", "-e", make], "").good();
+    let trees = t.firn_in("db", &["trees"], "").good();
     let tree = trees.split_whitespace().find(|w| w.starts_with("cf-")).unwrap().to_owned();
-    t.firn("db", &["scan", "--tree", &tree], "")
+    t.firn_in("db", &["scan", "--tree", &tree], "")
         .said(2, &["the counters of table shop.hits", "`firn cql`"]);
 }

@@ -1,7 +1,7 @@
 //! Families by way of the `firn` binary: loading records as rows, export and import.
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests make the files that a user would name
 
-mod common;
+use super::common;
 
 use common::Temp;
 use std::collections::BTreeMap;
@@ -13,20 +13,20 @@ use firn_wide::{
 };
 
 impl Temp {
-    fn file(&self, name: &str, content: &[u8]) -> String {
+    fn file_here(&self, name: &str, content: &[u8]) -> String {
         fs::write(self.0.join(name), content).unwrap();
         name.to_owned()
     }
 
     /// Runs `firn --db DB ARGS` in this directory: the exit code, standard output, standard error.
-    fn firn(&self, db: &str, args: &[&str]) -> (i32, String, String) {
+    fn firn_parts(&self, db: &str, args: &[&str]) -> (i32, String, String) {
         let done = self.run(db, args, b"");
         let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
         (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
     }
 
     fn good(&self, db: &str, args: &[&str]) -> (String, String) {
-        let (code, out, err) = self.firn(db, args);
+        let (code, out, err) = self.firn_parts(db, args);
         assert_eq!(code, 0, "{args:?}: {err}");
         (out, err)
     }
@@ -73,7 +73,7 @@ const DEB: [&str; 6] = ["--format", "deb822", "--keyspace", "Debian", "--family"
 #[test]
 fn a_package_index_is_rows_of_columns() {
     let t = Temp::new("wide", "packages");
-    let file = t.file("packages", packages().as_bytes());
+    let file = t.file_here("packages", packages().as_bytes());
     let (_, err) = t.good("db", &[&["load", &file, "--index", "Section"][..], &DEB].concat());
     assert!(err.contains("loaded 4 rows with 26 columns into Debian.packages"), "{err}");
     let k = t.open("db", "Debian");
@@ -133,11 +133,11 @@ fn a_package_index_is_rows_of_columns() {
 #[test]
 fn versions_are_super_columns() {
     let t = Temp::new("wide", "versions");
-    let file = t.file("packages.deb822", packages().as_bytes());
+    let file = t.file_here("packages.deb822", packages().as_bytes());
     let to = ["--keyspace", "Debian", "--family", "versions", "--super", "Version"];
     t.good("db", &[&["load", &file][..], &to].concat());
     let (code, _, err) =
-        t.firn("db", &["load", &file, "--keyspace", "Debian", "--family", "versions"]);
+        t.firn_parts("db", &["load", &file, "--keyspace", "Debian", "--family", "versions"]);
     assert_eq!(code, 2);
     assert!(
         err.contains(
@@ -165,11 +165,11 @@ fn versions_are_super_columns() {
 #[test]
 fn tables_and_json_lines_are_rows_too() {
     let t = Temp::new("wide", "tables");
-    let tsv = t.file("p.tsv", b"id\tname\ttown\n1\tann\\tb\tOslo\n2\t\tRome\n");
+    let tsv = t.file_here("p.tsv", b"id\tname\ttown\n1\tann\\tb\tOslo\n2\t\tRome\n");
     t.good("db", &["load", &tsv, "--header", "yes", "--keyspace", "K", "--family", "t"]);
-    let csv = t.file("p.csv", b"name,id\n\"x,y\",7\n");
+    let csv = t.file_here("p.csv", b"name,id\n\"x,y\",7\n");
     t.good("db", &["load", &csv, "--key", "id", "--keyspace", "K", "--family", "c"]);
-    let jsonl = t.file(
+    let jsonl = t.file_here(
         "p.jsonl",
         b"{\"id\":\"1\",\"n\":5,\"gone\":null}\n{\"no\":1}\n{\"id\":\"2\",\"n\":\"\"}\n",
     );
@@ -182,7 +182,7 @@ fn tables_and_json_lines_are_rows_too() {
         "{err}"
     );
     let (code, _, err) =
-        t.firn("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j2"]);
+        t.firn_parts("db", &["load", &jsonl, "--key", "id", "--keyspace", "K", "--family", "j2"]);
     assert_eq!(code, 1);
     assert!(err.contains("error: p.jsonl, line 2: it has no field \"id\""), "{err}");
     let (out, _) = t.good("db", &["export", "--keyspace", "K", "--notation", "short"]);
@@ -205,8 +205,8 @@ fn a_family_with_types_takes_texts_of_them() {
         CfDef { comparator_type: long(), default_validation_class: long(), ..CfDef::new("K", "n") };
     wide.system_add_keyspace(&KsDef { cf_defs: vec![def], ..KsDef::new("K") }).unwrap();
     drop(wide);
-    let csv = t.file("n.csv", b"key,3,20\nr,5,-6\ns,x,1\n");
-    let (code, _, err) = t.firn("db", &["load", &csv, "--keyspace", "K", "--family", "n"]);
+    let csv = t.file_here("n.csv", b"key,3,20\nr,5,-6\ns,x,1\n");
+    let (code, _, err) = t.firn_parts("db", &["load", &csv, "--keyspace", "K", "--family", "n"]);
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("error: n.csv, line 3: Unable to make long from 'x'"), "{err}");
     t.good("db", &["load", &csv, "--keyspace", "K", "--family", "n", "--bad", "skip"]);
@@ -221,12 +221,12 @@ fn a_family_with_types_takes_texts_of_them() {
 #[test]
 fn what_is_exported_is_imported() {
     let t = Temp::new("wide", "copy");
-    let file = t.file("packages", packages().as_bytes());
+    let file = t.file_here("packages", packages().as_bytes());
     t.good("db", &[&["load", &file][..], &DEB].concat());
     let (full, err) = t.good("db", &["export", "--keyspace", "Debian"]);
     assert!(err.contains("exported 3 rows with 21 columns"), "{err}");
-    let json = t.file("full.json", full.as_bytes());
-    let empty = t.file("empty", b"");
+    let json = t.file_here("full.json", full.as_bytes());
+    let empty = t.file_here("empty", b"");
     t.good("copy", &[&["load", &empty][..], &DEB].concat());
     let (out, err) = t.good("copy", &["--json", "import", "--keyspace", "Debian", &json]);
     assert!(out.starts_with("{\"columns\":21,\"rows\":3,"), "{out}");
@@ -249,7 +249,7 @@ const ARTICLE: &str =
 #[test]
 fn a_storage_conf_defines_keyspaces() {
     let t = Temp::new("wide", "define");
-    let conf = t.file("storage-conf.xml", ARTICLE.as_bytes());
+    let conf = t.file_here("storage-conf.xml", ARTICLE.as_bytes());
     let (out, _) = t.good("blog", &["define", &conf]);
     let made = "keyspace BloggyAppy\n  Authors      Standard  columns sorted by BytesType\n  BlogEntries  Standard  columns sorted by BytesType\n  \
                 TaggedPosts  Standard  columns sorted by TimeUUIDType\n  \
@@ -265,7 +265,7 @@ fn a_storage_conf_defines_keyspaces() {
         "</ Keyspace >",
         "< ColumnFamily Name =\"Numbers\" CompareWith =\"LongType\" KeysCached=\"1\" /></ Keyspace >",
     );
-    let more = t.file("more.xml", more.as_bytes());
+    let more = t.file_here("more.xml", more.as_bytes());
     let (out, err) = t.good("blog", &["define", &more]);
     assert!(
         out.contains("keyspace BloggyAppy (there already)\n")
@@ -286,7 +286,7 @@ fn a_storage_conf_defines_keyspaces() {
     assert!(out.contains("value=phatduckk"), "{out}");
 
     // Families alone, as the article prints them too.
-    let families = t.file(
+    let families = t.file_here(
         "families.xml",
         b"< ColumnFamily CompareWith =\"LongType\" Name =\"CF_NAME_HERE\" />",
     );
@@ -297,7 +297,7 @@ fn a_storage_conf_defines_keyspaces() {
 
     // Settings of a new store.
     let settings = "<Storage><ClusterName>Blogs</ClusterName><Partitioner>ByteOrderedPartitioner</Partitioner></Storage>";
-    let settings = t.file("settings.xml", settings.as_bytes());
+    let settings = t.file_here("settings.xml", settings.as_bytes());
     t.good("new", &["define", &settings]);
     let (out, _) = t.good("new", &["cli", "-e", "show cluster name; describe cluster;"]);
     assert!(
@@ -310,9 +310,9 @@ fn a_storage_conf_defines_keyspaces() {
 #[test]
 fn a_storage_conf_that_cannot_be_defines_nothing() {
     let t = Temp::new("wide", "undefined");
-    let conf = |name: &str, text: &str| t.file(name, text.as_bytes());
+    let conf = |name: &str, text: &str| t.file_here(name, text.as_bytes());
     let refused = |db: &str, args: &[&str], parts: &[&str]| {
-        let (code, out, err) = t.firn(db, args);
+        let (code, out, err) = t.firn_parts(db, args);
         assert_eq!((code, &*out), (2, ""), "{args:?}: {err}");
         parts.iter().for_each(|part| assert!(err.contains(part), "{part} in {err}"));
     };
@@ -375,9 +375,10 @@ fn a_storage_conf_that_cannot_be_defines_nothing() {
 #[test]
 fn columns_alone_are_imported_into_a_row() {
     let t = Temp::new("wide", "alone");
-    let conf = t.file("families.xml", b"<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>");
+    let conf =
+        t.file_here("families.xml", b"<ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/>");
     t.good("db", &["define", &conf, "--keyspace", "Article"]);
-    let listing = t.file(
+    let listing = t.file_here(
         "listing",
         b"{name: 123, value: \"hello there\" },\n\n{name: 3, value: \"101010101010\" }\n",
     );
@@ -389,47 +390,48 @@ fn columns_alone_are_imported_into_a_row() {
         out.lines().filter_map(|l| l.strip_prefix("=> (column=")?.split(',').next()).collect();
     assert_eq!(names, ["3", "123"]);
     let (code, _, err) =
-        t.firn("db", &["import", "--keyspace", "Article", "--row", "row", &listing]);
+        t.firn_parts("db", &["import", "--keyspace", "Article", "--row", "row", &listing]);
     assert!(code == 2 && err.contains("--family"), "{err}");
 }
 
 #[test]
 fn mistakes_say_what_to_do() {
     let t = Temp::new("wide", "mistakes");
-    let file = t.file("p.deb822", packages().as_bytes());
-    let (code, _, err) = t.firn("db", &["load", &file]);
+    let file = t.file_here("p.deb822", packages().as_bytes());
+    let (code, _, err) = t.firn_parts("db", &["load", &file]);
     assert!(
         code == 2 && err.contains("load them into a family, with --keyspace and --family"),
         "{err}"
     );
     t.good("db", &[&["load", &file][..], &DEB].concat());
-    let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debain"]);
+    let (code, _, err) = t.firn_parts("db", &["export", "--keyspace", "Debain"]);
     assert!(
         code == 2
             && err.contains("Keyspace Debain does not exist")
             && err.contains("it has Debian"),
         "{err}"
     );
-    let (code, _, err) = t.firn("db", &["export", "--keyspace", "Debian", "--family", "x"]);
+    let (code, _, err) = t.firn_parts("db", &["export", "--keyspace", "Debian", "--family", "x"]);
     assert!(
         code == 2 && err.contains("unconfigured columnfamily x\n next: Debian has packages"),
         "{err}"
     );
-    let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debian", "--family", "x"]);
+    let (code, _, err) =
+        t.firn_parts("db", &["purge-report", "--keyspace", "Debian", "--family", "x"]);
     assert!(
         code == 2 && err.contains("error: unconfigured columnfamily x\n next: Debian has packages"),
         "{err}"
     );
-    let (code, _, err) = t.firn("db", &["purge-report", "--keyspace", "Debain"]);
+    let (code, _, err) = t.firn_parts("db", &["purge-report", "--keyspace", "Debain"]);
     assert!(
         code == 2 && err.contains("error: Keyspace Debain does not exist\n next: it has Debian"),
         "{err}"
     );
-    let bad = t.file("bad.json", b"packages: {\n  a: {b: c d: e}}");
-    let (code, _, err) = t.firn("db", &["import", "--keyspace", "Debian", &bad]);
+    let bad = t.file_here("bad.json", b"packages: {\n  a: {b: c d: e}}");
+    let (code, _, err) = t.firn_parts("db", &["import", "--keyspace", "Debian", &bad]);
     assert_eq!(code, 2);
     assert!(err.contains("bad.json, line 2, column "), "{err}");
-    let (code, _, err) = t.firn("nowhere", &["export", "--keyspace", "Debian"]);
+    let (code, _, err) = t.firn_parts("nowhere", &["export", "--keyspace", "Debian"]);
     assert!(code == 2 && err.contains("nowhere"), "{err}");
 }
 
@@ -440,15 +442,15 @@ fn who_imports_again_is_told_of_counters() {
         create column family N with comparator=UTF8Type and default_validation_class=CounterColumnType
             and key_validation_class=UTF8Type;
         create column family U with comparator=UTF8Type and key_validation_class=UTF8Type;";
-    let define = t.file("define.cli", define.as_bytes());
+    let define = t.file_here("define.cli", define.as_bytes());
     t.good("db", &["cli", "-f", &define]);
-    let bad = t.file("bad.json", b"N: {a: {c: {counter: 7}}}\nU: {a: {b: c d: e}}");
-    let rows = t.file("rows.json", b"{b: c d: e}");
+    let bad = t.file_here("bad.json", b"N: {a: {c: {counter: 7}}}\nU: {a: {b: c d: e}}");
+    let rows = t.file_here("rows.json", b"{b: c d: e}");
     for (args, counts) in
         [(&[bad.as_str()][..], true), (&["--family", "U", "--row", "r", &rows], false)]
     {
         let (code, _, err) =
-            t.firn("db", &[&["import", "--keyspace", "K", "--chunk", "1"], args].concat());
+            t.firn_parts("db", &[&["import", "--keyspace", "K", "--chunk", "1"], args].concat());
         assert!(code == 2 && err.contains("import the file again"), "{err}");
         assert_eq!(err.contains("take out the counters"), counts, "{err}");
     }
@@ -494,12 +496,12 @@ fn a_small_bench_of_rows_measures_everything() {
     ] {
         assert!(has_aim(what), "{what}");
     }
-    let (code, _, err) = temp.firn("db2", &["bench", "--model", "wide", "--rows", "5"]);
+    let (code, _, err) = temp.firn_parts("db2", &["bench", "--model", "wide", "--rows", "5"]);
     assert_eq!(code, 2, "{err}");
     // Its store is replaced by the next bench, but not with a user's keyspace in it.
     let next = ["bench", "fillseq", "--num", "100"];
     temp.good("db", &["cli", "-e", "create keyspace Music;"]);
-    let (code, _, err) = temp.firn("db", &next);
+    let (code, _, err) = temp.firn_parts("db", &next);
     assert!(
         code == 2 && err.contains("holds the keyspace \"Music\", which no bench has made"),
         "{err}"

@@ -26,3 +26,9 @@ pub mod statement;
 pub mod taker;
 pub mod target;
 pub mod verify;
+
+#[cfg(test)]
+extern crate self as firn_migrate;
+#[cfg(test)]
+#[path = "../tests/main.rs"]
+mod integration;

@@ -1,7 +1,7 @@
 //! What is written meanwhile follows, counters above all: interrupted anywhere, and gone on with.
 #![allow(clippy::disallowed_methods, reason = "a test cuts off files of its own")]
 
-mod common;
+use super::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -312,7 +312,7 @@ struct Copied {
 
 impl Copied {
     fn new(name: &str) -> Copied {
-        let dir = std::env::temp_dir().join(format!("firn-migrate-{name}-{}", std::process::id()));
+        let dir = std::env::temp_dir().join(format!("firn-copied-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         Copied { env: OsEnv::new(), journal: dir.join("journal") }
     }

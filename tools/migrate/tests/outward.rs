@@ -1,6 +1,6 @@
 //! A store carried to a server, as to a cluster: everything that CQL can say is there.
 
-mod common;
+use super::common;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The statements that are made of cells: which there are, with which timestamps, and what is left of
 //! times to live.
 
-mod common;
+use super::common;
 
 use std::collections::BTreeMap;
 

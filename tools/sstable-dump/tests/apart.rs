@@ -2,7 +2,7 @@
 //! they save of them.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use firn_kv::internals::manifest::{Manifest, ManifestState, TreeState};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::{Db, OsEnv, TreeOptions};
+use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 use serde_json::Value;
 use support::{Room, arg, content, copy, dump, options, tree_options};
@@ -468,7 +469,7 @@ fn what_was_deleted_does_not_come_back() {
     let room = Room::new("apart-garbage");
     let (bad, new) = (room.path("bad"), room.path("new"));
     let mut with_garbage = 0;
-    for seed in 0..8 {
+    for seed in 0..times_effort(3) {
         let dir = room.path(&format!("s{seed}"));
         let (all, _) = history(&dir, seed);
         with_garbage += u32::from(has_garbage(&state(&dir)));
@@ -499,7 +500,7 @@ fn what_was_deleted_does_not_come_back() {
             fs::write(&path, bytes).unwrap();
         }
     }
-    assert!(with_garbage > 3, "{with_garbage} of 8 stores have values that nobody refers to");
+    assert!(with_garbage > 0, "{with_garbage} stores have values that nobody refers to");
 }
 
 /// Whichever table is lost: keys outside of it are as they were, and of those in it nothing is read

@@ -2,7 +2,7 @@
 //! printed of them.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

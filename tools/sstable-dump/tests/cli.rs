@@ -1,7 +1,7 @@
 //! The command itself: exit codes, what goes where, pipes that are closed.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::process::{Command, Output};

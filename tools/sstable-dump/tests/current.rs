@@ -2,7 +2,7 @@
 //! it: nothing is said against it. Nor does any command call a store damaged that a program writes to.
 #![allow(clippy::disallowed_methods)] // a writer runs beside the commands
 
-mod support;
+use super::support;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

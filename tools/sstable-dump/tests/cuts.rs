@@ -2,7 +2,7 @@
 //! rebuilt without a manifest.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 

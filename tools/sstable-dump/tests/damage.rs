@@ -3,11 +3,11 @@
 //! from it is told.
 //!
 //! A case is made of its seed alone. `FIRN_DAMAGE_SEED` runs one case and says what it did; else
-//! [`CASES`] are tried from `FIRN_DAMAGE_FROM` (0) on, and more until `FIRN_DAMAGE_SECONDS` (0)
+//! [`CASES`] times `FIRN_TEST_EFFORT` are tried from `FIRN_DAMAGE_FROM` (0) on, and more until `FIRN_DAMAGE_SECONDS` (0)
 //! have passed.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly, and the time is bounded
 
-mod support;
+use super::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,6 +19,7 @@ use firn_kv::OsEnv;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number};
 use firn_kv::{Db, DbOptions, TreeOptions};
+use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 use serde_json::Value;
 use sstable_dump::opening::known_hooks;
@@ -26,7 +27,7 @@ use support::{Room, arg, copy, dump, options, tree_options, wide_options};
 
 /// How many cases are tried at least: a number, so that a fast machine tries the same ones as a
 /// slow one.
-const CASES: u64 = 150;
+const CASES: u64 = 50;
 
 /// Seeds that once found something, far behind those.
 const FOUND: [u64; 1] = [1091];
@@ -412,7 +413,7 @@ fn try_cases(room: &Room, subjects: &[Subject], found: &[u64]) {
     for &found in found {
         wrong.extend(case(room, subjects, found).err());
     }
-    while wrong.len() < 5 && (Instant::now() < end || seed < from + CASES) {
+    while wrong.len() < 5 && (Instant::now() < end || seed < from + times_effort(CASES)) {
         wrong.extend(case(room, subjects, seed).err());
         seed += 1;
     }

@@ -1,7 +1,7 @@
 //! What commands print, as text: see `tests/data`.
 #![allow(clippy::disallowed_methods)] // files under test are made and damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! own definitions are there keep their rows.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

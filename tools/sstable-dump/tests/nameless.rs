@@ -2,7 +2,7 @@
 //! of the data model are called, by what is in them alone; and tables whose definitions were lost.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! part of what was there, what is said to be lost the rest. Then of a store of two tables.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Repair and salvage of whole stores, and `find` against the store's own answers.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

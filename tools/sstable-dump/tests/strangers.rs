@@ -2,7 +2,7 @@
 //! they are.
 #![allow(clippy::disallowed_methods)] // files under test are put where they do not belong
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

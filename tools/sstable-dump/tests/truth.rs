@@ -2,7 +2,7 @@
 //! be used by what wrote it, and no advice destroys anything.
 #![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
-mod support;
+use super::support;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! A store with sessions of both interfaces, and random histories of the cells of families.
 
-#![allow(dead_code, reason = "each test uses a part")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,5 +1,4 @@
 //! What the tests of several files share.
-#![allow(dead_code)] // not every test uses all of it
 
 use std::collections::BTreeMap;
 

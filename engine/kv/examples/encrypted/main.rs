@@ -5,8 +5,6 @@
 #![allow(clippy::disallowed_methods, reason = "it looks at the files from outside")]
 
 mod env;
-#[cfg(test)]
-mod tests;
 
 use std::path::Path;
 use std::sync::Arc;

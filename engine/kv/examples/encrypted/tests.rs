@@ -8,7 +8,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::{Db, DbOptions, ErrorKind, TreeOptions};
 
-use super::env::Encrypted;
+use crate::encrypted::Encrypted;
 
 const KEY: [u8; 32] = [3; 32];
 

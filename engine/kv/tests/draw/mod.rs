@@ -1,9 +1,6 @@
 //! Options drawn at random, within their bounds but on the side of what is small: tables and
 //! memtables that few operations fill.
 
-// Each test that takes this module in uses a part of it.
-#![allow(dead_code)]
-
 use firn_kv::{Compression, DbOptions, Durability, FilterKind, Policy, ReadMode, TreeOptions};
 use firn_testkit::rng::Rng;
 

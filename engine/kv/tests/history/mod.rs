@@ -4,9 +4,6 @@
 //! Invariant: a step is one operation that happens as a whole or not at all; `states[k]` is what
 //! the first `k` steps leave.
 
-// Each test that takes this module in uses a part of it.
-#![allow(dead_code)]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +17,7 @@ use firn_kv::{
 };
 use firn_testkit::rng::Rng;
 
-#[path = "../draw/mod.rs"]
-mod draw;
+use crate::draw;
 
 /// Where the store lies.
 pub const DIR: &str = "/data/db";
@@ -599,9 +595,4 @@ pub fn difference(content: &Content, trees: &Trees) -> String {
         }
     }
     "no difference".into()
-}
-
-/// Whether the directory exists.
-pub fn is_dir(env: &dyn Env, dir: &str) -> bool {
-    env.list(Path::new(dir)).is_ok()
 }

@@ -9,7 +9,7 @@ use firn_kv::{ErrorKind, Tree};
 use firn_testkit::history::{Filler, HistoryKey, Span, Write};
 
 use super::{Runner, tree_name};
-use crate::compare::{Outcome, ensure, refused};
+use crate::model::compare::{Outcome, ensure, refused};
 
 /// An exported file and the pairs in it.
 pub(super) struct Exported {

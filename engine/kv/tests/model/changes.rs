@@ -7,8 +7,8 @@ use std::time::Duration;
 use firn_kv::{BatchOp, Change, ChangeFeed, Db, ErrorKind};
 
 use super::{Runner, tree_name};
-use crate::compare::{Outcome, ensure};
-use crate::setup::HOOKED;
+use crate::model::compare::{Outcome, ensure};
+use crate::model::setup::HOOKED;
 
 /// Bytes of log that a feed holds.
 const HOLD: u64 = 1 << 30;

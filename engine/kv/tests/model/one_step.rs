@@ -3,7 +3,7 @@
 use firn_testkit::history::{HistoryOp, Span, Write};
 
 use super::Runner;
-use crate::compare::{Failure, Outcome, ensure, same};
+use crate::model::compare::{Failure, Outcome, ensure, same};
 
 impl Runner<'_> {
     pub(super) fn one_step(&mut self, op: &HistoryOp) -> Outcome {

@@ -9,7 +9,7 @@ use firn_kv::OsEnv;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 
 use crate::encrypted::Encrypted;
-use crate::setup::Setup;
+use crate::model::setup::Setup;
 
 fn over(setup: &Setup, env: Arc<dyn Env>) -> Arc<dyn Env> {
     if setup.encrypted { Arc::new(Encrypted::new(env, [9; 32])) } else { env }

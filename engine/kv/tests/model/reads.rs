@@ -7,7 +7,7 @@ use firn_testkit::history::{HistoryEnds, HistoryKey, Move, Span};
 use firn_testkit::rng::Rng;
 
 use super::{Runner, Walker, collect};
-use crate::compare::{Outcome, ensure, same, same_item, same_pair};
+use crate::model::compare::{Outcome, ensure, same, same_item, same_pair};
 
 impl Runner<'_> {
     /// The snapshot of a slot and the time that it sees.

@@ -12,9 +12,9 @@ use firn_kv::{
 use firn_testkit::history::{HistoryKey, HistoryOp, SLOTS, TREES, Write};
 use firn_testkit::oracle::{self, Oracle};
 
-use crate::compare::{Failure, Outcome, Pair, ensure, refused, same_item};
-use crate::place::Place;
-use crate::setup::{HOOKED, Setup};
+use crate::model::compare::{Failure, Outcome, Pair, ensure, refused, same_item};
+use crate::model::place::Place;
+use crate::model::setup::{HOOKED, Setup};
 
 #[path = "bulk.rs"]
 mod bulk;

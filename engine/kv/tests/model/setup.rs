@@ -9,7 +9,9 @@ use firn_testkit::oracle::Fold;
 use firn_testkit::rng::Rng;
 
 use crate::draw;
-use crate::hooks::{Count, First4, Largest, LargestHere, Sum, Tail, Unseen, largest, sum, tail};
+use crate::model::hooks::{
+    Count, First4, Largest, LargestHere, Sum, Tail, Unseen, largest, sum, tail,
+};
 
 /// Which trees have a merge hook.
 pub const HOOKED: [bool; TREES] = [false, false, true, true];

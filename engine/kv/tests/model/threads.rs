@@ -12,11 +12,12 @@ use firn_kv::internals::env::mem::Cut;
 use firn_kv::{
     Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree, TreeOptions,
 };
+use firn_testkit::effort::times_effort;
 use firn_testkit::history::TREES;
 use firn_testkit::rng::Rng;
 
-use crate::place::Place;
-use crate::setup::{HOOKED, Setup};
+use crate::model::place::Place;
+use crate::model::setup::{HOOKED, Setup};
 
 const WRITERS: usize = 3;
 const ROUNDS: u64 = 4;
@@ -441,10 +442,8 @@ fn play(seed: u64, steps: u64) {
 
 /// Seeds of this remainder, so many writes of each thread in each round.
 fn test(share: u64) {
-    let first = crate::number("FIRN_MODEL_SEED", 1) as u64;
-    let more =
-        crate::number("FIRN_MODEL_OPS", crate::DEFAULT_OPS).div_ceil(crate::DEFAULT_OPS) as u64;
-    (0..3 * more).for_each(|n| play(first + n * 3 + share, 1000));
+    let first = crate::model::number("FIRN_MODEL_SEED", 1) as u64;
+    (0..times_effort(1)).for_each(|n| play(first + n * 3 + share, 1000));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use firn_kv::{Durability, ErrorKind, Readable};
 use firn_testkit::history::HistoryOp;
 
 use super::Runner;
-use crate::compare::{Failure, Outcome, ensure, same, same_item};
+use crate::model::compare::{Failure, Outcome, ensure, same, same_item};
 
 impl Runner<'_> {
     pub(super) fn transaction(&mut self, op: &HistoryOp) -> Outcome {

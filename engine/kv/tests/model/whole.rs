@@ -9,8 +9,8 @@ use firn_kv::{Batch, Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
 use firn_testkit::history::{HistoryEnds, Span, TREES};
 
 use super::{Runner, SNAPSHOT, tree_name};
-use crate::compare::{Failure, Outcome, ensure, refused};
-use crate::setup::HOOKED;
+use crate::model::compare::{Failure, Outcome, ensure, refused};
+use crate::model::setup::HOOKED;
 
 impl Runner<'_> {
     pub(super) fn size(&self, t: &Tree, tree: usize, from: &[u8], to: &[u8]) -> Outcome {

@@ -1,8 +1,6 @@
 //! A client of the protocol by hand, which shares no code with the server: what it sends and reads
 //! is put together here, byte for byte.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Statements that change something.
 
-use crate::draft::Draft;
-use crate::schema::{ColumnRole, DrawnColumn};
-use crate::types::DrawnType;
+use crate::differential::draft::Draft;
+use crate::differential::schema::{ColumnRole, DrawnColumn};
+use crate::differential::types::DrawnType;
 
 impl Draft<'_> {
     /// INSERT, UPDATE or DELETE; with conditions where the table takes them.

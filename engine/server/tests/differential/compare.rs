@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::sides::{Answered, DiffAnswer, RowBytes, SpecText};
-use crate::statement::DiffStatement;
+use crate::differential::sides::{Answered, DiffAnswer, RowBytes, SpecText};
+use crate::differential::statement::DiffStatement;
 
 /// What later microseconds than this are: the clock's, and no timestamp that a statement names.
 const CLOCK: i64 = 1_500_000_000_000_000;

@@ -4,9 +4,9 @@
 use firn_cql::Bound;
 use firn_testkit::rng::Rng;
 
-use crate::schema::{ColumnRole, DrawnColumn, DrawnSchema, DrawnTable};
-use crate::statement::DiffStatement;
-use crate::types::{DrawnType, DrawnValue, draw_key_type};
+use crate::differential::schema::{ColumnRole, DrawnColumn, DrawnSchema, DrawnTable};
+use crate::differential::statement::DiffStatement;
+use crate::differential::types::{DrawnType, DrawnValue, draw_key_type};
 
 /// One statement while it is drawn.
 pub struct Draft<'a> {

@@ -2,9 +2,9 @@
 
 use firn_testkit::rng::Rng;
 
-use crate::draft::Draft;
-use crate::schema::DrawnSchema;
-use crate::statement::DiffStatement;
+use crate::differential::draft::Draft;
+use crate::differential::schema::DrawnSchema;
+use crate::differential::statement::DiffStatement;
 
 /// The same for the same seed and length.
 pub fn draw_history(seed: u64, length: usize) -> Vec<DiffStatement> {

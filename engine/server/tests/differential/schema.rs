@@ -2,8 +2,8 @@
 
 use firn_testkit::rng::Rng;
 
-use crate::functions;
-use crate::types::{DrawnType, UserType, draw_key_type, draw_type};
+use crate::differential::functions;
+use crate::differential::types::{DrawnType, UserType, draw_key_type, draw_type};
 
 /// Which part of a row a column is in.
 #[derive(Clone, Copy, Debug, PartialEq)]

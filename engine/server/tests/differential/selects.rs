@@ -1,9 +1,9 @@
 //! Statements that ask.
 
-use crate::draft::Draft;
-use crate::functions::{aggregate_of, function_of};
-use crate::schema::{ColumnRole, DrawnClass, DrawnColumn};
-use crate::types::DrawnType;
+use crate::differential::draft::Draft;
+use crate::differential::functions::{aggregate_of, function_of};
+use crate::differential::schema::{ColumnRole, DrawnClass, DrawnColumn};
+use crate::differential::types::DrawnType;
 
 impl Draft<'_> {
     pub fn select(&mut self) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use firn_cql::{ColumnSpec, Error, Kind, Rows, Run, Session};
 use firn_server::client::{ClientError, ClientOptions, ClientRun, CqlClient};
 
-use crate::statement::DiffStatement;
+use crate::differential::statement::DiffStatement;
 
 /// A name and a type.
 pub type SpecText = (String, String);

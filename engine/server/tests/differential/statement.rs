@@ -4,7 +4,7 @@
 use firn_cql::Bound;
 use serde_json::{Value as Json, json};
 
-use crate::functions::spoken_there;
+use crate::differential::functions::spoken_there;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiffStatement {

@@ -1,5 +1,4 @@
 //! A store in memory beside what it should hold, and a repository of its backups.
-#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

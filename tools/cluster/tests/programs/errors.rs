@@ -2,8 +2,8 @@
 
 use firn_cql::{Class, Error, Run, Value};
 
+use super::Session;
 use super::done;
-use crate::Session;
 
 pub fn classes_of_errors(session: &Session) {
     done(session, "CREATE TABLE t (id int PRIMARY KEY, v text)");

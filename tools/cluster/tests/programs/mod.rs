@@ -1,4 +1,4 @@
-//! What an application does, written once: `crate::Session` is that of each test that runs it, and
+//! What an application does, written once: `super::Session` is that of each test that runs it, and
 //! nothing else of it differs. The databases may be Firn's in a folder, Firn's server, or a cluster.
 
 mod errors;
@@ -7,7 +7,7 @@ mod rows;
 mod values;
 mod writes;
 
-use crate::Session;
+use super::Session;
 
 /// A program over a session in whose keyspace it makes its own tables.
 pub type Program = fn(&Session);

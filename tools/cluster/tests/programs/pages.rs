@@ -2,8 +2,8 @@
 
 use firn_cql::{Kind, Run, Walk};
 
+use super::Session;
 use super::done;
-use crate::Session;
 
 fn filled(session: &Session, rows: i32) {
     done(session, "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c))");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use firn_cql::{Class, FromRow, Kind, Named, Run, Value};
 
+use super::Session;
 use super::done;
-use crate::Session;
 
 pub fn typed_rows(session: &Session) {
     done(

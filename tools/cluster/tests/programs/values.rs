@@ -7,8 +7,8 @@ use firn_cql::{Bound, Named, Run, Value};
 use num_bigint::BigInt;
 use uuid::Uuid;
 
+use super::Session;
 use super::done;
-use crate::Session;
 
 fn text(t: &str) -> Value {
     Value::Text(t.to_owned())

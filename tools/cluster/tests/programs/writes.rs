@@ -4,8 +4,8 @@ use std::thread;
 
 use firn_cql::{BatchKind, Bound, Class, Result, Run, Values};
 
+use super::Session;
 use super::done;
-use crate::Session;
 
 pub fn conditions(session: &Session) {
     done(session, "CREATE TABLE t (id int PRIMARY KEY, v int, w text)");

@@ -1,6 +1,5 @@
 //! A directory of a test's own, and the `firn` binary run in it.
 #![allow(clippy::disallowed_methods, reason = "temporary directories, and what feeds a command")]
-#![allow(dead_code)] // not every test uses all of it
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,6 +53,18 @@ impl Temp {
         let done = child.wait_with_output().unwrap();
         feeder.join().unwrap();
         done
+    }
+
+    /// Runs `firn --db db ARGS` in this directory.
+    pub fn firn(&self, args: &[&str]) -> Ran {
+        Ran::of(self.run("db", args, b""))
+    }
+
+    /// Runs `firn --db db ARGS`, which prints JSON.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> serde_json::Value {
+        let text = self.firn(args).good();
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
     }
 }
 

@@ -1,6 +1,5 @@
 //! Two stores side by side: what each has, as events, in forms that can be compared.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::disallowed_methods, reason = "a test has no environment")]
 
 use std::path::PathBuf;

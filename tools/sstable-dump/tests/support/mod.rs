@@ -1,8 +1,9 @@
 //! Running commands in the test's own process, and room for files.
-#![allow(dead_code, clippy::disallowed_methods)] // each test uses its part; files under test are damaged directly
+#![allow(clippy::disallowed_methods)] // files under test are damaged directly
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
 use firn_kv::{Compression, Db, DbOptions, TreeOptions};
@@ -14,8 +15,9 @@ pub struct Room(pub PathBuf);
 
 impl Room {
     pub fn new(name: &str) -> Room {
-        let dir = std::env::temp_dir().join(format!("firn-dump-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
+        static ROOMS: AtomicUsize = AtomicUsize::new(0);
+        let n = ROOMS.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("firn-dump-{}-{name}-{n}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         Room(dir)
     }

@@ -2,8 +2,7 @@
 //! have read such files (`docs/cassandra-files.md`).
 #![allow(clippy::disallowed_methods, missing_docs)] // the tests read and damage what a user would name
 
-#[path = "../common/mod.rs"]
-mod common;
+use super::common;
 mod drawn;
 
 use std::collections::BTreeMap;

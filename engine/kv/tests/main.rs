@@ -1,0 +1,59 @@
+//! Integration tests of the engine, one module a subject.
+
+mod api;
+mod append;
+mod bad_input;
+mod basics;
+mod bitflips;
+mod bounds;
+mod changes;
+mod close;
+mod copies;
+mod crash;
+mod deletes;
+mod draw;
+#[path = "../examples/encrypted/env.rs"]
+mod encrypted;
+#[path = "../examples/encrypted/tests.rs"]
+mod encrypted_example;
+mod explain;
+mod faults;
+mod filter_allocation;
+mod floors;
+mod forked;
+mod gaps;
+mod golden;
+mod history;
+mod hooks;
+mod identity;
+#[path = "../examples/jobs.rs"]
+#[allow(dead_code, reason = "a program, of which the tests are run here")]
+mod jobs;
+mod large;
+mod left_behind;
+mod long_walks;
+mod longest;
+mod memory;
+mod model;
+mod moves;
+mod observe;
+mod open_files;
+mod options;
+mod panics;
+mod pieces;
+mod policies;
+mod probation;
+mod public_api;
+mod queue;
+mod reader;
+mod reader_merges;
+mod reads;
+mod refusals;
+mod replay;
+mod small;
+mod space;
+mod spec;
+mod throttle;
+mod ttl;
+mod values_apart;
+mod walks_ahead;

@@ -1,0 +1,12 @@
+//! Integration tests of the server, one module a subject.
+
+mod client;
+mod common;
+mod conversation;
+mod differential;
+mod floors;
+mod functions;
+mod thrift;
+#[cfg(feature = "tls")]
+mod tls;
+mod watch;

@@ -1,0 +1,14 @@
+//! Integration tests of the model's texts, one module a subject.
+
+mod article;
+mod cli;
+mod cli_session;
+#[path = "../../wide/tests/common/mod.rs"]
+mod common;
+mod demo;
+mod floors;
+mod json;
+mod listings;
+mod longest;
+mod storage_conf;
+mod transcript;

@@ -1,0 +1,15 @@
+//! Integration tests of the data model, one module a subject.
+
+mod api;
+mod common;
+mod floors;
+mod longest;
+mod model;
+mod public_api;
+mod schema;
+mod store;
+mod threads;
+mod thrift_vectors;
+mod types;
+mod validation;
+mod vectors;

@@ -1,0 +1,7 @@
+//! Integration tests of backups, one module a subject.
+
+mod common;
+mod faults;
+mod floors;
+mod golden;
+mod histories;

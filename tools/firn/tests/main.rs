@@ -1,0 +1,27 @@
+//! Integration tests of the command `firn`, one module a subject.
+
+mod backup;
+mod bench;
+mod cassandra;
+mod check;
+mod cli;
+mod common;
+mod connect;
+mod cql;
+mod explain;
+mod export;
+mod floors;
+mod install;
+mod kills;
+mod live;
+mod migrate;
+mod migrate_follow;
+mod migrate_from;
+mod newer;
+mod pages;
+mod serve;
+mod terminal;
+mod torture;
+mod trees;
+mod truth;
+mod wide;

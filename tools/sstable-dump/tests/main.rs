@@ -1,0 +1,22 @@
+//! Integration tests of the command `sstable-dump`, one module a subject.
+
+mod apart;
+mod cassandra;
+mod cli;
+mod current;
+mod cuts;
+mod damage;
+mod floors;
+mod golden;
+#[path = "../examples/health.rs"]
+#[allow(dead_code, reason = "a program, of which the tests are run here")]
+mod health;
+mod lost_records;
+mod nameless;
+mod raw;
+mod robust;
+mod salvage;
+mod stores;
+mod strangers;
+mod support;
+mod truth;
