@@ -12,6 +12,7 @@ use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::{Db, DbOptions, FilterAllocation, FilterKind, TreeOptions};
+use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 
 const DIR: &str = "/db";
@@ -105,12 +106,13 @@ fn written(policy: &str, allocation: FilterAllocation) -> Filters {
 #[test]
 fn shared_memory_makes_fewer_filters_err() {
     // With whether a run is made by one merge, be it in steps.
-    for (policy, is_whole) in [
+    let policies = [
         ("tiered:4", true),
         ("leveled:4:2:256k", false),
         ("lazy-leveled:4", false),
         ("ics:4", true),
-    ] {
+    ];
+    for (policy, is_whole) in policies.into_iter().take(times_effort(2) as usize) {
         let usual = written(policy, FilterAllocation::ByLevel);
         let shared = written(policy, FilterAllocation::Monkey);
         let told = format!("{policy}\n{usual:?}\n{shared:?}");

@@ -425,7 +425,7 @@ fn panicking_env(threads: usize, n: u64) -> Vec<String> {
 
 #[test]
 fn an_environment_that_panics_holds_up_nobody() {
-    for threads in [0, 1, 2, 4] {
+    for threads in [0, 2, 1, 4].into_iter().take(times_effort(2) as usize) {
         let all = in_time("nothing panics", move || panicking_env(threads, u64::MAX));
         // The same on files of the same kind.
         let mut alike = BTreeMap::<String, Vec<u64>>::new();

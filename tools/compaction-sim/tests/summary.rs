@@ -4,6 +4,7 @@
 use compaction_sim::meter::SimOutcome;
 use compaction_sim::sim::run;
 use compaction_sim::validate::small_tree;
+use firn_testkit::effort::times_effort;
 
 const OPS: u64 = 200_000;
 
@@ -15,7 +16,9 @@ fn writes_and_space_are_those_of_the_exact_model() {
     // Which table has the largest share of deletes is chance, which the summary model draws anew for
     // each table: of small tables that is off by 5 to 10 %.
     let by_deletes = [("tsd:4", "deletes:0.2")];
-    for (policy, workload) in layouts.into_iter().chain(workloads).chain(by_deletes) {
+    let cases = layouts.into_iter().chain(workloads).chain(by_deletes);
+    // Every third case in an ordinary run.
+    for (policy, workload) in cases.step_by(if times_effort(1) > 1 { 1 } else { 3 }) {
         let [e, s] = [true, false].map(|exact| {
             run(&small_tree(policy, workload, OPS, 64 << 10, exact).unwrap(), &mut |_| ()).unwrap()
         });
