@@ -11,7 +11,7 @@
 
 #![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 
 use super::history;
-use history::{Change, DIR, Step, Store, Trees, difference, same, step};
+use history::{Change, DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
 /// Histories of a run that nobody asked more of.
 const DEFAULT_SEEDS: u64 = 3;
@@ -225,6 +225,15 @@ impl Trial {
             Step::Drop(t) => self.store.db().tree_names().iter().any(|n| n == t),
             _ => !happened,
         };
+        if let Step::Checkpoint(n) = step
+            && self.plan.lasting
+        {
+            // The fault also kept the store from removing what it had linked there: the user does.
+            let dir = PathBuf::from(checkpoint_dir(*n));
+            for name in self.disk.list(&dir).unwrap_or_default() {
+                self.disk.remove(&dir.join(name)).map_err(|e| e.to_string())?;
+            }
+        }
         let again = pending.then_some(step).into_iter();
         for next in again.chain(rest).take(AFTER) {
             match self.store.run(next) {

@@ -368,7 +368,8 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O
     /// errors; what was made of the checkpoint by then is removed again as far as possible, and
-    /// what stays has no `CURRENT` file.
+    /// what stays has no `CURRENT` file. Remove the rest or name another directory before you try
+    /// again.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.core().checkpoint(dir.as_ref())
     }
