@@ -11,7 +11,7 @@
 //!   may be as many files beyond the bound as there are readers, until the next is opened. Readers
 //!   wait for each other only where they want the same file, and one of them opens it.
 //! - What was used since it was last looked at is passed over once (a clock), so what is read often
-//!   stays open.
+//!   stays open; where that leaves too many, any file is closed that nobody reads at that moment.
 //! - No lock is held while a file is closed but those of the file that is being opened and of the
 //!   one that is closed.
 //! - When the system has no descriptor left, whoever meets that (`relieve`) closes some of all the
@@ -79,6 +79,8 @@ pub(crate) trait Closable: Send + Sync {
     fn take_used(&self) -> bool;
     /// Closes it, unless somebody uses it now. Whether it did.
     fn close(&self) -> bool;
+    /// Whether its Db has been closed.
+    fn is_of_closed_db(&self) -> bool;
 }
 
 /// All bounds of the process. A plain lock: nothing else is taken under it.
@@ -127,13 +129,22 @@ impl fmt::Debug for OpenFiles {
 impl Ring {
     /// Closes files until it is `enough`, or all have been looked at twice, or `most` have been
     /// looked at. How many it closed.
+    ///
+    /// The first half of the looks passes over what was used since the last look. The second half
+    /// closes all that nobody reads at that moment: threads that read much would otherwise mark
+    /// every file as used before a slow thread comes to it again, and the bound would not hold.
     fn close(&self, most: usize, enough: impl Fn(u64) -> bool) -> u64 {
-        let (mut closed, mut looks) = (0, most.min(2 * self.files.lock().len()));
-        while !enough(closed) && looks > 0 {
-            looks -= 1;
+        let len = self.files.lock().len();
+        let first = len.min(most / 2);
+        let mut closed = 0;
+        for look in 0..2 * first {
+            if enough(closed) {
+                break;
+            }
             let Some(next) = self.files.lock().pop_front() else { break };
             let Some(file) = next.upgrade() else { continue };
-            if !file.take_used() && file.close() {
+            let was_used = file.take_used();
+            if (look >= first || !was_used) && file.close() {
                 closed += 1;
             } else {
                 self.files.lock().push_back(next);
@@ -221,6 +232,20 @@ impl OpenFileList {
             files.retain(|f| f.strong_count() > 0);
         }
         files.push_back(file);
+    }
+
+    /// Closes the files of Dbs that have been closed. Their tables may live on for a while, because
+    /// a reader of another Db keeps what was replaced from being freed.
+    pub fn close_of_closed_dbs(&self) {
+        let ring = &self.bound.0;
+        let len = ring.files.lock().len();
+        for _ in 0..len {
+            let Some(next) = ring.files.lock().pop_front() else { break };
+            let Some(file) = next.upgrade() else { continue };
+            if !(file.is_of_closed_db() && file.close()) {
+                ring.files.lock().push_back(next);
+            }
+        }
     }
 
     /// Counts that a file was opened again.

@@ -220,4 +220,8 @@ impl Closable for ClosableFile {
         let open = self.slot.try_write().and_then(|mut slot| slot.take());
         open.is_some()
     }
+
+    fn is_of_closed_db(&self) -> bool {
+        self.owner.closed.load(Ordering::Acquire)
+    }
 }

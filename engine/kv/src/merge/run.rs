@@ -134,6 +134,7 @@ impl TableOpener {
     /// Somebody else may have the directory from now on.
     pub fn close(&self) {
         self.owner.closed.store(true, Ordering::Release);
+        self.owner.files.close_of_closed_dbs();
     }
 
     fn is_closed(&self) -> bool {

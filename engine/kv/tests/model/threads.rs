@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use firn_kv::internals::env::mem::Cut;
 use firn_kv::{
-    Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree, TreeOptions,
+    Batch, BatchOp, ChangeFeed, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree,
+    TreeOptions,
 };
 use firn_testkit::effort::times_effort;
 use firn_testkit::history::TREES;
@@ -327,8 +328,7 @@ fn rearrange(
 
 /// Follows the changes beside the writers until they are done: none is missing, and each batch is
 /// whole.
-fn follow(db: &Db, done: &AtomicBool) {
-    let mut feed = db.changes_since(db.stats().seq, 1 << 30).unwrap();
+fn follow(db: &Db, mut feed: ChangeFeed, done: &AtomicBool) {
     let mut seq = feed.seq();
     loop {
         let is_over = done.load(Ordering::Acquire);
@@ -414,10 +414,13 @@ fn play(seed: u64, steps: u64) {
         let (db, trees) = open(&place, &setup);
         compare(&trees, &owns, &format!("seed {seed}, after opening in round {round}"));
         let done = AtomicBool::new(false);
+        // Before anybody writes: what is written and flushed between the two calls may be in no segment
+        // any more.
+        let feed = db.changes_since(db.stats().seq, 1 << 30).unwrap();
         std::thread::scope(|s| {
             let (db, trees, setup, place) = (&db, &trees[..], &setup, &place);
             let mut beside = vec![s.spawn(|| read(db, trees, &done))];
-            beside.push(s.spawn(|| follow(db, &done)));
+            beside.push(s.spawn(|| follow(db, feed, &done)));
             let other = rng.fork();
             beside.push(s.spawn(|| rearrange(setup, place, db, trees, &done, other)));
             let writers: Vec<_> = owns
