@@ -180,7 +180,8 @@ fn stats_are_looked_at_again() {
 #[test]
 fn advice_is_about_what_the_store_was_put_to() {
     let t = Temp::new("trees", "advise");
-    let (num, memtable) = (["--num", "30k"], ["--memtable", "64k"]);
+    // Merged to one run it is larger than the 16 memtables from which on stores are simulated.
+    let (num, memtable) = (["--num", "40k"], ["--memtable", "64k"]);
     let fill = [&["bench", "fillrandom,overwrite", "--policy", "tiered:5"][..], &num, &memtable];
     t.firn(&fill.concat()).good();
     let told = t.json(&["advise", "--tree", "bench", "--reads", "100/s", "--json"]);
