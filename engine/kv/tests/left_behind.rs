@@ -7,8 +7,33 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, OpenFiles, OsEnv, TreeOptions};
-use firn_testkit::own_process;
+use firn_kv::{
+    Compression, Db, DbOptions, Env, ErrorKind, OpenFiles, OsEnv, Result, Thread, TreeOptions,
+};
+use firn_testkit::{as_inside, own_process};
+
+/// The operating system without held directories: a store then holds this environment itself, and
+/// not one that was made for its directory, so the references to it can be counted.
+struct Counted {
+    inner: Arc<dyn Env>,
+}
+
+impl Counted {
+    fn new() -> Arc<dyn Env> {
+        Arc::new(Counted { inner: OsEnv::new() })
+    }
+}
+
+impl Env for Counted {
+    as_inside! {
+        inner: create_dir_all list sync_dir file_len open_read read_all create append create_log reuse_log rename
+        hard_link remove remove_dir lock free_space memory wall_micros monotonic_nanos sleep random
+    }
+
+    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
+        self.inner.spawn(name, work)
+    }
+}
 
 #[test]
 fn nothing_stays_when_the_last_handle_goes() {
@@ -17,7 +42,7 @@ fn nothing_stays_when_the_last_handle_goes() {
     for (threads, closes, tree_last) in
         [(0, true, false), (0, false, true), (1, true, true), (2, false, false), (2, true, true)]
     {
-        let env: Arc<dyn Env> = OsEnv::new();
+        let env = Counted::new();
         let files = OpenFiles::new(100);
         // Compressed tables are read through descriptors.
         let lz4 = TreeOptions { compression: vec![Compression::Lz4], ..TreeOptions::default() };
@@ -57,7 +82,7 @@ fn nothing_stays_when_the_last_handle_goes() {
 
 /// An opening, and a refresh, that meet a damaged log when tables have been opened.
 fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
-    let env: Arc<dyn Env> = OsEnv::new();
+    let env = Counted::new();
     let files = OpenFiles::new(100);
     let options = |read_only| DbOptions {
         read_only,

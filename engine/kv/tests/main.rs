@@ -35,6 +35,7 @@ mod long_walks;
 mod longest;
 mod memory;
 mod model;
+mod moved;
 mod moves;
 mod observe;
 mod open_files;

@@ -453,6 +453,10 @@ impl LogFile for EncryptedLog {
 }
 
 impl Env for Encrypted {
+    fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
+        let held = self.inner.hold_dir(dir)?;
+        Ok(held.map(|inner| Arc::new(Encrypted { inner, keys: self.keys.clone() }) as _))
+    }
     fn file_len(&self, file: &Path) -> Result<u64> {
         Ok(self.open(file)?.len())
     }

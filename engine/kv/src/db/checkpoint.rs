@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
+use crate::env::Env;
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, ManifestState, TreeState, manifest_number};
 use crate::merge::run::table_path;
 
 use super::fresh::{create_dir, new_id};
+use super::open::hold;
 use super::outputs::table_number;
 use super::state::core::Core;
 use super::state::pins::PinKind;
@@ -25,7 +27,8 @@ impl Core {
         self.gate.check_writable()?;
         let _pass = self.pass()?;
         create_dir(&*self.env, dir)?;
-        if let Some(n) = self.env.list(dir)?.first() {
+        let env = hold(self.env.clone(), dir)?;
+        if let Some(n) = env.list(dir)?.first() {
             return Err(Error::invalid(format!(
                 "the directory is not empty ({n}); name an empty or a new one"
             ))
@@ -33,7 +36,7 @@ impl Core {
         }
         let _task =
             self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
-        let copied = self.copy_to(dir);
+        let copied = self.copy_to(&*env, dir);
         if copied.is_err() {
             // Only names of a Db's own files, as at open: the directory was empty, but a stranger
             // may have put something there.
@@ -43,15 +46,16 @@ impl Core {
                     || [CURRENT, CURRENT_NEW].contains(&n.as_str())
             };
             // First what makes a Db of it.
-            let _ = self.env.remove(&dir.join(CURRENT));
-            for name in self.env.list(dir).unwrap_or_default().iter().filter(ours) {
-                let _ = self.env.remove(&dir.join(name));
+            let _ = env.remove(&dir.join(CURRENT));
+            for name in env.list(dir).unwrap_or_default().iter().filter(ours) {
+                let _ = env.remove(&dir.join(name));
             }
         }
         copied
     }
 
-    fn copy_to(&self, dir: &Path) -> Result<()> {
+    /// `env` holds the new directory open, too.
+    fn copy_to(&self, env: &dyn Env, dir: &Path) -> Result<()> {
         let mut trees = self.trees.read().to_vec();
         let (locks, end, next_tree) = loop {
             let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
@@ -90,7 +94,7 @@ impl Core {
             // a log that the copy has not.
             state.trees.retain(|id, _| *id < next_tree);
             for id in state.trees.values().flat_map(TreeState::files) {
-                self.env.hard_link(&table_path(&self.dir, id), &table_path(dir, id))?;
+                env.hard_link(&table_path(&self.dir, id), &table_path(dir, id))?;
             }
             state.last_seq = self.read_point();
             // The copy starts with a log of its own, behind everything that its tables hold.
@@ -104,10 +108,10 @@ impl Core {
             state
         };
         drop(locks);
-        self.env.sync_dir(dir)?;
-        Manifest::create(&*self.env, dir, 1, &state)?;
+        env.sync_dir(dir)?;
+        Manifest::create(env, dir, 1, &state)?;
         self.events.note(|| Event::CheckpointMade { dir: dir.to_path_buf() });
-        if state.trees.is_empty() && self.env.list(dir)?.is_empty() {
+        if state.trees.is_empty() && env.list(dir)?.is_empty() {
             return Err(Error::new(ErrorKind::Io, "the checkpoint is empty").in_file(dir));
         }
         Ok(())

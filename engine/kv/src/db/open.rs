@@ -77,6 +77,7 @@ impl Core {
             None => Arc::new(Budget::new(options.memory_budget)),
         };
         if options.read_only {
+            let env = if names.is_ok() { hold(env, dir)? } else { env };
             let held = HeldReader::new(new_opener(&env, dir, &options, &budget));
             return open_reader(&env, dir, &options, &budget, held);
         }
@@ -86,6 +87,7 @@ impl Core {
             }
             check_directory(&*env, dir, options.create)?;
         }
+        let env = hold(env, dir)?;
         let lock = env.lock(&dir.join(LOCK))?;
         open_once(env, dir, options, &budget, Some(lock), None)
     }
@@ -98,12 +100,14 @@ impl Core {
                 "only what was opened read-only is refreshed; this handle sees all that is written",
             ));
         }
+        // What is at the path now, which may be another directory.
+        let env = hold(self.env.clone(), &self.dir)?;
         let before = self.trees.read().to_vec();
         let tables = before
             .iter()
             .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
         let held = HeldReader::with_tables(self.opener.clone(), tables);
-        let fresh = open_reader(&self.env, &self.dir, &self.options, self.memory.budget(), held)?;
+        let fresh = open_reader(&env, &self.dir, &self.options, self.memory.budget(), held)?;
         if fresh.store != self.store {
             let words = "another store lies there now than the one that was opened; open it as a store of its own";
             return Err(Error::new(ErrorKind::Incompatible, words).in_file(&self.dir));
@@ -124,6 +128,11 @@ impl Core {
         }
         Ok(fresh)
     }
+}
+
+/// The environment with the directory held open, where it can be.
+pub(super) fn hold(env: Arc<dyn Env>, dir: &Path) -> Result<Arc<dyn Env>> {
+    Ok(env.hold_dir(dir)?.unwrap_or(env))
 }
 
 /// Opens for reading, with what is held already.

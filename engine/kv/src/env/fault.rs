@@ -308,6 +308,12 @@ impl LogFile for FaultLog {
 }
 
 impl Env for FaultEnv {
+    fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
+        self.check(OpClass::Read, "open the directory", dir)?;
+        let held = self.inner.hold_dir(dir)?;
+        Ok(held.map(|inner| Arc::new(FaultEnv { inner, plan: self.plan.clone() }) as _))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         self.check(OpClass::Dir, "create the directory", dir)?;
         self.inner.create_dir_all(dir)

@@ -25,6 +25,7 @@ mod map;
 pub mod mem;
 mod memory;
 pub mod os;
+mod place;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -129,6 +130,15 @@ pub trait Thread: Send {
 /// It should not panic. Who calls one that does panics too, or gets an error
 /// ([`Panicked`](crate::ErrorKind::Panicked)), and nobody waits for ever.
 pub trait Env: Send + Sync + 'static {
+    /// This environment, with `dir` held open: names below it are found through the open directory
+    /// from now on, whatever becomes of the working directory and of the path. Once
+    /// [`lock`](Env::lock) has locked a file in it, changes and syncs below it fail when that file
+    /// is no longer at its path. `None`, the default, where directories cannot be moved, or the
+    /// environment cannot tell: names are paths then.
+    fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
+        let _ = dir;
+        Ok(None)
+    }
     /// Creates a directory and its parents.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
     /// Names of the entries of a directory, sorted.

@@ -10,12 +10,14 @@
 //!   and a full disk is an error of the write (see `system`).
 //! - `read_at` is one `pread` even when the file is mapped, so that a failing device is an error
 //!   and not a signal.
+//! - Names below a directory that is held open are found through it, whatever happens to its path
+//!   (see `place`).
 //!
 //! Syncing a log is `fdatasync` of its descriptor: on Linux that writes the dirty pages of a shared
 //! map too; elsewhere the map is flushed first.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // this file is the door that the ban leads to
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::map::{ForkMark, LogMap, ReadMap};
+use super::place::{HeldDir, HeldDirs, OpenMode};
 use super::system;
 use super::write_back::begin_writing;
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
@@ -34,9 +37,11 @@ pub struct OsEnv {
     /// Where the monotonic clock's zero lies.
     start: Instant,
     /// Tells children that `fork()` makes.
-    mark: Option<ForkMark>,
+    mark: Option<Arc<ForkMark>>,
     /// Whether files are mapped.
     maps: bool,
+    /// Directories that are held open.
+    held: HeldDirs,
 }
 
 debug_by!(OsEnv, "OsEnv", maps);
@@ -49,13 +54,26 @@ impl OsEnv {
     }
 
     fn with_maps(maps: bool) -> OsEnv {
-        OsEnv { start: Instant::now(), mark: ForkMark::new(), maps }
+        OsEnv {
+            start: Instant::now(),
+            mark: ForkMark::new().map(Arc::new),
+            maps,
+            held: HeldDirs::default(),
+        }
     }
 
     /// As it is where files are not mapped.
     #[cfg(test)]
     pub(super) fn without_maps() -> Arc<dyn Env> {
         Arc::new(OsEnv::with_maps(false))
+    }
+
+    fn open(&self, file: &Path, mode: OpenMode, what: &str) -> Result<NamedFile> {
+        if mode != OpenMode::Read {
+            self.held.check(file)?;
+        }
+        let opened = opened(|| self.held.open(file, mode)).map_err(|e| Error::io(what, file, e))?;
+        Ok(NamedFile { file: opened, path: file.to_path_buf(), dir: self.held.dir_of(file) })
     }
 
     /// Gives the file of a log its length, and its blocks where that can be: then it is mapped.
@@ -76,18 +94,14 @@ impl OsEnv {
     }
 }
 
-/// An open file with its name, for errors.
+/// An open file with its name, for errors, and the held directory that it lies in.
 struct NamedFile {
     file: File,
     path: PathBuf,
+    dir: Option<Arc<HeldDir>>,
 }
 
 impl NamedFile {
-    fn open(options: &OpenOptions, what: &str, path: &Path) -> Result<NamedFile> {
-        let file = opened(|| options.open(path)).map_err(|e| Error::io(what, path, e))?;
-        Ok(NamedFile { file, path: path.to_path_buf() })
-    }
-
     fn len(&self) -> Result<u64> {
         Ok(self.file.metadata().map_err(|e| self.error("read the length", e))?.len())
     }
@@ -97,7 +111,9 @@ impl NamedFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        system::sync_data(&self.file).map_err(|e| self.error("sync", e))
+        system::sync_data(&self.file).map_err(|e| self.error("sync", e))?;
+        // What is durable in a file that has no name any more would be lost.
+        self.dir.as_ref().map_or(Ok(()), |dir| dir.check())
     }
 }
 
@@ -342,39 +358,47 @@ pub(super) fn spawn_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> Result
 }
 
 impl Env for OsEnv {
+    fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
+        let held =
+            opened(|| self.held.with(dir)).map_err(|e| Error::io("open the directory", dir, e))?;
+        Ok(Some(Arc::new(OsEnv {
+            start: self.start,
+            mark: self.mark.clone(),
+            maps: self.maps,
+            held,
+        })))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        std::fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))
+        self.held.create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let error = |e| Error::io("list", dir, e);
-        let mut names = Vec::new();
-        for entry in opened(|| std::fs::read_dir(dir)).map_err(error)? {
-            names.push(entry.map_err(error)?.file_name().to_string_lossy().into_owned());
-        }
+        let mut names = opened(|| self.held.list(dir)).map_err(|e| Error::io("list", dir, e))?;
         names.sort_unstable();
         Ok(names)
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        opened(|| system::open_dir(dir))
+        opened(|| self.held.open_dir(dir))
             .and_then(|d| system::sync_dir(&d))
-            .map_err(|e| Error::io("sync the directory", dir, e))
+            .map_err(|e| Error::io("sync the directory", dir, e))?;
+        self.held.check(dir)
     }
 
     fn file_len(&self, file: &Path) -> Result<u64> {
-        Ok(std::fs::metadata(file).map_err(|e| Error::io("read the length", file, e))?.len())
+        self.held.len(file).map_err(|e| Error::io("read the length", file, e))
     }
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
-        let named = NamedFile::open(OpenOptions::new().read(true), "open", file)?;
+        let named = self.open(file, OpenMode::Read, "open")?;
         let len = named.len()?;
         let mappable = usize::try_from(len).ok().filter(|n| map && self.maps && *n > 0);
         Ok(Arc::new(OsRead { named, len, mappable }))
     }
 
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
-        let named = NamedFile::open(OpenOptions::new().read(true), "open", file)?;
+        let named = self.open(file, OpenMode::Read, "open")?;
         let len = named.len()?;
         if len > cap {
             return Err(too_long(file, len, cap));
@@ -391,20 +415,12 @@ impl Env for OsEnv {
     }
 
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let named = NamedFile::open(
-            OpenOptions::new().write(true).create(true).truncate(true),
-            "create",
-            file,
-        )?;
+        let named = self.open(file, OpenMode::Create, "create")?;
         Ok(Box::new(OsWrite { named, len: 0, begun: 0 }))
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let named = NamedFile::open(
-            OpenOptions::new().append(true).create(true),
-            "open for appending",
-            file,
-        )?;
+        let named = self.open(file, OpenMode::Append, "open for appending")?;
         let len = named.len()?;
         Ok(Box::new(OsWrite { named, len, begun: len }))
     }
@@ -412,70 +428,72 @@ impl Env for OsEnv {
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         // A file of that name that is still mapped somewhere keeps its length: it is unlinked, not
         // emptied.
-        match std::fs::remove_file(file) {
+        self.held.check(file)?;
+        match self.held.remove(file) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
                 return Err(Error::io("replace", file, e));
             }
             _ => {}
         }
-        let named = NamedFile::open(
-            OpenOptions::new().read(true).write(true).create_new(true),
-            "create",
-            file,
-        )?;
+        let named = self.open(file, OpenMode::CreateNew, "create")?;
         match self.open_log(named, capacity, true) {
             Ok(log) => Ok(log),
             Err(e) => {
                 // What could be reserved is given back: the device may be full.
-                let _ = std::fs::remove_file(file);
+                let _ = self.held.remove(file);
                 Err(e)
             }
         }
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        let named = NamedFile::open(
-            OpenOptions::new().read(true).write(true),
-            "open for writing again",
-            file,
-        )?;
+        let named = self.open(file, OpenMode::Write, "open for writing again")?;
         let len = named.len()?;
         self.open_log(named, len, false)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::rename(from, to)
+        self.held.check(from).and_then(|()| self.held.check(to))?;
+        self.held
+            .rename(from, to)
             .map_err(|e| Error::io(&format!("rename to {}", to.display()), from, e))
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::hard_link(from, to)
+        self.held.check(from).and_then(|()| self.held.check(to))?;
+        self.held
+            .hard_link(from, to)
             .map_err(|e| Error::io(&format!("link as {}", to.display()), from, e))
     }
 
     fn remove(&self, file: &Path) -> Result<()> {
-        std::fs::remove_file(file).map_err(|e| Error::io("remove", file, e))
+        self.held.check(file)?;
+        self.held.remove(file).map_err(|e| Error::io("remove", file, e))
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        std::fs::remove_dir(dir).map_err(|e| Error::io("remove the directory", dir, e))
+        self.held.check(dir)?;
+        self.held.remove_dir(dir).map_err(|e| Error::io("remove the directory", dir, e))
     }
 
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        let named = NamedFile::open(
-            OpenOptions::new().write(true).create(true).truncate(false),
-            "open the lock",
-            file,
-        )?;
-        match named.file.try_lock() {
-            Ok(()) => Ok(Box::new(OsLock::new(named.file))),
-            Err(TryLockError::WouldBlock) => Err(already_locked(file)),
-            Err(TryLockError::Error(e)) => Err(named.error("lock", e)),
+        let named = self.open(file, OpenMode::Lock, "open the lock")?;
+        loop {
+            match named.file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) => return Err(already_locked(file)),
+                Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(e)) => return Err(named.error("lock", e)),
+            }
         }
+        if let Some(dir) = &named.dir {
+            dir.set_locked(file, &named.file).map_err(|e| named.error("identify", e))?;
+        }
+        Ok(Box::new(OsLock::new(named.file)))
     }
 
     fn free_space(&self, dir: &Path) -> Option<u64> {
-        system::free_space(dir)
+        system::free_space(&self.held.absolute(dir))
     }
 
     fn memory(&self) -> Option<u64> {
@@ -514,7 +532,7 @@ impl Env for OsEnv {
 
     #[inline]
     fn is_forked(&self) -> bool {
-        self.mark.as_ref().is_some_and(ForkMark::is_child)
+        self.mark.as_ref().is_some_and(|mark| mark.is_child())
     }
 
     fn random(&self) -> u64 {

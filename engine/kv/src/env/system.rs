@@ -172,22 +172,10 @@ pub(super) fn sync_data(file: &File) -> io::Result<()> {
     }
 }
 
-/// Opens a directory to be synced.
-#[cfg(unix)]
-pub(super) fn open_dir(dir: &Path) -> io::Result<File> {
-    File::open(dir)
-}
-
 /// Makes the names of a directory durable.
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &File) -> io::Result<()> {
     if cfg!(target_vendor = "apple") { sync_data(dir) } else { dir.sync_all() }
-}
-
-/// A directory that is not there is an error, as where it is synced.
-#[cfg(not(unix))]
-pub(super) fn open_dir(dir: &Path) -> io::Result<()> {
-    std::fs::metadata(dir).map(drop)
 }
 
 #[cfg(not(unix))]

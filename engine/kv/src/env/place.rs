@@ -1,0 +1,349 @@
+//! Names of files below directories that are held open.
+//!
+//! Invariants:
+//! - A name below a held directory is resolved from the directory's descriptor, so a change of the
+//!   working directory, or another directory at the same path, cannot redirect it. Where the system
+//!   has no such calls, the path is made absolute when the directory is opened.
+//! - A file is opened without waiting (a FIFO blocks nobody), and only a regular file is accepted.
+//!   No symbolic link is followed for writing.
+//! - Once a lock has been taken in a held directory, every change of a name and every sync of a
+//!   file below it fails when the lock's path no longer leads to the locked file: the directory was
+//!   moved, replaced or removed, or the lock file was.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // a part of `os`, the door that the ban leads to
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::base::error::{Error, ErrorKind, Result};
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    Write,
+    /// For writing from the start: a new file, or an existing one that is emptied.
+    Create,
+    /// For reading and writing; no file of that name may exist.
+    CreateNew,
+    /// For writing at the end; created where it is missing.
+    Append,
+    /// For locking; created where it is missing.
+    Lock,
+}
+
+/// A directory that is held open.
+pub(super) struct HeldDir {
+    /// The path by which the caller names it.
+    path: PathBuf,
+    /// The same, independent of the working directory.
+    absolute: PathBuf,
+    #[cfg(unix)]
+    descriptor: std::os::fd::OwnedFd,
+    /// The lock file that was locked here, with its identity.
+    locked: OnceLock<(PathBuf, Identity)>,
+}
+
+impl HeldDir {
+    fn open(path: &Path, absolute: PathBuf) -> io::Result<HeldDir> {
+        Ok(HeldDir {
+            #[cfg(unix)]
+            descriptor: unix::open_dir(&absolute)?,
+            path: path.to_path_buf(),
+            absolute,
+            locked: OnceLock::new(),
+        })
+    }
+
+    /// From now on this file, which has been locked, must stay at its path.
+    pub fn set_locked(&self, file: &Path, locked: &File) -> io::Result<()> {
+        if let Ok(below) = file.strip_prefix(&self.path)
+            && let Some(identity) = identity_of(locked)?
+        {
+            let _ = self.locked.set((self.absolute.join(below), identity));
+        }
+        Ok(())
+    }
+
+    /// Fails once the lock's path no longer leads to the locked file.
+    pub fn check(&self) -> Result<()> {
+        let Some((path, identity)) = self.locked.get() else { return Ok(()) };
+        if is_at(path, identity) {
+            return Ok(());
+        }
+        let words = "the directory was moved, replaced or removed while the store was open, or its LOCK file was; \
+                     nothing is written any more: close the store, and open the one that you mean";
+        Err(Error::new(ErrorKind::Io, words).in_file(&self.path))
+    }
+}
+
+/// The directories that an environment holds.
+#[derive(Clone, Default)]
+pub(super) struct HeldDirs(Vec<Arc<HeldDir>>);
+
+impl HeldDirs {
+    /// These and the one at `path`. One that is held by this path already is replaced by what is
+    /// there now.
+    pub fn with(&self, path: &Path) -> io::Result<HeldDirs> {
+        let dir = HeldDir::open(path, std::path::absolute(self.absolute(path))?)?;
+        let others = self.0.iter().filter(|held| held.path != path).cloned();
+        Ok(HeldDirs(others.chain([Arc::new(dir)]).collect()))
+    }
+
+    /// The one that a path lies below, or is, and the rest of the path.
+    fn find<'a>(&'a self, path: &'a Path) -> Option<(&'a Arc<HeldDir>, &'a Path)> {
+        self.0.iter().rev().find_map(|dir| Some((dir, path.strip_prefix(&dir.path).ok()?)))
+    }
+
+    /// A path that does not depend on the working directory, for one below a held directory.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        self.find(path).map_or_else(|| path.to_path_buf(), |(dir, rest)| dir.absolute.join(rest))
+    }
+
+    /// The directory that a path lies below.
+    pub fn dir_of(&self, path: &Path) -> Option<Arc<HeldDir>> {
+        self.find(path).map(|(dir, _)| dir.clone())
+    }
+
+    /// As [`HeldDir::check`], of the directory that a path lies below.
+    pub fn check(&self, path: &Path) -> Result<()> {
+        self.find(path).map_or(Ok(()), |(dir, _)| dir.check())
+    }
+}
+
+/// What a path leads to when it is no regular file.
+fn not_regular() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "this is not a regular file but a link, a directory, a FIFO or a device",
+    )
+}
+
+#[cfg(unix)]
+pub(super) use unix::Identity;
+#[cfg(unix)]
+use unix::{identity_of, is_at};
+
+#[cfg(unix)]
+mod unix {
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+    use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// Device and inode.
+    pub type Identity = (u64, u64);
+
+    /// New files are their owner's alone.
+    const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+    #[allow(clippy::unnecessary_cast)] // the fields have other widths on other systems
+    fn identity(stat: &rustix::fs::Stat) -> Identity {
+        (stat.st_dev as u64, stat.st_ino as u64)
+    }
+
+    pub(super) fn identity_of(file: &File) -> io::Result<Option<Identity>> {
+        Ok(Some(identity(&rustix::fs::fstat(file)?)))
+    }
+
+    /// Whether a path leads to this file. Where the path cannot be followed for another reason than
+    /// that nothing is there, such as for want of permission, it is taken to.
+    pub(super) fn is_at(path: &Path, expected: &Identity) -> bool {
+        match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => identity(&stat) == *expected,
+            Err(e) => ![Errno::NOENT, Errno::NOTDIR].contains(&e),
+        }
+    }
+
+    pub(super) fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(retry(|| rustix::fs::openat(CWD, path, flags, Mode::empty()))?)
+    }
+
+    /// Repeats a call that a signal interrupted.
+    fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        loop {
+            match call() {
+                Err(Errno::INTR) => {}
+                done => return done,
+            }
+        }
+    }
+
+    impl HeldDirs {
+        /// From where a path is resolved, and the name there.
+        fn place<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
+            match self.find(path) {
+                Some((dir, rest)) if rest.as_os_str().is_empty() => {
+                    (dir.descriptor.as_fd(), Path::new("."))
+                }
+                Some((dir, rest)) => (dir.descriptor.as_fd(), rest),
+                None => (CWD, path),
+            }
+        }
+
+        pub fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+            let to_write = OFlags::NOFOLLOW | OFlags::CREATE;
+            let flags = match mode {
+                OpenMode::Read => OFlags::RDONLY,
+                OpenMode::Write => OFlags::RDWR | OFlags::NOFOLLOW,
+                OpenMode::Create => OFlags::WRONLY | to_write,
+                OpenMode::CreateNew => OFlags::RDWR | OFlags::EXCL | to_write,
+                OpenMode::Append => OFlags::WRONLY | OFlags::APPEND | to_write,
+                OpenMode::Lock => OFlags::WRONLY | to_write,
+            };
+            let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+            let (dir, name) = self.place(path);
+            let file = match retry(|| rustix::fs::openat(dir, name, flags, FILE_MODE)) {
+                // A FIFO without a reader, or a socket.
+                Err(Errno::LOOP | Errno::NXIO | Errno::OPNOTSUPP | Errno::MLINK | Errno::ISDIR) => {
+                    return Err(not_regular());
+                }
+                opened => File::from(opened?),
+            };
+            let stat = rustix::fs::fstat(&file)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                return Err(not_regular());
+            }
+            if mode == OpenMode::Create && stat.st_size > 0 {
+                // Not before it is known to be a regular file.
+                file.set_len(0)?;
+            }
+            Ok(file)
+        }
+
+        pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            let ((old, from), (new, to)) = (self.place(from), self.place(to));
+            Ok(retry(|| rustix::fs::renameat(old, from, new, to))?)
+        }
+
+        pub fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+            let ((old, from), (new, to)) = (self.place(from), self.place(to));
+            Ok(retry(|| rustix::fs::linkat(old, from, new, to, AtFlags::empty()))?)
+        }
+
+        pub fn remove(&self, path: &Path) -> io::Result<()> {
+            let (dir, name) = self.place(path);
+            Ok(retry(|| rustix::fs::unlinkat(dir, name, AtFlags::empty()))?)
+        }
+
+        pub fn remove_dir(&self, path: &Path) -> io::Result<()> {
+            let (dir, name) = self.place(path);
+            Ok(retry(|| rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))?)
+        }
+
+        pub fn len(&self, path: &Path) -> io::Result<u64> {
+            let (dir, name) = self.place(path);
+            let stat = retry(|| rustix::fs::statat(dir, name, AtFlags::empty()))?;
+            Ok(stat.st_size as u64)
+        }
+
+        /// Opens a directory to be listed or synced.
+        pub fn open_dir(&self, path: &Path) -> io::Result<File> {
+            let (dir, name) = self.place(path);
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok(File::from(retry(|| rustix::fs::openat(dir, name, flags, Mode::empty()))?))
+        }
+
+        /// The names in a directory, in any order.
+        pub fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in rustix::fs::Dir::new(self.open_dir(path)?)? {
+                let entry = entry?;
+                let name = entry.file_name().to_bytes();
+                if name != b"." && name != b".." {
+                    names.push(String::from_utf8_lossy(name).into_owned());
+                }
+            }
+            Ok(names)
+        }
+
+        pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+            use std::os::unix::fs::DirBuilderExt;
+            // New directories are their owner's alone.
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.absolute(path))
+        }
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) use by_path::Identity;
+#[cfg(not(unix))]
+use by_path::{identity_of, is_at};
+
+/// For systems without `openat`. Windows renames and removes no directory while files in it are
+/// open, as the lock of a store is.
+#[cfg(not(unix))]
+mod by_path {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    /// Files have no identity that the standard library tells.
+    pub type Identity = ();
+
+    pub(super) fn identity_of(_file: &File) -> io::Result<Option<Identity>> {
+        Ok(None)
+    }
+
+    pub(super) fn is_at(_path: &Path, _expected: &Identity) -> bool {
+        true
+    }
+
+    impl HeldDirs {
+        pub fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+            let mut options = OpenOptions::new();
+            match mode {
+                OpenMode::Read => options.read(true),
+                OpenMode::Write => options.read(true).write(true),
+                OpenMode::Create => options.write(true).create(true).truncate(true),
+                OpenMode::CreateNew => options.read(true).write(true).create_new(true),
+                OpenMode::Append => options.append(true).create(true),
+                OpenMode::Lock => options.write(true).create(true).truncate(false),
+            };
+            let file = options.open(self.absolute(path))?;
+            if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+        }
+
+        pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            std::fs::rename(self.absolute(from), self.absolute(to))
+        }
+
+        pub fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+            std::fs::hard_link(self.absolute(from), self.absolute(to))
+        }
+
+        pub fn remove(&self, path: &Path) -> io::Result<()> {
+            std::fs::remove_file(self.absolute(path))
+        }
+
+        pub fn remove_dir(&self, path: &Path) -> io::Result<()> {
+            std::fs::remove_dir(self.absolute(path))
+        }
+
+        pub fn len(&self, path: &Path) -> io::Result<u64> {
+            Ok(std::fs::metadata(self.absolute(path))?.len())
+        }
+
+        /// A directory that is not there is an error, as where it is synced.
+        pub fn open_dir(&self, path: &Path) -> io::Result<()> {
+            std::fs::metadata(self.absolute(path)).map(drop)
+        }
+
+        /// The names in a directory, in any order.
+        pub fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+            std::fs::read_dir(self.absolute(path))?
+                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                .collect()
+        }
+
+        pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+            std::fs::create_dir_all(self.absolute(path))
+        }
+    }
+}
