@@ -41,8 +41,9 @@ const LOOKS: usize = 512;
 /// limit there is no bound.
 ///
 /// Beyond the bound come: the file that each running read is in, until the next file is opened; of
-/// each Db its lock, its manifest, its event log and one to three segments of its log (a Db that
-/// was closed cleanly and is only read has the lock alone, and the event log where it is written);
+/// each Db its directory, its lock, its manifest, its event log and one to three segments of its
+/// log (a Db that was closed cleanly and is only read has the directory and the lock alone, and the
+/// event log where it is written);
 /// and the files that flushes and compactions are writing, one each. A Db opened with `read_only`
 /// holds all segments of the log that it has read open, because a writer may remove them, and where
 /// files are not mapped ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows, an `Env` without
