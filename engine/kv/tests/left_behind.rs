@@ -18,10 +18,8 @@ struct Counted {
     inner: Arc<dyn Env>,
 }
 
-impl Counted {
-    fn new() -> Arc<dyn Env> {
-        Arc::new(Counted { inner: OsEnv::new() })
-    }
+fn counted() -> Arc<dyn Env> {
+    Arc::new(Counted { inner: OsEnv::new() })
 }
 
 impl Env for Counted {
@@ -42,7 +40,7 @@ fn nothing_stays_when_the_last_handle_goes() {
     for (threads, closes, tree_last) in
         [(0, true, false), (0, false, true), (1, true, true), (2, false, false), (2, true, true)]
     {
-        let env = Counted::new();
+        let env = counted();
         let files = OpenFiles::new(100);
         // Compressed tables are read through descriptors.
         let lz4 = TreeOptions { compression: vec![Compression::Lz4], ..TreeOptions::default() };
@@ -82,7 +80,7 @@ fn nothing_stays_when_the_last_handle_goes() {
 
 /// An opening, and a refresh, that meet a damaged log when tables have been opened.
 fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
-    let env = Counted::new();
+    let env = counted();
     let files = OpenFiles::new(100);
     let options = |read_only| DbOptions {
         read_only,
