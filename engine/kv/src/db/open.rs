@@ -100,7 +100,7 @@ impl Core {
                 "only what was opened read-only is refreshed; this handle sees all that is written",
             ));
         }
-        // What is at the path now, which may be another directory.
+        // The directory at the path may have been replaced since the last refresh.
         let env = hold(self.env.clone(), &self.dir)?;
         let before = self.trees.read().to_vec();
         let tables = before

@@ -94,7 +94,7 @@ impl OsEnv {
     }
 }
 
-/// An open file with its name, for errors, and the held directory that it lies in.
+/// An open file with its name, for errors, and the held directory that contains it.
 struct NamedFile {
     file: File,
     path: PathBuf,
@@ -112,7 +112,7 @@ impl NamedFile {
 
     fn sync_data(&self) -> Result<()> {
         system::sync_data(&self.file).map_err(|e| self.error("sync", e))?;
-        // What is durable in a file that has no name any more would be lost.
+        // A removed file is lost with its last descriptor, however durable its content is.
         self.dir.as_ref().map_or(Ok(()), |dir| dir.check())
     }
 }

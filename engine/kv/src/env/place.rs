@@ -93,7 +93,7 @@ impl HeldDirs {
         Ok(HeldDirs(others.chain([Arc::new(dir)]).collect()))
     }
 
-    /// The one that a path lies below, or is, and the rest of the path.
+    /// The directory that contains the path, or is it, and the rest of the path.
     fn find<'a>(&'a self, path: &'a Path) -> Option<(&'a Arc<HeldDir>, &'a Path)> {
         self.0.iter().rev().find_map(|dir| Some((dir, path.strip_prefix(&dir.path).ok()?)))
     }
@@ -103,18 +103,18 @@ impl HeldDirs {
         self.find(path).map_or_else(|| path.to_path_buf(), |(dir, rest)| dir.absolute.join(rest))
     }
 
-    /// The directory that a path lies below.
+    /// The directory that contains the path.
     pub fn dir_of(&self, path: &Path) -> Option<Arc<HeldDir>> {
         self.find(path).map(|(dir, _)| dir.clone())
     }
 
-    /// As [`HeldDir::check`], of the directory that a path lies below.
+    /// As [`HeldDir::check`], of the directory that contains the path.
     pub fn check(&self, path: &Path) -> Result<()> {
         self.find(path).map_or(Ok(()), |(dir, _)| dir.check())
     }
 }
 
-/// What a path leads to when it is no regular file.
+/// The error for a path that leads to no regular file.
 fn not_regular() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
