@@ -1,4 +1,4 @@
-//! What an application does, written once: `super::Session` is that of each test that runs it, and
+//! An application's statements, written once: `super::Session` is that of each test that runs them, and
 //! nothing else of it differs. The databases may be Firn's in a folder, Firn's server, or a cluster.
 
 mod errors;
