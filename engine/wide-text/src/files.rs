@@ -132,8 +132,7 @@ pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result
             place.path = None;
             Body::ComplexDeletion(d)
         }
-        (FileAt::Ranges(bounds), StoredCell::Range(deletion, len)) => {
-            let (start, end) = bounds.split_at_checked(len).ok_or_else(misplaced)?;
+        (FileAt::Range(start), StoredCell::Range(deletion, end)) => {
             Body::RangeDeletion { start, end, deletion }
         }
         _ => return Err(misplaced()),
@@ -145,8 +144,8 @@ pub fn read_entry<'a>(layout: &Layout, key: &'a [u8], value: &'a [u8]) -> Result
 
 enum FileAt<'a> {
     Partition,
-    /// Both bounds.
-    Ranges(&'a [u8]),
+    /// The start bound.
+    Range(&'a [u8]),
     Row,
     Cell,
 }
@@ -157,7 +156,7 @@ fn split<'a>(layout: &Layout, key: &'a [u8]) -> Result<(&'a [u8], FileAt<'a>, Ke
     let mut place = KeyPlace { is_static: false, row: &[], name: &[], path: None };
     let row = match at.first() {
         Some(&DELETION) if at.len() == 1 => return Ok((partition, FileAt::Partition, place)),
-        Some(&RANGES) => return Ok((partition, FileAt::Ranges(&at[1..]), place)),
+        Some(&RANGES) => return Ok((partition, FileAt::Range(&at[1..]), place)),
         Some(&STATIC) => 1,
         _ => layout.row_len(at)?,
     };

@@ -112,6 +112,9 @@ impl Purge for StoredPurge {
             token_len: self.token_len,
             containers: vec![],
             ranges: vec![],
+            begun: 0,
+            open: vec![],
+            range_bytes: 0,
         })
     }
 
@@ -123,9 +126,12 @@ impl Purge for StoredPurge {
     }
 }
 
-/// A deletion of rows from one bound to another.
+/// Bytes of bounds that a pass holds of the ranges of one partition, at most. Ranges beyond that
+/// stay stored with what they cover.
+const MOST_RANGE_BYTES: usize = 4 << 20;
+
+/// A deletion of rows from one bound to another, with whole keys as bounds.
 struct HookRange {
-    /// The partition, and the byte of the rows' section.
     start: Vec<u8>,
     end: Vec<u8>,
     timestamp: i64,
@@ -138,17 +144,33 @@ struct PurgeScan {
     token_len: usize,
     /// The deletions of the containers that the pass is in, from the outside: prefix and timestamp.
     containers: Vec<(Vec<u8>, i64)>,
-    /// The deleted ranges of the partition that the pass is in.
+    /// The deleted ranges of the partition that the pass is in, by their starts. Those of several
+    /// tables may overlap.
     ranges: Vec<HookRange>,
+    /// How many of them begin at or before the key at hand, and which of those go on behind it.
+    begun: usize,
+    open: Vec<usize>,
+    range_bytes: usize,
 }
 
 impl PurgeScan {
-    fn is_covered(&self, key: &[u8], timestamp: i64) -> bool {
-        self.containers.iter().any(|(_, t)| timestamp <= *t)
-            || self
-                .ranges
-                .iter()
-                .any(|r| timestamp <= r.timestamp && *r.start <= *key && key < &*r.end)
+    /// Whether a deletion covers an entry. Keys ascend, so each range is opened and closed once.
+    fn is_covered(&mut self, key: &[u8], timestamp: i64) -> bool {
+        if self.containers.iter().any(|(_, t)| timestamp <= *t) {
+            return true;
+        }
+        if self.ranges.is_empty() {
+            return false;
+        }
+        while let Some(range) = self.ranges.get(self.begun).filter(|r| *r.start <= *key) {
+            if key < &*range.end {
+                self.open.push(self.begun);
+            }
+            self.begun += 1;
+        }
+        let ranges = &self.ranges;
+        self.open.retain(|&i| key < &*ranges[i].end);
+        self.open.iter().any(|&i| timestamp <= ranges[i].timestamp)
     }
 
     /// Leaves the containers that `key` isn't in.
@@ -161,22 +183,24 @@ impl PurgeScan {
                 .is_none_or(|n| !is_inside(key, &r.start[..n]))
         {
             self.ranges.clear();
+            self.open.clear();
+            (self.begun, self.range_bytes) = (0, 0);
         }
     }
 
-    fn note_range(&mut self, key: &[u8], deletion: CellDeletion, start_len: usize) {
-        let Some(n) = partition_len(key, self.token_len) else { return };
-        let Some((start, end)) =
-            key.get(n + 1..).and_then(|bounds| bounds.split_at_checked(start_len))
-        else {
-            return;
-        };
+    /// Remembers a range. False when it is not remembered.
+    fn note_range(&mut self, key: &[u8], deletion: CellDeletion, end: &[u8]) -> bool {
+        let Some(n) = partition_len(key, self.token_len) else { return false };
+        let Some(start) = key.get(n + 1..) else { return false };
         let full = |bound: &[u8]| [&key[..n], bound].concat();
-        self.ranges.push(HookRange {
-            start: full(start),
-            end: full(end),
-            timestamp: deletion.timestamp,
-        });
+        let range = HookRange { start: full(start), end: full(end), timestamp: deletion.timestamp };
+        let bytes = range.start.len() + range.end.len() + size_of::<HookRange>();
+        if self.range_bytes + bytes > MOST_RANGE_BYTES {
+            return false;
+        }
+        self.range_bytes += bytes;
+        self.ranges.push(range);
+        true
     }
 
     fn past_grace(&self, second: i64) -> bool {
@@ -222,8 +246,10 @@ impl PurgePass for PurgeScan {
                 self.containers.push((key[..key.len().saturating_sub(1)].to_vec(), d.timestamp));
                 d
             }
-            StoredCell::Range(d, start_len) => {
-                self.note_range(key, d, start_len);
+            StoredCell::Range(d, end) => {
+                if !self.note_range(key, d, end) {
+                    return Verdict::Keep;
+                }
                 d
             }
         };
@@ -231,14 +257,14 @@ impl PurgePass for PurgeScan {
     }
 
     fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
-        let container = match parse(value) {
-            Some(StoredCell::Deletion(_)) => key.len().checked_sub(1),
-            Some(StoredCell::Range(..)) => partition_len(key, self.token_len),
+        let (container, bound) = match parse(value) {
+            Some(StoredCell::Deletion(_)) => (key.len().checked_sub(1), &[BEYOND][..]),
+            Some(StoredCell::Range(_, bound)) => (partition_len(key, self.token_len), bound),
             Some(StoredCell::Cell(_)) | None => return false,
         };
         let Some(n) = container else { return false };
         end.extend_from_slice(&key[..n]);
-        end.push(BEYOND);
+        end.extend_from_slice(bound);
         true
     }
 }

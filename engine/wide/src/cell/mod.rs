@@ -53,8 +53,8 @@ mod tests {
             deletion.encode(&mut bytes);
             prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Deletion(deletion));
             bytes.clear();
-            deletion.encode_range(ttl, &mut bytes);
-            prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Range(deletion, ttl as usize));
+            deletion.encode_range(&value, &mut bytes);
+            prop_assert_eq!(StoredCell::decode(&bytes).unwrap(), StoredCell::Range(deletion, &value));
         }
 
         #[test]

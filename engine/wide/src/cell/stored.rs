@@ -29,11 +29,10 @@ impl CellDeletion {
         self.encode_as(DELETION, out);
     }
 
-    /// Appends the stored form of a deletion of a range whose start bound has this length in the
-    /// key.
-    pub fn encode_range(&self, start_len: u32, out: &mut Vec<u8>) {
+    /// Appends the stored form of a deletion of a range that ends before this bound.
+    pub fn encode_range(&self, end: &[u8], out: &mut Vec<u8>) {
         self.encode_as(RANGE, out);
-        out.extend_from_slice(&start_len.to_le_bytes());
+        out.extend_from_slice(end);
     }
 
     fn encode_as(&self, kind: u8, out: &mut Vec<u8>) {
@@ -50,8 +49,8 @@ pub enum StoredCell<'a> {
     Cell(Cell<'a>),
     /// A deletion of the container that its key names.
     Deletion(CellDeletion),
-    /// A deletion of a range, and the length of the start bound in the key.
-    Range(CellDeletion, usize),
+    /// A deletion of a range, and the bound that it ends before. The key has the other bound.
+    Range(CellDeletion, &'a [u8]),
 }
 
 fn i64_at(bytes: &[u8]) -> Option<(i64, &[u8])> {
@@ -82,10 +81,8 @@ pub(super) fn parse(bytes: &[u8]) -> Option<StoredCell<'_>> {
         COUNTER => cell(CellState::Counter(last(rest)?)),
         DELETION => Some(StoredCell::Deletion(CellDeletion { timestamp, local: last(rest)? })),
         RANGE => {
-            let (local, rest) = i64_at(rest)?;
-            let (len, rest) = u32_at(rest)?;
-            rest.is_empty()
-                .then_some(StoredCell::Range(CellDeletion { timestamp, local }, len as usize))
+            let (local, end) = i64_at(rest)?;
+            Some(StoredCell::Range(CellDeletion { timestamp, local }, end))
         }
         _ => None,
     }

@@ -5,7 +5,7 @@
 //! key        ::= partition place
 //! partition  ::= token component(key)        token: of the length that the partitioner says; the key is escaped bytes
 //! place      ::= 0x20                        deletion of the partition
-//!              | 0x24 bound bound            deletion of a range of rows
+//!              | 0x24 bound                  deletion of a range of rows: its start; the value has its end
 //!              | 0x30 cell                   static cell
 //!              | row ( 0x20 | cell )         deletion of the row, or a cell of it
 //! row        ::= 0x40 component* 0x38        one component per clustering column: none in a Standard family, the super column's name

@@ -30,15 +30,17 @@ use super::family::{FamilyViews, StoreFamily, StoredView};
 use super::index::built_record;
 use super::moment::StoreMoment;
 use super::mutation::Container;
-use super::point::range_at;
+use super::ranges::{RangeFragment, fragments, range_at};
 use super::view_rows::RowParts;
 use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 
 /// What a call is about to write to one family.
 struct FollowedChange<'c, 'p> {
     plan: &'c WritePlan<'p>,
-    /// Sorted by their keys, each once.
+    /// Sorted by their keys; only deletions of ranges may share one.
     entries: &'c [WriteEntry<'p>],
+    /// The ranges that it deletes, with whole keys as bounds.
+    ranges: Vec<RangeFragment>,
 }
 
 /// A row of a base before a call, and the cells with values that it has after it.
@@ -70,7 +72,19 @@ impl FamilyViews {
     }
 }
 
-impl FollowedChange<'_, '_> {
+impl<'c, 'p> FollowedChange<'c, 'p> {
+    fn new(plan: &'c WritePlan<'p>, entries: &'c [WriteEntry<'p>]) -> Result<Self> {
+        let deleted = entries.iter().filter(|e| e.kind == WriteKind::Deletion(Container::Range));
+        let range = |e: &WriteEntry<'_>| -> Result<RangeFragment> {
+            let (partition, _) = plan.key(e).split_at(e.partition);
+            let (start, end, deletion) = range_at(plan.key(e), e.partition, plan.value(e))?;
+            let bound = |place: &[u8]| [partition, place].concat();
+            Ok(RangeFragment { start: bound(start), end: bound(end), deletion })
+        };
+        let ranges = fragments(deleted.map(range).collect::<Result<_>>()?);
+        Ok(FollowedChange { plan, entries, ranges })
+    }
+
     fn key(&self, entry: &WriteEntry<'_>) -> &[u8] {
         self.plan.key(entry)
     }
@@ -83,26 +97,14 @@ impl FollowedChange<'_, '_> {
     }
 
     /// The newest deletion of a partition or range among the entries that covers a place.
-    fn covering(&self, partition: &[u8], place: &[u8]) -> Result<Option<i64>> {
-        let mut newest = None;
-        for e in self.entries {
-            let key = self.key(e);
-            if !key.starts_with(partition) {
-                continue;
-            }
-            let covers = match e.kind {
-                WriteKind::Deletion(Container::Partition) => key.len() == partition.len() + 1,
-                WriteKind::Deletion(Container::Range) => {
-                    let (start, end, _) = range_at(key, e.partition, self.plan.value(e))?;
-                    start <= place && place < end
-                }
-                _ => false,
-            };
-            if covers {
-                newest = newest.max(Some(e.timestamp));
-            }
-        }
-        Ok(newest)
+    fn covering(&self, partition: &[u8], place: &[u8]) -> Option<i64> {
+        let whole = [partition, &[DELETION]].concat();
+        let of_partition = self.entries.binary_search_by(|e| self.key(e).cmp(&whole)).ok();
+        let key = [partition, place].concat();
+        let behind = self.ranges.partition_point(|r| r.start <= key);
+        let range = behind.checked_sub(1).map(|i| &self.ranges[i]).filter(|r| key < r.end);
+        let of_partition = of_partition.map(|i| self.entries[i].timestamp);
+        of_partition.max(range.map(|r| r.deletion.timestamp))
     }
 }
 
@@ -191,7 +193,7 @@ impl CellStore {
             else {
                 continue;
             };
-            let change = FollowedChange { plan, entries };
+            let change = FollowedChange::new(plan, entries)?;
             let views = family.views();
             let mut key = vec![];
             let layout = views.rows()?;
@@ -262,7 +264,7 @@ impl CellStore {
         let mut covered = self.covering(StoreMoment::Now, family, &marker, partition)?;
         let mut all = before.clone();
         if let Some(change) = change {
-            covered = covered.max(change.covering(&row[..partition], &marker[partition..])?);
+            covered = covered.max(change.covering(&row[..partition], &marker[partition..]));
             // What loses against what is there has been left out.
             all.extend(change.of_row(row).map(|(part, value)| (part.to_vec(), value.to_vec())));
         }

@@ -31,6 +31,7 @@ mod mutation;
 mod open;
 mod point;
 mod purge;
+mod ranges;
 mod reader;
 mod shared;
 mod slice;

@@ -15,7 +15,7 @@ use super::CellStore;
 use super::family::{FamilyAccess, StoreFamily};
 use super::moment::StoreMoment;
 use super::mutation::StoreMutation;
-use super::point::range_at;
+use super::ranges::range_at;
 
 /// Operations that one write has at most: rows of a partition may be many.
 const AT_ONCE: usize = 1024;

@@ -6,7 +6,7 @@ use firn_kv::Value;
 
 use crate::base::error::{Error, Result};
 use crate::cell::{Cell, CellDeletion, StoredCell};
-use crate::key::{DELETION, RANGES as RANGES_SECTION, ROWS as ROWS_SECTION};
+use crate::key::{DELETION, ROWS as ROWS_SECTION};
 
 use super::CellStore;
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
@@ -120,32 +120,8 @@ impl CellStore {
             look(partition + column)?;
         }
         if in_row && kinds & RANGES != 0 {
-            newest = newer(newest, self.covering_range(at, family, key, partition)?);
-        }
-        Ok(newest)
-    }
-
-    fn covering_range(
-        &self,
-        at: StoreMoment<'_>,
-        family: &StoreFamily,
-        key: &[u8],
-        partition: usize,
-    ) -> Result<Option<i64>> {
-        let (head, place) = key.split_at(partition);
-        let bound = |section: u8| [head, &[section]].concat();
-        let mut cursor =
-            at.cursor(family.tree(), bound(RANGES_SECTION)..bound(RANGES_SECTION + 1))?;
-        let mut newest = None;
-        cursor.first()?;
-        while cursor.valid() {
-            // All are looked at: they are in the order of both bounds put together, and one that begins
-            // before all rows may come behind others.
-            let (start, end, deletion) = range_at(cursor.key(), partition, cursor.value())?;
-            if start <= place && place < end {
-                newest = newer(newest, Some(deletion.timestamp));
-            }
-            cursor.next()?;
+            let range = self.covering_range(at, family, key, partition)?;
+            newest = newer(newest, range.map(|d| d.timestamp));
         }
         Ok(newest)
     }
@@ -212,24 +188,5 @@ impl CellStore {
             return found.into_iter().map(live).collect();
         }
         places.iter().map(|p| self.get_full(at, family, &full(p), partition.len())).collect()
-    }
-}
-
-/// Start, end (as places) and deletion of a range's entry.
-pub(super) fn range_at<'a>(
-    key: &'a [u8],
-    partition: usize,
-    value: &[u8],
-) -> Result<(&'a [u8], &'a [u8], CellDeletion)> {
-    let bounds = key.get(partition + 1..).unwrap_or_default();
-    match StoredCell::decode(value)? {
-        StoredCell::Range(deletion, len) if len <= bounds.len() => {
-            let (start, end) = bounds.split_at(len);
-            Ok((start, end, deletion))
-        }
-        _ => Err(Error::Corrupt(format!(
-            "no deletion of a range at the key \"{}\"",
-            key.escape_ascii()
-        ))),
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! Invariants:
 //! - Going forward, deletions are met before what they cover; where a slice begins further on, they
-//!   are fetched first. Going backward, a partition's deletions are fetched before its first cell,
-//!   a row's and a complex column's when one of their cells is met.
+//!   are fetched first. Going backward, a partition's deletion is fetched before its first cell,
+//!   a row's and a complex column's when one of their cells is met. Deleted ranges are looked up
+//!   for each row, but for raw readers, which show them.
 //! - `row` and `column` are the prefixes of the last place met, `row_deleted` and `column_deleted`
 //!   what covers them.
-//! - Memory does not grow with what is read, but for the deleted ranges of one partition.
+//! - Memory does not grow with what is read.
 
 use std::cell::{Cell as Counter, OnceCell};
 use std::ops::Bound;
@@ -22,7 +23,8 @@ use crate::key::{
 use super::CellStore;
 use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
 use super::moment::StoreMoment;
-use super::point::{range_at, with_key};
+use super::point::with_key;
+use super::ranges::{RangeLookup, range_at, section};
 use super::slice::{Partitions, StoreSlice};
 
 /// How many cells are stepped over before a seek is made to what is looked for.
@@ -113,7 +115,10 @@ pub struct SliceReader {
     partition: Vec<u8>,
     key: Vec<u8>,
     deleted: Option<i64>,
-    ranges: Vec<(Vec<u8>, Vec<u8>, i64)>,
+    /// Made at the first look, over `snapshot`.
+    ranges: Option<Box<RangeLookup>>,
+    /// Whether the partition may have deleted ranges.
+    has_ranges: bool,
     row: Vec<u8>,
     row_deleted: Option<i64>,
     column: Vec<u8>,
@@ -209,7 +214,8 @@ impl CellStore {
         range: (Bound<&[u8]>, Bound<&[u8]>),
         slice: StoreSlice,
     ) -> Result<SliceReader> {
-        let fetches = |kinds: u8| slice.reverse && kinds & (ROWS | COMPLEX) != 0;
+        let fetched = if slice.reverse { ROWS | COMPLEX | RANGES } else { RANGES };
+        let fetches = |kinds: u8| !slice.raw && kinds & fetched != 0;
         let mut snapshot = if let StoreMoment::Then(s) = at { Some(s.clone()) } else { None };
         let mut cursor = at.cursor(family.tree(), range)?;
         // The state first, then the kinds: they tell of all that can be in it.
@@ -233,7 +239,8 @@ impl CellStore {
             partition: vec![],
             key: vec![],
             deleted: None,
-            ranges: vec![],
+            ranges: None,
+            has_ranges: false,
             row: vec![],
             row_deleted: None,
             column: vec![],
@@ -311,7 +318,12 @@ impl SliceReader {
     /// partition's first entry.
     fn enter(&mut self, slice: &StoreSlice, at_first: bool) -> Result<()> {
         (self.deleted, self.row_deleted, self.column_deleted) = (None, None, None);
-        self.ranges.clear();
+        if let Some(ranges) = &mut self.ranges {
+            ranges.leave();
+        }
+        // A reader that comes from the partition's start meets the first one.
+        let meets_head = !slice.reverse && slice.is_from_start();
+        self.has_ranges = !slice.raw && !meets_head && self.kinds & RANGES != 0;
         self.row.clear();
         self.column.clear();
         self.row_shown = false;
@@ -355,26 +367,14 @@ impl SliceReader {
         if there { Ok(()) } else { Ok(self.cursor.seek(&self.seek)?) }
     }
 
-    /// Reads the deletions at the partition's start.
+    /// Reads the deletion of the partition, where the cursor stands on it.
     fn load_head(&mut self) -> Result<()> {
-        while self.cursor.valid() && self.cursor.key().starts_with(&self.partition) {
-            match self.cursor.key().get(self.partition.len()) {
-                Some(&DELETION) => {
-                    self.deleted =
-                        self.deleted.max(Some(StoredCell::decode(self.cursor.value())?.timestamp()))
-                }
-                Some(&RANGES_SECTION) => self.note_range()?,
-                _ => break,
-            }
-            self.cursor.next()?;
+        if self.cursor.valid()
+            && let Some([DELETION]) = self.cursor.key().strip_prefix(&*self.partition)
+        {
+            let stored = StoredCell::decode(self.cursor.value())?;
+            self.deleted = self.deleted.max(Some(stored.timestamp()));
         }
-        Ok(())
-    }
-
-    fn note_range(&mut self) -> Result<()> {
-        let (start, end, deletion) =
-            range_at(self.cursor.key(), self.partition.len(), self.cursor.value())?;
-        self.ranges.push((start.to_vec(), end.to_vec(), deletion.timestamp));
         Ok(())
     }
 
@@ -386,12 +386,12 @@ impl SliceReader {
         let row = within(layout.find_row(from));
         let column =
             if self.kinds & COMPLEX == 0 { None } else { within(layout.find_column(from)) };
-        if self.kinds & ROWS != 0
+        if self.kinds & (ROWS | RANGES) != 0
             && let Some(n) = row
         {
             self.row.extend_from_slice(&from[..n]);
-            self.row_deleted =
-                self.marker_by_seek(&from[..n])?.max(self.row_covered_by_range(&from[..n]));
+            let range = self.row_covered_by_range()?;
+            self.row_deleted = range.max(self.marker_by_seek(&from[..n])?);
         }
         if let Some(n) = column {
             self.column.extend_from_slice(&from[..n]);
@@ -424,21 +424,49 @@ impl SliceReader {
         Ok(Some(StoredCell::decode(&v)?.timestamp()))
     }
 
-    /// The newest deletion of a range that a row lies in with all of its cells. Where cells are looked
+    /// The deleted range that covers the row at hand with all of its cells. Where cells are looked
     /// at as rows, ranges of them begin and end between the cells of what is a row here: a range
-    /// that the row's place lies in may end before most of them.
-    fn row_covered_by_range(&self, row: &[u8]) -> Option<i64> {
-        match self.family.layout().has_typed_names() {
-            true => None,
-            false => self.covered_by_range(row),
+    /// that covers the row's place may end before most of them.
+    fn row_covered_by_range(&mut self) -> Result<Option<i64>> {
+        if !self.has_ranges || self.family.layout().has_typed_names() {
+            return Ok(None);
         }
+        let row = std::mem::take(&mut self.row);
+        let covered = self.covered_by_range(&row);
+        self.row = row;
+        covered
     }
 
-    /// The newest deletion of a range that a row, or a cell, lies in.
-    fn covered_by_range(&self, place: &[u8]) -> Option<i64> {
-        let covering =
-            self.ranges.iter().filter(|(from, until, _)| **from <= *place && *place < **until);
-        covering.map(|(_, _, timestamp)| *timestamp).max()
+    /// The deleted range that covers the cell under the cursor, where cells are looked at as rows.
+    fn cell_covered_by_range(&mut self) -> Result<Option<i64>> {
+        if !self.has_ranges || !self.family.layout().has_typed_names() {
+            return Ok(None);
+        }
+        let mut place = std::mem::take(&mut self.seek);
+        place.clear();
+        place.extend_from_slice(&self.cursor.key()[self.partition.len()..]);
+        let covered = self.covered_by_range(&place);
+        self.seek = place;
+        covered
+    }
+
+    fn covered_by_range(&mut self, place: &[u8]) -> Result<Option<i64>> {
+        let ranges = match &mut self.ranges {
+            Some(ranges) => ranges,
+            none => {
+                let Some(snapshot) = &self.snapshot else { return Ok(None) };
+                let at = StoreMoment::Then(snapshot);
+                let cursor = match self.scans {
+                    true => at.cursor(self.family.tree(), ..)?,
+                    false => section(at, &self.family, &self.partition)?,
+                };
+                none.insert(Box::new(RangeLookup::new(cursor)))
+            }
+        };
+        let passed = ranges.passed();
+        let covering = ranges.covering(&self.partition, place)?;
+        self.tombstones.set(self.tombstones.get() + ranges.passed() - passed);
+        Ok(covering.map(|d| d.timestamp))
     }
 
     /// The partition part of the present partition.
@@ -525,6 +553,14 @@ impl SliceReader {
             if beyond {
                 return Ok(None);
             }
+            if place.first() == Some(&RANGES_SECTION) && !self.slice.raw {
+                if self.slice.reverse {
+                    return Ok(None);
+                }
+                self.has_ranges = true;
+                self.seek_to(&[RANGES_SECTION + 1])?;
+                continue;
+            }
             let usual = self.kinds == 0
                 && !self.slice.raw
                 && !self.row.is_empty()
@@ -584,12 +620,7 @@ impl SliceReader {
                 }
                 Ok(raw.then_some(FoundCell::Partition))
             }
-            Some(&RANGES_SECTION) => {
-                if forward {
-                    self.note_range()?;
-                }
-                Ok(raw.then_some(FoundCell::Range))
-            }
+            Some(&RANGES_SECTION) => Ok(raw.then_some(FoundCell::Range)),
             _ => Err(misplaced(key)),
         }
     }
@@ -609,9 +640,10 @@ impl SliceReader {
         }
         let name = self.family.layout().name_len(rest)?;
         let mut covered = self.deleted.max(self.row_deleted);
-        if !self.ranges.is_empty() && self.family.layout().has_typed_names() {
-            covered = covered.max(self.covered_by_range(place));
+        if self.has_ranges {
+            covered = covered.max(self.cell_covered_by_range()?);
         }
+        let place = &self.cursor.key()[at..];
         let column = row + name + 1;
         if self.kinds & COMPLEX != 0 && place.len() > column {
             let is_marker = place[column..] == [DELETION];
@@ -669,9 +701,7 @@ impl SliceReader {
         self.row_shown = false;
         self.row_deleted = None;
         if !is_static && !self.slice.raw {
-            if !self.ranges.is_empty() {
-                self.row_deleted = self.row_covered_by_range(&self.row);
-            }
+            self.row_deleted = self.row_covered_by_range()?;
             if self.slice.reverse && self.kinds & ROWS != 0 {
                 let row = std::mem::take(&mut self.row);
                 self.row_deleted = self.marker_by_get(&row)?.max(self.row_deleted);

@@ -3,8 +3,7 @@
 //! Under the locks of the stripes concerned: each operation becomes an entry with its full key and
 //! stored value; of several for one key the winner stays; what may lose against what is there is
 //! compared with it (see the [module](super)); the rest is one engine batch, in this order:
-//! 1. physical deletions of what lies under a container that is deleted, when nothing in it can be
-//!    newer,
+//! 1. physical deletions of what a deleted container covers, when nothing in it can be newer,
 //! 2. cells,
 //! 3. deletions, so that they are newer than all that they cover,
 //! 4. counters, whose deletions come last,
@@ -28,8 +27,7 @@ use super::view::StoreView;
 use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 use super::{CellStore, kind_record};
 
-/// Up to this many entries under a deleted container are left to reads and compactions to pass
-/// over.
+/// Up to this many entries under a deleted container are removed one by one, or left to compactions.
 const FEW: usize = 64;
 /// Values up to this length are put behind their key in a buffer that the thread keeps.
 const SHORT: usize = 16 << 10;
@@ -231,7 +229,9 @@ impl CellStore {
 
     fn wins(&self, plan: &WritePlan<'_>, e: &WriteEntry<'_>) -> Result<bool> {
         let key = plan.key(e);
-        if let Some(there) = e.family.tree().get(key)?
+        // A range is compared with others piece by piece.
+        if e.kind != WriteKind::Deletion(Container::Range)
+            && let Some(there) = e.family.tree().get(key)?
             && !StoredCell::decode(plan.value(e))?.beats(&StoredCell::decode(&there)?)
         {
             return Ok(false);
@@ -264,8 +264,11 @@ impl CellStore {
             }
         }
         for e in plan.entries.iter().filter(|e| matches!(e.kind, WriteKind::Deletion(_))) {
-            batch.put(e.family.tree(), plan.key(e), plan.value(e))?;
+            if e.kind != WriteKind::Deletion(Container::Range) {
+                batch.put(e.family.tree(), plan.key(e), plan.value(e))?;
+            }
         }
+        plan.put_ranges(batch)?;
         for e in plan.entries.iter().filter(|e| e.kind == WriteKind::Add) {
             batch.merge(e.family.tree(), plan.key(e), plan.value(e))?;
         }
@@ -283,8 +286,10 @@ impl CellStore {
         Ok(kinds)
     }
 
-    /// Removes what lies under a deletion when nothing there can be newer and it is much; takes the
-    /// cells that it meets out of the indexes.
+    /// Removes what a deletion covers when nothing there can be newer, so that no read steps over
+    /// it: one by one while it is little, else with a range deletion. The cells of a row that are
+    /// few stay for a compaction: each read passes them at most once. Takes the cells that it meets
+    /// out of the indexes.
     fn erase_beneath(
         &self,
         plan: &WritePlan<'_>,
@@ -296,22 +301,28 @@ impl CellStore {
         if !e.none_newer && !indexed {
             return Ok(());
         }
-        let (start, end) = container_range(plan.key(e), e.partition, what, plan.value(e))?;
-        let mut cursor = e.family.tree().cursor(start.clone()..end.clone())?;
+        let (key, tree) = (plan.key(e), e.family.tree());
+        let (start, end) = container_range(key, e.partition, what, plan.value(e))?;
+        let mut cursor = tree.cursor(start.clone()..end.clone())?;
         cursor.first()?;
         let mut met = 0;
+        let mut few: Vec<Vec<u8>> = vec![];
+        let takes_few = e.none_newer && matches!(what, Container::Range | Container::Complex);
         while cursor.valid() && met <= FEW {
             let covers = |s: StoredCell<'_>| s.timestamp() <= e.timestamp;
             if indexed && StoredCell::decode(cursor.value()).is_ok_and(covers) {
                 self.unindex_stored(e.family, cursor.key(), e.partition, cursor.value(), batch)?;
             }
+            if takes_few && *key != *cursor.key() {
+                few.push(cursor.key().to_vec());
+            }
             met += 1;
             cursor.next()?;
         }
         if met > FEW && e.none_newer {
-            batch.delete_range(e.family.tree(), &start..&end)?;
+            return Ok(batch.delete_range(tree, &start..&end)?);
         }
-        Ok(())
+        few.iter().try_for_each(|key| Ok(batch.delete(tree, key)?))
     }
 
     /// Makes it known that a family holds a kind of deletions.
@@ -415,14 +426,12 @@ impl<'a> WritePlan<'a> {
         }
         self.bytes.extend_from_slice(place);
         match op.kind {
-            MutationKind::Container { what: Container::Range, .. } => {
-                self.bytes.extend_from_slice(m.bytes_at(op.value))
-            }
+            MutationKind::Container { what: Container::Range, .. } => {}
             MutationKind::Container { .. } => self.bytes.push(DELETION),
             _ => {}
         }
         let value = self.bytes.len();
-        self.put_value(m, op, place.len());
+        self.put_value(m, op);
         let (key, value) = ((key, value), (value, self.bytes.len()));
         let timestamp = op.timestamp;
         let (newest, none_newer) = (timestamp > newest, timestamp >= newest);
@@ -439,7 +448,7 @@ impl<'a> WritePlan<'a> {
         Ok(())
     }
 
-    fn put_value(&mut self, m: &StoreMutation, op: &MutationOp, place_len: usize) {
+    fn put_value(&mut self, m: &StoreMutation, op: &MutationOp) {
         let timestamp = op.timestamp;
         match op.kind {
             MutationKind::Cell | MutationKind::AddCell => {
@@ -464,7 +473,9 @@ impl<'a> WritePlan<'a> {
             MutationKind::Container { what, local } => {
                 let deletion = CellDeletion { timestamp, local: local.unwrap_or(self.second) };
                 match what {
-                    Container::Range => deletion.encode_range(place_len as u32, &mut self.bytes),
+                    Container::Range => {
+                        deletion.encode_range(m.bytes_at(op.value), &mut self.bytes)
+                    }
                     _ => deletion.encode(&mut self.bytes),
                 }
             }
@@ -486,7 +497,7 @@ impl<'a> WritePlan<'a> {
         entries.dedup_by(|later, kept| {
             let same = order(later, kept).is_eq()
                 && kept.kind == later.kind
-                && !matches!(kept.kind, WriteKind::Add);
+                && !matches!(kept.kind, WriteKind::Add | WriteKind::Deletion(Container::Range));
             let value = |e: &WriteEntry<'_>| StoredCell::decode(&bytes[e.value.0..e.value.1]).ok();
             if same && value(later).zip(value(kept)).is_some_and(|(l, k)| l.beats(&k)) {
                 std::mem::swap(later, kept);

@@ -1,11 +1,15 @@
 //! The entries that a call is about to write, each with its full key and stored value.
 
+use std::sync::Arc;
+
+use firn_kv::Batch;
+
 use crate::base::error::Result;
 use crate::key::BEYOND;
 
 use super::family::StoreFamily;
 use super::mutation::Container;
-use super::point::range_at;
+use super::ranges::{RangeFragment, put_ranges, range_at};
 
 /// One entry to be written.
 pub(super) struct WriteEntry<'a> {
@@ -48,6 +52,28 @@ impl WritePlan<'_> {
 
     pub fn value(&self, e: &WriteEntry<'_>) -> &[u8] {
         &self.bytes[e.value.0..e.value.1]
+    }
+
+    /// Adds to a batch what the deletions of ranges change in what is stored of them.
+    pub fn put_ranges(&self, batch: &mut Batch) -> Result<()> {
+        let is_range = |e: &WriteEntry<'_>| e.kind == WriteKind::Deletion(Container::Range);
+        let partition = |e: &WriteEntry<'_>| &self.key(e)[..e.partition];
+        let is_same = |a: &WriteEntry<'_>, b: &WriteEntry<'_>| {
+            is_range(a)
+                && is_range(b)
+                && Arc::ptr_eq(&a.family.0, &b.family.0)
+                && partition(a) == partition(b)
+        };
+        for entries in self.entries.chunk_by(is_same) {
+            let Some(first) = entries.first().filter(|e| is_range(e)) else { continue };
+            let fragment = |e: &WriteEntry<'_>| -> Result<RangeFragment> {
+                let (start, end, deletion) = range_at(self.key(e), e.partition, self.value(e))?;
+                Ok(RangeFragment { start: start.to_vec(), end: end.to_vec(), deletion })
+            };
+            let ranges = entries.iter().map(fragment).collect::<Result<_>>()?;
+            put_ranges(first.family, partition(first), ranges, batch)?;
+        }
+        Ok(())
     }
 }
 

@@ -176,6 +176,8 @@ fn raw_readers_show_deletions_and_dead_cells() {
     f.layout().put_bound(&[b"a"], false, &mut bounds.0).unwrap();
     f.layout().put_bound(&[b"c"], true, &mut bounds.1).unwrap();
     put(&store, &f, b"k", &cell(&f, b"b", b"n"), 1);
+    // What may be newer than a deletion is not removed with it.
+    put(&store, &f, b"k", &cell(&f, b"d", b"n"), 10);
     write(&store, b"k", |m| {
         m.delete_as(&f, &[], CellDeletion { timestamp: 3, local: 77 })
             .delete_range(&f, &bounds.0, &bounds.1, 4);
@@ -201,7 +203,14 @@ fn raw_readers_show_deletions_and_dead_cells() {
     }
     assert_eq!(
         seen,
-        ["partition 3 77", "range 4", "row @b\\x00 5", "@n\\x00 1 true", "@o\\x00 9 false"]
+        [
+            "partition 3 77",
+            "range 4",
+            "row @b\\x00 5",
+            "@n\\x00 1 true",
+            "@o\\x00 9 false",
+            "@n\\x00 10 true"
+        ]
     );
 }
 

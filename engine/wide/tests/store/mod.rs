@@ -10,6 +10,7 @@ mod moved;
 mod oracle;
 mod parts;
 mod purge;
+mod ranges;
 mod views;
 
 use std::sync::Arc;
