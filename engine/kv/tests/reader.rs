@@ -39,6 +39,11 @@ fn is_ingestion(step: u64) -> bool {
     step.is_multiple_of(8)
 }
 
+/// The tree that a step makes, and that the second step after it drops before its mark.
+fn other_name(step: u64) -> String {
+    format!("other {step}")
+}
+
 /// A writer whose every step leaves a mark that tells its number, so that a reader can say which
 /// steps it sees.
 struct Writer {
@@ -103,12 +108,10 @@ impl Writer {
             0 => drop(one.ingest([(n.to_be_bytes(), [n as u8; 3000])]).unwrap()),
             1 => one.compact().unwrap(),
             2 => {
-                // Nothing that a reader must see is in it.
-                let name = format!("other {n}");
-                let other = db.tree(&name, tree_options()).unwrap();
+                let other = db.tree(&other_name(n), tree_options()).unwrap();
                 other.put(b"key", &[7; 500]).unwrap();
-                db.drop_tree(&name).unwrap();
             }
+            4 => db.drop_tree(&other_name(n - 2)).unwrap(),
             _ => one.flush().unwrap(),
         }
         if n.is_multiple_of(3) {
@@ -196,6 +199,15 @@ fn read_beside(
             "tree {name} of {last} steps, mark {marks}: {steps:?}"
         );
         assert!(*mark + 3 > marks && marks >= *mark, "tree {name} has mark {mark} beside {marks}");
+    }
+    for step in (2..=last).step_by(8) {
+        let other = db.existing_tree(&other_name(step));
+        let is_there = other.is_ok_and(|t| t.contains(b"key").unwrap());
+        assert!(
+            (!is_there || marks < step + 2) && (is_there || marks < step || last >= step + 2),
+            "the tree of step {step} is {}there beside the mark of {marks} and step {last}",
+            if is_there { "" } else { "not " }
+        );
     }
     if let (Some((old, _)), Some((then, snapshot, iter))) = (old, held) {
         // What was there before stays as it was.

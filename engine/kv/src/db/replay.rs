@@ -426,8 +426,8 @@ impl Drop for Crew {
 ///
 /// A reader's log, read through `env`, may be newer than the manifest that was read. Then
 /// operations count up to the first before which the manifest has changed in what the log does not
-/// tell: a tree was made, or tables were loaded, which takes a sequence number. So a reader sees
-/// nothing without what came before it.
+/// tell: a tree was made, or a tree was dropped or tables were loaded, each of which takes a
+/// sequence number. So a reader sees nothing without what came before it.
 pub fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
     let c = core.catalog.lock();
     let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeCore>| {

@@ -13,6 +13,7 @@ use crate::manifest::{Edit, PersistedOptions, TreeState};
 use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener};
 
+use super::state::catalog::TreeCatalog;
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::tree::{StoreWatch, TreeCore, TreeFiles};
@@ -223,7 +224,7 @@ impl Core {
                 format!("there is no tree {name:?}: another thread has dropped it"),
             ));
         }
-        self.log_edits(&mut c, vec![Edit::DropTree { id: t.id }])?;
+        self.log_drop(&mut c, &t)?;
         self.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
         {
             // In one step, for whoever has seen that it is gone and then asks for the names.
@@ -258,6 +259,24 @@ impl Core {
         });
         self.memory.rebalance();
         self.work.signal_done();
+        Ok(())
+    }
+
+    /// Drops a tree from the manifest. The drop takes a sequence number: a reader beside the writer
+    /// whose manifest still has the tree finds the number missing in the log, and shows nothing
+    /// that was written after the drop.
+    fn log_drop(&self, c: &mut TreeCatalog, t: &TreeCore) -> Result<()> {
+        self.begin_writing(c)?;
+        let mut w = self.write.lock();
+        let seq = w.newest() + 1;
+        self.visible.wait_below(seq);
+        // A power cut that takes an earlier write must take the drop too.
+        self.sync_to(w.end())?;
+        let (next_file, wal_floor) = (c.state().next_file, c.state().wal_floor);
+        let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
+        self.log_edits(c, vec![Edit::DropTree { id: t.id }, counters])?;
+        w.take_seq();
+        self.visible.publish(seq, 1);
         Ok(())
     }
 
