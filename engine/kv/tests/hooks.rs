@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firn_kv::Env;
@@ -12,8 +12,8 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
-    Db, DbOptions, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Summary,
-    SummaryPass, Tree, TreeOptions, Verdict,
+    Db, DbOptions, Folded, Merge, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot,
+    Summary, SummaryPass, Tree, TreeOptions, Verdict,
 };
 use firn_testkit::rng::Rng;
 
@@ -420,4 +420,90 @@ fn a_store_without_its_prefixes_is_sound() {
     .unwrap();
     let found = db.verify(|_, _| {}).unwrap();
     assert!(found.errors.is_empty() && found.entries == 500, "{:?}", found.errors);
+}
+
+/// Adds up, and drops keys whose sum is zero. Notes what a compaction asks about.
+#[derive(Default)]
+struct Counters {
+    judged: Mutex<Vec<(Vec<u8>, i64)>>,
+}
+
+fn number(bytes: &[u8]) -> i64 {
+    i64::from_le_bytes(bytes.try_into().unwrap())
+}
+
+impl Merge for Counters {
+    fn name(&self) -> &str {
+        "sum"
+    }
+    fn fold(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> firn_kv::Result<Folded> {
+        let sum: i64 = base.into_iter().chain(operands.iter().copied()).map(number).sum();
+        Ok(Folded::Value(sum.to_le_bytes().to_vec()))
+    }
+}
+
+struct DropZeros(Arc<Counters>);
+
+impl Purge for DropZeros {
+    fn name(&self) -> &str {
+        "zeros"
+    }
+    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+        Box::new(DropZeros(self.0.clone()))
+    }
+}
+
+impl PurgePass for DropZeros {
+    fn judge(&mut self, key: &[u8], _: Kind, value: &[u8], alone: bool) -> Verdict {
+        self.0.judged.lock().unwrap().push((key.to_vec(), number(value)));
+        if alone && number(value) == 0 { Verdict::Drop } else { Verdict::Keep }
+    }
+}
+
+/// One compaction shows each key's newest version once, in ascending order, folded or not.
+#[test]
+fn a_compaction_shows_the_purge_hook_every_key_once() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let env = MemEnv::new(seed);
+        let hook = Arc::new(Counters::default());
+        let tree_options = TreeOptions {
+            merge: Some(hook.clone()),
+            purge: Some(Arc::new(DropZeros(hook.clone()))),
+            ..options(Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 }))
+        };
+        let (db, tree) = open(&env, tree_options);
+        let mut sums: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+        for step in 0..300 {
+            let (key, n) = (format!("{:02}", rng.below(40)).into_bytes(), rng.below(5) as i64 - 2);
+            match rng.below(6) {
+                0 => {
+                    tree.put(&key, n.to_le_bytes()).unwrap();
+                    sums.insert(key, n);
+                }
+                1 => {
+                    tree.delete(&key).unwrap();
+                    sums.remove(&key);
+                }
+                _ => {
+                    tree.merge(&key, n.to_le_bytes()).unwrap();
+                    *sums.entry(key).or_default() += n;
+                }
+            }
+            if step % 50 == 49 && rng.below(2) == 0 {
+                tree.flush().unwrap();
+            }
+        }
+        hook.judged.lock().unwrap().clear();
+        tree.compact().unwrap();
+        let judged = std::mem::take(&mut *hook.judged.lock().unwrap());
+        assert!(judged.is_sorted_by(|a, b| a.0 < b.0), "seed {seed}: {judged:?}");
+        // An earlier compaction may have dropped a zero.
+        sums.retain(|_, n| *n != 0);
+        let others = judged.into_iter().filter(|(_, n)| *n != 0);
+        assert!(others.eq(sums.clone()), "seed {seed}: not all of {sums:?} were shown");
+        let left = items(tree.iter()).map(|(k, v)| (k, number(&v)));
+        assert!(left.eq(sums), "seed {seed}: zeros are left after one compaction");
+        drop(db);
+    }
 }

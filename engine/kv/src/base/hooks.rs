@@ -73,7 +73,8 @@ pub trait Purge: Send + Sync + 'static {
     /// The name kept in the manifest.
     fn name(&self) -> &str;
     /// Starts one pass over a job's output. Entries are then shown in key order, one surviving
-    /// version per key.
+    /// version per key. Merge operands that the pass folds are shown as the put that they become;
+    /// operands that stay are not shown.
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass>;
 
     /// From when on nothing in a table with this [`Summary`] is wanted, in microseconds since 1970,

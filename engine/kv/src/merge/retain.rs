@@ -418,40 +418,56 @@ impl<C: Cursor> Retain<C> {
         if !self.rules.zero_seqs {
             return Ok(true);
         }
-        // What a snapshot makes this job keep of the key lies beneath too, though no other table
-        // has it.
-        let mut alone = oldest && self.rules.beneath.is_alone(&self.key);
-        let mut reaches = false;
-        if let Some(purge) = &mut self.rules.purge
-            && alone
-        {
-            self.reach.clear();
-            reaches = purge.reach(&self.key, shown(&self.shown, &self.input), &mut self.reach);
-            alone = !reaches || !self.rules.outside.may_hold_older(&self.key, &self.reach, t.seq());
-        }
-        if stripe == MAX_SEQ
-            && let Some(purge) = &mut self.rules.purge
-        {
-            match purge.judge(&self.key, kind, shown(&self.shown, &self.input), alone) {
-                Verdict::Keep => {}
-                Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),
-                Verdict::Drop => {
-                    self.dropped.purged += 1;
-                    self.shown = ShownVersions::Nothing;
-                    self.pass()?;
-                    return Ok(false);
-                }
+        let judged = Self::ask_purge(
+            &mut self.rules,
+            &mut self.reach,
+            (&self.key, kind, shown(&self.shown, &self.input)),
+            (t.seq(), stripe, oldest),
+        );
+        match judged.verdict {
+            Verdict::Keep => {}
+            Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),
+            Verdict::Drop => {
+                self.dropped.purged += 1;
+                self.shown = ShownVersions::Nothing;
+                self.pass()?;
+                return Ok(false);
             }
         }
         // What speaks for a range must go on telling what is older than it.
-        if alone
-            && !reaches
+        if judged.alone
+            && !judged.reaches
             && let Some(kind @ (Kind::Put | Kind::Apart)) = self.trailer.kind()
             && self.may_lose_seq()
         {
             self.trailer = Trailer::new(0, kind);
         }
         Ok(true)
+    }
+
+    /// Asks the purge hook about an entry (key, kind and value) of a sequence number in a stripe.
+    /// Only the newest version of a key is judged.
+    fn ask_purge(
+        rules: &mut Rules,
+        reach: &mut Vec<u8>,
+        (key, kind, value): (&[u8], Kind, &[u8]),
+        (seq, stripe, oldest): (Seq, Seq, bool),
+    ) -> Judged {
+        // What a snapshot makes this job keep of the key lies beneath too, though no other table
+        // has it.
+        let mut alone = oldest && rules.beneath.is_alone(key);
+        let (mut reaches, mut verdict) = (false, Verdict::Keep);
+        if let Some(purge) = &mut rules.purge {
+            if alone {
+                reach.clear();
+                reaches = purge.reach(key, value, reach);
+                alone = !reaches || !rules.outside.may_hold_older(key, reach, seq);
+            }
+            if stripe == MAX_SEQ {
+                verdict = purge.judge(key, kind, value, alone);
+            }
+        }
+        Judged { verdict, alone, reaches }
     }
 
     /// Makes a put of the entry that is shown, whose value lies apart, if that is in a file that is
@@ -513,7 +529,7 @@ impl<C: Cursor> Retain<C> {
         let ended = !(self.input.valid() && self.input.key() == self.key.as_slice());
         let bottom = oldest && self.rules.zero_seqs && self.rules.beneath.is_alone(&self.key);
         let known = !matches!(base, Base::Unknown) || (ended && bottom);
-        if known && self.fold(&operands, &base, bottom) {
+        if known && self.fold(&operands, &base, bottom, (stripe, oldest)) {
             return Ok(());
         }
         self.combine(operands);
@@ -524,9 +540,15 @@ impl<C: Cursor> Retain<C> {
         Ok(())
     }
 
-    /// Queues the one entry that operands (newest first) and their base fold to. False when the
-    /// hook refuses.
-    fn fold(&mut self, operands: &[HeldVersion], base: &Base, bottom: bool) -> bool {
+    /// Queues the one entry that operands (newest first) and their base fold to, unless the purge
+    /// hook drops it. False when the hook refuses.
+    fn fold(
+        &mut self,
+        operands: &[HeldVersion],
+        base: &Base,
+        bottom: bool,
+        (stripe, oldest): (Seq, bool),
+    ) -> bool {
         let values: Vec<Vec<u8>> = operands.iter().rev().map(|(_, v)| v.clone()).collect();
         let under = if let Base::Put((_, v)) = base { Some(v.as_slice()) } else { None };
         let Ok(folded) = fold(self.rules.merge.as_deref(), &self.key, under, &values) else {
@@ -536,8 +558,27 @@ impl<C: Cursor> Retain<C> {
         self.dropped.shadowed +=
             operands.len() as u64 - 1 + matches!(base, Base::Put(_) | Base::Delete(_)) as u64;
         match folded {
-            Folded::Value(v) => {
-                let seq = if bottom && self.may_lose_seq() { 0 } else { seq };
+            Folded::Value(mut v) => {
+                let mut reaches = false;
+                if self.rules.zero_seqs && self.rules.purge.is_some() {
+                    let entry = (&*self.key, Kind::Put, &*v);
+                    let judged = Self::ask_purge(
+                        &mut self.rules,
+                        &mut self.reach,
+                        entry,
+                        (seq, stripe, oldest),
+                    );
+                    reaches = judged.reaches;
+                    match judged.verdict {
+                        Verdict::Keep => {}
+                        Verdict::Replace(other) => v = other,
+                        Verdict::Drop => {
+                            self.dropped.purged += 1;
+                            return true;
+                        }
+                    }
+                }
+                let seq = if bottom && !reaches && self.may_lose_seq() { 0 } else { seq };
                 self.queue.push_back((Trailer::new(seq, Kind::Put), v));
             }
             Folded::Absent if bottom => self.dropped.deletes += 1,
@@ -566,6 +607,15 @@ impl<C: Cursor> Retain<C> {
         }
         self.queue.extend(oldest_first.into_iter().rev());
     }
+}
+
+/// The purge hook's answer about an entry.
+struct Judged {
+    verdict: Verdict,
+    /// Whether nothing older of the key, or of the range that it speaks for, is outside of the job.
+    alone: bool,
+    /// Whether it speaks for a range.
+    reaches: bool,
 }
 
 /// The value of an entry of the input, whose value may have been brought back.
