@@ -217,8 +217,14 @@ impl CellStore {
         let fetched = if slice.reverse { ROWS | COMPLEX | RANGES } else { RANGES };
         let fetches = |kinds: u8| !slice.raw && kinds & fetched != 0;
         let mut snapshot = if let StoreMoment::Then(s) = at { Some(s.clone()) } else { None };
-        let mut cursor = at.cursor(family.tree(), range)?;
-        // The state first, then the kinds: they tell of all that can be in it.
+        if snapshot.is_none() && fetches(family.kinds()) {
+            snapshot = Some(self.db().snapshot());
+        }
+        let mut cursor = match &snapshot {
+            Some(s) => StoreMoment::Then(s).cursor(family.tree(), range)?,
+            None => at.cursor(family.tree(), range)?,
+        };
+        // The state first, then the kinds: they include those of all that can be in it.
         let mut kinds = family.kinds();
         if snapshot.is_none() && fetches(kinds) {
             let s = self.db().snapshot();

@@ -70,9 +70,9 @@ pub fn lines(told: &ToldSteps) -> Vec<String> {
         for (id, e) in read.cost.sources.iter().flat_map(|s| &s.tables) {
             t.tables.entry(*id).or_default().add(e);
         }
-        let (cells, dead) = read.cells.unwrap_or_default();
-        t.cells += cells;
-        t.dead += dead;
+        let cells = read.cells.unwrap_or_default();
+        t.cells += cells.all();
+        t.dead += cells.dead();
         t.last = Some(&read.cost);
     }
     trees.values().filter_map(|t| Some(of_tree(t, t.last?))).flatten().collect()

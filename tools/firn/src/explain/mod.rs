@@ -87,9 +87,33 @@ struct ToldSteps {
 /// One read of the engine.
 struct ExplainedRead {
     cost: ReadCost,
-    /// In a tree of cells: how many lie in what was read, and how many of them are deletions,
-    /// deleted or expired.
-    cells: Option<(u64, u64)>,
+    /// In a tree of cells: the entries in the range that was read.
+    cells: Option<CellCounts>,
+}
+
+/// Entries of a range of a tree of cells.
+#[derive(Clone, Copy, Default)]
+struct CellCounts {
+    live: u64,
+    /// Deletions of partitions, rows and collections.
+    deletions: u64,
+    /// Tombstones of single cells.
+    tombstones: u64,
+    expired: u64,
+    /// Deleted ranges of rows, which a read seeks over.
+    ranges: u64,
+}
+
+impl CellCounts {
+    /// All that a read passes one by one.
+    fn all(&self) -> u64 {
+        self.live + self.dead()
+    }
+
+    /// Those that it passes and does not return.
+    fn dead(&self) -> u64 {
+        self.deletions + self.tombstones + self.expired
+    }
 }
 
 /// Of more cells than these in one range nobody counts the dead ones.
@@ -189,25 +213,28 @@ fn told(db: &Db, recorded: Recorded, names: StoreNames, rows: Option<usize>) -> 
     Ok(ToldSteps { rows, reads, more: recorded.more, names })
 }
 
-/// How many cells lie in a range, and how many of those are dead: they stay until their grace is
-/// over, and are passed by each read.
-fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<(u64, u64)>> {
+/// Counts the entries in the range of a read. Dead ones stay until their grace is over.
+fn cells(tree: &Tree, of: &ReadOf) -> Done<Option<CellCounts>> {
     let ReadOf::Range { from, until } = of else { return Ok(None) };
     let now = firn_kv::OsEnv::new().wall_micros() as i64 / 1_000_000;
     let end = until.as_deref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
     let mut cursor = tree.cursor((std::ops::Bound::Included(from.as_slice()), end))?;
     cursor.first()?;
-    let (mut all, mut dead) = (0, 0);
-    while cursor.valid() {
-        all += 1;
-        if all > MOST_CELLS {
-            return Ok(None);
+    let mut counts = CellCounts::default();
+    for _ in 0..MOST_CELLS {
+        if !cursor.valid() {
+            return Ok(Some(counts));
         }
-        let is_live = matches!(StoredCell::decode(cursor.value()), Ok(StoredCell::Cell(cell)) if Cell::is_live(&cell, now));
-        dead += u64::from(!is_live);
+        match StoredCell::decode(cursor.value()) {
+            Ok(StoredCell::Cell(cell)) if Cell::is_live(&cell, now) => counts.live += 1,
+            Ok(StoredCell::Cell(cell)) if cell.ttl().is_some() => counts.expired += 1,
+            Ok(StoredCell::Cell(_)) => counts.tombstones += 1,
+            Ok(StoredCell::Range(..)) => counts.ranges += 1,
+            Ok(StoredCell::Deletion(_)) | Err(_) => counts.deletions += 1,
+        }
         cursor.next()?;
     }
-    Ok(Some((all, dead)))
+    Ok(None)
 }
 
 /// Which part of a partition was read, in the types of its table; `None` where it is all of it.

@@ -133,13 +133,26 @@ fn read(style: Style, out: &mut impl Write, r: &ExplainedRead, told: &ToldSteps)
             writeln!(out, "{under}    {id:08}.sst: {}", entries(e).join(", "))?;
         }
     }
-    if let Some((cells, dead)) = r.cells.filter(|(_, dead)| *dead > 0) {
-        writeln!(
-            out,
-            "   of {} there, {} deletions, deleted or expired",
-            things(cells, "cell", "cells"),
-            things(dead, "is", "are")
-        )?;
+    if let Some(cells) = r.cells {
+        let parts = [
+            (
+                cells.ranges,
+                "deleted range, which a seek skips",
+                "deleted ranges, which a seek skips",
+            ),
+            (cells.deletions, "deletion of a row or more", "deletions of a row or more"),
+            (cells.tombstones, "deleted cell", "deleted cells"),
+            (cells.expired, "expired cell", "expired cells"),
+        ];
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(n, ..)| *n > 0)
+            .map(|(n, one, many)| things(*n, one, many))
+            .collect();
+        if !parts.is_empty() {
+            let live = things(cells.live, "live cell", "live cells");
+            writeln!(out, "   in this range: {live}, {}", parts.join(", "))?;
+        }
     }
     Ok(())
 }
@@ -282,9 +295,9 @@ fn read_json(r: &ExplainedRead, told: &ToldSteps) -> Value {
     o.insert("found".into(), (*found).into());
     o.insert("nanos".into(), (*nanos).into());
     o.insert("searched".into(), r.cost.searched().into());
-    let (cells, dead) = (r.cells.map(|c| c.0), r.cells.map(|c| c.1));
-    o.insert("cells".into(), cells.into());
-    o.insert("dead_cells".into(), dead.into());
+    o.insert("cells".into(), r.cells.map(|c| c.all()).into());
+    o.insert("dead_cells".into(), r.cells.map(|c| c.dead()).into());
+    o.insert("deleted_ranges".into(), r.cells.map(|c| c.ranges).into());
     o.insert("sources".into(), sources.iter().map(place_json).collect());
     o.insert("total".into(), source_json(&r.cost.total()).into());
     o.into()
