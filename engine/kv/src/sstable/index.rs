@@ -235,6 +235,14 @@ impl BlockIndex {
         &self.suffixes[start..self.ends[i] as usize]
     }
 
+    /// Compares the separator of block `i` with a key.
+    pub fn compare_separator(&self, i: usize, key: &[u8]) -> std::cmp::Ordering {
+        match key.strip_prefix(&*self.prefix) {
+            Some(suffix) => self.suffix(i).cmp(suffix),
+            None => (*self.prefix).cmp(key),
+        }
+    }
+
     /// The first block whose separator is not below `key`: where the newest version of `key` is, if
     /// it is here at all. `len()` when there is none.
     #[inline]

@@ -98,6 +98,15 @@ pub(crate) struct BlockEntry<'a> {
 }
 
 impl BlockEntry<'_> {
+    /// Whether it belongs behind an entry with the same head.
+    fn is_behind(&self, other: &BlockEntry<'_>) -> bool {
+        let rest = match self.suffix_len.min(other.suffix_len) >= 8 {
+            true => self.rest.cmp(other.rest),
+            false => self.suffix_len.cmp(&other.suffix_len),
+        };
+        rest.then(other.trailer.cmp(&self.trailer)).is_ge()
+    }
+
     /// Where the value lies in the block's bytes.
     #[inline]
     pub fn value_range(&self) -> Range<u32> {
@@ -355,7 +364,7 @@ impl<'a> Block<'a> {
     }
 
     /// Checks everything that the accessors rely on: offsets, lengths, kinds, and the order of the
-    /// heads. What is wrong, if it is not sound.
+    /// entries. What is wrong, if it is not sound.
     pub fn validate(&self) -> Result<(), &'static str> {
         let s = &self.shape;
         if s.n == 0 {
@@ -375,12 +384,12 @@ impl<'a> Block<'a> {
         if self.offset(0) != s.end || self.offset(s.n) != self.bytes.len() {
             return Err("entries do not fill the block");
         }
-        let mut last = 0;
+        let (mut last, mut before) = (0, None::<BlockEntry<'_>>);
         for i in 0..s.n {
             let e = self.decode(i).ok_or("an entry that is cut off")?;
             let h = self.head(i);
-            if h < last {
-                return Err("heads out of order");
+            if h < last || (h == last && before.is_some_and(|b| b.is_behind(&e))) {
+                return Err("entries out of order");
             }
             last = h;
             let padding = if e.suffix_len < 8 { u64::MAX >> (8 * e.suffix_len) } else { 0 };
@@ -395,6 +404,7 @@ impl<'a> Block<'a> {
             {
                 return Err("an entry of the wrong kind");
             }
+            before = Some(e);
         }
         Ok(())
     }

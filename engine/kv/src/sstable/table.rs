@@ -694,7 +694,7 @@ impl Table {
             }
             let map = self.map_bytes().map(BytesAtHand::map);
             let checked = self.place(i).stored(map, |s| match s.codec {
-                Compression::None => validate(s.bytes),
+                Compression::None => validate(s.bytes).and_then(|()| self.check_place(i, s.bytes)),
                 _ => Err("a block of another compression than the index says"),
             });
             checked.map_err(|e| self.with_keys(i, e))?;
@@ -724,7 +724,7 @@ impl Table {
         at_hand: Option<BytesAtHand<'_>>,
         stay: CacheStay,
     ) -> Result<FrameRef> {
-        let decoded = self.place(i).stored(at_hand, |s| self.decode(&s));
+        let decoded = self.place(i).stored(at_hand, |s| self.decode(i, &s));
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
         self.count_read(i);
         Ok(self.cache.insert_for(stay, &self.slots, i, frame))
@@ -735,11 +735,35 @@ impl Table {
         self.reads.block_was_read(self.index.place(i).1 as u64);
     }
 
-    fn decode(&self, block: &StoredBlock<'_>) -> Result<FrameRef, &'static str> {
+    /// Decodes block `i`.
+    fn decode(&self, i: usize, block: &StoredBlock<'_>) -> Result<FrameRef, &'static str> {
         let mut frame = self.cache.allocate(block.raw_len);
         block.unpack(&mut frame)?;
         validate(&frame)?;
+        self.check_place(i, &frame)?;
         Ok(frame.freeze())
+    }
+
+    /// Checks that the keys of block `i`, which is valid, are between the index's separators.
+    /// Cursors rely on it: they would turn in a circle where keys descend.
+    fn check_place(&self, i: usize, raw: &[u8]) -> Result<(), &'static str> {
+        let block = Block::new(raw).ok_or("a data block that is cut off")?;
+        let mut key = Vec::with_capacity(64);
+        if let Some(before) = i.checked_sub(1) {
+            block.key_into(0, &mut key);
+            let least = match self.index.flags(before) & super::index::CONTINUES {
+                0 => std::cmp::Ordering::Less,
+                _ => std::cmp::Ordering::Equal,
+            };
+            if self.index.compare_separator(before, &key) != least {
+                return Err("a block that begins before the index says");
+            }
+        }
+        block.key_into(block.len() - 1, &mut key);
+        match self.index.compare_separator(i, &key) {
+            std::cmp::Ordering::Less => Err("a block that ends behind its separator"),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a block of a long walk goes into the cache.
@@ -771,7 +795,8 @@ impl Table {
         block: &StoredBlock<'_>,
         stay: CacheStay,
     ) -> Result<FrameRef> {
-        let decoded = self.decode(block).map_err(|e| self.with_keys(i, self.place(i).corrupt(e)));
+        let decoded =
+            self.decode(i, block).map_err(|e| self.with_keys(i, self.place(i).corrupt(e)));
         Ok(self.cache.insert_for(stay, &self.slots, i, decoded?))
     }
 
@@ -782,7 +807,9 @@ impl Table {
         block: &StoredBlock<'_>,
         buffer: &mut Vec<u8>,
     ) -> Result<()> {
-        decode_into(block, buffer).map_err(|e| self.with_keys(i, self.place(i).corrupt(e)))
+        decode_into(block, buffer)
+            .and_then(|()| self.check_place(i, buffer))
+            .map_err(|e| self.with_keys(i, self.place(i).corrupt(e)))
     }
 
     /// Takes decoded blocks from the writer that made this very table. Those of other tables come
@@ -816,6 +843,7 @@ impl Table {
     ) -> Result<Compression> {
         self.place(i).stored(at_hand, |s| {
             decode_into(&s, buffer)?;
+            self.check_place(i, buffer)?;
             Ok(s.codec)
         })
     }
