@@ -44,6 +44,7 @@ types:
             '"hook.purge"': text
             '"hook.summary"': text
             '"level"': number
+            '"log.end"': number
             '"merges"': number
             '"oldest.tombstone"': number
             '"range.deletes"': number
@@ -52,8 +53,9 @@ types:
             '"seq.max"': number
             '"seq.min"': number
             '"tree"': number
+            '"tree.name"': text
             '"writer"': text
-        doc: A number, a text, or bytes (`keys.first`, `keys.last`, `summary`, and names not known).
+        doc: A number, a text, or bytes (`keys.first`, `keys.last`, `log.writer`, `summary`, and names not known).
   number:
     seq:
       - id: number

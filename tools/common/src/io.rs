@@ -194,6 +194,39 @@ pub fn exists(path: &Path) -> bool {
     path.exists()
 }
 
+/// What is in the place of a file, in words; `None` for a file, also one that a link leads to, and
+/// where nothing is.
+pub fn not_a_file(path: &Path) -> Option<&'static str> {
+    let own = path.symlink_metadata().ok()?.file_type();
+    let leads_to = fs::metadata(path).map(|m| m.file_type());
+    match leads_to {
+        Ok(found) if found.is_file() => None,
+        Ok(_) if own.is_symlink() => Some("a link to what is not a file"),
+        Ok(found) if found.is_dir() => Some("a directory"),
+        Ok(found) => Some(special(&found)),
+        Err(e) if own.is_symlink() && e.kind() == io::ErrorKind::NotFound => {
+            Some("a link that leads nowhere")
+        }
+        Err(_) if own.is_symlink() => Some("a link that cannot be followed"),
+        Err(_) => None,
+    }
+}
+
+#[cfg(unix)]
+fn special(kind: &fs::FileType) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match () {
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    }
+}
+
+#[cfg(not(unix))]
+fn special(_: &fs::FileType) -> &'static str {
+    "no regular file"
+}
+
 /// Whether a name is taken, be it by a link that leads nowhere.
 pub fn is_taken(path: &Path) -> bool {
     path.symlink_metadata().is_ok()

@@ -50,7 +50,7 @@ pub fn current(
             Ok(None) => return Ok((names, Ok(None))),
             Err(e) => return Ok((names, Err(e))),
         };
-        let against = match foreign(&names, &state) {
+        let against = match foreign(&names, dir, &state)? {
             Some(words) => Some((FindingKind::Foreign, words)),
             None => outdated(&names, dir, &state)?.map(|words| (FindingKind::Outdated, words)),
         };

@@ -16,7 +16,7 @@ use firn_kv::internals::manifest::{
 };
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Properties;
-use firn_kv::internals::wal::recover;
+use firn_kv::internals::wal::{self, recover};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 use firn_tools::output::things;
@@ -54,6 +54,8 @@ pub struct Evidence {
     pub hooks: BTreeMap<TreeId, PersistedOptions>,
     /// Tables by what a manifest said of them.
     pub metas: BTreeMap<u64, TableMeta>,
+    /// Trees that had tables at some time, as manifests tell.
+    with_tables: BTreeSet<TreeId>,
     /// Value files of which a manifest told at some time.
     value_files: BTreeSet<u64>,
     /// Ingested tables and their sequence numbers.
@@ -69,6 +71,8 @@ pub struct Evidence {
     pub whole: Option<(ManifestState, u64)>,
     /// The last state that could be read in part.
     pub partial: Option<ManifestState>,
+    /// Whether a part of a manifest or of the event log has been read.
+    pub has_source: bool,
     /// What has been found.
     pub notes: Vec<String>,
 }
@@ -103,6 +107,24 @@ pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence>
     Ok(e)
 }
 
+/// Tables that belong to the store no more, as its manifests and its event log say.
+///
+/// # Errors
+/// What the system says of the files; damage is none.
+pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
+    let mut e = Evidence::default();
+    for number in names.list(dir)?.iter().filter_map(|n| manifest_number(n)) {
+        if let Ok((log, _)) = manifest::read_around(names, dir, number) {
+            log.frames.iter().flat_map(|f| &f.edits).for_each(|edit| e.take_edit(edit));
+        }
+    }
+    let told = ToldFacts::read(names, dir)?;
+    if told.contradicts(names, dir)?.is_none() {
+        told.lines.iter().for_each(|line| e.take_event(line));
+    }
+    Ok(e.dead)
+}
+
 /// Whether `state` is that of an older time than the files; in words, if so. The proof is a table
 /// with a number that it has not given out, together with one of these: tables that it names are
 /// gone; the event log, which is written when a manifest is durable, tells of the table; the table
@@ -114,9 +136,30 @@ pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence>
 /// # Errors
 /// What the files say; damage is none.
 pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
-    // A stray file of another store tells nothing of this one's time.
+    // A stray file of another store, or of a clone, tells nothing of this one's time.
+    let (openings, told) = (openings(names, dir, state)?, ToldFacts::read(names, dir)?);
+    let events = match told.contradicts(names, dir)? {
+        None => told.evidence,
+        Some(_) => Evidence::default(),
+    };
+    let all_told: BTreeSet<u64> =
+        events.by_name.values().flatten().chain(&events.dead).copied().collect();
+    let live = state.trees.values().flat_map(|t| t.tables());
+    let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
+    // An opening that wrote nothing to the log is known by the event log alone. One that nothing
+    // tells of may be a clone's: its table does not outweigh a manifest most of whose files are here.
+    let is_fit = names.own_files(state) >= gone && gone > 0;
+    let is_known = |id: u64, opening: u64| {
+        opening == 0
+            || !is_fit
+            || openings.is_empty()
+            || openings.contains(&opening)
+            || all_told.contains(&id)
+    };
     let is_newer = |id: &u64| {
-        *id >= state.next_file && whose::writer(names, *id).is_none_or(|w| w == state.id)
+        *id >= state.next_file
+            && whose::writer(names, *id).is_none_or(|w| w == state.id)
+            && properties(names, *id).is_none_or(|p| is_known(*id, p.log_writer))
     };
     let newer: Vec<u64> = names.finished().into_iter().filter(is_newer).collect();
     let (mut first, mut last, mut unknown_tree) = (None, 0, None);
@@ -146,11 +189,6 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     if newer.is_empty() {
         return Ok(None);
     }
-    let live = state.trees.values().flat_map(|t| t.tables());
-    let gone = live.filter(|m| names.table(m.id).is_none_or(|path| !io::exists(&path))).count();
-    let told = ToldFacts::read(names, dir)?;
-    let events =
-        if told.contradicts(names, dir)?.is_none() { told.evidence } else { Evidence::default() };
     let mut proof = vec![];
     if gone > 0 {
         proof.push(format!(
@@ -158,9 +196,8 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
             things(gone as u64, "table that it names is", "tables that it names are")
         ));
     }
-    let told: BTreeSet<u64> =
-        events.by_name.values().flatten().chain(&events.dead).copied().collect();
-    let told = newer.iter().filter(|id| told.contains(id) && events.fits(names, dir, **id)).count();
+    let told =
+        newer.iter().filter(|id| all_told.contains(id) && events.fits(names, dir, **id)).count();
     if told > 0 {
         proof.push(format!(
             "the event log tells of {}",
@@ -188,28 +225,62 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     }))
 }
 
+/// The openings of the store that the manifest or the log tells of; none where there is no log, so
+/// that those are unknown that came after the manifest.
+fn openings(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<BTreeSet<u64>> {
+    let mut all: BTreeSet<u64> =
+        wal::writers(names, dir)?.iter().map(|w| w.id).filter(|id| *id != 0).collect();
+    if !all.is_empty() {
+        all.extend(state.writers.iter().map(|w| w.id));
+    }
+    Ok(all)
+}
+
 fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
-    let path = names.table(id)?;
-    let file = names.open_read(&path, false).ok()?;
+    let (path, file) = names.open_file_of(id)?;
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }
 
-/// Whether `state` is of another store than the tables and value files: none of those that it names
-/// is here, and others are, with numbers that it has given out, but that another store has written.
-/// In words, if so. One that is only older has not given out the numbers of what is here.
-pub fn foreign(names: &TreeNames, state: &ManifestState) -> Option<String> {
+/// Whether `state` is of another store than the files: none of the tables and value files that it
+/// names is here, others are, and these carry the id of another store. In words, if so.
+///
+/// The ids decide where all files with an id are of other stores; log segments carry one too. Where
+/// the state's own id is among them, a file of another store is proof if it has a number that this
+/// manifest has given out: one that is only older has not given out the numbers of newer tables.
+///
+/// # Errors
+/// What the system says of the files; damage is none.
+pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<Option<String>> {
+    if names.own_files(state) > 0 {
+        return Ok(None);
+    }
     let live = state.trees.values().flat_map(TreeState::files).count();
     let finished = names.finished();
     let contradicts = |id: &u64| {
         *id < state.next_file && whose::writer(names, *id).is_some_and(|w| w != state.id)
     };
-    (live > 0 && finished.iter().any(contradicts) && names.own_files(state) == 0).then(|| {
-        format!(
-            "this manifest is of another store: of the {} that it names none is here, and of the {} here it names none",
-            things(live as u64, "file", "files"),
-            things(finished.len() as u64, "file", "files")
-        )
-    })
+    let stores = whose::stores(names, dir)?;
+    let others = !stores.is_empty() && !stores.contains(&state.id);
+    if !others && !(live > 0 && finished.iter().any(contradicts)) {
+        return Ok(None);
+    }
+    let ids: Vec<String> =
+        stores.iter().filter(|id| **id != state.id).map(|id| format!("{id:016x}")).collect();
+    Ok(Some(format!(
+        "this manifest is of another store (id {:016x}): of the {} that it names none is here, and of the {} here it names none; there are \
+         files of store {}",
+        state.id,
+        things(live as u64, "file", "files"),
+        things(finished.len() as u64, "file", "files"),
+        ids.join(", "),
+    )))
+}
+
+/// As [`foreign`], of the manifest of this number, as far as it can be read.
+fn foreign_manifest(names: &TreeNames, dir: &Path, number: u64) -> Result<Option<String>> {
+    let Ok((log, _)) = manifest::read_around(names, dir, number) else { return Ok(None) };
+    let state = log.replay().unwrap_or_else(|_| replay_around(&log.frames).0);
+    if state.id == 0 { Ok(None) } else { foreign(names, dir, &state) }
 }
 
 /// Manifests beside that of `number` that are of other stores, and how much of those is here.
@@ -338,13 +409,27 @@ impl Evidence {
             }
             Err(e) => return Err(e),
         };
-        // The one that CURRENT names counts; one of a higher number is a new manifest in the
-        // making.
-        let mut newest = named.filter(|n| numbers.contains(n)).or(numbers.last().copied());
         if let Sources::Only(number) = sources {
             numbers.retain(|n| *n == number);
-            newest = numbers.first().copied();
+        } else {
+            // Its id decides before anything of a manifest is believed.
+            let mut own = vec![];
+            for number in numbers {
+                match foreign_manifest(env, dir, number)? {
+                    Some(words) => {
+                        self.notes.push(format!("{} is left out: {words}", manifest_name(number)));
+                    }
+                    None => own.push(number),
+                }
+            }
+            numbers = own;
         }
+        // The one that CURRENT names counts; one of a higher number is a new manifest in the
+        // making. A CURRENT that names another store's is that store's too.
+        let newest = match sources {
+            Sources::Only(_) => numbers.first().copied(),
+            _ => named.filter(|n| numbers.contains(n)).or(numbers.last().copied()),
+        };
         for &number in numbers.iter().filter(|n| Some(**n) <= newest) {
             let name = manifest_name(number);
             let sound = match manifest::read(env, dir, number).and_then(|log| log.replay()) {
@@ -354,13 +439,6 @@ impl Evidence {
                 }
                 sound => sound,
             };
-            if let Ok(state) = &sound
-                && sources == Sources::All
-                && let Some(words) = foreign(env, state)
-            {
-                self.notes.push(format!("{name} is left out: {words}"));
-                continue;
-            }
             if let (Ok(state), true) = (&sound, Some(number) == newest) {
                 match outdated(env, dir, state)? {
                     Some(words) => self.notes.push(format!("{name}: {words}")),
@@ -393,6 +471,7 @@ impl Evidence {
     }
 
     fn take_edit(&mut self, edit: &Edit) {
+        self.has_source = true;
         match edit {
             Edit::Snapshot(s) => {
                 for t in s.trees.values() {
@@ -400,6 +479,7 @@ impl Evidence {
                     (facts.name, facts.options) = (Some(t.name.clone()), Some(t.options.clone()));
                     facts.flushed = facts.flushed.max(t.flushed);
                     self.value_files.extend(t.values.keys());
+                    self.with_tables.extend(t.tables().next().map(|_| t.id));
                     t.tables().for_each(|m| {
                         self.metas.insert(m.id, (**m).clone());
                     });
@@ -421,6 +501,7 @@ impl Evidence {
             }
             Edit::Tables { tree, removed, added, flushed, values } => {
                 self.dead.extend(removed);
+                self.with_tables.extend(added.first().map(|_| *tree));
                 self.value_files.extend(values.iter().map(|v| v.id));
                 for a in added {
                     self.dead.remove(&a.table.id);
@@ -434,6 +515,7 @@ impl Evidence {
     }
 
     fn take_event(&mut self, v: &Value) {
+        self.has_source = true;
         let list = |name: &str| -> Vec<u64> {
             v.get(name)
                 .and_then(Value::as_array)
@@ -481,14 +563,28 @@ impl Evidence {
         }
     }
 
+    /// Whether anything tells of tables of this tree, be they live or not.
+    pub fn has_tables_of(&self, tree: TreeId, name: &str) -> bool {
+        self.with_tables.contains(&tree) || self.by_name.get(name).is_some_and(|t| !t.is_empty())
+    }
+
     /// Gives the tree `id`, to which these tables belong, what the events tell of it by its name
-    /// alone.
-    pub fn name_tree(&mut self, id: TreeId, tables: &BTreeSet<u64>) {
+    /// alone. `by_table` is the name that its newest table has; a name that is in `given` is that of
+    /// another tree.
+    pub fn name_tree(
+        &mut self,
+        id: TreeId,
+        tables: &BTreeSet<u64>,
+        by_table: Option<String>,
+        given: &mut BTreeSet<String>,
+    ) {
         let known = self.trees.get(&id).and_then(|t| t.name.clone());
-        let name = known.or_else(|| {
+        let told = || {
             self.by_name.iter().find(|(_, its)| !its.is_disjoint(tables)).map(|(n, _)| n.clone())
-        });
-        let Some(name) = name else { return };
+        };
+        let by_table = by_table.filter(|n| !n.is_empty() && !given.contains(n));
+        let Some(name) = known.or_else(told).or(by_table) else { return };
+        given.insert(name.clone());
         let flushed = self.flushed_by_name.get(&name).copied().unwrap_or(0);
         let facts = self.trees.entry(id).or_default();
         facts.flushed = facts.flushed.max(flushed);

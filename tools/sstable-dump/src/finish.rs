@@ -143,7 +143,7 @@ pub fn records(
 ) -> firn_wide::Result<()> {
     let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
     let lacking = &report.definitions.lacking;
-    let is_whole = report.losses.is_empty() && report.unknown.is_empty();
+    let is_whole = report.is_whole() && report.unset.is_empty();
     if lacking.is_empty() && (is_whole || schema.is_none()) {
         return Ok(());
     }
@@ -175,7 +175,7 @@ pub fn records(
             TreeName::Schema | TreeName::Family(_) => None,
         })
         .collect::<Option<_>>()
-        .filter(|_| report.unknown.is_empty());
+        .filter(|_| report.unknown.is_empty() && report.unset.is_empty());
     let ids: BTreeSet<u32> = loss::forget_built(&db, of_indexes.as_deref())?.into_iter().collect();
     for id in ids {
         let of_view = || report.definitions.of_tree(&TreeName::Family(id).to_string());

@@ -147,6 +147,9 @@ fn options(
     };
     let options = WriterOptions {
         tree: small("tree", u32::MAX as u64)? as u32,
+        tree_name: text("tree_name").to_owned(),
+        log_end: opt("log_end").unwrap_or(0),
+        log_writer: opt("log_writer").unwrap_or(0),
         level: small("level", u8::MAX as u64)? as u8,
         block_size: small("block_size", 1 << 20)
             .map(|n| if n == 0 { d.block_size } else { n as usize })?,

@@ -47,6 +47,7 @@ pub mod survey;
 pub mod target;
 pub mod text;
 pub mod typed;
+pub mod unnamed;
 pub mod wal;
 pub mod whose;
 

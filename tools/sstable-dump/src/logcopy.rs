@@ -5,6 +5,7 @@
 //! Invariants: what counts and what is void is decided as recovery does it (W2); a torn end stays
 //! an end; the original is only read.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use firn_kv::internals::base::ops::OpReader;
@@ -116,6 +117,62 @@ pub fn lost_end(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let end =
         list.iter().filter(|s| s.capacity >= SEGMENT_HEADER).map(|s| s.number).max().unwrap_or(0);
     Ok((last.number + 1..end).find(|&n| !made(n)))
+}
+
+/// Why a segment may be missing at the end of the log, in words, with the number of the last one
+/// that there is: that one is full to the end, and was not closed. Where a record like those in it
+/// would still have fitted, the log ends as a crash leaves it.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn may_go_on(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
+    let list = segments(env, dir)?;
+    let Some(last) = list.iter().rfind(|s| s.base.is_some() && s.end > 0) else { return Ok(None) };
+    let mut reader = SegmentReader::open(env, dir, last.number)?;
+    let (mut end, mut largest, mut closed) = (SEGMENT_HEADER, 0, false);
+    while let Some(item) = reader.next()? {
+        match item {
+            LogItem::Record(r) => {
+                (end, closed) = (r.offset + r.size, r.mark);
+                largest = if r.mark { largest } else { r.size.max(largest) };
+            }
+            LogItem::Damage(_) => return Ok(None),
+        }
+    }
+    let is_full = largest > 0 && end + largest > reader.file_len();
+    let capacity = reader.header().map_or(0, |h| h.capacity);
+    // One that is shorter than it was made has been closed, or cut off, which is said elsewhere; a
+    // copy is as long as what is in it.
+    if closed || !is_full || capacity == SEGMENT_HEADER || reader.file_len() < capacity {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "whether the log went on: {} is full, and was not closed, so the segment behind it may be missing, with what was written last",
+        segment_name(last.number)
+    )))
+}
+
+/// Two segments that cannot both be of this log, in words: the later one says that its writer wrote
+/// the other, which is somebody else's. One of them is of a clone.
+///
+/// # Errors
+/// What the files say; damage is none.
+pub fn mixed(env: &dyn Env, dir: &Path) -> Result<Option<String>> {
+    let mut writers = BTreeMap::new();
+    for info in segments(env, dir)?.iter().filter(|s| s.end > 0) {
+        let reader = SegmentReader::open(env, dir, info.number)?;
+        let Some(h) = reader.header() else { continue };
+        if writers.get(&h.previous).is_some_and(|w| *w != h.writer) {
+            return Ok(Some(format!(
+                "which of {} and {} is of this store: other openings wrote them, though one says that it goes on with the other; one is of a \
+                 clone (a copy of the directory that went on for itself), and what it holds has been taken too",
+                segment_name(h.previous),
+                segment_name(info.number)
+            )));
+        }
+        writers.insert(info.number, h.writer);
+    }
+    Ok(None)
 }
 
 /// What is said of the segment that [`lost_end`] finds.

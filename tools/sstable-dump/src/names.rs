@@ -331,7 +331,8 @@ impl TreeNames {
 
     /// The first segment with records of an opening of this store that `state` does not know, and
     /// that goes on exactly where the log of those ends that it knows: so `state` is older than the
-    /// log. A clone's goes on somewhere else, once the store has gone on itself.
+    /// log. A clone's goes on somewhere else, once the store has gone on itself, or follows a segment
+    /// of the clone's own.
     ///
     /// # Errors
     /// What the files say; damage is none.
@@ -339,13 +340,18 @@ impl TreeNames {
         let mut numbers: Vec<u64> =
             self.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect();
         numbers.sort_unstable();
-        let mut end = None;
+        let (mut end, mut writers) = (None, BTreeMap::new());
         for number in numbers {
             let Some(mut reader) = self.segment(number)? else { continue };
             let Some(header) = reader.header().cloned() else { continue };
             let is_own = writer_of(&state.writers, number).is_some_and(|w| w.id == header.writer);
             let is_later = state.writers.last().is_some_and(|w| w.from < number);
-            let goes_on = is_later && header.store == state.id && end == Some(header.base);
+            // An opening's later segment follows one that it has written too.
+            let follows = header.previous == 0
+                || writers.get(&header.previous).is_none_or(|w| *w == header.writer);
+            writers.insert(number, header.writer);
+            let goes_on =
+                is_later && follows && header.store == state.id && end == Some(header.base);
             let mut last = header.base;
             while let Some(item) = reader.next()? {
                 let LogItem::Record(r) = item else { continue };
@@ -362,6 +368,11 @@ impl TreeNames {
             }
         }
         Ok(None)
+    }
+
+    /// The tables and value files that the manifest names; `None` without one.
+    pub fn live(&self) -> Option<&BTreeSet<u64>> {
+        self.live.as_ref()
     }
 
     /// The tables and value files that are finished, under whatever names.
@@ -493,6 +504,13 @@ impl TreeNames {
         self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
     }
 
+    /// Opens the file that holds table or value file `id`, whatever it is called.
+    pub fn open_file_of(&self, id: u64) -> Option<(PathBuf, Arc<dyn ReadFile>)> {
+        let path = self.table(id)?;
+        let file = self.env.open_read(&path, false).ok()?;
+        Some((path, file))
+    }
+
     fn actual(&self, path: &Path) -> Result<PathBuf> {
         let name =
             path.file_name().and_then(|n| n.to_str()).filter(|_| path.parent() == Some(&self.dir));
@@ -592,8 +610,9 @@ impl Env for TreeNames {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = self.env.list(dir)?;
         if dir == self.dir {
-            // A directory is none of the store's files, whatever its name.
-            let is_file = |n: &str| !is_ours(n) || !io::is_dir(&dir.join(n));
+            // What is not a file is none of the store's files, whatever its name: a directory, a
+            // FIFO, a link that leads nowhere.
+            let is_file = |n: &str| !is_ours(n) || io::not_a_file(&dir.join(n)).is_none();
             names.retain(|n| !self.hidden.contains(n) && !self.moved.contains_key(n) && is_file(n));
             names.extend(self.moved.keys().cloned());
             names.sort_unstable();

@@ -13,7 +13,7 @@ use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::manifest::{CURRENT, ManifestState, RunState, TableMeta, TreeState};
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Table, WriterOptions};
-use firn_kv::internals::wal::{SegmentReader, segment_name};
+use firn_kv::internals::wal::{SegmentReader, segment_name, segment_number};
 use firn_kv::{Error, ErrorKind};
 use firn_tools::io;
 use firn_tools::output::{Done, Failure, Progress, bytes, things};
@@ -28,7 +28,7 @@ use crate::names::TreeNames;
 use crate::recovered::{LostEntries, Missing, lessen};
 use crate::rescue::{Rescued, options_of, rescue};
 use crate::target::{env, open_file};
-use crate::{Screen, check, findings, finish, logcopy, losses, text};
+use crate::{Screen, check, findings, finish, logcopy, losses, text, unnamed};
 
 /// What came of it all.
 #[derive(Default)]
@@ -49,8 +49,10 @@ pub struct NewStoreReport {
     pub losses: Vec<Loss>,
     /// What has been done, and what is to be known.
     pub notes: Vec<String>,
-    /// What nobody can know any more.
+    /// What nobody can know any more about the data: it may be lost, or be back.
     pub unknown: Vec<String>,
+    /// What nobody can know any more about options, which opening a tree with options sets again.
+    pub unset: Vec<String>,
     /// Indexes that are built anew at the next opening, since they may lack entries.
     pub rebuilt: Vec<String>,
     /// What the new store's trees are to users.
@@ -272,16 +274,33 @@ impl NewStoreReport {
     pub fn tell(&mut self, names: &TreeNames) {
         for t in names.told() {
             let file = t.error.file().unwrap_or(Path::new("")).display();
-            let read = t.read.map_or(String::new(), |_| ": it has been read as such".into());
-            self.notes.push(format!("{file}: {}{read}", t.error.message()));
+            let is_segment = t.error.file().is_some_and(|f| segment_number(&name(f)).is_some());
+            let read = match t.read {
+                Some(_) => ": it has been read as such",
+                None if t.foreign => {
+                    ": left out (`sstable-dump repair --without-manifest` takes it all the same)"
+                }
+                None => "",
+            };
+            let words = format!("{file}: {}{read}", t.error.message());
+            // A table in whose place it is will be called lost.
+            let says = if t.foreign && is_segment { &mut self.unknown } else { &mut self.notes };
+            says.push(words);
         }
         self.notes.extend(names.strays());
+    }
+
+    /// Whether all that the store had is there for certain.
+    pub fn is_whole(&self) -> bool {
+        self.losses.is_empty() && self.unknown.is_empty()
     }
 
     /// Whether anything of this tree may be lost: a part of a table of it, or of the log, or what
     /// nobody can know.
     pub fn may_have_lost(&self, tree: Option<TreeId>) -> bool {
-        !self.unknown.is_empty() || self.losses.iter().any(|l| l.tree.is_none() || l.tree == tree)
+        !self.unknown.is_empty()
+            || !self.unset.is_empty()
+            || self.losses.iter().any(|l| l.tree.is_none() || l.tree == tree)
     }
 
     /// Takes note of a table that was taken over.
@@ -353,8 +372,9 @@ fn take_tree(
             let path = names.table(m.id).unwrap_or_else(|| table_path(dir, m.id));
             let so_far = report.losses.len();
             let taken = match names.table(m.id) {
-                Some(path) if io::is_dir(&path) => {
-                    Err(Error::new(ErrorKind::NotFound, "a directory has its name").in_file(path))
+                Some(path) if io::not_a_file(&path).is_some() => {
+                    Err(Error::new(ErrorKind::NotFound, "what has its name is no file")
+                        .in_file(path))
                 }
                 Some(path) => take(&path, out, m.id, m.ingested_seq, &fallback, files),
                 None => Err(Error::new(ErrorKind::NotFound, "under this name is another table")),
@@ -369,12 +389,10 @@ fn take_tree(
                 }
                 Err(e) if e.kind() == ErrorKind::NotFound => report.losses.push(lost_table(
                     path.clone(),
-                    match names.table(m.id) {
-                        Some(path) if io::is_dir(&path) => {
-                            "a directory has its name, and it is not found"
-                        }
-                        Some(_) => "the file is missing",
-                        None => "another table has its name, and it is not found",
+                    &match names.table(m.id).map(|path| io::not_a_file(&path)) {
+                        Some(Some(other)) => format!("{other} has its name, and it is not found"),
+                        Some(None) => "the file is missing".to_owned(),
+                        None => "another table has its name, and it is not found".to_owned(),
                     },
                     Some(m),
                 )),
@@ -484,6 +502,54 @@ fn lost_log(file: PathBuf, len: u64, reason: String, entries: Option<u64>) -> Lo
     }
 }
 
+/// Lets more of the log be read for trees that have lost entries of tables, where older segments
+/// are still there: what they say is newer than what is left, or the same. A log with holes does
+/// not do, since it may lack what replaced an entry, nor does a tree with merge operands, which
+/// would count twice.
+fn replay_lost(
+    names: &TreeNames,
+    dir: &Path,
+    state: &mut ManifestState,
+    report: &mut NewStoreReport,
+) -> Done {
+    let lost: BTreeSet<TreeId> = report
+        .losses
+        .iter()
+        .filter(|l| matches!(l.what, "data" | "table" | "value" | "tombstones"))
+        .filter_map(|l| l.tree)
+        .collect();
+    let floor = logcopy::unbroken(names, dir)?;
+    let is_wanted =
+        |t: &TreeState| lost.contains(&t.id) && floor < t.flushed && t.options.merge.is_none();
+    if !state.trees.values().any(is_wanted) {
+        return Ok(());
+    }
+    let mut merges = BTreeSet::new();
+    let mut found: BTreeMap<TreeId, u64> = BTreeMap::new();
+    let log = logcopy::copy(names, dir, None, floor, &mut |_, _, payload| {
+        for (tree, op) in OpReader::new(payload).flatten() {
+            *found.entry(tree).or_default() += 1;
+            if matches!(op, Op::Point { kind: Kind::Merge, .. }) {
+                merges.insert(tree);
+            }
+        }
+    })?;
+    if !log.losses.is_empty() || !log.counts || log.start > floor {
+        return Ok(());
+    }
+    for t in state.trees.values_mut().filter(|t| is_wanted(t) && !merges.contains(&t.id)) {
+        let Some(n) = found.get(&t.id) else { continue };
+        t.flushed = floor;
+        state.wal_floor = state.wal_floor.min(floor);
+        report.notes.push(format!(
+            "tree {:?}: the log still holds {}, older ones too: all of them are read again, since tables of the tree are lost",
+            t.name,
+            things(*n, "operation on it", "operations on it")
+        ));
+    }
+    Ok(())
+}
+
 /// Takes over the log; makes positions of `state` those that it reaches. The engine refuses a log
 /// that ends before a position to which a tree was flushed: what is gone can't be brought back, so
 /// the positions go back to its end, behind which nothing has been written yet.
@@ -514,6 +580,7 @@ fn take_log(
     let flushed = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     let end = if log.counts { log.end.max(state.wal_floor) } else { state.wal_floor };
     let lost_end = logcopy::lost_end(names, dir)?;
+    report.unknown.extend(logcopy::mixed(names, dir)?);
     if flushed > end {
         let file = lost_end.map_or_else(|| dir.to_path_buf(), |n| dir.join(segment_name(n)));
         // Numbers that tables and manifest know, and the log does not: some of them may be in
@@ -527,7 +594,9 @@ fn take_log(
         report.losses.push(lost_log(file, flushed - end, reason, most));
     } else if let Some(n) = lost_end {
         report.losses.push(lost_log(dir.join(segment_name(n)), 0, logcopy::LOST_END.into(), None));
-    } else if !log.any {
+    } else if let Some(words) = logcopy::may_go_on(names, dir)? {
+        report.unknown.push(words);
+    } else if !log.any && !(names.live().is_some() && state.writers.is_empty()) {
         report
             .unknown
             .push("there is no log: what was written last and not yet in a table is lost, however much that was".into());
@@ -560,6 +629,7 @@ pub fn finish(
     mut state: ManifestState,
     report: &mut NewStoreReport,
 ) -> Done {
+    replay_lost(names, dir, &mut state, report)?;
     let mut merges = take_log(names, dir, out, &mut state, report)?;
     merges.extend(state.trees.values().filter(|t| t.tables().any(|m| m.merges > 0)).map(|t| t.id));
     env().sync_dir(out)?;
@@ -580,6 +650,8 @@ pub fn finish(
             });
         }
     }
+    let lossy = report.losses.iter().filter_map(|l| l.tree).collect();
+    report.unknown.extend(unnamed::in_words(names, dir, out, &state, &lossy)?);
     let f = check::check(out)?;
     report.read = f.read;
     report.verdict = f.all;
@@ -597,7 +669,8 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
         let v = json!({
             "from": dir.display().to_string(), "to": out.display().to_string(), "tables_copied": r.copied, "tables_rescued": r.rescued,
             "value_files": r.value_files,
-            "entries": r.entries, "bytes": r.bytes, "log_records": r.records, "notes": r.notes, "unknown": r.unknown,
+            "entries": r.entries, "bytes": r.bytes, "log_records": r.records, "notes": r.notes,
+            "unknown": r.unknown.iter().chain(&r.unset).collect::<Vec<_>>(),
             "losses": r.losses.iter().map(Loss::json).collect::<Vec<Value>>(), "indexes_to_rebuild": r.rebuilt,
             "sound": r.verdict.is_empty(), "read": r.read, "errors": r.verdict.iter().map(Finding::json).collect::<Vec<_>>(),
         });
@@ -631,7 +704,7 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
         for n in &r.notes {
             writeln!(screen.out, "note: {n}")?;
         }
-        for u in &r.unknown {
+        for u in r.unknown.iter().chain(&r.unset) {
             writeln!(screen.out, "{} {u}", style.bad("not known:"))?;
         }
         if r.verdict.is_empty() {
@@ -654,7 +727,7 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
             ),
         ));
     }
-    if r.losses.is_empty() { Ok(()) } else { Err(Failure::Found) }
+    if r.is_whole() { Ok(()) } else { Err(Failure::Found) }
 }
 
 /// Prints losses, and what they mean.

@@ -37,7 +37,8 @@ pub fn filter_name(bits: u8) -> String {
 /// All properties as JSON.
 pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -> Value {
     json!({
-        "id": id, "store": identity.store, "unique": identity.unique, "size": size, "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
+        "id": id, "store": identity.store, "unique": identity.unique, "size": size, "tree": p.tree, "tree_name": p.tree_name,
+        "log_end": p.log_end, "log_writer": p.log_writer, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
         "entries": p.entries, "deletes": p.deletes, "merges": p.merges, "range_deletes": p.range_deletes,
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
         "raw_key_bytes": p.raw_key_bytes, "raw_value_bytes": p.raw_value_bytes, "largest_entry": p.largest_entry,
@@ -60,6 +61,19 @@ fn values_json(v: &ValueFacts, p: &Properties) -> Value {
         all.extend(own);
     }
     all
+}
+
+/// A tree's name behind its number, where that is known.
+fn named(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" {name:?}") }
+}
+
+/// Where the log ends for the table.
+fn log_words(p: &Properties) -> String {
+    match p.log_end {
+        0 => "not known".into(),
+        end => format!("below position {end} of writer {:016x}", p.log_writer),
+    }
 }
 
 fn value_lines(v: &ValueFacts, p: &Properties) -> Vec<(&'static str, String)> {
@@ -115,7 +129,8 @@ fn lines(
         ("first key", typed::key(family, &p.first_key)),
         ("last key", typed::key(family, &p.last_key)),
         ("sequence", format!("{} to {}", p.min_seq, p.max_seq)),
-        ("tree, level", format!("{}, {}", p.tree, p.level)),
+        ("tree, level", format!("{}{}, {}", p.tree, named(&p.tree_name), p.level)),
+        ("log", log_words(p)),
         (
             "blocks",
             format!(

@@ -8,7 +8,9 @@
 //! - names, flushed positions, dead tables, numbers of ingested tables: from the event log;
 //! - trees, hooks, sequence numbers: from the tables' properties; dead tables and the order of
 //!   runs: from the entries ([`ages`]);
-//! - what of the log is in tables already: from the sequence numbers of the tables;
+//! - names of trees: from the tables' properties too;
+//! - what of the log is in tables already: from the tables' properties, which say where in the log
+//!   they end, and from their sequence numbers;
 //! - values that lie apart: from the value files that tables refer to, and where tables are lost
 //!   from those values that say themselves of which key they are ([`recovered`](crate::recovered));
 //! - the store's id: from log segments and tables ([`whose`]);
@@ -34,6 +36,7 @@ use firn_kv::internals::manifest::{
 };
 use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Properties, Table, TableCursor, WriterOptions};
+use firn_kv::internals::wal;
 use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::TreeName;
@@ -61,7 +64,7 @@ Builds a new store in a new directory; the old one is never touched, and must no
 is used, else names, options and what was live are put together from what is left of manifests, the event log, the tables and the log,
 and what nobody can know any more is said. A manifest that is older than the tables, or of another store, is recognised and not believed. Damaged tables and a damaged
 log are salvaged on the way; the hooks of column families and CQL tables are found by their definitions. The new store is opened and read
-at the end. Exit code 1 if anything was lost, 2 if the new store is not sound.
+at the end. Exit code 1 if anything was lost or may be, 2 if the new store is not sound.
 
 With --rename nothing is rebuilt: files under wrong names get their names back, in the store itself and under its lock. What is in the
 way is moved aside (*.aside), nothing is overwritten or removed, and an interrupted run is gone on with by running it again.
@@ -418,7 +421,9 @@ fn runs_of(
         .map(|&i| id(i).to_string())
         .collect();
     if unsettled.len() > 1 || (unsettled.len() == 1 && alive.len() > 1) {
-        report.unknown.push(format!(
+        // Where it is told which tables are left over, they have been left out.
+        let says = if e.tells_nothing() { &mut report.unknown } else { &mut report.notes };
+        says.push(format!(
             "table {}: no sequence numbers: merged all the way down, or bulk-loaded; they are taken for the oldest, the one with \
              the higher number for the newer. Should inputs of such a merge be left over, they hide what is newer",
             unsettled.join(", ")
@@ -473,22 +478,51 @@ fn read_log(names: &TreeNames, dir: &Path, floor: u64) -> Done<(BTreeMap<TreeId,
     Ok((trees, last_seq))
 }
 
+/// Where the positions end that each writer of the log has given out.
+struct LogEnds {
+    /// The writers of segments with records, and the position where the next one's begin.
+    ends: BTreeMap<u64, u64>,
+    /// Where the log begins.
+    start: u64,
+}
+
+impl LogEnds {
+    fn of(names: &TreeNames, dir: &Path) -> Done<LogEnds> {
+        let mut l = LogEnds { ends: BTreeMap::new(), start: 0 };
+        let writers = wal::writers(names, dir)?;
+        l.start = writers.first().map_or(0, |w| w.base);
+        for (i, w) in writers.iter().enumerate() {
+            l.ends.insert(w.id, writers.get(i + 1).map_or(u64::MAX, |next| next.base));
+        }
+        Ok(l)
+    }
+
+    /// The position below which what the log holds of the tree is in this table, or in older ones.
+    /// That of a writer whose segments have all gone lies before the log. No position counts that a
+    /// later writer gave out once more, since the log had lost its end by then.
+    fn of_table(&self, p: &Properties) -> u64 {
+        p.log_end.min(self.ends.get(&p.log_writer).copied().unwrap_or(self.start))
+    }
+}
+
 /// Position below which a tree's records are in its tables.
 fn flushed(
-    tree: TreeId,
-    name: &str,
+    (tree, name): (TreeId, &str),
+    tables: &[Arc<Table>],
     known: u64,
-    max_seq: u64,
+    has_none: bool,
     log: Option<&InLog>,
     floor: u64,
     report: &mut NewStoreReport,
 ) -> u64 {
+    let max_seq = tables.iter().map(|t| t.properties().max_seq).max().unwrap_or(0);
     let by_seq =
         log.and_then(|l| l.records.iter().rev().find(|r| r.1 <= max_seq)).map_or(floor, |r| r.0);
     let at = by_seq.max(known).max(floor);
     if let Some(l) = log
         && l.merges > 0
         && known == 0
+        && !has_none
         && l.records.iter().any(|r| r.0 > at)
     {
         report.unknown.push(format!(
@@ -528,9 +562,13 @@ fn rebuild(
     let of_values = values.values().flatten().filter(|_| e.tells_nothing());
     let ids: BTreeSet<TreeId> =
         by_tree.keys().chain(log.keys()).chain(&known).chain(of_values).copied().collect();
-    for &id in &ids {
+    let ends = LogEnds::of(names, dir)?;
+    let mut given = BTreeSet::new();
+    // Of a name that was given twice the newer tree has it: the older one was dropped.
+    for &id in ids.iter().rev() {
         let its = by_tree.entry(id).or_default();
-        e.name_tree(id, &its.iter().map(|t| t.id()).collect());
+        let newest = its.iter().max_by_key(|t| t.id()).map(|t| t.properties().tree_name.clone());
+        e.name_tree(id, &its.iter().map(|t| t.id()).collect(), newest, &mut given);
     }
     match_trees(names, dir, out, floor, &mut by_tree, e, report)?;
     let mut state = ManifestState {
@@ -548,7 +586,8 @@ fn rebuild(
             continue;
         }
         let its = by_tree.remove(&id).unwrap_or_default();
-        let tree = rebuild_tree(names, dir, out, id, &its, e, log.get(&id), floor, &state, report)?;
+        let tree =
+            rebuild_tree(names, dir, out, id, &its, e, log.get(&id), &ends, floor, &state, report)?;
         state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
         state.next_tree = state.next_tree.max(id + 1);
         state.trees.insert(id, tree);
@@ -699,7 +738,7 @@ fn match_trees(
     }
     for id in found.indexes {
         report
-            .unknown
+            .unset
             .push(format!("of which index tree {id} holds the entries: it is left out, and all indexes are built anew"));
         for t in by_tree.remove(&id).unwrap_or_default() {
             leave_out(out, &t, report)?;
@@ -727,6 +766,7 @@ fn rebuild_tree(
     tables: &[Arc<Table>],
     e: &Evidence,
     log: Option<&InLog>,
+    ends: &LogEnds,
     floor: u64,
     state: &ManifestState,
     report: &mut NewStoreReport,
@@ -741,7 +781,7 @@ fn rebuild_tree(
         let by = tables.iter().max_by_key(|t| t.id()).map(|t| options_by(t.properties()));
         by.or_else(|| e.hooks.get(&id).cloned()).unwrap_or_else(|| {
             if TreeName::parse(&name).is_none() {
-                report.unknown.push(format!(
+                report.unset.push(format!(
                     "the hooks of tree {id} {name:?}, which is in the log only: none are taken"
                 ));
             }
@@ -749,8 +789,11 @@ fn rebuild_tree(
         })
     });
     let runs = runs_of(names, dir, out, tables, e, report)?;
-    let max_seq = tables.iter().map(|t| t.properties().max_seq).max().unwrap_or(0);
-    let flushed = flushed(id, &name, facts.flushed, max_seq, log, floor, report);
+    let by_tables = tables.iter().map(|t| ends.of_table(t.properties())).max().unwrap_or(0);
+    let known = facts.flushed.max(by_tables);
+    // What is told of the store would tell of its tables too.
+    let has_none = tables.is_empty() && e.has_source && !e.has_tables_of(id, &name);
+    let flushed = flushed((id, &name), tables, known, has_none, log, floor, report);
     let count: usize = runs.iter().map(|r| r.tables.len()).sum();
     let (tables, runs_word) =
         (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
@@ -760,11 +803,11 @@ fn rebuild_tree(
 
 fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {
     if e.trees.values().all(|t| t.options.is_none()) {
-        report.unknown.push(
+        report.unset.push(
             "the trees' policies, sizes of tables and of memtables: the defaults are taken; opening a tree with options sets them".into(),
         );
     }
-    if e.tells_nothing() {
+    if e.tells_nothing() && !e.has_source {
         report.unknown.push(
             "which tables had been dropped without being merged, with a tree or a range: all that are there have been taken, so that \
              data dropped last may be back"

@@ -74,6 +74,9 @@ fn options_from(p: &Properties) -> WriterOptions {
     WriterOptions {
         identity: TableIdentity::default(),
         tree: p.tree,
+        tree_name: p.tree_name.clone(),
+        log_end: p.log_end,
+        log_writer: p.log_writer,
         level: p.level.min(255) as u8,
         block_size: usize::try_from(p.block_size).unwrap_or(4096).clamp(512, 65_536),
         compression: p.compression,

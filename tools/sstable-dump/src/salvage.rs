@@ -30,7 +30,7 @@ is read past its damage. So are value files: of a damaged one the values that ar
 values that lay apart are found again by the keys that they have, where nothing newer is known. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
 store's folders (lost+found) and in further directories that are named. Indexes that may lack entries are built anew at the next opening.
 The new store is opened and read at the end. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was
-lost, 2 if the new store is not sound.
+lost or may be, 2 if the new store is not sound.
 
 Examples:
   sstable-dump salvage firn-data --out saved

@@ -197,7 +197,7 @@ impl ScanPrinter<'_, '_> {
 fn header(t: &Table) -> Value {
     let p = t.properties();
     json!({"table": {
-        "id": t.id(), "tree": p.tree, "level": p.level, "block_size": p.block_size, "compression": p.compression.name(),
+        "id": t.id(), "tree": p.tree, "tree_name": p.tree_name, "log_end": p.log_end, "log_writer": p.log_writer, "level": p.level, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter_bits()), "created_micros": p.created_micros, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary,
         "summary_hex": escape::hex(&p.summary_bytes),

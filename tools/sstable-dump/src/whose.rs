@@ -71,8 +71,7 @@ fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
 
 /// The store that wrote table or value file `id`; `None` where it is none's, or can't be read.
 pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
-    let path = names.table(id)?;
-    let file = names.open_read(&path, false).ok()?;
+    let (path, file) = names.open_file_of(id)?;
     let store = match is_of_values(&*file).ok()? {
         true => open_values(file, &path, id).ok()?.facts().identity.store,
         false => open_file(file, &path, id, 0).ok()?.identity().store,

@@ -163,7 +163,14 @@ fn without_paths(text: &str, room: &Room) -> String {
         };
         rest = &rest[at + 4..];
     }
-    let mut parts = (out + rest).split("_micros\":").map(str::to_owned).collect::<Vec<_>>();
+    let mut text = out + rest;
+    // A writer of the log, of those tables that have one.
+    let mut parts: Vec<String> = text.split("\"log_writer\":").map(str::to_owned).collect();
+    for part in parts.iter_mut().skip(1).filter(|p| !p.starts_with('0')) {
+        *part = format!("RANDOM{}", part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    text = parts.join("\"log_writer\":");
+    let mut parts = text.split("_micros\":").map(str::to_owned).collect::<Vec<_>>();
     for part in parts
         .iter_mut()
         .skip(1)

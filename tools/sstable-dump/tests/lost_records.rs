@@ -142,6 +142,8 @@ fn compare(bad: &Path, new: &Path, ways: &[&[&str]], lost: &[&[u8]], of: (&str, 
         let args = [how, &[&*from, "--out", &*to][..]].concat();
         let (text, code) = dump(&args);
         assert!(code < 2, "{how:?}: {text}");
+        // What a table has lost may be in the log still.
+        let lost = if text.contains("are read again") { &[][..] } else { lost };
         for key in lost {
             let words = format!("the record {} was lost", key.escape_ascii());
             assert!(text.contains(&words), "{how:?}: {words}: {text}");
@@ -260,7 +262,7 @@ fn what_nothing_tells_is_not_guessed() {
     let (text, code) = dump(&["check", &arg(&dir)]);
     assert!(text.contains("not known: how the keys of the store are spread"), "{code} {text}");
     let (text, code) = dump(&["salvage", &arg(&dir), "--out", &arg(&new)]);
-    assert!(code == 0 && text.contains("how the keys of the store are spread"), "{text}");
+    assert!(code == 1 && text.contains("how the keys of the store are spread"), "{text}");
     let refused = Wide::open_with(&new, wide_options()).map(drop).unwrap_err().to_string();
     assert!(refused.contains("wide/partitioner: it is missing"), "{refused}");
     let wide = Wide::open_with(&new, of(PARTITIONERS[1])).unwrap();

@@ -11,6 +11,7 @@ mod golden;
 #[path = "../examples/health.rs"]
 #[allow(dead_code, reason = "a program, of which the tests are run here")]
 mod health;
+mod identity;
 mod lost_records;
 mod nameless;
 mod raw;

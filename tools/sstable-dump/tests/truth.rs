@@ -126,7 +126,11 @@ fn a_log_that_ends_below_what_was_flushed() {
             let (v, code) = json(&args.iter().map(String::as_str).collect::<Vec<_>>());
             assert_eq!(
                 code,
-                i32::from(i < 2 || !v["losses"].as_array().unwrap().is_empty()),
+                i32::from(
+                    i < 2
+                        || !v["losses"].as_array().unwrap().is_empty()
+                        || v["unknown"].to_string().contains("the log went on")
+                ),
                 "{v:#}"
             );
             assert_eq!(v["sound"], true);
@@ -142,7 +146,8 @@ fn a_log_that_ends_below_what_was_flushed() {
                     "{lost} {v:#}"
                 );
             }
-            assert_eq!(json(&["salvage", &arg(&new), "--out", &arg(&again)]).1, 0);
+            let (v, code) = json(&["salvage", &arg(&new), "--out", &arg(&again)]);
+            assert_eq!(code, 0, "{kept} {how:?} {v:#}");
             let trees = content(&new);
             let b = trees.iter().find(|t| t.0 == "b").unwrap();
             assert_eq!(b.1.len(), 200, "{v:#}");
@@ -187,10 +192,7 @@ fn an_older_manifest_over_newer_tables() {
         let new = room.path(&format!("new{events}"));
         let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&new)]);
         assert_eq!(code, 0, "{text}");
-        let mut wanted = truth.clone();
-        // Only the event log knows the name of the newer tree.
-        wanted.iter_mut().filter(|t| t.0 == "two" && !events).for_each(|t| t.0 = "tree-2".into());
-        assert_eq!(content(&new), wanted, "{text}");
+        assert_eq!(content(&new), truth, "{text}");
     }
 }
 

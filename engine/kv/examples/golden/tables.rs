@@ -260,6 +260,10 @@ impl Recipe {
         let options = WriterOptions {
             identity: TableIdentity { store: 1 << 63 | 5, unique: self.id },
             tree: 3,
+            // Of some tables these are not known.
+            tree_name: if self.id % 2 == 1 { "früchte".into() } else { String::new() },
+            log_end: if self.id % 3 > 0 { self.id << 20 } else { 0 },
+            log_writer: if self.id % 3 > 0 { u64::MAX - self.id } else { 0 },
             level: self.level,
             block_size: self.block_size,
             compression: self.compression,

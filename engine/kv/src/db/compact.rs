@@ -31,6 +31,7 @@ use crate::merge::merging::MergeSource;
 use crate::merge::retain::{Beneath, Outside, Rules};
 use crate::merge::run::{RunCursor, TableHandle, TableRun};
 use crate::merge::visible::VisibleRange;
+use crate::wal::Lsn;
 
 use super::install::VersionChange;
 use super::outputs::{NewTables, meta, remove_tables};
@@ -467,6 +468,10 @@ impl Core {
             brings_back: c.options.apart_from() == usize::MAX,
             zero_seqs: true,
         };
+        // Of each table the log's end that its own entries came from.
+        let log_end = all().try_fold(0, |end: Lsn, t| {
+            t.table().map(|table| end.max(table.properties().log_end))
+        })?;
         let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();
         let sources =
             inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
@@ -489,6 +494,7 @@ impl Core {
             during: &mut go_on,
             written,
             buffers: JobBuffers::new(&self.memory),
+            log_end,
         };
         let made = run(sources, rules, &part.cuts, oldest_tombstone, &mut out);
         self.count_rest(&mut account, made.is_ok());

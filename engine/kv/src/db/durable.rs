@@ -58,6 +58,7 @@ impl Core {
         c.begin(Edit::LogWriters { writers }, self.visible.now())
             .map_err(|e| self.latch_failed_edit(e))?;
         let _ = self.syncer.set(wal.syncer());
+        let _ = self.log_writer.set(wal.writer().id);
         self.write.lock().begin(wal);
         Ok(())
     }

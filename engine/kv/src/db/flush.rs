@@ -88,6 +88,8 @@ struct FlushedMemtable {
     snapshots: Vec<Seq>,
     now: u64,
     task: Arc<PinnedTask>,
+    /// Where it ends in the log.
+    end: Lsn,
 }
 
 impl FlushedMemtable {
@@ -121,6 +123,7 @@ impl FlushedMemtable {
             during: &mut go_on,
             written: None,
             buffers: JobBuffers::new(&core.memory),
+            log_end: self.end,
         };
         let sources = vec![MergeSource::Mem(Memtable::cursor(&self.mem))];
         run(sources, rules, &cuts, Some(self.now), &mut out)
@@ -207,7 +210,7 @@ impl Core {
     fn write_all(&self, all: &mut [Flush<'_>]) -> Result<()> {
         let now = self.env.wall_micros();
         for f in &mut *all {
-            let pieces = self.write_memtable(f.tree, &f.view, &f.sealed, now)?;
+            let pieces = self.write_memtable(f, now)?;
             f.pieces = pieces.len();
             for made in pieces {
                 f.entries += made.entries;
@@ -287,13 +290,8 @@ impl Core {
         Ok(any)
     }
 
-    fn write_memtable(
-        &self,
-        tree: &Arc<TreeCore>,
-        view: &TreeView,
-        sealed: &MemHandle,
-        now: u64,
-    ) -> Result<Vec<MadeTables>> {
+    fn write_memtable(&self, f: &Flush<'_>, now: u64) -> Result<Vec<MadeTables>> {
+        let (tree, view, sealed) = (f.tree, &f.view, &f.sealed);
         if sealed.mem.is_empty() {
             return Ok(vec![]);
         }
@@ -328,6 +326,7 @@ impl Core {
             snapshots,
             now,
             task: task.clone(),
+            end: f.end,
         };
         let piece = move |core: &Core, i: usize, during: &mut During<'_>| {
             flushed.write_piece(core, &ranges[i], during)

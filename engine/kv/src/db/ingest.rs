@@ -71,6 +71,7 @@ impl Core {
             during: &mut go_on,
             written: None,
             buffers: JobBuffers::new(&self.memory),
+            log_end: 0,
         };
         let (tables, n) = write_tables(&mut out, pairs, size)?;
         self.env.sync_dir(&self.dir)?;

@@ -280,6 +280,7 @@ fn open_once(
     let core = Arc::new(Core {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
         syncer: OnceLock::new(),
+        log_writer: OnceLock::new(),
         gate: Gate::default(),
         write: Mutex::new(WriteState::new(last_seq)),
         visible: Horizon::new(last_seq),

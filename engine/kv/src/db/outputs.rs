@@ -18,6 +18,7 @@ use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
 use crate::merge::run::table_path;
 use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterOptions};
+use crate::wal::Lsn;
 
 use super::state::budget::JobBuffers;
 use super::state::core::Core;
@@ -38,6 +39,8 @@ pub(super) struct NewTables<'a> {
     pub written: Option<Arc<AtomicU64>>,
     /// What a table in the making takes of the memory budget.
     pub buffers: JobBuffers,
+    /// Where the log ends for the tables ([`Properties::log_end`](crate::sstable::Properties)).
+    pub log_end: Lsn,
 }
 
 impl Outputs for NewTables<'_> {
@@ -48,6 +51,9 @@ impl Outputs for NewTables<'_> {
         let options = WriterOptions {
             identity: self.core.new_identity(),
             tree: self.tree.id,
+            tree_name: self.tree.name.to_string(),
+            log_end: self.log_end,
+            log_writer: self.core.log_writer(),
             level: self.level,
             block_size: o.block_size,
             compression: o.compression_at(self.level as usize),

@@ -14,7 +14,9 @@
 //! filter            0 none, 1 or 2: bytes a fingerprint    seq.max, seq.min        sequence numbers, tombstones included
 //! filter.keys       hashes in the filter                   summary                 bytes of the Summary hook
 //! hook.filter_prefix, hook.merge, hook.purge, hook.summary                         names (UTF-8)
+//! log.end           end of what it holds of the log        log.writer              8 bytes: number of the log's writer
 //! tree              tree id                                writer                  name and version of the writing program
+//! tree.name         name of the tree (UTF-8)
 //! values.apart      bytes: for each value file that entries refer to, by number: varints number ‖ values ‖ bytes of their blocks
 //! ```
 //! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
@@ -77,6 +79,13 @@ pub struct Properties {
     pub last_key: Vec<u8>,
     /// Level the table was written for.
     pub level: u64,
+    /// Position in the log: what the log holds of the tree below it is in this table, in the tables
+    /// that it was made of, or in older ones. 0 when that is not known.
+    pub log_end: u64,
+    /// The number that the writer of the log drew whose position that is: the opening of the store
+    /// that wrote the table, or the one before, where that had written nothing else yet. 0 in tables
+    /// that no store has written.
+    pub log_writer: u64,
     /// Point entries that are merge operands.
     pub merges: u64,
     /// Wall clock of the oldest deletion in here, in microseconds.
@@ -93,6 +102,8 @@ pub struct Properties {
     pub min_seq: Seq,
     /// Tree that the table belongs to.
     pub tree: u32,
+    /// The tree's name; empty when it is not known.
+    pub tree_name: String,
     /// Program that wrote it.
     pub writer: String,
     /// What entries refer to in value files, by number of the file.
@@ -149,6 +160,14 @@ impl Properties {
             put_bytes(&mut out, name.as_bytes());
             put_bytes(&mut out, v);
         }
+        if self.log_writer > 0 {
+            put_bytes(&mut out, b"log.writer");
+            put_bytes(&mut out, &self.log_writer.to_le_bytes());
+        }
+        if !self.tree_name.is_empty() {
+            put_bytes(&mut out, b"tree.name");
+            put_bytes(&mut out, self.tree_name.as_bytes());
+        }
         if !self.values.is_empty() {
             put_bytes(&mut out, b"values.apart");
             put_bytes(&mut out, &encode_uses(&self.values));
@@ -180,6 +199,7 @@ impl Properties {
             (self.filter_dropped > 0).then_some(("filter.dropped", self.filter_dropped.into())),
         );
         all.extend(self.oldest_tombstone_micros.map(|t| ("oldest.tombstone", t)));
+        all.extend((self.log_end > 0).then_some(("log.end", self.log_end)));
         all
     }
 
@@ -247,6 +267,8 @@ impl Properties {
             b"keys.first" => self.first_key = value.to_vec(),
             b"keys.last" => self.last_key = value.to_vec(),
             b"level" => self.level = number()?,
+            b"log.end" => self.log_end = number()?,
+            b"log.writer" => self.log_writer = u64::from_le_bytes(value.try_into().ok()?),
             b"merges" => self.merges = number()?,
             b"oldest.tombstone" => self.oldest_tombstone_micros = Some(number()?),
             b"range.deletes" => self.range_deletes = number()?,
@@ -256,6 +278,7 @@ impl Properties {
             b"seq.min" => self.min_seq = number()?,
             b"summary" => self.summary_bytes = value.to_vec(),
             b"tree" => self.tree = u32::try_from(number()?).ok()?,
+            b"tree.name" => self.tree_name = text()?,
             b"values.apart" => self.values = decode_uses(value)?,
             b"writer" => self.writer = text()?,
             _ => {}
@@ -275,7 +298,8 @@ impl Properties {
             let property = match std::str::from_utf8(name) {
                 Ok(n) if numbers.contains(&n) => Property::Number(ByteReader::new(value).varint()?),
                 Ok(
-                    "hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary" | "writer",
+                    "hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary"
+                    | "tree.name" | "writer",
                 ) => Property::Text(std::str::from_utf8(value).ok()?),
                 _ => Property::Bytes(value),
             };
@@ -287,6 +311,7 @@ impl Properties {
     /// Bytes of heap held.
     pub(crate) fn memory(&self) -> usize {
         self.strings().iter().map(|(_, v)| v.len()).sum::<usize>()
+            + self.tree_name.len()
             + self.values.len() * size_of::<ValueUse>()
     }
 }

@@ -46,6 +46,13 @@ pub struct WriterOptions {
     pub identity: TableIdentity,
     /// Tree that the table belongs to.
     pub tree: TreeId,
+    /// The tree's name, empty when it is not known.
+    pub tree_name: String,
+    /// What the log holds of the tree below this position is in the table, in those that it is made
+    /// of, or in older ones; 0 when that is not known.
+    pub log_end: u64,
+    /// The number of the log's writer; 0 when it is not known.
+    pub log_writer: u64,
     /// Level that it is written for.
     pub level: u8,
     /// Decoded size that blocks aim for, in bytes: 512 to 65,536. A prefix that all keys of a block
@@ -84,6 +91,9 @@ impl Default for WriterOptions {
         WriterOptions {
             identity: TableIdentity::default(),
             tree: 0,
+            tree_name: String::new(),
+            log_end: 0,
+            log_writer: 0,
             level: 0,
             block_size: DEFAULT_BLOCK_SIZE,
             compression: Compression::Lz4,
@@ -163,7 +173,10 @@ impl TableWriter {
             summary: options.summary.as_ref().map_or(String::new(), |h| h.name().to_owned()),
             level: options.level as u64,
             min_seq: Seq::MAX,
+            log_end: options.log_end,
+            log_writer: options.log_writer,
             tree: options.tree,
+            tree_name: options.tree_name.clone(),
             writer: concat!("firn-kv ", env!("CARGO_PKG_VERSION")).to_owned(),
             ..Properties::default()
         };

@@ -13,6 +13,7 @@ use firn_kv::internals::wal::{
     LogItem, RecoveredLog, SegmentReader, TornTail, recover_known, segment_name, segments,
 };
 use firn_kv::{Error, Result};
+use firn_tools::io;
 use firn_tools::output::{Done, things};
 
 use super::Findings;
@@ -104,7 +105,12 @@ fn check_files(
             let name = segment_name(before);
             let holds = names
                 .holds(&name)
-                .map_or(String::new(), |held| format!(" (the file of this name holds {held})"));
+                .map(|held| format!("the file of this name holds {held}"))
+                .or_else(|| {
+                    let other = io::not_a_file(&dir.join(&name))?;
+                    Some(format!("there is {other} of its name, which has to be moved away"))
+                })
+                .map_or(String::new(), |words| format!(" ({words})"));
             let words =
                 format!("the segment is missing{holds}: it had the log up to position {base}");
             f.add_as(FindingKind::Missing, Error::corruption(words).in_file(dir.join(name)));

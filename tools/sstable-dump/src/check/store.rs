@@ -271,13 +271,12 @@ fn why_missing(names: &TreeNames, path: &Path, what: &str) -> String {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     match names.holds(name) {
         Some(held) => format!("a live {what} is missing: the file of its name holds {held}"),
-        None if io::is_dir(path) => format!(
-            "a live {what} is missing: there is a directory of its name, which has to be moved away"
-        ),
-        None if io::is_taken(path) && !io::exists(path) => {
-            format!("a live {what} is missing: this link leads nowhere")
-        }
-        None => format!("a live {what} is missing"),
+        None => match io::not_a_file(path) {
+            Some(other) => format!(
+                "a live {what} is missing: there is {other} of its name, which has to be moved away"
+            ),
+            None => format!("a live {what} is missing"),
+        },
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Core {
     pub write: Mutex<WriteState, rank::Write>,
     /// Group commit; not there before the Db begins to write.
     pub syncer: OnceLock<Arc<Syncer>>,
+    /// The number that the log's writer drew; not there before the Db begins to write.
+    pub log_writer: OnceLock<u64>,
     /// The newest sequence number that may be read.
     pub visible: Horizon,
     /// The manifest and what it says; `None` for a Db opened read-only.
@@ -102,6 +104,13 @@ impl Core {
     /// next edit.
     pub fn new_file(&self) -> u64 {
         self.catalog.lock().take_file()
+    }
+
+    /// The number of the writer whose positions of the log count: before the Db begins to write it
+    /// is that of the opening before. 0 in a new store.
+    pub fn log_writer(&self) -> u64 {
+        let before = || self.catalog.lock().state().writers.last().map_or(0, |w| w.id);
+        self.log_writer.get().copied().unwrap_or_else(before)
     }
 
     /// The identity of a table that this Db is about to write.

@@ -1,0 +1,227 @@
+//! Each file of a store in turn is missing, or is that of another store, of a clone or of an older
+//! time. What is saved then always opens, is not less than what `--without-manifest` saves unless
+//! the tool says so, and is called whole only where it is.
+#![allow(clippy::disallowed_methods)] // files under test are put where they do not belong
+
+use super::support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use firn_kv::{Db, TreeOptions};
+use support::{Room, arg, content, copy, dump, options, tree_options};
+
+/// Writes pairs with these keys: some flushed and merged, long values to a value file, the last
+/// only to the log, which fills more than one segment.
+fn write(dir: &Path, keys: std::ops::Range<u32>, word: &str) {
+    let db = Db::open_with(dir, options()).unwrap();
+    let blobs = TreeOptions { values_apart: 256, ..tree_options() };
+    let (a, b) = (db.tree("a", tree_options()).unwrap(), db.tree("b", blobs).unwrap());
+    let len = keys.len() as u32;
+    for (i, k) in keys.enumerate() {
+        a.put(format!("key{k:05}"), format!("{word} {k} {}", "x".repeat(100))).unwrap();
+        if k % 10 == 0 {
+            b.put(format!("long{k:05}"), format!("{word} {k} {}", "y".repeat(300))).unwrap();
+        }
+        if i as u32 == len / 3 {
+            a.flush().unwrap();
+        }
+        if i as u32 == len / 2 {
+            b.flush().unwrap();
+            a.flush().unwrap();
+        }
+    }
+    db.sync().unwrap();
+}
+
+/// The stores that files are exchanged between.
+struct Stores {
+    own: PathBuf,
+    older: PathBuf,
+    clone: PathBuf,
+    other: PathBuf,
+}
+
+impl Stores {
+    fn new(room: &Room) -> Stores {
+        let path = |name: &str| room.path(name);
+        let s = Stores {
+            own: path("own"),
+            older: path("older"),
+            clone: path("clone"),
+            other: path("other"),
+        };
+        write(&s.own, 0..900, "first");
+        copy(&s.own, &s.older);
+        copy(&s.own, &s.clone);
+        write(&s.own, 800..1500, "second");
+        write(&s.clone, 850..1700, "clone");
+        for start in [5000, 6000] {
+            write(&s.other, start..start + 700, "other");
+        }
+        s
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let all = fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    let mut all: Vec<String> = all.filter(|n| n != "LOCK" && n != "EVENTS.jsonl").collect();
+    all.sort();
+    all
+}
+
+/// What a name ends or begins with that tells what the file is.
+fn kind(name: &str) -> &str {
+    if name.starts_with("MANIFEST") { "MANIFEST" } else { name.split('.').next_back().unwrap() }
+}
+
+/// The file of this kind in `from` that takes the place of `name`: of the same name, or the newest.
+fn replacement(from: &Path, name: &str) -> Option<PathBuf> {
+    let all = names(from);
+    let same = all.iter().find(|n| *n == name);
+    let any = || all.iter().rfind(|n| kind(n) == kind(name));
+    same.or_else(any).map(|n| from.join(n))
+}
+
+/// Saves the store in every way; `truth` is all that it had.
+fn try_all(
+    room: &Room,
+    dir: &Path,
+    case: &str,
+    truth: &[(String, support::Pairs)],
+    wrong: &mut Vec<String>,
+) {
+    let mut check = |holds: bool, words: String| {
+        if !holds {
+            wrong.push(words)
+        }
+    };
+    let out = |how: &str| room.path(&format!("out-{how}"));
+    let clean = |how: &str| drop(fs::remove_dir_all(out(how)));
+    clean("bare");
+    let (text, code) =
+        dump(&["repair", &arg(dir), "--out", &arg(&out("bare")), "--without-manifest"]);
+    check(code < 2, format!("{case}: without manifest: {text}"));
+    let least = match code < 2 {
+        true => content(&out("bare")).iter().map(|t| t.1.len()).sum::<usize>(),
+        false => 0,
+    };
+    for how in ["salvage", "repair"] {
+        clean(how);
+        let (text, code) = dump(&[how, &arg(dir), "--out", &arg(&out(how))]);
+        if code == 2 && how == "salvage" && text.contains("next: `sstable-dump repair") {
+            check(!out(how).exists(), format!("{case}: it leaves something: {text}"));
+            continue;
+        }
+        check(code < 2, format!("{case}: {how}: {text}"));
+        if code > 1 {
+            continue;
+        }
+        let found = content(&out(how));
+        let n = found.iter().map(|t| t.1.len()).sum::<usize>();
+        let says = code == 1 && text.contains("--without-manifest");
+        check(n >= least || says, format!("{case}: {how}: {n} of {least}: {text}"));
+        let lacks: Vec<_> = truth.iter().filter(|t| !found.contains(t)).map(|t| &t.0).collect();
+        check(code == 1 || lacks.is_empty(), format!("{case}: {how}: {lacks:?} differ: {text}"));
+    }
+}
+
+#[test]
+fn a_file_of_another_store_clone_or_time() {
+    let room = Room::new("identity");
+    let stores = Stores::new(&room);
+    let (own, bad) = (&stores.own, room.path("bad"));
+    let truth = content(&{
+        copy(own, &bad);
+        bad.clone()
+    });
+    let (all, mut wrong) = (names(own), vec![]);
+    for events in [true, false] {
+        for name in &all {
+            let froms = [None, Some(&stores.older), Some(&stores.clone), Some(&stores.other)];
+            for from in froms {
+                // Without the event log what else says what is live.
+                if !events && from.is_some() && !name.ends_with(".wal") && kind(name) != "MANIFEST"
+                {
+                    continue;
+                }
+                copy(own, &bad);
+                let with = from.map(|from| replacement(from, name));
+                match with {
+                    None => fs::remove_file(bad.join(name)).unwrap(),
+                    Some(None) => continue,
+                    Some(Some(with)) => drop(fs::copy(with, bad.join(name)).unwrap()),
+                }
+                if !events {
+                    let _ = fs::remove_file(bad.join("EVENTS.jsonl"));
+                }
+                let from = from.map_or("missing".into(), |f| f.file_name().unwrap().to_owned());
+                let case = format!("{name} {}, events {events}", from.display());
+                try_all(&room, &bad, &case, &truth, &mut wrong);
+            }
+        }
+        // Manifest and CURRENT together, as a wrong line of a script restores them.
+        for from in [&stores.older, &stores.clone, &stores.other] {
+            copy(own, &bad);
+            for name in names(own).iter().filter(|n| n.starts_with("MANIFEST")) {
+                fs::remove_file(bad.join(name)).unwrap();
+            }
+            for name in names(from).iter().filter(|n| n.starts_with("MANIFEST") || *n == "CURRENT")
+            {
+                fs::copy(from.join(name), bad.join(name)).unwrap();
+            }
+            if !events {
+                let _ = fs::remove_file(bad.join("EVENTS.jsonl"));
+            }
+            try_all(
+                &room,
+                &bad,
+                &format!("both {}, events {events}", from.display()),
+                &truth,
+                &mut wrong,
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{} cases: {}", wrong.len(), wrong.join("\n"));
+}
+
+/// A table that a clone wrote is not newer than the manifest: most of what that names is here.
+#[test]
+fn a_table_of_a_clone_does_not_outweigh_the_manifest() {
+    let room = Room::new("outweigh");
+    let (own, clone) = (room.path("own"), room.path("clone"));
+    let round = |db: &Db, name: &str, n: u32| {
+        let t = db.tree(name, tree_options()).unwrap();
+        (0..400).for_each(|i| t.put(format!("{n} {i:05}"), "v").unwrap());
+        t.flush().unwrap();
+    };
+    let db = Db::open_with(&own, options()).unwrap();
+    (0..3).for_each(|n| round(&db, "rnd", n));
+    drop(db);
+    copy(&own, &clone);
+    let newest = |dir: &Path| names(dir).into_iter().rfind(|n| n.ends_with(".sst")).unwrap();
+    let reopened = |dir: &Path, more: u32| {
+        let db = Db::open_with(dir, options()).unwrap();
+        (0..more).for_each(|n| round(&db, "rnd", 10 + n));
+        drop(db);
+        newest(dir)
+    };
+    let (lost, stray) = (reopened(&own, 1), reopened(&clone, 2));
+    assert!(stray > lost);
+    for left in [stray.clone(), lost.clone()] {
+        let bad = room.path("bad");
+        copy(&own, &bad);
+        fs::remove_file(bad.join(&lost)).unwrap();
+        fs::copy(clone.join(&stray), bad.join(&left)).unwrap();
+        let (text, code) = dump(&["check", &arg(&bad)]);
+        assert!(code == 1 && !text.contains("outdated"), "{text}");
+        for how in ["salvage", "repair"] {
+            let out = room.path(&format!("{how}-{left}"));
+            let (text, code) = dump(&[how, &arg(&bad), "--out", &arg(&out)]);
+            assert!(code == 1 && text.contains("lost: 400 entries"), "{text}");
+            assert!(text.contains("--without-manifest") || text.contains("holds table"), "{text}");
+            // The log has what the lost table had.
+            assert_eq!(content(&out), content(&own), "{text}");
+        }
+    }
+}
