@@ -12,11 +12,12 @@ use firn_kv::internals::manifest::{
     CURRENT, Manifest, ManifestState, PersistedOptions, manifest_name,
 };
 use firn_kv::{Batch, Db, DbOptions, TreeOptions};
-use firn_tools::output::Done;
+use firn_tools::output::{Done, things};
 use firn_wide::Partitioner;
-use firn_wide::internals::store::{SCHEMA_TREE, TreeName, hooks, loss};
+use firn_wide::internals::store::{SCHEMA_TREE, TreeName, copies, hooks, loss};
 
 use crate::definitions::{Definitions, NEVER};
+use crate::losses::Loss;
 use crate::mend::TreeWitnesses;
 use crate::newstore::NewStoreReport;
 use crate::opening;
@@ -35,10 +36,24 @@ pub fn write_manifest(out: &Path, state: &ManifestState) -> firn_kv::Result<()> 
 }
 
 /// What the new store defines, and the trees with data whose definitions are lost; nothing where
-/// its schema cannot be read.
-fn definitions(out: &Path, state: &ManifestState) -> (Definitions, Vec<String>) {
+/// its schema cannot be read. Definitions that only have their copies left are put into the report.
+fn definitions(
+    out: &Path,
+    state: &ManifestState,
+    report: &mut NewStoreReport,
+) -> (Definitions, Vec<String>) {
     let Ok(db) = opening::open(out) else { return Default::default() };
-    let Ok(records) = opening::records(&db) else { return Default::default() };
+    let Ok(mut records) = opening::records(&db) else { return Default::default() };
+    let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
+    let is_lost = |key: &[u8]| {
+        let covers = |keys: &(Vec<u8>, Vec<u8>)| keys.0.as_slice() <= key && key <= &keys.1[..];
+        let of_schema = |l: &&Loss| l.tree.is_some() && l.tree == schema;
+        report.losses.iter().filter(of_schema).any(|l| l.keys.as_ref().is_none_or(covers))
+    };
+    report.restored = copies::lost_records(&records, is_lost);
+    records.retain(|r| report.restored.iter().all(|x| x.0 != r.0));
+    records.extend(report.restored.iter().cloned());
+    records.sort_unstable();
     let definitions = Definitions::read(records, &TreeWitnesses::of_store(state, Some(&db)));
     let undefined = opening::undefined(&db, &definitions).unwrap_or_default();
     (definitions, undefined)
@@ -95,7 +110,7 @@ pub fn trees(
         return Ok(());
     }
     let undefined;
-    (report.definitions, undefined) = definitions(out, state);
+    (report.definitions, undefined) = definitions(out, state, report);
     let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
     let may_lack = report.may_have_lost(schema) || schema.is_none();
     let mut changed = false;
@@ -144,7 +159,8 @@ pub fn records(
     let schema = state.tree_named(SCHEMA_TREE).map(|t| t.id);
     let lacking = &report.definitions.lacking;
     let is_whole = report.is_whole() && report.unset.is_empty();
-    if lacking.is_empty() && (is_whole || schema.is_none()) {
+    let is_complete = lacking.is_empty() && report.restored.is_empty();
+    if is_complete && (is_whole || schema.is_none()) {
         return Ok(());
     }
     let options = DbOptions {
@@ -154,10 +170,25 @@ pub fn records(
         ..DbOptions::default()
     };
     let db = Db::open_in(env(), out, options)?;
-    if !lacking.is_empty() {
+    if !is_complete {
         let (tree, mut batch) = (db.tree(SCHEMA_TREE, TreeOptions::default())?, Batch::new());
+        for (key, value) in &report.restored {
+            batch.put(&tree, key, value)?;
+        }
+        if !report.restored.is_empty() {
+            let n = report.restored.len() as u64;
+            report.notes.push(format!(
+                "{} of {SCHEMA_TREE}: the store has each definition twice",
+                things(
+                    n,
+                    "record was restored from its copy",
+                    "records were restored from their copies"
+                )
+            ));
+        }
         for r in lacking {
             batch.put(&tree, &r.key, &r.value)?;
+            batch.put(&tree, copies::copy_key(&r.key), &r.value)?;
             let words = format!("the record {} was lost; in its place is {}", r.name(), r.words());
             report.notes.push(words);
         }

@@ -57,6 +57,8 @@ pub struct NewStoreReport {
     pub rebuilt: Vec<String>,
     /// What the new store's trees are to users.
     pub definitions: Definitions,
+    /// Definitions that were lost, by their copies: keys and values of records.
+    pub restored: Vec<(Vec<u8>, Vec<u8>)>,
     /// What was found wrong with the new store at the end.
     pub verdict: Vec<Finding>,
     /// Entries that the engine read in the new store.

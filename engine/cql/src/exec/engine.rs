@@ -483,10 +483,7 @@ fn spec(table: &TableSchema, partitioner: Partitioner) -> FamilySpec {
 
 fn put_records(store: &CellStore, batch: &mut Batch, diff: &CatalogDiff) -> Result<()> {
     for (key, value) in &diff.records {
-        match value {
-            Some(value) => batch.put(store.schema_tree(), key, value)?,
-            None => batch.delete(store.schema_tree(), key)?,
-        }
+        store.put_record(batch, key.as_ref(), value.as_deref())?;
     }
     Ok(())
 }
@@ -587,7 +584,7 @@ fn clean(
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
     }
     for Homeless { key, keyspace, table } in homeless {
-        batch.delete(store.schema_tree(), key)?;
+        store.put_record(&mut batch, key.as_ref(), None)?;
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
         if let Some(id) = table {
             store.note_dropped(&mut batch, DroppedFamilies::Family(*id))?;

@@ -271,7 +271,9 @@ fn kept_text(store: &CellStore, key: &[u8], given: Option<&str>) -> Result<Optio
     if let Some(given) = given
         && kept.as_deref() != Some(given)
     {
-        store.schema_tree().put(key, given.as_bytes())?;
+        let mut batch = KvBatch::new();
+        store.put_record(&mut batch, key, Some(given.as_bytes()))?;
+        store.db().write(batch)?;
     }
     Ok(given.map(str::to_owned).or(kept))
 }
@@ -297,7 +299,8 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
             }
         };
         let mut batch = KvBatch::new();
-        batch.put(store.schema_tree(), PARTITIONER, partitioner.full_name().as_bytes())?;
+        store.separate_copies(&mut batch)?;
+        store.put_record(&mut batch, PARTITIONER, Some(partitioner.full_name().as_bytes()))?;
         store.db().with(Durability::Power).write(batch)?;
         return Ok(partitioner);
     };

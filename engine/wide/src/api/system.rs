@@ -47,10 +47,7 @@ impl Wide {
         };
         let mut batch = Batch::new();
         for (key, value) in &diff.records {
-            match value {
-                Some(value) => batch.put(store.schema_tree(), key, value)?,
-                None => batch.delete(store.schema_tree(), key)?,
-            }
+            store.put_record(&mut batch, key.as_ref(), value.as_deref())?;
         }
         for family in &diff.dropped_families {
             store.note_dropped(&mut batch, DroppedFamilies::Family(family.id()))?;

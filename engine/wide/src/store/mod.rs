@@ -17,6 +17,7 @@
 //! - A materialized view holds what its base makes of it, at every moment.
 
 mod clock;
+pub mod copies;
 mod drops;
 mod family;
 pub mod hooks;
