@@ -41,7 +41,7 @@ pub fn is_of_a_bench(dir: &Path) -> Done<bool> {
 /// Marks the store in `dir` as a bench's.
 pub fn mark(dir: &Path) -> Done {
     let path = dir.join(MARK);
-    io::write(&path, MARK_TEXT).map_err(|e| Failure::file("write", &path, &e))
+    Ok(io::write_own(&path, MARK_TEXT)?)
 }
 
 fn belongs_to_a_store(name: &str) -> bool {

@@ -128,6 +128,13 @@ impl NodeFiles for NodeFolder {
         match fs::metadata(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(e),
+            // A FIFO would be waited for.
+            Ok(found) if !found.is_file() => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "it is not a regular file",
+                ));
+            }
             Ok(_) => {}
         }
         let file = File::open(path)?;

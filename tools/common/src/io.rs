@@ -11,6 +11,8 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Instant;
 
+use firn_kv::OsEnv;
+
 const BUFFER: usize = 64 << 10;
 
 /// Something to read, with its length where it is known.
@@ -101,13 +103,18 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)
 }
 
+/// Writes a small file whose name the user did not choose. No link of that name is followed.
+pub fn write_own(path: &Path, content: &[u8]) -> firn_kv::Result<()> {
+    OsEnv::new().create(path)?.append(content)
+}
+
 /// Writes a small file in the place of another: who reads it finds the one or the other whole.
-pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, content: &[u8]) -> firn_kv::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
-    fs::write(&new, content)?;
-    fs::rename(&new, path)
+    write_own(&new, content)?;
+    OsEnv::new().rename(&new, path)
 }
 
 /// Removes a file; one that is not there is no error.

@@ -2,7 +2,7 @@
 //! ([`install`]), keys and ranges from a command line ([`keys`]), JSON of both ([`json`]),
 //! failures, exit codes, colours, tables, progress and numbers for people ([`output`]), the user's
 //! own files ([`io`]), sizes, policies and options of trees ([`options`]), a page of levels and
-//! rates over time ([`page`]), words that a shell reads back ([`shell`]), statistics as JSON
+//! rates over time ([`page`]), words that a shell reads back ([`shell`]), the first step of a command ([`start`]), statistics as JSON
 //! ([`stats`]), trees by their names ([`trees`]).
 //!
 //! Conventions of every command: data on standard output, talk on standard error; exit code 0 when
@@ -18,5 +18,6 @@ pub mod options;
 pub mod output;
 pub mod page;
 pub mod shell;
+pub mod start;
 pub mod stats;
 pub mod trees;

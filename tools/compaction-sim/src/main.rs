@@ -8,8 +8,10 @@ use compaction_sim::cli::SimCli;
 use compaction_sim::commands::execute;
 use firn_tools::io::stdout;
 use firn_tools::output::finish;
+use firn_tools::start::prepare;
 
 fn main() -> ExitCode {
+    prepare();
     let cli = SimCli::parse();
     let mut out = stdout();
     let done = execute(&cli, &mut out);

@@ -471,8 +471,7 @@ impl Live {
                 written: self.env.wall_micros() as f64 / 1e6,
             }),
         };
-        io::replace(&args.html, page.html().as_bytes())
-            .map_err(|e| Failure::file("write", &args.html, &e))
+        Ok(io::replace(&args.html, page.html().as_bytes())?)
     }
 }
 

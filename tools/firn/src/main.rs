@@ -183,6 +183,7 @@ enum FirnCommand {
 }
 
 fn main() -> ExitCode {
+    firn_tools::start::prepare();
     let matches = FirnCli::command().get_matches();
     let mut cli = FirnCli::from_arg_matches(&matches)
         .unwrap_or_else(|e| e.format(&mut FirnCli::command()).exit());

@@ -124,12 +124,20 @@ pub fn run(global: &Global, _: &VerifyArgs) -> Done {
         Err(e) if is_damage(&global.store.db, &e) => from_below(&global.store.db, e),
         Err(other) => return Err(other.into()),
     };
+    let mut report = report;
+    let lock = global.store.db.join("LOCK");
+    if let Some(other) = io::not_a_file(&lock) {
+        let words =
+            format!("there is {other} of this name: nothing can open the store for writing");
+        report.errors.push(Error::new(ErrorKind::Io, words).in_file(lock));
+    }
     output::judged(print(global, &report, watch.seconds()), report.is_sound())
 }
 
 fn is_damage(dir: &Path, e: &Error) -> bool {
     let is_store = || io::list(dir).is_ok_and(|names| names.iter().any(|n| n == "CURRENT"));
-    e.kind() == ErrorKind::Corruption || (e.kind() == ErrorKind::NotFound && is_store())
+    let is_file = matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Io);
+    e.kind() == ErrorKind::Corruption || (is_file && is_store())
 }
 
 /// Looks at every table that the manifest names; `why` is what keeps the store from being opened.
@@ -211,6 +219,10 @@ fn remedy(e: &Error) -> &'static str {
         () if e.kind() == ErrorKind::Incompatible => {
             "use the version of Firn that wrote it; this one must not change the store. Where no newer one has been at work, \
              `sstable-dump check` knows whether it is only the version that is damaged"
+        }
+        () if e.file().and_then(io::not_a_file).is_some() => {
+            "no file of a store is a link, a directory, a FIFO or a device: move it away and put back the file of this name from a backup, \
+             or save the rest with `sstable-dump salvage`"
         }
         () if e.kind() != ErrorKind::Corruption => {
             "the file could not be read, which says nothing of what is in it: look at its permissions and at the device, then verify again"

@@ -18,6 +18,8 @@ mod migrate;
 mod migrate_follow;
 mod migrate_from;
 mod newer;
+#[cfg(unix)]
+mod odd_files;
 mod pages;
 mod serve;
 mod terminal;

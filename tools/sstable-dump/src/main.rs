@@ -7,9 +7,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use firn_tools::io::stdout;
 use firn_tools::output::finish;
+use firn_tools::start::prepare;
 use sstable_dump::{DumpCli, advice};
 
 fn main() -> ExitCode {
+    prepare();
     let cli = DumpCli::parse();
     let mut out = stdout();
     let done = sstable_dump::run(&cli, &mut out);

@@ -178,13 +178,16 @@ impl SegmentReader {
             return Ok(0);
         }
         let before = std::mem::replace(&mut self.offset, SEGMENT_HEADER);
+        // What somebody put behind the mark of a close is no part of the log.
+        let mut closed = false;
         let reason = loop {
-            if let Err(reason) = self.here()? {
-                break reason;
+            match self.here()? {
+                Ok(r) => closed = r.mark && r.lsn == Some(r.synced),
+                Err(reason) => break reason,
             }
         };
         let end = std::mem::replace(&mut self.offset, before);
-        Ok(if was_closed(self.file.len(), end, reason) { 0 } else { missing })
+        Ok(if closed || was_closed(self.file.len(), end, reason) { 0 } else { missing })
     }
 
     /// The segment's header; `None` when it is unreadable or was never written.

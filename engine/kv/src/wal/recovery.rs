@@ -205,8 +205,8 @@ fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<Segm
         let own = header.as_ref().filter(|_| stranger.is_none());
         let (base, capacity) = (own.map(|h| h.base), r.file_len());
         let closed_at = own.map_or(Ok(None), |_| r.closed_at())?;
-        let cut =
-            own.filter(|_| closed_at.is_none()).map_or(0, |h| h.capacity.saturating_sub(capacity));
+        let is_short = own.is_some_and(|h| closed_at.is_none() && h.capacity > capacity);
+        let cut = if is_short { r.cut_off()? } else { 0 };
         segments.push(SegmentInfo { number, base, end: 0, capacity, cut, closed_at });
     }
     Ok(segments)

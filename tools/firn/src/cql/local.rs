@@ -2,7 +2,7 @@
 
 use firn_cql::internals::catalog::CQL_VERSION;
 use firn_cql::{Bound, Class, ColumnSpec, Error, Prepared, Rows, Run, Session};
-use firn_kv::DbOptions;
+use firn_kv::{DbOptions, ErrorKind};
 use firn_tools::output::{Done, Failure};
 
 use super::backend::{
@@ -59,7 +59,8 @@ pub fn shell_run(page: &PageWish) -> Run {
 
 impl LocalBackend {
     /// Opens the store with these options; where there is none yet, when a statement makes
-    /// something.
+    /// something. A store that cannot be written to is opened for reading, with a notice: one of a
+    /// read-only file system or of another user, or one of which a file is damaged.
     ///
     /// # Errors
     /// A store that can't be opened.
@@ -69,8 +70,31 @@ impl LocalBackend {
             let session = Session::new(empty()?).map_err(|e| Failure::new(e.to_string()))?;
             return Ok(LocalBackend { session, global, awaited: Some(db) });
         }
-        Ok(LocalBackend { session: global.model(db)?, global, awaited: None })
+        let session = match global.model(db) {
+            Ok(session) => session,
+            Err(Failure::Engine(e)) if may_be_read(&e) => match global.model(global.to_read()) {
+                Ok(session) => {
+                    eprintln!(
+                        "{} the store is opened for reading only: {e}",
+                        global.style().bold("note:")
+                    );
+                    session
+                }
+                // Why it can't be written to is what is to be put right.
+                Err(_) => return Err(Failure::Engine(e)),
+            },
+            Err(other) => return Err(other),
+        };
+        Ok(LocalBackend { session, global, awaited: None })
     }
+}
+
+/// Whether a store that is not opened for writing for this reason may be opened for reading.
+fn may_be_read(e: &firn_kv::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    let source = std::error::Error::source(e).and_then(|s| s.downcast_ref::<std::io::Error>());
+    e.kind() == ErrorKind::Corruption
+        || source.is_some_and(|s| matches!(s.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 impl ShellBackend for LocalBackend {

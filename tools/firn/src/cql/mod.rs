@@ -50,7 +50,8 @@ is up, and no password stands in it.
 
 On a terminal, results are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Rows that are
 wider are cut, or shown as lists of their columns; EXPAND ON shows all of them. Ctrl-C stops a statement in the shell, and ends a
-script (130). With --json every row is an object on a line of its own. The history is kept in $FIRN_HISTORY, else in
+script (130). A store that cannot be written to (a read-only file system, files of another user, a damaged
+table) is opened for reading, with a notice. With --json every row is an object on a line of its own. The history is kept in $FIRN_HISTORY, else in
 ~/.firn_history.
 
 Examples:
@@ -74,6 +75,9 @@ pub struct CqlArgs {
     /// In a script: go on after a statement that failed
     #[arg(long, alias = "go-on")]
     continue_on_error: bool,
+    /// Open the store for reading only: without its lock, without writing a byte, beside a writer too
+    #[arg(long)]
+    read_only: bool,
     /// In a script: print each statement before its answer
     #[arg(long)]
     echo: bool,
@@ -100,7 +104,12 @@ fn wal_segment(args: &CqlArgs) -> u64 {
 pub fn run(global: &Global, args: &CqlArgs) -> Done {
     match args.connect.target(global, remote::PORT)? {
         None => {
-            let db = DbOptions { wal_segment: wal_segment(args), ..global.defaults() };
+            let db = DbOptions {
+                wal_segment: wal_segment(args),
+                read_only: args.read_only,
+                create: !args.read_only,
+                ..global.defaults()
+            };
             with(global, args, LocalBackend::open(global, db)?, None)
         }
         #[cfg(feature = "cluster")]

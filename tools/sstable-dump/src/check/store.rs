@@ -94,6 +94,13 @@ fn check_once(dir: &Path) -> Done<Findings> {
         }
         Err(e) => return Err(e.into()),
     }
+    let lock = dir.join("LOCK");
+    if let Some(other) = io::not_a_file(&lock) {
+        let words = format!(
+            "there is {other} of this name, which has to be moved away: nothing can open the store for writing"
+        );
+        f.add_as(FindingKind::Unreadable, Error::new(ErrorKind::Io, words).in_file(lock));
+    }
     check_opening(dir, &mut f);
     Ok(f)
 }
