@@ -63,7 +63,7 @@ pub use db::{
 };
 pub use env::mem::{Crasher, Cut, MemEnv};
 pub use env::os::OsEnv;
-pub use env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+pub use env::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 pub use merge::value::Value;
 pub use wal::TornTail;
 

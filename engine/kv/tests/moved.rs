@@ -204,3 +204,41 @@ fn what_is_made_durable_in_a_removed_directory_is_not_acknowledged() {
         let _ = std::fs::remove_dir_all(&dir);
     }
 }
+
+/// Files are their owner's alone, or have the permissions that the user asked for; the umask takes
+/// bits away.
+#[cfg(unix)]
+#[test]
+fn new_files_have_the_mode_that_was_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("modes");
+    for (mode, dir_mode) in [(0o600, 0o700), (0o640, 0o750), (0o660, 0o770), (0o644, 0o755)] {
+        let dir = folder.path(&format!("s{mode:o}"));
+        let (mut options, tree_options) = small(0);
+        options.file_mode = mode;
+        let db = Db::open_with(&dir, options).unwrap();
+        let tree = db.tree("t", TreeOptions { values_apart: 256, ..tree_options }).unwrap();
+        (0..400u64).for_each(|n| tree.put(n.to_be_bytes(), [b'x'; 300]).unwrap());
+        tree.flush().unwrap();
+        db.checkpoint(dir.join("copy")).unwrap();
+        drop((db, tree));
+        let probe = folder.path(&format!("probe{mode:o}"));
+        std::fs::write(&probe, "").unwrap();
+        let of = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        // What the process's umask lets be, by a file that is made with 0666.
+        let umask = !of(&probe) & 0o666;
+        let umask_dir = umask | (umask >> 2 | umask >> 1) & 0o011;
+        for path in [&dir, &dir.join("copy")] {
+            assert_eq!(of(path) & !umask_dir, dir_mode & !umask_dir, "{}", path.display());
+            let files = std::fs::read_dir(path).unwrap().map(|f| f.unwrap().path());
+            let files: Vec<PathBuf> = files.filter(|f| f.is_file()).collect();
+            assert!(files.len() > 5, "{files:?}");
+            for file in files {
+                assert_eq!(of(&file), mode & !umask, "{}", file.display());
+            }
+        }
+    }
+    let odd = DbOptions { file_mode: 0o400, ..DbOptions::default() };
+    let e = Db::open_with(folder.path("odd"), odd).map(drop).unwrap_err();
+    assert!(e.to_string().contains("file_mode is 0400"), "{e}");
+}

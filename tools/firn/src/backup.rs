@@ -2,14 +2,13 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use firn_backup::{
     BackupHead, BackupMade, BackupRepository, BackupVerdict, KeepRule, Pacing, PruneReport,
     open_place,
 };
-use firn_kv::{Env, Error, ErrorKind, OsEnv};
+use firn_kv::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::store::Global;
@@ -196,8 +195,8 @@ pub fn run(global: &Global, args: &BackupArgs) -> Done {
 }
 
 /// The backups at a place.
-pub fn repository(place: &str) -> Done<BackupRepository> {
-    let env: Arc<dyn Env> = OsEnv::new();
+pub fn repository(global: &Global, place: &str) -> Done<BackupRepository> {
+    let env = global.env();
     let at = open_place(&env, place).map_err(failure)?;
     Ok(BackupRepository::new(env, at))
 }
@@ -254,7 +253,7 @@ pub fn made_words(made: &BackupMade) -> String {
 }
 
 fn create(global: &Global, args: &BackupCreateArgs) -> Done {
-    let backups = repository(&args.at.place)?;
+    let backups = repository(global, &args.at.place)?;
     let (dir, mut out) = (&global.store.db, stdout());
     if args.dry_run {
         let plan = backups.plan(dir)?;
@@ -294,7 +293,7 @@ fn create(global: &Global, args: &BackupCreateArgs) -> Done {
 }
 
 fn list(global: &Global, args: &BackupListArgs) -> Done {
-    let listed = repository(&args.at.place)?.list().map_err(failure)?;
+    let listed = repository(global, &args.at.place)?.list().map_err(failure)?;
     let mut out = stdout();
     let damaged = listed.iter().any(|b| b.record.is_err());
     if global.store.json {
@@ -335,7 +334,7 @@ fn list(global: &Global, args: &BackupListArgs) -> Done {
 }
 
 fn verify(global: &Global, args: &BackupVerifyArgs) -> Done {
-    let backups = repository(&args.at.place)?;
+    let backups = repository(global, &args.at.place)?;
     let watch = Stopwatch::start();
     let progress = Progress::bytes("verify", None);
     let verdict =
@@ -390,7 +389,7 @@ fn print_verdict(
 }
 
 fn restore(global: &Global, args: &BackupRestoreArgs) -> Done {
-    let backups = repository(&args.at.place)?;
+    let backups = repository(global, &args.at.place)?;
     let head = match &args.id {
         Some(id) => backups.record(id),
         None => backups.newest(),
@@ -447,7 +446,7 @@ pub fn pruned_words(report: &PruneReport) -> String {
 }
 
 fn prune(global: &Global, args: &BackupPruneArgs) -> Done {
-    let backups = repository(&args.at.place)?;
+    let backups = repository(global, &args.at.place)?;
     let rule = KeepRule { newest: args.keep, days: args.keep_days };
     let report =
         if args.dry_run { backups.plan_prune(rule) } else { backups.prune(rule, args.alone) }

@@ -337,7 +337,7 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())?;
     let server = Server::start(options).map_err(failure)?;
     let db = server.session().engine().store().db().clone();
-    let mut backups = ServedBackups::begin(&args.backups, db, &global.store.db)?;
+    let mut backups = ServedBackups::begin(global, &args.backups, db)?;
     let address = server.address();
     if args.ephemeral || global.store.json {
         let mut out = stdout();

@@ -3,7 +3,7 @@
 //! One at a time, on a thread of its own; what comes of it is told in the log. One that failed is
 //! tried again when the next is due.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +14,7 @@ use firn_tools::output::Done;
 use serde_json::{Value, json};
 
 use crate::backup::{made_words, pruned_words, repository};
+use crate::store::Global;
 
 const MINUTE_MICROS: u64 = 60_000_000;
 
@@ -68,9 +69,9 @@ struct BackupWork {
 
 impl ServedBackups {
     /// Those that were asked for, of this store; `None` for none.
-    pub fn begin(args: &ServeBackupArgs, db: Db, dir: &Path) -> Done<Option<ServedBackups>> {
+    pub fn begin(global: &Global, args: &ServeBackupArgs, db: Db) -> Done<Option<ServedBackups>> {
         let Some(place) = &args.backup else { return Ok(None) };
-        let backups = repository(place)?;
+        let backups = repository(global, place)?;
         let env = OsEnv::new();
         let every_micros = args.backup_every.map(|n| n.saturating_mul(MINUTE_MICROS));
         let due = every_micros.map(|every| match last(&backups, &db) {
@@ -83,7 +84,7 @@ impl ServedBackups {
         let work = BackupWork {
             backups,
             db,
-            dir: dir.to_path_buf(),
+            dir: global.store.db.clone(),
             keep: args.backup_keep,
             running: AtomicBool::new(false),
             stop: AtomicBool::new(false),

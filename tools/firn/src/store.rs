@@ -2,14 +2,13 @@
 //! make a store.
 
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use clap::Args;
 use firn_cql::Session;
 use firn_kv::MemEnv;
-use firn_kv::OsEnv;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
-use firn_kv::{Db, DbOptions, Error, ErrorKind, Tree};
+use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, FileTerms, OsEnv, Tree};
 use firn_tools::io;
 use firn_tools::options::{EVERYWHERE, StoreArgs};
 use firn_tools::output::{Done, Failure, Style, things};
@@ -26,9 +25,29 @@ pub struct Global {
     /// Open for writing though a damaged log has cut off writes, and lose them
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub accept_log_loss: bool,
+    /// Permission bits of files that the command creates, in octal: 0600 to 0666
+    ///
+    /// Directories may also be entered by those who may read or write files. The umask takes bits
+    /// away as always.
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "MODE", value_parser = file_mode, default_value = "0600")]
+    pub file_mode: u32,
+    /// Go on where the file system cannot sync a directory: a power cut may then take whole files
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    pub unsynced_dirs: bool,
     /// Whether the command line names the store.
     #[arg(skip)]
     pub names_store: bool,
+}
+
+/// Permission bits as `chmod` takes them.
+fn file_mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| mode & !0o666 == 0 && mode & 0o600 == 0o600)
+        .ok_or_else(|| {
+            "it must let the owner read and write, and nobody execute: 0600, 0640, 0660, 0644"
+                .into()
+        })
 }
 
 /// What a command says when the database in `dir` fails.
@@ -107,12 +126,24 @@ impl Global {
 
     /// Options for writing, as in [`open_to_write`](Global::open_to_write).
     pub fn to_write(&self, create: bool, bytes: u64) -> DbOptions {
-        DbOptions { create, wal_segment: bytes.clamp(1 << 20, 16 << 20), ..self.defaults() }
+        DbOptions { create, wal_segment: bytes.clamp(64 << 10, 16 << 20), ..self.defaults() }
     }
 
     /// Options as the user's flags have them.
     pub fn defaults(&self) -> DbOptions {
-        DbOptions { accept_log_loss: self.accept_log_loss, ..DbOptions::default() }
+        DbOptions {
+            accept_log_loss: self.accept_log_loss,
+            file_mode: self.file_mode,
+            unsynced_dirs: self.unsynced_dirs,
+            ..DbOptions::default()
+        }
+    }
+
+    /// The system's files, with the permissions of new ones that the user's flags have.
+    pub fn env(&self) -> Arc<dyn Env> {
+        let env = OsEnv::new();
+        let terms = FileTerms { file_mode: self.file_mode, unsynced_dirs: self.unsynced_dirs };
+        env.with_terms(terms).unwrap_or(env)
     }
 
     /// Options for reading only.

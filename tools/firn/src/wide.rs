@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use firn_cql::Session;
 use firn_kv::DbOptions;
 use firn_table_events::model_trouble;
 use firn_wide::{ColumnFamily, Counts, Keyspace, Wide};
@@ -216,6 +217,13 @@ pub fn export(global: &Global, args: &ExportArgs) -> Done {
 fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
     let wide = open(global, global.to_read())?;
     let keyspace = keyspace(&wide, name)?;
+    let tables = tables_left_out(&wide, args, name);
+    let has_families = wide.schema().families().any(|f| f.keyspace() == name);
+    if let Some((what, next)) =
+        tables.as_ref().filter(|_| !(has_families && args.family.is_empty()))
+    {
+        return Err(Failure::with_next(format!("{what}: nothing was exported"), next));
+    }
     args.family
         .iter()
         .try_for_each(|name| family(&keyspace, name, std::iter::empty()).map(drop))?;
@@ -238,7 +246,41 @@ fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
     })?;
     out.flush()?;
     eprintln!("exported {}", told(counts));
-    Ok(())
+    match tables {
+        Some((what, next)) => {
+            eprintln!(
+                "{} {what}: they are left out\n next: {next}",
+                global.style().bad("incomplete:")
+            );
+            Err(Failure::Found)
+        }
+        None => Ok(()),
+    }
+}
+
+/// The tables of CQL that are asked for, whose rows this form does not have, in words, and what
+/// writes them.
+fn tables_left_out(wide: &Wide, args: &ExportArgs, keyspace: &str) -> Option<(String, String)> {
+    let session = Session::new(wide.clone()).ok()?;
+    let catalog = session.engine().catalog();
+    let tables: Vec<&str> = catalog
+        .own_tables()
+        .filter(|t| t.keyspace == keyspace && !t.is_own_family())
+        .map(|t| &*t.name)
+        .filter(|name| args.family.is_empty() || args.family.iter().any(|f| f == name))
+        .collect();
+    let first = tables.first()?;
+    let what = match &tables[..] {
+        [only] => format!("{keyspace}.{only} is a table of CQL"),
+        all => format!("{keyspace} has {} tables of CQL: {}", all.len(), all.join(", ")),
+    };
+    Some((
+        format!("{what}, and this exports column families only"),
+        format!(
+            "`firn cql -e \"COPY {keyspace}.{first} TO '{first}.csv' WITH HEADER = true\"` writes a table, `firn export --cassandra DIR` all \
+             tables as Cassandra's files; --family exports a column family by its name"
+        ),
+    ))
 }
 
 /// Rows and columns in words.

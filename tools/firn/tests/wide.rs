@@ -3,7 +3,7 @@
 
 use super::common;
 
-use common::Temp;
+use common::{Ran, Temp};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -508,4 +508,23 @@ fn a_small_bench_of_rows_measures_everything() {
     );
     temp.good("db", &["cli", "-e", "drop keyspace Music;"]);
     temp.good("db", &next);
+}
+
+/// Who keeps what `export` writes must not keep an empty file: tables of CQL are named.
+#[test]
+fn an_export_says_that_tables_of_cql_are_not_in_it() {
+    let t = Temp::new("wide", "tables");
+    let cql = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}; \
+               CREATE TABLE k.p (id int PRIMARY KEY, name text);";
+    t.firn(&["cql", "-e", cql]).good();
+    for args in
+        [&["export", "--keyspace", "k"][..], &["export", "--keyspace", "k", "--family", "p"]]
+    {
+        let Ran(code, out, err) = t.firn(args);
+        assert!(code == 2 && out.is_empty(), "{args:?}: {code} {out}");
+        assert!(err.contains("k.p is a table of CQL") && err.contains("COPY k.p TO"), "{err}");
+    }
+    t.firn(&["cli", "-k", "k", "-e", "create column family Songs;"]).good();
+    let Ran(code, out, err) = t.firn(&["export", "--keyspace", "k"]);
+    assert!(code == 1 && out.contains("Songs") && err.contains("left out"), "{code} {out} {err}");
 }

@@ -24,7 +24,7 @@ use crate::base::events::Event;
 use crate::base::horizon::Horizon;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
-use crate::env::{Env, FileLock};
+use crate::env::{Env, FileLock, FileTerms};
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
     manifest_number,
@@ -65,6 +65,9 @@ impl Core {
         let source = |e: &Error| {
             std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
         };
+        let DbOptions { file_mode, unsynced_dirs, .. } = options;
+        let terms = FileTerms { file_mode, unsynced_dirs };
+        let env = env.with_terms(terms).unwrap_or(env);
         let names = env.list(dir);
         if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
             return Err(Error::invalid(

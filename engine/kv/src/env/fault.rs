@@ -21,7 +21,7 @@ use crate::base::lock::elsewhere;
 use crate::base::sync::{Mutex, rank};
 
 use super::mem::{device_error, with_failing_syncs};
-use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
 
 /// How an operation fails. Where a fault makes no sense (a short write of a read), the operation
@@ -312,6 +312,11 @@ impl Env for FaultEnv {
         self.check(OpClass::Read, "open the directory", dir)?;
         let held = self.inner.hold_dir(dir)?;
         Ok(held.map(|inner| Arc::new(FaultEnv { inner, plan: self.plan.clone() }) as _))
+    }
+
+    fn with_terms(&self, terms: FileTerms) -> Option<Arc<dyn Env>> {
+        let inner = self.inner.with_terms(terms)?;
+        Some(Arc::new(FaultEnv { inner, plan: self.plan.clone() }))
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {

@@ -125,6 +125,23 @@ pub trait Thread: Send {
     fn join(self: Box<Self>);
 }
 
+/// Terms on which an environment creates files and makes them durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileTerms {
+    /// Permission bits of new files, as far as the process's umask lets them be. Directories may
+    /// also be entered by those who may read or write files.
+    pub file_mode: u32,
+    /// Go on where the file system cannot sync a directory.
+    pub unsynced_dirs: bool,
+}
+
+impl Default for FileTerms {
+    /// Files are their owner's alone, and directories are synced.
+    fn default() -> FileTerms {
+        FileTerms { file_mode: 0o600, unsynced_dirs: false }
+    }
+}
+
 /// The door to the world.
 ///
 /// It should not panic. Who calls one that does panics too, or gets an error
@@ -138,6 +155,12 @@ pub trait Env: Send + Sync + 'static {
     fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
         let _ = dir;
         Ok(None)
+    }
+    /// This environment under these terms. `None`, the default, where there is nothing that they
+    /// would change.
+    fn with_terms(&self, terms: FileTerms) -> Option<Arc<dyn Env>> {
+        let _ = terms;
+        None
     }
     /// Creates a directory and its parents.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;

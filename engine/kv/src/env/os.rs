@@ -28,7 +28,7 @@ use super::map::{ForkMark, LogMap, ReadMap};
 use super::place::{HeldDir, HeldDirs, OpenMode};
 use super::system;
 use super::write_back::begin_writing;
-use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::relieve;
 
@@ -336,6 +336,23 @@ impl Drop for OsLock {
     }
 }
 
+/// What becomes of a failed sync of a directory. Some file systems have no such call (CIFS, 9p,
+/// shared folders of virtual machines): there names of files are durable when the system likes.
+fn dir_not_synced(e: io::Error, dir: &Path, go_on: bool) -> Result<()> {
+    let is_unknown = matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported);
+    if is_unknown && go_on {
+        return Ok(());
+    }
+    let what = match is_unknown {
+        true => {
+            "sync the directory: this file system does not make the names of files durable, so that a power cut could take whole files of \
+             the store; use another file system, or accept that with DbOptions::unsynced_dirs (firn: --unsynced-dirs)"
+        }
+        false => "sync the directory",
+    };
+    Err(Error::io(what, dir, e))
+}
+
 struct OsThread(std::thread::JoinHandle<()>);
 
 impl Thread for OsThread {
@@ -358,6 +375,15 @@ pub(super) fn spawn_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> Result
 }
 
 impl Env for OsEnv {
+    fn with_terms(&self, terms: FileTerms) -> Option<Arc<dyn Env>> {
+        Some(Arc::new(OsEnv {
+            start: self.start,
+            mark: self.mark.clone(),
+            maps: self.maps,
+            held: self.held.with_terms(terms),
+        }))
+    }
+
     fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
         let held =
             opened(|| self.held.with(dir)).map_err(|e| Error::io("open the directory", dir, e))?;
@@ -382,7 +408,7 @@ impl Env for OsEnv {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         opened(|| self.held.open_dir(dir))
             .and_then(|d| system::sync_dir(&d))
-            .map_err(|e| Error::io("sync the directory", dir, e))?;
+            .or_else(|e| dir_not_synced(e, dir, self.held.terms().unsynced_dirs))?;
         self.held.check(dir)
     }
 
@@ -540,5 +566,24 @@ impl Env for OsEnv {
         // `RandomState` does for each thread, its children made by `fork()` have too. Only where
         // the system has nothing to give is it that and the clock.
         getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(SystemTime::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_a_sync_of_directories_is_told_apart() {
+        let at = |kind: io::ErrorKind, go_on| dir_not_synced(kind.into(), Path::new("d"), go_on);
+        for kind in [io::ErrorKind::InvalidInput, io::ErrorKind::Unsupported] {
+            assert!(at(kind, true).is_ok());
+            let words = at(kind, false).unwrap_err().to_string();
+            assert!(words.contains("--unsynced-dirs") && words.contains("power cut"), "{words}");
+        }
+        for go_on in [false, true] {
+            let words = at(io::ErrorKind::StorageFull, go_on).unwrap_err().to_string();
+            assert!(!words.contains("unsynced"), "{words}");
+        }
     }
 }

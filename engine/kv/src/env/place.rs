@@ -16,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::FileTerms;
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// How a file is opened.
@@ -80,22 +81,43 @@ impl HeldDir {
     }
 }
 
-/// The directories that an environment holds.
+/// The directories that an environment holds, and its terms.
 #[derive(Clone, Default)]
-pub(super) struct HeldDirs(Vec<Arc<HeldDir>>);
+pub(super) struct HeldDirs {
+    dirs: Vec<Arc<HeldDir>>,
+    terms: FileTerms,
+}
 
 impl HeldDirs {
     /// These and the one at `path`. One that is held by this path already is replaced by what is
     /// there now.
     pub fn with(&self, path: &Path) -> io::Result<HeldDirs> {
         let dir = HeldDir::open(path, std::path::absolute(self.absolute(path))?)?;
-        let others = self.0.iter().filter(|held| held.path != path).cloned();
-        Ok(HeldDirs(others.chain([Arc::new(dir)]).collect()))
+        let others = self.dirs.iter().filter(|held| held.path != path).cloned();
+        let dirs = others.chain([Arc::new(dir)]).collect();
+        Ok(HeldDirs { dirs, terms: self.terms })
+    }
+
+    /// These, under other terms.
+    pub fn with_terms(&self, terms: FileTerms) -> HeldDirs {
+        HeldDirs { terms, ..self.clone() }
+    }
+
+    /// The terms.
+    pub fn terms(&self) -> FileTerms {
+        self.terms
+    }
+
+    /// Permission bits of new directories: who may read or write a file may enter its directory.
+    #[cfg(unix)]
+    fn dir_mode(&self) -> u32 {
+        let files = self.terms.file_mode;
+        files | (files >> 2 | files >> 1) & 0o111
     }
 
     /// The directory that contains the path, or is it, and the rest of the path.
     fn find<'a>(&'a self, path: &'a Path) -> Option<(&'a Arc<HeldDir>, &'a Path)> {
-        self.0.iter().rev().find_map(|dir| Some((dir, path.strip_prefix(&dir.path).ok()?)))
+        self.dirs.iter().rev().find_map(|dir| Some((dir, path.strip_prefix(&dir.path).ok()?)))
     }
 
     /// A path that does not depend on the working directory, for one below a held directory.
@@ -138,9 +160,6 @@ mod unix {
 
     /// Device and inode.
     pub type Identity = (u64, u64);
-
-    /// New files are their owner's alone.
-    const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
     #[allow(clippy::unnecessary_cast)] // the fields have other widths on other systems
     fn identity(stat: &rustix::fs::Stat) -> Identity {
@@ -199,7 +218,8 @@ mod unix {
             };
             let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
             let (dir, name) = self.place(path);
-            let file = match retry(|| rustix::fs::openat(dir, name, flags, FILE_MODE)) {
+            let mode_of_new = Mode::from_raw_mode(self.terms.file_mode as rustix::fs::RawMode);
+            let file = match retry(|| rustix::fs::openat(dir, name, flags, mode_of_new)) {
                 // A FIFO without a reader, or a socket.
                 Err(Errno::LOOP | Errno::NXIO | Errno::OPNOTSUPP | Errno::MLINK | Errno::ISDIR) => {
                     return Err(not_regular());
@@ -265,8 +285,8 @@ mod unix {
 
         pub fn create_dir_all(&self, path: &Path) -> io::Result<()> {
             use std::os::unix::fs::DirBuilderExt;
-            // New directories are their owner's alone.
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.absolute(path))
+            let mut builder = std::fs::DirBuilder::new();
+            builder.recursive(true).mode(self.dir_mode()).create(self.absolute(path))
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::tree::within;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::events::Listener;
 use crate::base::open_files::OpenFiles;
 
@@ -159,6 +159,14 @@ pub struct DbOptions {
     /// is refused as `Corruption`, and `sstable-dump salvage` can still save them. An opening for
     /// reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
     pub accept_log_loss: bool,
+    /// Permission bits of new files, on systems that have such: 0o600 to 0o666. Default 0o600, the
+    /// store's user alone. New directories may also be entered by those who may read or write files.
+    /// The process's umask takes bits away as always, and files that are there keep theirs.
+    pub file_mode: u32,
+    /// Open on a file system that cannot sync a directory (CIFS, 9p, folders that a virtual machine
+    /// shares). A power cut may then take whole files of the store, whatever durability a write asked
+    /// for; a crash of the process takes nothing. Default false: such an opening is refused.
+    pub unsynced_dirs: bool,
     /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log
     /// or without it. It costs a thread, whatever `background_threads` says: where the system has
     /// none (`wasm32-wasip1`), opening fails with an error of kind `Io` that says "cannot start the
@@ -182,6 +190,8 @@ impl Default for DbOptions {
             read_only: false,
             event_log: true,
             accept_log_loss: false,
+            file_mode: 0o600,
+            unsynced_dirs: false,
             listener: None,
         }
     }
@@ -211,6 +221,13 @@ impl DbOptions {
         within("background_threads", self.background_threads, 0, 64)?;
         check_rate(self.background_rate)?;
         within("reader_merges", self.reader_merges, 0, 1_000_000)?;
-        within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)
+        within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)?;
+        if self.file_mode & !0o666 != 0 || self.file_mode & 0o600 != 0o600 {
+            return Err(Error::invalid(format!(
+                "file_mode is {:04o}; it must let the owner read and write, and nobody execute: 0600, 0640, 0660, 0644 …",
+                self.file_mode
+            )));
+        }
+        Ok(())
     }
 }
