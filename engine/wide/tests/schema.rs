@@ -14,7 +14,7 @@ use std::sync::Arc;
 use common::registry;
 use firn_testkit::datadriven::{Arg, Case, files, walk};
 use firn_wide::internals::schema::{Family, Schema};
-use firn_wide::{CfDef, ColumnDef, Error, IndexType, KsDef};
+use firn_wide::{CfDef, ColumnDef, Error, IndexType, KsDef, Registry};
 use proptest::prelude::*;
 
 struct World {
@@ -363,4 +363,25 @@ proptest! {
             Err(other) => panic!("{other:?}"),
         }
     }
+}
+
+/// Aliases and properties are no classes; all else in the types of families is.
+#[test]
+fn classes_are_found_in_records() {
+    let schema = Schema::new(Arc::new(Registry::new())).add_keyspace(&KsDef::new("K")).unwrap();
+    let def = CfDef {
+        comparator_type: "DynamicCompositeType(a=>AsciiType,L=>LongType(reversed=true))".into(),
+        default_validation_class: "UserType(ks,6e,66:ListType(UTF8Type))".into(),
+        ..CfDef::new("K", "F")
+    };
+    let schema = schema.add_family(&def).unwrap();
+    let records = schema.records();
+    let names = Schema::class_names(records.iter().map(|(k, v)| (&**k, &**v))).unwrap();
+    let short: Vec<&str> = names.iter().filter_map(|name| name.rsplit('.').next()).collect();
+    for class in
+        ["AsciiType", "DynamicCompositeType", "ListType", "LongType", "ReversedType", "UTF8Type"]
+    {
+        assert!(short.contains(&class), "{class}: {names:?}");
+    }
+    assert!(!names.contains("a") && !names.contains("L") && !names.contains("66"), "{names:?}");
 }

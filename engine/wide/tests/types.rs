@@ -70,6 +70,8 @@ const NAMES: &[&str] = &[
     "EmptyType",
     "CompositeType(UTF8Type,LongType)",
     "CompositeType(ReversedType(BytesType),DecimalType,ReversedType(LongType))",
+    "DynamicCompositeType",
+    "DynamicCompositeType(a=>AsciiType,l=>LongType,L=>ReversedType(LongType),t=>UTF8Type)",
     "ListType(Int32Type)",
     "SetType(UTF8Type)",
     "MapType(UTF8Type,IntegerType)",
@@ -195,6 +197,7 @@ fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
                 })
                 .boxed()
         }
+        Type::Dynamic(_) => dynamic_value(t),
         Type::Reversed(inner) => return value(inner),
         Type::List(e) | Type::Set(e) => {
             return prop::collection::vec(part(e, false), 0..4).prop_map(counted).boxed();
@@ -209,6 +212,92 @@ fn value(t: &Type) -> BoxedStrategy<Vec<u8>> {
         _ => small_bytes().boxed(),
     };
     prop_oneof![9 => whole, 1 => Just(vec![])].boxed()
+}
+
+/// The header of a component that names a type, by an alias or by its class.
+fn header(written: &str) -> Vec<u8> {
+    match written.as_bytes() {
+        [alias] => vec![0x80, *alias],
+        name => [&(name.len() as u16).to_be_bytes()[..], name].concat(),
+    }
+}
+
+/// How components of `DynamicCompositeType` name their types, and these. The aliases are there where
+/// the type has aliases.
+const WRITTEN: [(&str, &str); 9] = [
+    ("UTF8Type", "UTF8Type"),
+    ("org.apache.cassandra.db.marshal.UTF8Type", "UTF8Type"),
+    ("LongType", "LongType"),
+    ("LongType(reversed=true)", "ReversedType(LongType)"),
+    ("ReversedType(UTF8Type)", "ReversedType(UTF8Type)"),
+    ("com.example.ByLength", "com.example.ByLength"),
+    ("l", "LongType"),
+    ("L", "ReversedType(LongType)"),
+    ("t", "UTF8Type"),
+];
+
+fn dynamic_value(t: &Type) -> BoxedStrategy<Vec<u8>> {
+    let known = if t.name().contains("=>") { WRITTEN.len() } else { WRITTEN.len() - 3 };
+    let component = prop::sample::select(WRITTEN[..known].to_vec())
+        .prop_flat_map(|(written, of)| {
+            (Just(written), value(&Type::parse(of, &registry()).unwrap()))
+        })
+        .prop_map(|(written, v)| {
+            [&header(written)[..], &(v.len() as u16).to_be_bytes(), &v].concat()
+        });
+    (prop::collection::vec(component, 1..4), -1i8..2)
+        .prop_map(|(parts, end)| {
+            let mut out = vec![];
+            for (i, part) in parts.iter().enumerate() {
+                out.extend(part);
+                out.push(if i + 1 == parts.len() { end as u8 } else { 0 });
+            }
+            out
+        })
+        .boxed()
+}
+
+/// The order of two values of `DynamicCompositeType`, step by step as Cassandra's class does it.
+fn dynamic_order(t: &Type, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    fn take(t: &Type, rest: &mut &[u8]) -> (Type, Vec<u8>, i8) {
+        let aliases = |a: u8| {
+            let pair = WRITTEN.iter().find(|(w, _)| w.as_bytes() == [a]).unwrap();
+            assert!(t.name().contains("=>"));
+            pair.1
+        };
+        let len = usize::from(u16::from_be_bytes([rest[0], rest[1]]));
+        *rest = &rest[2..];
+        let name = if len & 0x8000 != 0 {
+            aliases(len as u8).to_owned()
+        } else {
+            let (name, after) = rest.split_at(len);
+            *rest = after;
+            String::from_utf8(name.to_vec()).unwrap()
+        };
+        let len = usize::from(u16::from_be_bytes([rest[0], rest[1]]));
+        let (value, after) = rest[2..].split_at(len);
+        *rest = &after[1..];
+        (Type::parse(&name, &registry()).unwrap(), value.to_vec(), after[0] as i8)
+    }
+    let class = |of: &Type| of.full_name().split('(').next().unwrap().to_owned();
+    let simple = |of: &Type| class(of).rsplit('.').next().unwrap().to_owned();
+    let (mut a, mut b) = (a, b);
+    while !a.is_empty() && !b.is_empty() {
+        let ((of_a, va, end_a), (of_b, vb, end_b)) = (take(t, &mut a), take(t, &mut b));
+        let (inner_a, inner_b) = match (of_a.is_reversed(), of_b.is_reversed()) {
+            (true, true) => (of_a.unreversed(), of_b.unreversed()),
+            _ => (&of_a, &of_b),
+        };
+        let by_class = simple(inner_a).cmp(&simple(inner_b));
+        let order = by_class
+            .then_with(|| class(inner_a).cmp(&class(inner_b)))
+            .then_with(|| of_a.compare(&va, &vb))
+            .then_with(|| end_a.cmp(&end_b));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    a.len().min(1).cmp(&b.len().min(1))
 }
 
 fn component(t: &Type, v: &[u8]) -> Vec<u8> {
@@ -241,6 +330,26 @@ proptest! {
         prop_assert!(t.compare(&a, &back).is_eq());
         prop_assert_eq!(t.validate(&back), Ok(()));
         prop_assert_eq!(component(&t, &back), fa);
+    }
+
+    #[test]
+    fn composites_of_any_types_order_as_cassandras_class_does(
+        (t, a, b) in prop::sample::select(vec![
+            "DynamicCompositeType",
+            "DynamicCompositeType(l=>LongType,L=>LongType(reversed=true),t=>UTF8Type)",
+        ]).prop_flat_map(|name| {
+            let t = Type::parse(name, &registry()).unwrap();
+            let v = dynamic_value(&t);
+            (Just(t), v.clone(), v)
+        })
+    ) {
+        prop_assert_eq!(t.compare(&a, &b), dynamic_order(&t, &a, &b));
+        let text = t.to_text(&a, Wording::Cql);
+        if !text.contains("ByLength") {
+            let mut back = vec![];
+            t.from_text(&text, Wording::Cql, &mut Fixed, &mut back).unwrap();
+            prop_assert!(t.compare(&a, &back).is_eq(), "{}", text);
+        }
     }
 
     #[test]
@@ -289,6 +398,7 @@ fn readable(t: &Type) -> bool {
         && !matches!(
             t,
             Type::Composite(_)
+                | Type::Dynamic(_)
                 | Type::Timestamp
                 | Type::Date
                 | Type::SimpleDate
@@ -388,4 +498,98 @@ fn tuples_in_keys_get_their_last_nulls_back() {
     for wrong in [&[0, 0][..], &[0, 0, 0, 9, 0]] {
         assert!(of.with_last_nulls(wrong).is_err());
     }
+}
+
+/// The names that clients of old send.
+#[test]
+fn classes_with_properties() {
+    let parse = |text: &str| Type::parse(text, &registry()).map(|t| t.name()).map_err(|e| e.0);
+    for (text, name) in [
+        ("UTF8Type()", "UTF8Type"),
+        ("LongType(reversed=true)", "ReversedType(LongType)"),
+        ("LongType(reversed)", "ReversedType(LongType)"),
+        ("LongType( reversed = false )", "LongType"),
+        (
+            "org.apache.cassandra.db.marshal.TimeUUIDType(reversed=true)",
+            "ReversedType(TimeUUIDType)",
+        ),
+        (
+            "CompositeType(LongType(reversed=true),UTF8Type)",
+            "CompositeType(ReversedType(LongType),UTF8Type)",
+        ),
+        ("com.example.ByLength(reversed=true)", "ReversedType(com.example.ByLength)"),
+        (
+            "DynamicCompositeType(s=>UTF8Type, S => UTF8Type(reversed=true))",
+            "DynamicCompositeType(S=>ReversedType(UTF8Type),s=>UTF8Type)",
+        ),
+        ("DynamicCompositeType()", "DynamicCompositeType"),
+    ] {
+        assert_eq!(parse(text).as_deref(), Ok(name), "{text}");
+    }
+    for (text, why) in [
+        ("LongType(reversed=maybe)", "reversed is true or false, and not 'maybe'"),
+        ("LongType(order=up)", "unknown property 'order': there is reversed"),
+        (
+            "LongType(reversed=true",
+            "Syntax error in the properties of LongType: expected ',' or ')'",
+        ),
+        (
+            "DynamicCompositeType(ab=>LongType)",
+            "Syntax error in the parameters of DynamicCompositeType: expected (alias=>type,…), each alias one letter or digit",
+        ),
+        (
+            "DynamicCompositeType(a=>DynamicCompositeType)",
+            "a component of DynamicCompositeType can't be of that type",
+        ),
+    ] {
+        assert_eq!(parse(text), Err(why.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn components_that_name_their_types() {
+    let of = Type::parse("DynamicCompositeType(a=>AsciiType,l=>LongType)", &registry()).unwrap();
+    let read = |text: &str| {
+        let mut out = vec![];
+        of.from_text(text, Wording::Cli, &mut Fixed, &mut out).map(|()| out).map_err(|e| e.0)
+    };
+    let value = read("a@x\\:y:l@5:UTF8Type@z:!").unwrap();
+    assert_eq!(
+        value,
+        [
+            &b"\x80a\0\x03x:y\0\x80l\0\x08\0\0\0\0\0\0\0\x05\0"[..],
+            b"\0\x28org.apache.cassandra.db.marshal.UTF8Type\0\x01z\x01",
+        ]
+        .concat()
+    );
+    assert_eq!(
+        of.to_text(&value, Wording::Cli),
+        "a@x\\:y:l@5:org.apache.cassandra.db.marshal.UTF8Type@z:!"
+    );
+    assert_eq!(read("b@x"), Err("'b' is no alias or type".into()));
+    assert_eq!(read("x"), Err("Invalid component representation: x".into()));
+    // The alias is the one spelling of a type that has one.
+    let mut back = vec![];
+    let written = [&header("AsciiType")[..], b"\0\x01x\0"].concat();
+    of.take_component(&mut &component(&of, &written)[..], &mut back).unwrap();
+    assert_eq!(back, [&header("a")[..], b"\0\x01x\0"].concat());
+    for (bytes, why) in [
+        (&b"\x80"[..], "Not enough bytes to header of the comparator part of component 0"),
+        (b"\0\x05LongT", "Cannot find comparator for component 0"),
+        (b"\0\x09LongT", "Not enough bytes to read comparator name of component 0"),
+        (b"\x80b\0\x01x\0", "Cannot find comparator for component 0"),
+        (b"\x80a\0", "Not enough bytes to read value size of component 0"),
+        (b"\x80l\0\x01x\0", "Expected 8 or 0 byte long (1)"),
+        (b"\x80a\0\x01x", "Not enough bytes to read the end-of-component byte of component0"),
+        (
+            b"\x80a\0\x01x\x01\x80",
+            "Invalid bytes remaining after an end-of-component at component0",
+        ),
+    ] {
+        assert_eq!(of.validate(bytes), Err(TypeError(why.into())), "{bytes:?}");
+    }
+    let more =
+        Type::parse("DynamicCompositeType(a=>AsciiType,l=>LongType,x=>UTF8Type)", &registry());
+    let more = more.unwrap();
+    assert!(more.extends(&of) && !of.extends(&more));
 }

@@ -42,6 +42,7 @@ pub(super) fn is_quoted(of: &Type) -> bool {
             | Type::Time
             | Type::Inet
             | Type::Composite(_)
+            | Type::Dynamic(_)
             | Type::Custom(_)
     )
 }

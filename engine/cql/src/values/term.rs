@@ -46,9 +46,12 @@ pub enum BoundTerm {
 fn fits(kind: ConstantKind, of: &Type) -> bool {
     use ConstantKind as K;
     match of {
-        Type::Ascii | Type::Utf8 | Type::Inet | Type::Custom(_) | Type::Composite(_) => {
-            kind == K::String
-        }
+        Type::Ascii
+        | Type::Utf8
+        | Type::Inet
+        | Type::Custom(_)
+        | Type::Composite(_)
+        | Type::Dynamic(_) => kind == K::String,
         Type::Timestamp | Type::Date | Type::SimpleDate | Type::Time => {
             matches!(kind, K::String | K::Integer)
         }

@@ -250,11 +250,13 @@ impl Value {
                 | Type::Integer
                 | Type::Uuid
                 | Type::TimeUuid
-                | Type::Composite(_),
+                | Type::Composite(_)
+                | Type::Dynamic(_),
             ) => return read(of, text),
-            (Value::Blob(bytes), Type::Bytes | Type::Composite(_) | Type::Custom(_)) => {
-                bytes.clone()
-            }
+            (
+                Value::Blob(bytes),
+                Type::Bytes | Type::Composite(_) | Type::Dynamic(_) | Type::Custom(_),
+            ) => bytes.clone(),
             (Value::Uuid(uuid), Type::Uuid | Type::TimeUuid | Type::LexicalUuid) => {
                 uuid.as_bytes().to_vec()
             }

@@ -312,8 +312,11 @@ impl Schema {
             let record: FamilyRecord = read(&shown, value)?;
             let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '$');
             for class in classes(&record.definition) {
-                let words = class.split(|c| !is_part(c)).filter(|word| !word.is_empty());
-                names.extend(words.map(str::to_owned));
+                // Aliases and properties stand on the left of a sign, hexadecimal names of fields too.
+                let pieces = class.split(|c| !is_part(c) && !matches!(c, '=' | '>' | ':'));
+                let words = pieces.filter_map(|piece| piece.rsplit(['>', ':']).next());
+                names.extend(words.filter(|word| word.chars().all(is_part)).map(str::to_owned));
+                names.remove("");
             }
         }
         Ok(names)

@@ -59,5 +59,6 @@ pub fn respelled(comparator: &Type, name: &[u8]) -> Option<Vec<u8>> {
 /// in it.
 pub fn is_compatible(new: &Type, old: &Type) -> bool {
     new == old
+        || matches!((new, old), (Type::Dynamic(_), Type::Dynamic(_)) if new.extends(old))
         || matches!((new, old), (Type::Bytes, Type::Utf8 | Type::Ascii) | (Type::Utf8, Type::Ascii))
 }

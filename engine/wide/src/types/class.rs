@@ -33,8 +33,9 @@ pub(super) const SIMPLE: &[(Type, &str, &str)] = &[
 ];
 
 /// Types with parameters.
-pub(super) const PARAMETRIC: [&str; 9] = [
+pub(super) const PARAMETRIC: [&str; 10] = [
     "CompositeType",
+    "DynamicCompositeType",
     "ReversedType",
     "ListType",
     "SetType",

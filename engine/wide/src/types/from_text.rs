@@ -123,7 +123,28 @@ impl Type {
             },
             Type::Duration => duration::put(duration::from_text(text)?, out),
             Type::Empty => return error(format!("'{text}' is not empty")),
-            Type::Composite(types) => return composite(types, text, wording, source, out),
+            Type::Composite(types) => {
+                let type_of = |i: usize, part: &str| match types.get(i) {
+                    Some(of) => Ok((of.clone(), part.to_owned())),
+                    None => {
+                        error(format!("a composite of {} components can't have more", types.len()))
+                    }
+                };
+                let header = |_: &Type, _: &mut Vec<u8>| Ok(());
+                return composite((&type_of, &header), text, wording, source, out);
+            }
+            Type::Dynamic(types) => {
+                let type_of = |_: usize, part: &str| {
+                    let parts = part.split_once('@');
+                    let wrong = || TypeError(format!("Invalid component representation: {part}"));
+                    let (name, rest) = parts.ok_or_else(wrong)?;
+                    let of = types.of_text(name);
+                    let unknown = || TypeError(format!("'{name}' is no alias or type"));
+                    Ok((of.ok_or_else(unknown)?, rest.to_owned()))
+                };
+                let header = |of: &Type, out: &mut Vec<u8>| types.put_type(of, out);
+                return composite((&type_of, &header), text, wording, source, out);
+            }
             _ => return error(format!("a text can't be read as {}", self.name())),
         }
         Ok(())
@@ -252,10 +273,15 @@ fn time_of_day(text: &str) -> Result<i64, TypeError> {
     })
 }
 
+/// The type of a component by its number and text, and the text without what names the type.
+type ComponentType<'a> = dyn Fn(usize, &str) -> Result<(Type, String), TypeError> + 'a;
+/// Appends what stands before a component of this type.
+type ComponentHeader<'a> = dyn Fn(&Type, &mut Vec<u8>) -> Result<(), TypeError> + 'a;
+
 /// Components between colons (`\:` is a colon of a component); a last `!` or `_` puts the composite
 /// after or before all that begin like it.
 fn composite(
-    types: &[Type],
+    (type_of, header): (&ComponentType<'_>, &ComponentHeader<'_>),
     text: &str,
     wording: Wording,
     source: &mut dyn TimeSource,
@@ -270,16 +296,11 @@ fn composite(
     if end != 0 {
         parts.pop();
     }
-    if parts.len() > types.len() {
-        return error(format!(
-            "a composite of {} components can't have {}",
-            types.len(),
-            parts.len()
-        ));
-    }
-    for (i, (of, part)) in types.iter().zip(&parts).enumerate() {
+    for (i, part) in parts.iter().enumerate() {
+        let (of, part) = type_of(i, part)?;
         let mut value = vec![];
-        of.from_text(part, wording, source, &mut value)?;
+        of.from_text(&part, wording, source, &mut value)?;
+        header(&of, out)?;
         let len = u16::try_from(value.len())
             .map_err(|_| TypeError(format!("component {i} is longer than 65535 bytes")))?;
         out.extend(len.to_be_bytes());

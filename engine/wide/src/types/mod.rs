@@ -29,6 +29,7 @@ mod compare;
 mod date;
 mod decimal;
 mod duration;
+mod dynamic;
 mod encode;
 mod errors;
 pub mod escape;
@@ -51,6 +52,7 @@ pub use class::PACKAGE;
 pub use comparator::{Comparator, Custom};
 pub use date::after;
 pub use duration::parse as duration_parts;
+pub use dynamic::DynamicTypes;
 pub use errors::{Malformed, TypeError};
 pub use foreign::ForeignType;
 pub use frame::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
@@ -111,6 +113,8 @@ pub enum Type {
     Empty,
     /// `CompositeType`: `<2-byte length><bytes><end of component>` for each component.
     Composite(Arc<[Type]>),
+    /// `DynamicCompositeType`: as a composite, each component behind its type.
+    Dynamic(Arc<DynamicTypes>),
     /// `ReversedType`: the order of another type turned round; empty values are last.
     Reversed(Arc<Type>),
     /// `ListType`, frozen: a count, then `<4-byte length><bytes>` for each element.
@@ -163,6 +167,7 @@ impl Type {
             (Type::Composite(parts), Type::Composite(then)) => {
                 parts.len() == then.len() && parts.iter().zip(&**then).all(|(p, t)| p.extends(t))
             }
+            (Type::Dynamic(types), Type::Dynamic(then)) => types.extends(then),
             (Type::List(of), Type::List(then))
             | (Type::Set(of), Type::Set(then))
             | (Type::Reversed(of), Type::Reversed(then)) => of.extends(then),

@@ -1,8 +1,10 @@
 //! The names of types: Cassandra's classes, with parameters in parentheses, and CQL's words.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::class::{PACKAGE, PARAMETRIC, SIMPLE, with_package};
+use super::dynamic::DynamicTypes;
 use super::errors::{TypeError, error};
 use super::hex::hex;
 use super::registry::Registry;
@@ -14,8 +16,8 @@ const MAX_DEPTH: usize = 32;
 impl Type {
     /// The type that a class-like name means: `UTF8Type`,
     /// `org.apache.cassandra.db.marshal.UTF8Type`,
-    /// `CompositeType(LongType,ReversedType(UTF8Type))`, or a registered comparator. Blanks are
-    /// ignored.
+    /// `CompositeType(LongType,ReversedType(UTF8Type))`, `LongType(reversed=true)`, which is
+    /// `ReversedType(LongType)`, or a registered comparator. Blanks are ignored.
     ///
     /// # Errors
     /// `Unable to load class <full name>` with the names that exist; what is wrong with the
@@ -55,6 +57,10 @@ impl Type {
         };
         match self {
             Type::Composite(of) => many("CompositeType", of),
+            Type::Dynamic(types) => {
+                let aliases = types.parameters(|of| of.class_name(package));
+                format!("{package}DynamicCompositeType{aliases}")
+            }
             Type::Reversed(of) => many("ReversedType", std::slice::from_ref(of)),
             Type::List(of) => many("ListType", std::slice::from_ref(of)),
             Type::Set(of) => many("SetType", std::slice::from_ref(of)),
@@ -114,7 +120,9 @@ impl Type {
                 format!("vector<{}, {count}>", of.cql_name())
             }
             Type::Vector(of, count) => format!("vector<{}, {count}>", of.bare_cql_name()),
-            Type::Composite(_) | Type::Custom(_) => format!("'{}'", self.full_name()),
+            Type::Composite(_) | Type::Dynamic(_) | Type::Custom(_) => {
+                format!("'{}'", self.full_name())
+            }
             simple => {
                 SIMPLE.iter().find(|s| s.0 == *simple).map_or(String::new(), |s| s.2.to_owned())
             }
@@ -157,7 +165,7 @@ impl<'a> TypeNameParser<'a> {
         }
         let short = class.strip_prefix(PACKAGE).unwrap_or(class);
         if let Some(simple) = SIMPLE.iter().find(|s| s.1 == short) {
-            return Ok(simple.0.clone());
+            return self.properties(simple.0.clone());
         }
         if PARAMETRIC.contains(&short) {
             self.depth += 1;
@@ -167,19 +175,78 @@ impl<'a> TypeNameParser<'a> {
             let parsed = match short {
                 "UserType" => self.user_type(),
                 "VectorType" => self.vector(),
+                "DynamicCompositeType" => self.dynamic(),
                 _ => self.parametric(short),
             };
             self.depth -= 1;
             return parsed;
         }
         match self.registry.get(class) {
-            Some(custom) => Ok(Type::Custom(custom.clone())),
+            Some(custom) => self.properties(Type::Custom(custom.clone())),
             None => error(format!(
                 "Unable to load class {}; known are {}",
                 with_package(class),
                 self.registry.names().join(", ")
             )),
         }
+    }
+
+    /// The properties that may follow a type without parameters: `()`, `(reversed)`,
+    /// `(reversed=true)`, `(reversed=false)`.
+    fn properties(&mut self, of: Type) -> Result<Type, TypeError> {
+        let mut is_reversed = false;
+        if self.eat('(') {
+            while !self.eat(')') {
+                let property = self.word();
+                let value = if self.eat('=') { self.word() } else { "true" };
+                match (property, value) {
+                    ("reversed", "true") => is_reversed = true,
+                    ("reversed", "false") => is_reversed = false,
+                    ("reversed", other) => {
+                        return error(format!("reversed is true or false, and not '{other}'"));
+                    }
+                    (other, _) => {
+                        return error(format!("unknown property '{other}': there is reversed"));
+                    }
+                }
+                if !self.eat(',') && !self.rest.trim_start().starts_with(')') {
+                    return error(format!(
+                        "Syntax error in the properties of {}: expected ',' or ')'",
+                        of.name()
+                    ));
+                }
+            }
+        }
+        Ok(if is_reversed { Type::Reversed(Arc::new(of)) } else { of })
+    }
+
+    /// `(alias=>type,…)`, or nothing.
+    fn dynamic(&mut self) -> Result<Type, TypeError> {
+        let wrong = || {
+            TypeError(
+                "Syntax error in the parameters of DynamicCompositeType: expected (alias=>type,…), each alias one letter or digit"
+                    .into(),
+            )
+        };
+        let mut aliases = BTreeMap::new();
+        if self.eat('(') {
+            while !self.eat(')') {
+                let &[alias] = self.word().as_bytes() else { return Err(wrong()) };
+                if !(self.eat('=') && self.eat('>')) {
+                    return Err(wrong());
+                }
+                let of = self.one()?;
+                if matches!(of.unreversed(), Type::Dynamic(_)) {
+                    return error("a component of DynamicCompositeType can't be of that type");
+                }
+                aliases.insert(alias, of);
+                if !self.eat(',') && !self.rest.trim_start().starts_with(')') {
+                    return Err(wrong());
+                }
+            }
+        }
+        let registry = self.registry.clone();
+        Ok(Type::Dynamic(Arc::new(DynamicTypes { aliases, registry })))
     }
 
     fn parametric(&mut self, class: &str) -> Result<Type, TypeError> {

@@ -2,6 +2,7 @@
 //! components.
 
 use super::Type;
+use super::dynamic::{DynamicTypes, ordering_names, reversed_name};
 use super::errors::{Malformed, TypeError, error};
 use super::frame::NULL;
 use super::vector::{put_vector_element, vector_elements};
@@ -23,9 +24,57 @@ pub(super) fn composite(
     value: &[u8],
     mut each: impl FnMut(&Type, &[u8], i8) -> Result<(), TypeError>,
 ) -> Result<(), TypeError> {
+    let type_of = |_: &mut &[u8], i: usize| {
+        types.get(i).ok_or_else(|| TypeError("Too many bytes for comparator".into()))
+    };
+    components(value, type_of, |of: &Type, part, end| each(of, part, end))
+}
+
+/// The same of a composite whose components say their types; each comes with how its type was
+/// written.
+pub(super) fn dynamic(
+    types: &DynamicTypes,
+    value: &[u8],
+    mut each: impl FnMut(&Type, &[u8], &[u8], i8) -> Result<(), TypeError>,
+) -> Result<(), TypeError> {
+    let type_of = |rest: &mut &[u8], i: usize| {
+        let mut from = *rest;
+        let (of, written) = types.take_type(&mut from, i)?;
+        let written = written.to_vec();
+        *rest = &rest[rest.len() - from.len()..];
+        Ok(TypedComponent { of, written })
+    };
+    components(value, type_of, |c: TypedComponent, part, end| each(&c.of, &c.written, part, end))
+}
+
+/// The type of a component, and how it was written.
+struct TypedComponent {
+    of: Type,
+    written: Vec<u8>,
+}
+
+impl AsRef<Type> for TypedComponent {
+    fn as_ref(&self) -> &Type {
+        &self.of
+    }
+}
+
+impl AsRef<Type> for Type {
+    fn as_ref(&self) -> &Type {
+        self
+    }
+}
+
+/// The components of a composite, whose types `type_of` tells from their number and from what
+/// stands before them, which it takes.
+fn components<T: AsRef<Type>>(
+    value: &[u8],
+    type_of: impl Fn(&mut &[u8], usize) -> Result<T, TypeError>,
+    mut each: impl FnMut(T, &[u8], i8) -> Result<(), TypeError>,
+) -> Result<(), TypeError> {
     let (mut rest, mut i) = (value, 0);
     while !rest.is_empty() {
-        let Some(of) = types.get(i) else { return error("Too many bytes for comparator") };
+        let of = type_of(&mut rest, i)?;
         let Some((len, after)) = rest.split_first_chunk::<2>() else {
             return error(format!("Not enough bytes to read value size of component {i}"));
         };
@@ -33,7 +82,7 @@ pub(super) fn composite(
         else {
             return error(format!("Not enough bytes to read value of component {i}"));
         };
-        of.validate(part)?;
+        of.as_ref().validate(part)?;
         let Some((&end, after)) = after.split_first() else {
             return error(format!(
                 "Not enough bytes to read the end-of-component byte of component{i}"
@@ -122,6 +171,7 @@ fn fields(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
 pub(super) fn validate(of: &Type, value: &[u8]) -> Result<(), TypeError> {
     match of {
         Type::Composite(types) => composite(types, value, |_, _, _| Ok(())),
+        Type::Dynamic(types) => dynamic(types, value, |_, _, _, _| Ok(())),
         Type::Tuple(_) | Type::Udt(_) => {
             tuple(&mut fields(of), value, |t, part| part.map_or(Ok(()), |p| t.validate(p)))
         }
@@ -191,12 +241,19 @@ pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), T
         Type::Composite(types) => {
             let mut end = END;
             composite(types, value, |t, part, eoc| {
-                end = match eoc.signum() {
-                    -1 => BEFORE,
-                    0 => END,
-                    _ => AFTER,
-                };
+                end = end_of(eoc);
                 put(t, Some(part))
+            })?;
+            out.push(end);
+        }
+        Type::Dynamic(types) => {
+            let mut end = END;
+            dynamic(types, value, |t, _, part, eoc| {
+                end = end_of(eoc);
+                for name in ordering_names(t) {
+                    Type::Utf8.put_component(name.as_bytes(), out)?;
+                }
+                t.put_component(part, out)
             })?;
             out.push(end);
         }
@@ -223,7 +280,65 @@ pub(super) fn encode(of: &Type, value: &[u8], out: &mut Vec<u8>) -> Result<(), T
     Ok(())
 }
 
+/// The byte that ends the form of a composite whose last component ends so.
+fn end_of(end_of_component: i8) -> u8 {
+    match end_of_component.signum() {
+        -1 => BEFORE,
+        0 => END,
+        _ => AFTER,
+    }
+}
+
+/// Takes the names of the type of a component from the front of a form.
+fn take_named(types: &DynamicTypes, rest: &mut &[u8]) -> Option<Type> {
+    let name = |rest: &mut &[u8]| {
+        let mut name = vec![];
+        Type::Utf8.take_component(rest, &mut name).ok().filter(|there| *there)?;
+        String::from_utf8(name).ok()
+    };
+    let is_reversed = name(rest)? == "ReversedType";
+    if is_reversed {
+        name(rest)?;
+    }
+    let full = name(rest)?;
+    types.named(&if is_reversed { reversed_name(&full) } else { full })
+}
+
+fn dynamic_len(types: &DynamicTypes, bytes: &[u8]) -> Option<usize> {
+    let mut rest = bytes;
+    while !matches!(rest.first()?, &END | &BEFORE | &AFTER) {
+        let of = take_named(types, &mut rest)?;
+        rest = rest.get(of.component_len(rest)?..)?;
+    }
+    Some(bytes.len() - rest.len() + 1)
+}
+
+fn decode_dynamic(types: &DynamicTypes, form: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let (&end, mut rest) = form.split_last()?;
+    let mut end_at = None;
+    while !rest.is_empty() {
+        let of = take_named(types, &mut rest)?;
+        types.put_type(&of, out).ok()?;
+        let mut part = vec![];
+        of.take_component(&mut rest, &mut part).ok().filter(|there| *there)?;
+        out.extend(u16::try_from(part.len()).ok()?.to_be_bytes());
+        out.extend(part);
+        end_at = Some(out.len());
+        out.push(0);
+    }
+    match (end, end_at) {
+        (END, _) => {}
+        (BEFORE, Some(at)) => out[at] = 0xFF,
+        (AFTER, Some(at)) => out[at] = 1,
+        _ => return None,
+    }
+    Some(())
+}
+
 pub(super) fn form_len(of: &Type, bytes: &[u8]) -> Option<usize> {
+    if let Type::Dynamic(types) = of {
+        return dynamic_len(types, bytes);
+    }
     let mut types = cycle(of);
     let mut at = 0;
     loop {
@@ -245,6 +360,9 @@ fn cycle(of: &Type) -> Box<dyn Iterator<Item = &Type> + '_> {
 }
 
 pub(super) fn decode_form(of: &Type, form: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    if let Type::Dynamic(types) = of {
+        return decode_dynamic(types, form, out);
+    }
     let (&end, mut rest) = form.split_last()?;
     if let Type::Vector(element, count) = of {
         return decode_vector(element, *count, rest, out).filter(|()| end == END);

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use num_bigint::BigInt;
 
+use super::dynamic::DynamicTypes;
 use super::errors::TypeError;
 use super::hex::hex;
 use super::vector::vector_elements;
@@ -63,6 +64,7 @@ impl Type {
             Type::Duration => duration::to_text(duration::parse(value).ok()?),
             Type::Reversed(inner) => inner.to_text(value, wording),
             Type::Composite(types) => composite(types, value, wording)?,
+            Type::Dynamic(types) => dynamic(types, value, wording)?,
             Type::Tuple(types) => tuple(&mut types.iter(), value, wording)?,
             Type::Udt(u) => tuple(&mut u.fields.iter().map(|f| &f.1), value, wording)?,
             Type::Vector(element, count) => {
@@ -105,12 +107,32 @@ fn composite(types: &[Type], value: &[u8], wording: Wording) -> Option<String> {
         Ok(())
     });
     read.ok()?;
+    Some(ended(parts, end))
+}
+
+/// Components with their types before them: `a@text`, or `UTF8Type@text` with the name as it was
+/// written.
+fn dynamic(types: &DynamicTypes, value: &[u8], wording: Wording) -> Option<String> {
+    let mut parts = vec![];
+    let mut end = 0;
+    let read = nested::dynamic(types, value, |t, written, part, eoc| {
+        let text = t.to_text(part, wording).replace(':', "\\:");
+        parts.push(format!("{}@{text}", String::from_utf8_lossy(written)));
+        end = eoc;
+        Ok(())
+    });
+    read.ok()?;
+    Some(ended(parts, end))
+}
+
+/// Components joined, with the sign for a last end that is none.
+fn ended(mut parts: Vec<String>, end: i8) -> String {
     match end {
         0 => {}
         1.. => parts.push("!".into()),
         _ => parts.push("_".into()),
     }
-    Some(parts.join(":"))
+    parts.join(":")
 }
 
 fn part_text(t: &Type, part: Option<&[u8]>, wording: Wording) -> String {

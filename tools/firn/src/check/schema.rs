@@ -245,7 +245,7 @@ fn judge_column(
         let next = "a column of a type of CQL whose order is the one that is wanted: a number or bytes made for it";
         all.push(CheckFinding::new(FindingGravity::Refused, "comparator", place, what, next));
     }
-    if is(&|of| matches!(of, Type::Composite(_))) {
+    if is(&|of| matches!(of, Type::Composite(_) | Type::Dynamic(_))) {
         let what =
             format!("the column {name} has a composite of the time before CQL, {}", column.of);
         let next = "a frozen tuple, or columns of their own";

@@ -1,0 +1,141 @@
+//! Composites whose components name their own types: `DynamicCompositeType`.
+//!
+//! ```text
+//! value     ::= component*
+//! component ::= header type? <2-byte length><bytes> <end of component>
+//! header    ::= 0x80 alias | <2-byte length of the type's name>
+//! ```
+//! Two components of different types order by the simple names of their classes, then by the full
+//! ones. Of two reversed types the types inside count.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::errors::{TypeError, error};
+use super::registry::Registry;
+use super::{PACKAGE, Type};
+
+/// Set in the header of a component whose type is an alias.
+const ALIAS: u16 = 0x8000;
+
+/// The types that the components of a composite may have.
+#[derive(Clone)]
+pub struct DynamicTypes {
+    /// Short names of types, a byte each.
+    pub(super) aliases: BTreeMap<u8, Type>,
+    /// The types of an embedder, which names in values may mean.
+    pub(super) registry: Registry,
+}
+
+impl fmt::Debug for DynamicTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.aliases.iter().map(|(a, t)| (char::from(*a), t))).finish()
+    }
+}
+
+impl PartialEq for DynamicTypes {
+    fn eq(&self, other: &DynamicTypes) -> bool {
+        self.aliases == other.aliases
+    }
+}
+
+impl Eq for DynamicTypes {}
+
+impl DynamicTypes {
+    /// Whether it has all aliases of `before`, of the same types: values of that one are values of
+    /// this one.
+    pub(super) fn extends(&self, before: &DynamicTypes) -> bool {
+        before.aliases.iter().all(|(alias, of)| self.aliases.get(alias) == Some(of))
+    }
+
+    /// The type of this name, where components can have it.
+    pub(super) fn named(&self, name: &str) -> Option<Type> {
+        Type::parse(name, &self.registry).ok().filter(|of| !matches!(of, Type::Dynamic(_)))
+    }
+
+    /// The alias of a type: the first one, where it has several.
+    pub(super) fn alias_of(&self, of: &Type) -> Option<u8> {
+        self.aliases.iter().find(|(_, t)| *t == of).map(|(alias, _)| *alias)
+    }
+
+    /// Takes the type of component `i` from the front of a value, and what it was written as: the
+    /// alias or the name.
+    pub(super) fn take_type<'v>(
+        &self,
+        rest: &mut &'v [u8],
+        i: usize,
+    ) -> Result<(Type, &'v [u8]), TypeError> {
+        let Some((header, after)) = rest.split_first_chunk::<2>() else {
+            return error(format!(
+                "Not enough bytes to header of the comparator part of component {i}"
+            ));
+        };
+        let number = u16::from_be_bytes(*header);
+        let unknown = || TypeError(format!("Cannot find comparator for component {i}"));
+        if number & ALIAS != 0 {
+            *rest = after;
+            let of = self.aliases.get(&header[1]).cloned().ok_or_else(unknown)?;
+            return Ok((of, &header[1..]));
+        }
+        let Some((name, after)) = after.split_at_checked(usize::from(number)) else {
+            return error(format!("Not enough bytes to read comparator name of component {i}"));
+        };
+        *rest = after;
+        let of = std::str::from_utf8(name).ok().and_then(|name| self.named(name));
+        Ok((of.ok_or_else(unknown)?, name))
+    }
+
+    /// Appends the header of a component of this type: the alias, where it has one.
+    pub(super) fn put_type(&self, of: &Type, out: &mut Vec<u8>) -> Result<(), TypeError> {
+        match self.alias_of(of) {
+            Some(alias) => out.extend((ALIAS | u16::from(alias)).to_be_bytes()),
+            None => {
+                let name = of.full_name();
+                let len = u16::try_from(name.len()).ok().filter(|len| len & ALIAS == 0);
+                let long = || TypeError(format!("the name of the type {name} is too long"));
+                out.extend(len.ok_or_else(long)?.to_be_bytes());
+                out.extend(name.as_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// The type that a text names: by alias or by name.
+    pub(super) fn of_text(&self, name: &str) -> Option<Type> {
+        match name.as_bytes() {
+            [alias] if self.aliases.contains_key(alias) => self.aliases.get(alias).cloned(),
+            _ => self.named(name),
+        }
+    }
+
+    /// The aliases as the parameters of the class.
+    pub(super) fn parameters(&self, name: impl Fn(&Type) -> String) -> String {
+        let pair = |(alias, of): (&u8, &Type)| format!("{}=>{}", char::from(*alias), name(of));
+        let pairs: Vec<String> = self.aliases.iter().map(pair).collect();
+        if pairs.is_empty() { String::new() } else { format!("({})", pairs.join(",")) }
+    }
+}
+
+/// The class of a type without its package and parameters.
+fn simple_name(full: &str) -> &str {
+    let class = full.split('(').next().unwrap_or_default();
+    class.rsplit(['.', '$']).next().unwrap_or_default()
+}
+
+/// The names by which a component's type orders, and the last of which says what it is: the simple
+/// names of its classes, of a reversed type also that of the type inside, then the full name.
+pub(super) fn ordering_names(of: &Type) -> Vec<String> {
+    let inner = of.unreversed().full_name();
+    let mut names = vec![];
+    if of.is_reversed() {
+        names.push("ReversedType".to_owned());
+    }
+    names.push(simple_name(&inner).to_owned());
+    names.push(inner);
+    names
+}
+
+/// The full name of the class of types that are reversed.
+pub(super) fn reversed_name(inner: &str) -> String {
+    format!("{PACKAGE}ReversedType({inner})")
+}
