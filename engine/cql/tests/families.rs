@@ -417,6 +417,29 @@ fn times_to_live_are_the_same_cells() {
     assert_eq!(both.family("flat").row("k").slice().count().unwrap(), 0);
 }
 
+/// What a table has by default counts for calls, and what a family has for statements, also after it
+/// was changed.
+#[test]
+fn a_default_time_to_live_counts_for_both_interfaces() {
+    let both = Both::new(5);
+    both.ask(
+        "CREATE TABLE brief (k text PRIMARY KEY, v text) WITH COMPACT STORAGE AND default_time_to_live = 20",
+    );
+    let flat = firn_wide::CfDef { default_time_to_live: 20, ..shapes()[0].def.clone() };
+    both.wide.system_add_column_family(&flat).unwrap();
+    let ttl_of = |family: &str, name: &str| {
+        both.family(family).row("k").get(name).unwrap().map(|column| column.ttl)
+    };
+    both.family("brief").row("k").insert("v", "by a call").unwrap();
+    both.ask("INSERT INTO flat (key, column1, value) VALUES ('k', 'v', 'by a statement')");
+    assert_eq!([ttl_of("brief", "v"), ttl_of("flat", "v")], [Some(Some(20)); 2]);
+    both.clock.advance(21_000_000);
+    assert_eq!([ttl_of("brief", "v"), ttl_of("flat", "v")], [None; 2]);
+    both.ask("ALTER TABLE brief WITH default_time_to_live = 0");
+    both.family("brief").row("k").insert("v", "for ever").unwrap();
+    assert_eq!(ttl_of("brief", "v"), Some(None));
+}
+
 #[test]
 fn definitions_of_one_interface_are_seen_by_the_other_and_have_one_name() {
     let mut both = Both::new(6);

@@ -325,6 +325,9 @@ impl DescribedFile {
     }
 }
 
+/// What lies behind all rows.
+const AFTER_ROWS: u8 = ROWS + 1;
+
 /// A bound of a deleted range.
 pub(super) struct BoundText {
     /// Its components, as many as it has.
@@ -341,6 +344,10 @@ impl BoundText {
 
 /// Reads a bound between rows, or between the cells of a family; `None` when it is none.
 pub(super) fn bound(layout: &Layout, place: &[u8]) -> Option<BoundText> {
+    // A range without a bound on one side has the section of the rows alone there.
+    if let [ROWS | AFTER_ROWS] = place {
+        return Some(BoundText { parts: vec![], after: place == [AFTER_ROWS] });
+    }
     let mut rest = place.strip_prefix(&[ROWS])?;
     let mut parts = vec![];
     put_parts(layout.clustering(), &mut rest, &mut parts)?;
@@ -351,6 +358,10 @@ pub(super) fn bound(layout: &Layout, place: &[u8]) -> Option<BoundText> {
             (Type::Composite(types), [NEXT, components @ ..]) => {
                 rest = components;
                 put_parts(types, &mut rest, &mut parts)?;
+                // A name with the byte that ends it.
+                if let [BEFORE | END | AFTER, side @ (BEFORE | AFTER)] = rest {
+                    return Some(BoundText { parts, after: *side == AFTER });
+                }
             }
             _ => put_parts(std::slice::from_ref(of), &mut rest, &mut parts)?,
         }

@@ -1,6 +1,8 @@
 //! Integration tests of the data model, one module a subject.
 
 mod api;
+mod attributes;
+mod calls;
 mod common;
 mod floors;
 mod longest;

@@ -187,6 +187,10 @@ impl CliStore for RemoteFamilies {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn registry(&self) -> Arc<Registry> {
         self.registry.clone()
     }

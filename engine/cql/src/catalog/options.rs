@@ -118,6 +118,17 @@ impl TableOptions {
         let mut set = |name: &str, value: String| drop(options.values.insert(name.into(), value));
         set("comment", def.comment.clone());
         set("gc_grace_seconds", def.gc_grace_seconds.to_string());
+        set("default_time_to_live", def.default_time_to_live.to_string());
+        for (name, number) in [
+            ("memtable_flush_period_in_ms", def.memtable_flush_period_in_ms),
+            ("min_index_interval", def.min_index_interval),
+            ("max_index_interval", def.max_index_interval),
+        ] {
+            number.into_iter().for_each(|n| set(name, n.to_string()));
+        }
+        if let Some(Ok(policy)) = def.speculative_retry.as_deref().map(retry_policy) {
+            set("speculative_retry", policy);
+        }
         if let Some(chance) = def.bloom_filter_fp_chance {
             set("bloom_filter_fp_chance", format!("{chance:?}"));
         }
@@ -151,6 +162,17 @@ impl TableOptions {
         let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
         def.comment = self.comment().to_owned();
         def.gc_grace_seconds = number(self.gc_grace());
+        def.default_time_to_live = number(self.default_ttl());
+        let usual = TableOptions::default();
+        let said = |name: &str| self.value(name).filter(|text| usual.value(name) != Some(text));
+        let said_number = |name: &str| said(name)?.parse().ok();
+        def.memtable_flush_period_in_ms = said_number("memtable_flush_period_in_ms");
+        def.speculative_retry = said("speculative_retry").map(str::to_owned);
+        let (min, max) = (self.number("min_index_interval"), self.number("max_index_interval"));
+        if min <= max {
+            def.min_index_interval = said_number("min_index_interval");
+            def.max_index_interval = said_number("max_index_interval");
+        }
         def.read_repair_chance = 0.0;
         def.bloom_filter_fp_chance = self.fp_chance();
         let says = |map: &str, name: &str| self.map(map)?.get(name).cloned();

@@ -35,8 +35,8 @@ pub const KEYSPACE: [(&str, ExpectedKind); 3] = [
 ];
 
 /// The attributes of column families, and what their values are. Those about memtables mean nothing
-/// any more.
-pub const FAMILY: [(&str, ExpectedKind); 20] = [
+/// any more. The last ones came with servers after 1.1 ([`AFTER_1_1`]).
+pub const FAMILY: [(&str, ExpectedKind); 26] = [
     ("column_type", ExpectedKind::ColumnType),
     ("comparator", ExpectedKind::Class),
     ("subcomparator", ExpectedKind::Class),
@@ -57,7 +57,16 @@ pub const FAMILY: [(&str, ExpectedKind); 20] = [
     ("compression_options", ExpectedKind::Options),
     ("bloom_filter_fp_chance", ExpectedKind::AttributeValue),
     ("caching", ExpectedKind::Caching),
+    ("default_time_to_live", ExpectedKind::AttributeValue),
+    ("speculative_retry", ExpectedKind::AttributeValue),
+    ("memtable_flush_period_in_ms", ExpectedKind::AttributeValue),
+    ("min_index_interval", ExpectedKind::AttributeValue),
+    ("max_index_interval", ExpectedKind::AttributeValue),
+    ("cells_per_row_to_cache", ExpectedKind::AttributeValue),
 ];
+
+/// Attributes of column families that cassandra-cli of 1.1 did not know.
+pub const AFTER_1_1: usize = 6;
 
 /// The keys of `column_metadata`, and what their values are.
 pub const METADATA: [(&str, ExpectedKind); 5] = [
@@ -127,6 +136,18 @@ pub struct FamilyChange {
     pub bloom_filter_fp_chance: Option<f64>,
     /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`, as written.
     pub caching: Option<String>,
+    /// Seconds that a column lives that is written without a time to live.
+    pub default_time_to_live: Option<i32>,
+    /// When another replica is asked.
+    pub speculative_retry: Option<String>,
+    /// How often memtables are written out.
+    pub memtable_flush_period_in_ms: Option<i32>,
+    /// Of the indexes of files.
+    pub min_index_interval: Option<i32>,
+    /// Of the indexes of files.
+    pub max_index_interval: Option<i32>,
+    /// Of the cache of rows.
+    pub cells_per_row_to_cache: Option<String>,
 }
 
 /// What a statement says of one column.
@@ -196,6 +217,16 @@ impl FamilyChange {
                 "compression_options" => change.compression_options = Some(a.options()?),
                 "bloom_filter_fp_chance" => change.bloom_filter_fp_chance = Some(a.chance()?),
                 "caching" => change.caching = Some(a.text()?.to_owned()),
+                "default_time_to_live" => change.default_time_to_live = Some(a.integer()?),
+                "speculative_retry" => change.speculative_retry = Some(a.text()?.to_owned()),
+                "memtable_flush_period_in_ms" => {
+                    change.memtable_flush_period_in_ms = Some(a.integer()?)
+                }
+                "min_index_interval" => change.min_index_interval = Some(a.integer()?),
+                "max_index_interval" => change.max_index_interval = Some(a.integer()?),
+                "cells_per_row_to_cache" => {
+                    change.cells_per_row_to_cache = Some(a.text()?.to_owned())
+                }
                 "memtable_operations" | "memtable_throughput" => {
                     a.text()?;
                 }
@@ -203,6 +234,20 @@ impl FamilyChange {
             }
         }
         Ok(change)
+    }
+}
+
+/// Refuses what cassandra-cli of 1.1 did not know.
+///
+/// # Errors
+/// The first attribute of a column family that is younger.
+pub(super) fn check_known_in_1_1(attributes: &[Attribute]) -> Result<(), SyntaxFailure> {
+    let (known, younger) = FAMILY.split_at(FAMILY.len() - AFTER_1_1);
+    let is_younger =
+        |a: &&Attribute| younger.iter().any(|(name, _)| a.name.eq_ignore_ascii_case(name));
+    match attributes.iter().find(is_younger) {
+        Some(a) => Err(a.unknown("ColumnFamilyArgument", known)),
+        None => Ok(()),
     }
 }
 

@@ -114,7 +114,7 @@ impl CompletionNames {
             ExpectedKind::Boolean => known(&["false", "true"]),
             ExpectedKind::Caching => known(&["ALL", "KEYS_ONLY", "NONE", "ROWS_ONLY"]),
             ExpectedKind::PlacementStrategy => {
-                known(&["LocalStrategy", "NetworkTopologyStrategy", "SimpleStrategy"])
+                known(&["NetworkTopologyStrategy", "SimpleStrategy"])
             }
             ExpectedKind::CompactionStrategy => {
                 known(&["LeveledCompactionStrategy", "SizeTieredCompactionStrategy"])

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use firn_wide::{CfDef, ColumnDef, KsDef, Type};
 
 use super::ast::Definition;
-use super::attributes::{Attribute, ColumnChange, FamilyChange, KeyspaceChange};
+use super::attributes::{
+    Attribute, ColumnChange, FamilyChange, KeyspaceChange, check_known_in_1_1,
+};
 use super::session::CliSession;
 use super::syntax::SyntaxFailure;
 use super::terms::Wrapped;
@@ -59,6 +61,9 @@ pub(super) fn family(
     attributes: &[Attribute],
     out: &mut String,
 ) -> Result<CfDef, SyntaxFailure> {
+    if session.strict {
+        check_known_in_1_1(attributes)?;
+    }
     let change = FamilyChange::new(attributes)?;
     if let Some(columns) = &change.column_metadata {
         // In 2012 names were read when the list was met, with the types that were known by then.
@@ -89,6 +94,13 @@ pub(super) fn family(
     set(&mut def.compaction_strategy_options, change.compaction_strategy_options);
     set(&mut def.compression_options, change.compression_options);
     set(&mut def.caching, change.caching);
+    set(&mut def.default_time_to_live, change.default_time_to_live);
+    def.speculative_retry = change.speculative_retry.or(def.speculative_retry);
+    def.memtable_flush_period_in_ms =
+        change.memtable_flush_period_in_ms.or(def.memtable_flush_period_in_ms);
+    def.min_index_interval = change.min_index_interval.or(def.min_index_interval);
+    def.max_index_interval = change.max_index_interval.or(def.max_index_interval);
+    def.cells_per_row_to_cache = change.cells_per_row_to_cache.or(def.cells_per_row_to_cache);
     def.subcomparator_type = change.subcomparator.or(def.subcomparator_type);
     def.bloom_filter_fp_chance = change.bloom_filter_fp_chance.or(def.bloom_filter_fp_chance);
     Ok(def)

@@ -235,6 +235,9 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     if let Some(chance) = f.bloom_filter_fp_chance {
         attribute("bloom_filter_fp_chance", &number(chance));
     }
+    for (name, value) in after_1_1(f) {
+        attribute(name, &value);
+    }
     if !f.compaction_strategy_options.is_empty() {
         attribute("compaction_strategy_options", &pairs(&f.compaction_strategy_options));
     }
@@ -254,6 +257,22 @@ fn family_statement(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     };
     attribute("compression_options", &compression);
     out.push_str(";\n\n");
+}
+
+/// The attributes that servers after 1.1 have, where they are set, as a statement has them.
+fn after_1_1(f: &CfDef) -> Vec<(&'static str, String)> {
+    let number = |n: Option<i32>| n.map(|n| n.to_string());
+    let text = |text: &Option<String>| text.as_deref().map(quoted);
+    let ttl = Some(f.default_time_to_live).filter(|ttl| *ttl != 0);
+    let all = [
+        ("default_time_to_live", number(ttl)),
+        ("speculative_retry", text(&f.speculative_retry)),
+        ("memtable_flush_period_in_ms", number(f.memtable_flush_period_in_ms)),
+        ("min_index_interval", number(f.min_index_interval)),
+        ("max_index_interval", number(f.max_index_interval)),
+        ("cells_per_row_to_cache", text(&f.cells_per_row_to_cache)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 fn column_statement(c: &ColumnDef, text: &str) -> String {
@@ -316,6 +335,9 @@ pub fn describe_family(out: &mut String, f: &CfDef, namer: &Namer<'_>) {
     line("Replicate on write", &f.replicate_on_write.to_string());
     line("Caching", &f.caching);
     line("Bloom Filter FP chance", &f.bloom_filter_fp_chance.map_or("default".to_owned(), number));
+    for (name, value) in after_1_1(f) {
+        line(name, &value);
+    }
     let indexes = f.column_metadata.iter().filter_map(|c| c.index_name.as_ref());
     let indexes: Vec<String> = indexes.map(|index| format!("{}.{index}", f.name)).collect();
     line("Built indexes", &format!("[{}]", indexes.join(", ")));

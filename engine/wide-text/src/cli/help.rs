@@ -90,7 +90,7 @@ const PAGES: [HelpPage; 30] = [
         words: &["create", "keyspace"],
         form: "create keyspace NAME [with ATTRIBUTE = VALUE [and ATTRIBUTE = VALUE ...]];",
         summary: "Make a keyspace: a place for column families.",
-        more: "placement_strategy   SimpleStrategy, NetworkTopologyStrategy or LocalStrategy; kept and shown\n\
+        more: "placement_strategy   SimpleStrategy or NetworkTopologyStrategy; kept and shown\n\
                strategy_options     {replication_factor: N}; kept and shown\n\
                durable_writes       true or false",
         example: "create keyspace Music with placement_strategy = SimpleStrategy and strategy_options = {replication_factor: 1};",
@@ -128,7 +128,9 @@ const PAGES: [HelpPage; 30] = [
                max_compaction_threshold     files in one merge at most; with 4 and 32 the engine chooses\n\
                compression_options          {sstable_compression: CLASS}: LZ4 whichever it is; null is none\n\
                bloom_filter_fp_chance       how often a filter may be wrong, from 0 to 1\n\
-               caching, read_repair_chance, dclocal_read_repair_chance, replicate_on_write: kept and shown\n\n\
+               default_time_to_live         seconds that a column lives that 'set' gives no ttl (0: for ever)\n\
+               caching, read_repair_chance, dclocal_read_repair_chance, replicate_on_write, speculative_retry,\n\
+               memtable_flush_period_in_ms, min_index_interval, max_index_interval, cells_per_row_to_cache: kept and shown\n\n\
                Types: 'help types;'.",
         example: "create column family users with comparator = UTF8Type and key_validation_class = UTF8Type\n\
                   and column_metadata = [{column_name: name, validation_class: UTF8Type, index_type: KEYS}];",
@@ -167,7 +169,8 @@ const PAGES: [HelpPage; 30] = [
         form: "set FAMILY[KEY][COLUMN] = VALUE [with ttl = SECONDS];\nset FAMILY[KEY][SUPER][COLUMN] = VALUE [with ttl = SECONDS];",
         summary: "Write a column.",
         more: "Keys, names and values are texts that the family's types read; a function says another type:\n\
-               'help functions;'. After SECONDS the column is gone.",
+               'help functions;'. After SECONDS the column is gone; 0 is for ever, also where the\n\
+               family has a default_time_to_live.",
         example: "set users['ann']['name'] = 'Ann' with ttl = 3600;",
     },
     HelpPage {

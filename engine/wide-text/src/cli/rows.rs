@@ -274,6 +274,9 @@ impl CliSession {
             }
         };
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
+        if self.strict && ttl == Some(0) {
+            return Err(refused(CliTrouble::Invalid("ttl must be positive".to_owned())));
+        }
         let column = Column {
             name,
             value,

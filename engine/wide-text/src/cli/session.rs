@@ -154,6 +154,10 @@ impl CliSession {
             CliStatement::ShowClusterName => {
                 line(out, &self.store.describe_cluster_name().map_err(refused_plainly)?)
             }
+            // That of the command of 2012 and of its server, which are both in this process.
+            CliStatement::ShowApiVersion if self.strict && !self.store.is_remote() => {
+                line(out, "19.33.0")
+            }
             CliStatement::ShowApiVersion => {
                 line(out, &self.store.describe_version().map_err(refused_plainly)?)
             }
@@ -353,7 +357,12 @@ impl CliSession {
             None => self.keyspace_name().map(str::to_owned),
         };
         let mut all = self.store.describe_keyspaces().map_err(refused_plainly)?;
-        all.retain(|k| name.as_ref().is_none_or(|name| *name == k.name));
+        // A server's own keyspaces can't be made.
+        let is_own = |k: &KsDef| k.name == "system" || k.name.starts_with("system_");
+        all.retain(|k| match &name {
+            Some(name) => *name == k.name,
+            None => !(self.store.is_remote() && is_own(k)),
+        });
         format::schema(out, &all, &|f, bytes| {
             self.name_type(f)
                 .map_or_else(|| terms::hexadecimal(bytes), |t| t.to_text(bytes, Wording::Cli))

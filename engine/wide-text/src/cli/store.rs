@@ -55,6 +55,10 @@ pub trait CliStore {
         port: u32,
         login: Option<&(String, String)>,
     ) -> CliResult<Option<String>>;
+    /// Whether a server answers, and not this process.
+    fn is_remote(&self) -> bool {
+        false
+    }
     /// The types that names may mean.
     fn registry(&self) -> Arc<Registry>;
     /// Microseconds since 1970, never the same twice.

@@ -536,8 +536,12 @@ impl<R: Read> Import<'_, R> {
                 deleted: None,
                 ttl: None,
                 expires: None,
-                ..
-            } => CellState::Live(value),
+                timestamp,
+            } => match timestamp {
+                // It is written now, as by any other client.
+                None => row.chunks.state_by_default(value),
+                Some(_) => CellState::Live(value),
+            },
             JsonAttributes {
                 value: Some(value),
                 counter: None,
@@ -548,9 +552,15 @@ impl<R: Read> Import<'_, R> {
             } => {
                 let ttl =
                     u32::try_from(*ttl).map_err(|_| self.lexer.wrong("ttl is out of range"))?;
-                let expires =
-                    expires.unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
-                CellState::Expiring { value, ttl, expires }
+                match (ttl, expires) {
+                    // As in a client's write: no time to live, the family's default neither.
+                    (0, None) => CellState::Live(value),
+                    (_, expires) => {
+                        let expires = expires
+                            .unwrap_or_else(|| row.chunks.now().saturating_add(i64::from(ttl)));
+                        CellState::Expiring { value, ttl, expires }
+                    }
+                }
             }
             _ => {
                 let why =

@@ -231,9 +231,7 @@ pub fn deletion(table: &ApiTable, deletion: &Deletion) -> Result<()> {
     names(table, None, super_column)?;
     match &deletion.predicate {
         Some(SlicePredicate::Names(n)) => names(table, super_column, n.iter().map(|n| &**n))?,
-        Some(SlicePredicate::Range(_)) => {
-            return Err(invalid("Deletion does not yet support SliceRange predicates."));
-        }
+        Some(SlicePredicate::Range(r)) => range(table.name_type(super_column.is_some()), r)?,
         None => {}
     }
     if !table.def.is_counter() && deletion.timestamp.is_none() {
@@ -275,6 +273,26 @@ pub fn range(t: &Type, range: &SliceRange) -> Result<()> {
         return Err(invalid("get_slice requires non-negative count"));
     }
     Ok(())
+}
+
+/// One of several ranges of a row, with its number.
+pub fn range_of_several(t: &Type, r: &SliceRange, number: usize) -> Result<()> {
+    for bound in [&r.start, &r.finish] {
+        if !bound.is_empty() {
+            check_type(t, bound)?;
+        }
+    }
+    let ends_first = !r.start.is_empty() && !r.finish.is_empty();
+    let order = t.compare(&r.start, &r.finish);
+    match r.reversed {
+        false if ends_first && order.is_gt() => {
+            Err(invalid(format!("Column slice at index {number} had start greater than finish")))
+        }
+        true if ends_first && order.is_lt() => Err(invalid(format!(
+            "Reversed column slice at index {number} had start less than finish"
+        ))),
+        _ => range(t, r),
+    }
 }
 
 /// An index clause, which must have something for an index to find.

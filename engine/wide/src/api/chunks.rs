@@ -191,7 +191,8 @@ impl Chunks {
         let (cells, bytes) = (self.cells, self.bytes);
         let timestamp = self.store.timestamp();
         let mut put = |(name, value): (Cow<'_, [u8]>, Cow<'_, [u8]>)| {
-            self.put(super_column, &name, Cell { timestamp, state: CellState::Live(&value) })
+            let state = self.state_by_default(&value);
+            self.put(super_column, &name, Cell { timestamp, state })
         };
         let done = columns.into_iter().try_for_each(|column| column.and_then(&mut put));
         if done.is_err() {
@@ -199,6 +200,18 @@ impl Chunks {
             self.used -= 1;
         }
         done
+    }
+
+    /// The state of a value that is written now without a time to live of its own: it expires where
+    /// the family has a default.
+    pub fn state_by_default<'v>(&self, value: &'v [u8]) -> CellState<'v> {
+        match self.table.def.default_ttl() {
+            Some(ttl) => {
+                let expires = self.store.now().saturating_add(i64::from(ttl));
+                CellState::Expiring { value, ttl, expires }
+            }
+            None => CellState::Live(value),
+        }
     }
 
     /// Writes a column of the row: of a super column when one is named.

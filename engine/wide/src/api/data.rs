@@ -6,6 +6,7 @@
 //! refuse such things with the texts of the article's servers.
 
 use crate::base::error::{Result, invalid};
+pub use crate::schema::MAX_TTL;
 
 /// The smallest increment of data: a name, a value and the timestamp that its writer gave.
 ///
@@ -22,12 +23,14 @@ pub struct Column {
     pub value: Vec<u8>,
     /// Microseconds since 1970 by convention. The larger one wins.
     pub timestamp: i64,
-    /// How many seconds it lives, 1 to 630,720,000; `None` is for ever.
+    /// How many seconds it lives, at most 630,720,000; 0 is for ever. `None` is what the family has
+    /// by default, which is for ever where nothing else was defined. Of a column that was read,
+    /// `None` is for ever.
     pub ttl: Option<i32>,
 }
 
 impl Column {
-    /// One that lives for ever.
+    /// One that lives as long as the family's columns do by default.
     pub fn new(name: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>, timestamp: i64) -> Column {
         Column { name: name.into(), value: value.into(), timestamp, ttl: None }
     }
@@ -54,13 +57,11 @@ impl Column {
     }
 }
 
-/// The longest time to live, in seconds: 20 years.
-pub const MAX_TTL: i32 = 20 * 365 * 24 * 3600;
-
-/// Refuses what is no time to live.
+/// Refuses a number that is no time to live. 0 is one: the column lives for ever, whatever the
+/// family's default.
 pub(super) fn check_ttl(ttl: Option<i32>) -> Result<()> {
     match ttl {
-        Some(..=0) => Err(invalid("ttl must be positive")),
+        Some(..0) => Err(invalid("ttl must be greater or equal to 0")),
         Some(ttl) if ttl > MAX_TTL => {
             Err(invalid(format!("ttl is too large. requested ({ttl}) maximum ({MAX_TTL})")))
         }
@@ -312,6 +313,16 @@ pub struct SliceRange {
     pub count: i32,
 }
 
+impl SliceRange {
+    /// Its two names in the order of the family, each with whether it is the second one.
+    pub(super) fn ascending(&self) -> [(&[u8], bool); 2] {
+        match self.reversed {
+            false => [(&self.start, false), (&self.finish, true)],
+            true => [(&self.finish, false), (&self.start, true)],
+        }
+    }
+}
+
 impl Default for SliceRange {
     /// The first 100.
     fn default() -> SliceRange {
@@ -548,14 +559,15 @@ impl From<Deletion> for Mutation {
 /// | none | none | the row |
 /// | none | names | the columns, in a Super family the super columns, of these names |
 /// | given | none | the super column |
-/// | given | names | its columns of these names |
+/// | none | a range | the columns, in a Super family the super columns, with names in the range |
+/// | given | names, a range | its columns of these names, or with names in the range |
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Deletion {
     /// The timestamp; families of counters, which have none, ignore it, others need it.
     pub timestamp: Option<i64>,
     /// The super column.
     pub super_column: Option<Vec<u8>>,
-    /// Which columns. Ranges are not supported, as they weren't.
+    /// Which columns. The count of a range does not matter.
     pub predicate: Option<SlicePredicate>,
 }
 
@@ -573,8 +585,7 @@ impl Deletion {
     /// From a decoded structure, in which the predicate has two members.
     ///
     /// # Errors
-    /// `InvalidRequest` for a predicate that has neither. (One with a range is refused when it is
-    /// used.)
+    /// `InvalidRequest` for a predicate that has neither. Of one that has both, the names count.
     pub fn from_parts(
         timestamp: Option<i64>,
         super_column: Option<Vec<u8>>,
@@ -582,8 +593,8 @@ impl Deletion {
     ) -> Result<Deletion> {
         let predicate = match predicate {
             None => None,
-            Some((Some(names), None)) => Some(SlicePredicate::Names(names)),
-            Some((_, Some(range))) => Some(SlicePredicate::Range(range)),
+            Some((Some(names), _)) => Some(SlicePredicate::Names(names)),
+            Some((None, Some(range))) => Some(SlicePredicate::Range(range)),
             Some((None, None)) => {
                 return Err(invalid(
                     "A SlicePredicate must be given a list of Columns, a SliceRange, or both",

@@ -13,6 +13,7 @@ use crate::base::error::Result;
 use crate::cell::Cell;
 use crate::key::Layout;
 use crate::store::{CellStore, SliceReader, StoreSlice, StoreView};
+use crate::types::Type;
 
 /// The part of each row to read, in the store's terms.
 pub enum ReadSelection {
@@ -91,8 +92,6 @@ fn range_slice(
     range: &SliceRange,
 ) -> Result<StoreSlice> {
     let layout = table.layout();
-    let (low, high) =
-        if range.reversed { (&range.finish, &range.start) } else { (&range.start, &range.finish) };
     let mut slice = match super_column {
         Some(s) => super_column_slice(layout, s)?,
         // Families have no static cells; from the very start, a deletion of the row is met on the
@@ -100,7 +99,8 @@ fn range_slice(
         None => StoreSlice::all(),
     };
     slice.reverse = range.reversed;
-    for (name, after, bound) in [(low, false, &mut slice.from), (high, true, &mut slice.until)] {
+    let bounds = [&mut slice.from, &mut slice.until];
+    for ((name, after), bound) in range.ascending().into_iter().zip(bounds) {
         if !name.is_empty() {
             bound.clear();
             match (table.def.is_super(), super_column) {
@@ -111,6 +111,39 @@ fn range_slice(
         }
     }
     Ok(slice)
+}
+
+/// Ranges that may overlap as ranges that do not, in the order of their traversal. They have one
+/// direction.
+fn joined(of: &Type, mut ranges: Vec<SliceRange>) -> Vec<SliceRange> {
+    let ordered = |a: &[u8], b: &[u8], reversed: bool| match reversed {
+        true => of.compare(b, a),
+        false => of.compare(a, b),
+    };
+    // An empty start is before all names, whichever way.
+    ranges.sort_by(|a, b| match (a.start.is_empty(), b.start.is_empty()) {
+        (false, false) => ordered(&a.start, &b.start, a.reversed),
+        (a, b) => b.cmp(&a),
+    });
+    let mut joined: Vec<SliceRange> = vec![];
+    for range in ranges {
+        let Some(last) = joined.last_mut() else {
+            joined.push(range);
+            continue;
+        };
+        let is_after = |a: &[u8], b: &[u8]| ordered(a, b, range.reversed).is_gt();
+        let begins_inside = last.finish.is_empty()
+            || range.start.is_empty()
+            || !is_after(&range.start, &last.finish);
+        if !begins_inside {
+            joined.push(range);
+        } else if !last.finish.is_empty()
+            && (range.finish.is_empty() || is_after(&range.finish, &last.finish))
+        {
+            last.finish = range.finish;
+        }
+    }
+    joined
 }
 
 fn column(name: Vec<u8>, cell: Cell<'_>) -> Column {
@@ -393,6 +426,62 @@ impl Keyspace {
         let selection = ReadSelection::new(&table, parent, predicate)?;
         check::key(&table, key)?;
         read_row_now(&table, parent, &selection, self.store(), key)
+    }
+
+    /// The columns (or super columns) of several ranges of one row: each once, at most `count` over
+    /// all ranges, in the order of their names or, `reversed`, from the last. Ranges are a start and
+    /// a finish in that order; they may overlap and come in any order.
+    ///
+    /// ```
+    /// use firn_wide::{CfDef, ColumnParent, KsDef, Wide};
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-multi-{}", std::process::id()));
+    /// # let wide = Wide::open(&dir)?;
+    /// wide.system_add_keyspace(&KsDef::new("K"))?;
+    /// wide.system_add_column_family(&CfDef::new("K", "F"))?;
+    /// let keyspace = wide.keyspace("K")?;
+    /// for name in ["a", "b", "c", "d"] {
+    ///     keyspace.family("F")?.row("r").insert(name, "v")?;
+    /// }
+    /// let ranges = [("c", "d"), ("a", "b")].map(|(from, to)| (from.into(), to.into()));
+    /// let found = keyspace.get_multi_slice(b"r", &ColumnParent::new("F"), &ranges, false, 3)?;
+    /// assert_eq!(found.iter().map(|c| c.name()).collect::<Vec<_>>(), [b"a", b"b", b"c"]);
+    /// # std::fs::remove_dir_all(dir).ok();
+    /// # Ok::<(), firn_wide::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get_slice`](Keyspace::get_slice), with the number of the range that ends before it
+    /// begins.
+    pub fn get_multi_slice(
+        &self,
+        key: &[u8],
+        parent: &ColumnParent,
+        ranges: &[(Vec<u8>, Vec<u8>)],
+        reversed: bool,
+        count: i32,
+    ) -> Result<Vec<ColumnOrSuperColumn>> {
+        let table = self.table(&parent.column_family)?;
+        check::parent(&table, parent)?;
+        check::key(&table, key)?;
+        let of = table.name_type(parent.super_column.is_some());
+        let mut all = vec![];
+        for (number, (start, finish)) in ranges.iter().enumerate() {
+            let (start, finish) = (start.clone(), finish.clone());
+            let range = SliceRange { start, finish, reversed, count };
+            check::range_of_several(of, &range, number)?;
+            all.push(range);
+        }
+        let view = self.store().view();
+        let mut found = vec![];
+        for joined in joined(of, all) {
+            let left = i32::try_from(found.len()).unwrap_or(i32::MAX);
+            let range = SliceRange { count: count.saturating_sub(left), ..joined };
+            if range.count > 0 {
+                let selection = ReadSelection::new(&table, parent, &range.into())?;
+                found.append(&mut read_row(&table, parent, &selection, &view, key)?);
+            }
+        }
+        Ok(found)
     }
 
     /// The same of several rows, by their keys. A row that isn't there has nothing.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use firn_kv::TreeOptions;
 
+use super::Column;
 use crate::base::error::{Result, invalid};
 use crate::key::Layout;
 use crate::ring::Partitioner;
@@ -29,6 +30,14 @@ impl ApiTable {
     /// The index on a column.
     pub fn index(&self, column: &[u8]) -> Option<&Index> {
         self.def.column(column)?.index()
+    }
+
+    /// The seconds that a column is to live which is written now; `None` is for ever.
+    pub fn ttl_of(&self, column: &Column) -> Option<u32> {
+        match column.ttl {
+            Some(ttl) => u32::try_from(ttl).ok().filter(|ttl| *ttl > 0),
+            None => self.def.default_ttl(),
+        }
     }
 
     pub fn layout(&self) -> &Layout {

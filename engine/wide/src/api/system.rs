@@ -18,8 +18,8 @@ use crate::base::error::{Error, Result};
 use crate::schema::{CfDef, KsDef, Schema, SchemaDiff, TableNumbers, already_there};
 use crate::store::DroppedFamilies;
 
-/// The version of Thrift's interface that the operations follow.
-const API_VERSION: &str = "19.33.0";
+/// The version of Thrift's interface that has all of the operations.
+const API_VERSION: &str = "20.1.0";
 /// The one endpoint of the ring.
 const ENDPOINT: &str = "127.0.0.1";
 

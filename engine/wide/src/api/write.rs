@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use firn_kv::{Durability, ErrorKind};
 
+use super::read::{ReadSelection, read_row};
 use super::state::ApiTable;
 use super::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, Deletion, Keyspace,
-    Mutation, RowMutation, SlicePredicate, check,
+    Mutation, RowMutation, SlicePredicate, SliceRange, check,
 };
 use crate::base::error::{Error, Result, invalid};
+use crate::key::ROWS;
 use crate::store;
 
 thread_local! {
@@ -36,7 +38,7 @@ impl CallWriter<'_> {
     fn column(&mut self, super_column: Option<&[u8]>, c: &Column) -> Result<()> {
         self.at_cell(super_column, &c.name)?;
         let cells = &self.table.cells;
-        match c.ttl.and_then(|ttl| u32::try_from(ttl).ok()) {
+        match self.table.ttl_of(c) {
             Some(ttl) => self.mutation.put_ttl(cells, self.place, c.timestamp, &c.value, ttl),
             None => self.mutation.put(cells, self.place, c.timestamp, &c.value),
         };
@@ -96,8 +98,31 @@ impl CallWriter<'_> {
                     _ => self.delete(super_column, Some(name), timestamp),
                 })
             }
-            _ => self.delete(super_column, None, timestamp),
+            Some(SlicePredicate::Range(range)) => self.delete_range(super_column, range, timestamp),
+            None => self.delete(super_column, None, timestamp),
         }
+    }
+
+    /// Deletes the columns, or the super columns, of a range of names.
+    fn delete_range(
+        &mut self,
+        super_column: Option<&[u8]>,
+        range: &SliceRange,
+        timestamp: i64,
+    ) -> Result<()> {
+        let layout = self.table.layout();
+        let mut bounds = [vec![], vec![]];
+        for ((name, after), bound) in range.ascending().into_iter().zip(&mut bounds) {
+            match (self.table.def.is_super(), super_column, name.is_empty()) {
+                (_, Some(s), true) => layout.put_bound(&[s], after, bound)?,
+                (_, None, true) => bound.push(if after { ROWS + 1 } else { ROWS }),
+                (true, None, false) => layout.put_bound(&[name], after, bound)?,
+                _ => layout.put_deletion_bound(super_column.as_slice(), name, after, bound)?,
+            }
+        }
+        let [start, end] = &bounds;
+        self.mutation.delete_range(&self.table.cells, start, end, timestamp);
+        Ok(())
     }
 }
 
@@ -124,7 +149,7 @@ impl Keyspace {
         check::write(&table, parent, &column.name)?;
         check::column(&table, column, parent.super_column.is_some())?;
         let super_column = parent.super_column.as_deref();
-        if column.ttl.is_some() {
+        if table.ttl_of(column).is_some() {
             return self.write_one(&table, key, |w| w.column(super_column, column));
         }
         let mut place = PLACE.take();
@@ -236,15 +261,39 @@ impl Keyspace {
             for mutation in &row.mutations {
                 match mutation {
                     Mutation::Write(write) => writer.write(write)?,
-                    Mutation::Delete(d) => writer.deletion(
-                        d,
-                        d.timestamp.filter(|_| !table.def.is_counter()).unwrap_or(timestamp),
-                    )?,
+                    Mutation::Delete(d) if table.def.is_counter() => {
+                        let named = self.of_counters(table, row, d)?;
+                        writer.deletion(named.as_ref().unwrap_or(d), timestamp)?;
+                    }
+                    Mutation::Delete(d) => {
+                        writer.deletion(d, d.timestamp.unwrap_or(timestamp))?;
+                    }
                 }
             }
         }
         mutations.retain(|m| !m.is_empty());
         Ok(mutations)
+    }
+
+    /// A deletion of a range of counters as one of the names that are there: families of counters
+    /// know no deletions of ranges. `None` for other deletions.
+    fn of_counters(
+        &self,
+        table: &ApiTable,
+        row: &RowMutation,
+        deletion: &Deletion,
+    ) -> Result<Option<Deletion>> {
+        let Some(SlicePredicate::Range(range)) = &deletion.predicate else { return Ok(None) };
+        let parent = ColumnParent {
+            column_family: row.column_family.clone(),
+            super_column: deletion.super_column.clone(),
+        };
+        let all = SliceRange { count: i32::MAX, ..range.clone() };
+        let selection = ReadSelection::new(table, &parent, &all.into())?;
+        let found = read_row(table, &parent, &selection, &self.store().view(), &row.key)?;
+        let names = found.iter().map(|counter| counter.name().to_vec()).collect();
+        let predicate = Some(SlicePredicate::Names(names));
+        Ok(Some(Deletion { predicate, ..deletion.clone() }))
     }
 
     fn apply(&self, mutations: &[store::StoreMutation]) -> Result<()> {

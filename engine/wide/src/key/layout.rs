@@ -336,6 +336,26 @@ impl Layout {
         Ok(())
     }
 
+    /// Appends a bound of a range deletion between the cells of a row: before or after the cells of
+    /// this name.
+    ///
+    /// # Errors
+    /// As [`put_row`](Layout::put_row).
+    pub fn put_deletion_bound(
+        &self,
+        clustering: &[&[u8]],
+        name: &[u8],
+        after: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.put_cell(clustering, name, out)?;
+        // In the place of the byte that ends the name of a cell.
+        if let Some(end) = out.last_mut() {
+            *end = if after { AFTER } else { BEFORE };
+        }
+        Ok(())
+    }
+
     /// Length of the row at the start of a place, of a row or a cell in one.
     ///
     /// # Errors

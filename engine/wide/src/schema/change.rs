@@ -84,6 +84,7 @@ impl Schema {
     /// with a family.
     pub fn add_keyspace(&self, def: &KsDef) -> Result<Schema> {
         rules::check_unique(&def.name, self.keyspaces().map(|k| k.name()))?;
+        rules::check_strategy_of_clients(def)?;
         let mut schema = self.clone();
         schema.put(KeyspaceSchema {
             name: def.name.clone(),
@@ -119,6 +120,10 @@ impl Schema {
         };
         if !def.cf_defs.is_empty() {
             return Err(invalid("Keyspace update must not contain any column family definitions."));
+        }
+        // One that was made so by an earlier version may keep it.
+        if !present.strategy_class.ends_with("LocalStrategy") {
+            rules::check_strategy_of_clients(def)?;
         }
         let mut schema = self.clone();
         schema.put(KeyspaceSchema {

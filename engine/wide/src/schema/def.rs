@@ -100,6 +100,28 @@ pub struct CfDef {
     pub bloom_filter_fp_chance: Option<f64>,
     /// `ALL`, `KEYS_ONLY`, `ROWS_ONLY` or `NONE`. Kept for clients.
     pub caching: String,
+    /// Seconds that a column lives where its writer names no time to live; 0 is for ever.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub default_time_to_live: i32,
+    /// `NONE`, `ALWAYS`, `99PERCENTILE` or `50ms`. Kept for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speculative_retry: Option<String>,
+    /// Milliseconds, not negative. Kept for clients: the engine flushes by size and by log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memtable_flush_period_in_ms: Option<i32>,
+    /// At least 1. Kept for clients, as the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_index_interval: Option<i32>,
+    /// At least the smaller one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_index_interval: Option<i32>,
+    /// `ALL`, `NONE` or a number. Kept for clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cells_per_row_to_cache: Option<String>,
+}
+
+fn is_zero(n: &i32) -> bool {
+    *n == 0
 }
 
 impl CfDef {
@@ -132,6 +154,12 @@ impl CfDef {
             )]),
             bloom_filter_fp_chance: None,
             caching: "KEYS_ONLY".into(),
+            default_time_to_live: 0,
+            speculative_retry: None,
+            memtable_flush_period_in_ms: None,
+            min_index_interval: None,
+            max_index_interval: None,
+            cells_per_row_to_cache: None,
         }
     }
 }

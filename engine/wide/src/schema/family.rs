@@ -166,6 +166,11 @@ impl Family {
         i64::from(self.def.gc_grace_seconds)
     }
 
+    /// Seconds that a column lives whose writer names no time to live; `None` is for ever.
+    pub fn default_ttl(&self) -> Option<u32> {
+        u32::try_from(self.def.default_time_to_live).ok().filter(|ttl| *ttl > 0)
+    }
+
     /// The columns about which something is known, in the order of the bytes of their names.
     pub fn columns(&self) -> impl Iterator<Item = &SchemaColumn> {
         self.columns.values()
@@ -246,6 +251,9 @@ pub fn resolve(
     if family.key_validator.is_counter() {
         return Err(invalid("CounterColumnType is not a valid key validator"));
     }
+    if family.is_counter() && family.default_ttl().is_some() {
+        return Err(invalid("Cannot set default_time_to_live on a table with counters"));
+    }
     let mut metadata = resolve_metadata(&mut family, around)?;
     default_index_names(&family, &mut metadata, around)?;
     check_columns(&family, &metadata, around)?;
@@ -310,6 +318,7 @@ fn resolve_metadata(
     let mut places: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for mut column in std::mem::take(&mut family.def.column_metadata) {
         let validator = parse_in_place(&mut column.validation_class, around.registry)?;
+        rules::name_built_in_index(&mut column);
         typing::check_name(family.cell_comparator(), &column.name)?;
         if let Some(name) = typing::respelled(family.cell_comparator(), &column.name) {
             column.name = name;

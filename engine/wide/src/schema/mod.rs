@@ -25,6 +25,7 @@ pub use change::{SchemaDiff, TableNumbers, already_there};
 pub use def::{CfDef, ColumnDef, FOREIGN_IDS, IndexType, KsDef};
 pub use family::{Family, FamilyKind, Index, SchemaColumn};
 pub use record::RECORD_PREFIX;
+pub use rules::MAX_TTL;
 pub use state::{KeyspaceSchema, Schema};
 pub use storage::{filter_of_chance, leveled, size_tiered};
 pub use typing::{NO_SUCH_TYPE, Registry, Type, UnknownType, lookup};

@@ -3,12 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::def::{CfDef, KsDef};
+use super::def::{CfDef, ColumnDef, IndexType, KsDef};
 use crate::base::error::Result;
 use crate::base::error::invalid;
 
 /// The longest name of a keyspace, a family, or an index that a client named.
 pub const MAX_NAME_LEN: usize = 48;
+/// The longest time to live, in seconds: 20 years.
+pub const MAX_TTL: i32 = 20 * 365 * 24 * 3600;
+/// `min_index_interval` where it is not set.
+const MIN_INDEX_INTERVAL: i32 = 128;
 /// Cassandra's own keyspace: nobody else's.
 const RESERVED: &str = "system";
 
@@ -112,6 +116,16 @@ fn check_factor(text: &str) -> Result<()> {
     }
 }
 
+/// Refuses the strategy of Cassandra's own keyspaces in a definition that is new.
+pub fn check_strategy_of_clients(def: &KsDef) -> Result<()> {
+    if def.strategy_class.rsplit('.').next() == Some("LocalStrategy") {
+        return Err(invalid(
+            "Unable to use given strategy class: LocalStrategy is reserved for internal use.",
+        ));
+    }
+    Ok(())
+}
+
 /// Checks a family's name, numbers and classes, and writes the classes in full.
 pub fn check_attributes(def: &mut CfDef) -> Result<()> {
     check_name("ColumnFamily", &def.name)?;
@@ -143,6 +157,8 @@ pub fn check_attributes(def: &mut CfDef) -> Result<()> {
         return Err(invalid("Key alias must be UTF8"));
     }
     check_thresholds(def)?;
+    check_times(def)?;
+    check_notes(def)?;
     const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
     def.compaction_strategy =
         class(PACKAGE, &COMPACTIONS, &def.compaction_strategy).ok_or_else(|| {
@@ -177,6 +193,81 @@ fn check_thresholds(def: &CfDef) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Classes that are the index of the kind `KEYS`.
+const KEYS_INDEXES: [&str; 2] = [
+    "org.apache.cassandra.db.index.keys.KeysIndex",
+    "org.apache.cassandra.index.internal.keys.KeysIndex",
+];
+
+/// Makes of an index whose class is a built-in one an index of that kind.
+pub fn name_built_in_index(column: &mut ColumnDef) {
+    const CLASS: &str = "class_name";
+    let class = column.index_options.get(CLASS);
+    if column.index_type == Some(IndexType::Custom)
+        && class.is_some_and(|class| KEYS_INDEXES.contains(&&**class))
+    {
+        column.index_type = Some(IndexType::Keys);
+        column.index_options.remove(CLASS);
+    }
+}
+
+fn check_least(what: &str, least: i32, n: i32) -> Result<()> {
+    if n >= least {
+        return Ok(());
+    }
+    Err(invalid(format!("{what} must be greater than or equal to {least} (got {n})")))
+}
+
+/// Times to live and periods.
+fn check_times(def: &CfDef) -> Result<()> {
+    let ttl = def.default_time_to_live;
+    check_least("default_time_to_live", 0, ttl)?;
+    if ttl > MAX_TTL {
+        return Err(invalid(format!(
+            "default_time_to_live must be less than or equal to {MAX_TTL} (got {ttl})"
+        )));
+    }
+    check_least("memtable_flush_period_in_ms", 0, def.memtable_flush_period_in_ms.unwrap_or(0))
+}
+
+/// Attributes that are only kept.
+fn check_notes(def: &CfDef) -> Result<()> {
+    let min = def.min_index_interval.unwrap_or(MIN_INDEX_INTERVAL);
+    check_least("min_index_interval", 1, min)?;
+    if let Some(max) = def.max_index_interval
+        && max < min
+    {
+        return Err(invalid(format!(
+            "max_index_interval must be greater than or equal to min_index_interval ({min}) (got {max})"
+        )));
+    }
+    if let Some(text) = &def.speculative_retry
+        && !is_retry_policy(text)
+    {
+        return Err(invalid(format!("Invalid value {text} for option 'speculative_retry'")));
+    }
+    match &def.cells_per_row_to_cache {
+        Some(text)
+            if !["ALL", "NONE"].iter().any(|word| text.eq_ignore_ascii_case(word))
+                && text.parse::<u32>().is_err() =>
+        {
+            Err(invalid(format!("Invalid value {text} for option 'cells_per_row_to_cache'")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Words and numbers with a unit, of the interface and of CQL.
+fn is_retry_policy(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let number = |unit: &str| text.strip_suffix(unit)?.parse::<f64>().ok();
+    let percents = number("percentile").or_else(|| number("p"));
+    matches!(&*text, "none" | "never" | "always")
+        || percents.is_some_and(|n| (0.0..=100.0).contains(&n))
+        || number("ms").is_some_and(|n| n.is_finite() && n >= 0.0)
+        || (text.starts_with("min(") || text.starts_with("max(")) && text.ends_with(')')
 }
 
 /// The compressor's name in full; an empty name and no name mean none.
