@@ -7,6 +7,7 @@ mod differential;
 mod floors;
 mod functions;
 mod thrift;
+mod thrift_calls;
 #[cfg(feature = "tls")]
 mod tls;
 mod watch;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn_cql::internals::catalog::Resource;
+use firn_cql::internals::catalog::{self, Resource};
 use firn_cql::internals::syntax::ast::Permission;
 use firn_cql::{BatchLimits, Bound, Kind, Prepared, Rows, Run, Session, TombstoneLimits};
 use firn_kv::Env;
@@ -31,6 +31,9 @@ const MOST_TEXT: usize = 1 << 20;
 const MOST_PREPARED: usize = 1024;
 /// `ANY`, which reads can't have.
 const ANY: i32 = 6;
+/// The levels of conditional updates.
+const SERIAL: i32 = 9;
+const LOCAL_SERIAL: i32 = 10;
 /// The last level of consistency.
 const LAST_LEVEL: i32 = 11;
 
@@ -65,16 +68,72 @@ fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
     ThriftValue::list(element::BYTES, all.into_iter().map(ThriftValue::text))
 }
 
-/// Refuses a level that there is not, and for reads one that only writes can have.
-fn check_level(level: Option<i32>, reads: bool) -> Result<()> {
-    match level {
-        Some(ANY) if reads => Err(invalid("ANY ConsistencyLevel is only supported for writes")),
-        Some(level) if !(0..=LAST_LEVEL).contains(&level) => {
+/// What a level of consistency is for.
+#[derive(Clone, Copy, PartialEq)]
+enum LevelOf {
+    Read,
+    Write,
+    /// A write to counters.
+    Count,
+    /// The condition of a conditional update.
+    Condition,
+    /// The write of a conditional update.
+    Commit,
+}
+
+/// Refuses a level that there is not, and one that calls of this kind can't have.
+fn check_level(level: Option<i32>, of: LevelOf) -> Result<()> {
+    use LevelOf::*;
+    match (level, of) {
+        (Some(level), _) if !(0..=LAST_LEVEL).contains(&level) => {
             Err(invalid(format!("{level} is no consistency level")))
+        }
+        (Some(ANY), Read) => Err(invalid("ANY ConsistencyLevel is only supported for writes")),
+        (Some(SERIAL | LOCAL_SERIAL) | None, Condition) => Ok(()),
+        (_, Condition) => Err(invalid(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        )),
+        (Some(SERIAL | LOCAL_SERIAL), Write) => {
+            Err(invalid("You must use conditional updates for serializable writes"))
+        }
+        (Some(SERIAL | LOCAL_SERIAL), Count) => {
+            Err(invalid("Counter operations are inherently non-serializable"))
+        }
+        (Some(level @ (SERIAL | LOCAL_SERIAL)), Commit) => {
+            let name = if level == SERIAL { "SERIAL" } else { "LOCAL_SERIAL" };
+            Err(invalid(format!(
+                "{name} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I \
+                 don't care how many replicas commit it for non-SERIAL reads\""
+            )))
         }
         _ => Ok(()),
     }
 }
+
+/// The keyspaces that a server has for itself. Tables of statements are in them, and no families.
+const SYSTEM_KEYSPACES: [&str; 5] =
+    ["system", "system_auth", "system_distributed", "system_schema", "system_traces"];
+
+/// The definition of a keyspace of the system, where this is the name of one.
+fn system_keyspace(name: &str) -> Option<KsDef> {
+    if !SYSTEM_KEYSPACES.contains(&name) {
+        return None;
+    }
+    let mut strategy_options = catalog::system_keyspace(name)?.replication.clone();
+    let strategy_class = strategy_options.remove("class").unwrap_or_default();
+    Some(KsDef { strategy_class, strategy_options, ..KsDef::new(name) })
+}
+
+/// The calls that anybody may make before logging in: clients make them as they connect.
+const BEFORE_LOGIN: [&str; 7] = [
+    "describe_cluster_name",
+    "describe_partitioner",
+    "describe_schema_versions",
+    "describe_snitch",
+    "describe_version",
+    "set_cql_version",
+    "trace_next_query",
+];
 
 impl ThriftSession {
     /// With this server's database, nobody having logged in.
@@ -108,8 +167,14 @@ impl ThriftSession {
             .ok_or_else(|| invalid("You have not set a keyspace for this session"))
     }
 
-    fn keyspace(&self) -> Result<Keyspace> {
-        Ok(self.wide().keyspace(self.name()?)?)
+    /// The keyspace that calls are for, and has a family of this name; those of the system have no
+    /// families.
+    fn keyspace_of(&self, family: &str) -> Result<Keyspace> {
+        let name = self.name()?;
+        if system_keyspace(name).is_some() {
+            return Err(invalid(format!("unconfigured columnfamily {family}")));
+        }
+        Ok(self.wide().keyspace(name)?)
     }
 
     fn check(&self, permission: Permission, resource: &Resource) -> Result<()> {
@@ -124,7 +189,7 @@ impl ThriftSession {
 
     /// The keyspace, when this family of it may be read at this level.
     fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
-        check_level(level, true)?;
+        check_level(level, LevelOf::Read)?;
         let resource = self.family(family)?;
         self.check(Permission::Select, &resource)?;
         // Nothing is masked here: who may not see a value can't read it.
@@ -133,14 +198,20 @@ impl ThriftSession {
         if table.is_some_and(|t| t.has_masks()) {
             self.check(Permission::Unmask, &resource)?;
         }
-        self.keyspace()
+        self.keyspace_of(family)
     }
 
     /// The keyspace, when this family of it may be written to at this level.
-    fn writing(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
-        check_level(level, false)?;
+    fn writing(&self, family: &str, level: Option<i32>, of: LevelOf) -> Result<Keyspace> {
+        check_level(level, of)?;
         self.check(Permission::Modify, &self.family(family)?)?;
-        self.keyspace()
+        self.keyspace_of(family)
+    }
+
+    /// Whether a family of the keyspace holds counters.
+    fn is_counter(&self, family: &str) -> bool {
+        let schema = self.wide().schema();
+        self.name().is_ok_and(|name| schema.family(name, family).is_ok_and(|f| f.is_counter()))
     }
 
     /// Carries out a call.
@@ -151,13 +222,16 @@ impl ThriftSession {
         if method == "login" {
             return self.log_in(f);
         }
-        if self.login && self.session.role().is_none() {
+        let needs_login = self.login && !BEFORE_LOGIN.contains(&method);
+        if needs_login && self.session.role().is_none() {
             return Err(invalid("You have not logged in"));
         }
         match method {
             "set_keyspace" => {
                 let name = f.need_text(1, "keyspace")?;
-                self.wide().keyspace(&name)?;
+                if system_keyspace(&name).is_none() {
+                    self.wide().keyspace(&name)?;
+                }
                 self.keyspace = Some(name);
                 Ok(None)
             }
@@ -263,7 +337,7 @@ impl ThriftSession {
         }
     }
 
-    /// `get_multi_slice`: several slices of one row, no column twice.
+    /// `get_multi_slice`: several slices of one row.
     fn slices_of_one(&self, f: ThriftFields<'_>) -> Answer {
         let parent: ColumnParent = f.made(2, "column_parent")?;
         let keyspace = self.reading(&parent.column_family, f.int(6, "consistency_level")?)?;
@@ -273,20 +347,10 @@ impl ThriftSession {
         let ranges = f.list(3, "column_slices", |value| {
             let slice = ThriftFields::of("ColumnSlice", value)?;
             let (start, finish) = (slice.bytes(1, "start")?, slice.bytes(2, "finish")?);
-            let (start, finish) = (start.unwrap_or_default(), finish.unwrap_or_default());
-            Ok(SliceRange { start, finish, reversed, count })
+            Ok((start.unwrap_or_default(), finish.unwrap_or_default()))
         })?;
-        let mut all: Vec<ColumnOrSuperColumn> = vec![];
-        for range in ranges.unwrap_or_default() {
-            for column in keyspace.get_slice(&key, &parent, &range.into())? {
-                if all.len() < count.max(0) as usize
-                    && !all.iter().any(|c| c.name() == column.name())
-                {
-                    all.push(column);
-                }
-            }
-        }
-        Ok(Some(list_of(&all)))
+        let ranges = ranges.unwrap_or_default();
+        Ok(Some(list_of(&keyspace.get_multi_slice(&key, &parent, &ranges, reversed, count)?)))
     }
 
     fn write(&self, method: &str, f: ThriftFields<'_>) -> Answer {
@@ -294,40 +358,50 @@ impl ThriftSession {
             "insert" => {
                 let parent: ColumnParent = f.made(2, "column_parent")?;
                 let column: Column = f.made(3, "column")?;
-                let keyspace =
-                    self.writing(&parent.column_family, f.int(4, "consistency_level")?)?;
+                let level = f.int(4, "consistency_level")?;
+                let keyspace = self.writing(&parent.column_family, level, LevelOf::Write)?;
                 void(keyspace.insert(&f.need_bytes(1, "key")?, &parent, &column))
             }
             "add" => {
                 let parent: ColumnParent = f.made(2, "column_parent")?;
                 let column: CounterColumn = f.made(3, "column")?;
-                let keyspace =
-                    self.writing(&parent.column_family, f.int(4, "consistency_level")?)?;
+                let level = f.int(4, "consistency_level")?;
+                let keyspace = self.writing(&parent.column_family, level, LevelOf::Count)?;
                 void(keyspace.add(&f.need_bytes(1, "key")?, &parent, &column))
             }
             "remove" => {
                 let path: ColumnPath = f.made(2, "column_path")?;
                 let timestamp = f.long(3, "timestamp")?.unwrap_or_default();
-                let keyspace = self.writing(&path.column_family, f.int(4, "consistency_level")?)?;
+                let level = f.int(4, "consistency_level")?;
+                let keyspace = self.writing(&path.column_family, level, LevelOf::Write)?;
                 void(keyspace.remove(&f.need_bytes(1, "key")?, &path, timestamp))
             }
             "remove_counter" => {
                 let path: ColumnPath = f.made(2, "path")?;
-                let keyspace = self.writing(&path.column_family, f.int(3, "consistency_level")?)?;
+                let level = f.int(3, "consistency_level")?;
+                let keyspace = self.writing(&path.column_family, level, LevelOf::Count)?;
                 void(keyspace.remove_counter(&f.need_bytes(1, "key")?, &path))
             }
             "truncate" => {
                 let family = f.need_text(1, "cfname")?;
-                void(self.writing(&family, None)?.truncate(&family))
+                void(self.writing(&family, None, LevelOf::Write)?.truncate(&family))
             }
             "cas" => self.compare_and_set(f),
             _ => {
-                check_level(f.int(2, "consistency_level")?, false)?;
+                let level = f.int(2, "consistency_level")?;
+                check_level(level, LevelOf::Write)?;
                 let rows = mutations(f)?;
+                let Some(first) = rows.first() else {
+                    self.name()?;
+                    return Ok(None);
+                };
                 for row in &rows {
                     self.check(Permission::Modify, &self.family(&row.column_family)?)?;
+                    if method == "atomic_batch_mutate" && self.is_counter(&row.column_family) {
+                        return Err(invalid("Counter mutations are not allowed in atomic batches"));
+                    }
                 }
-                void(self.keyspace()?.batch_mutate(&rows))
+                void(self.keyspace_of(&first.column_family)?.batch_mutate(&rows))
             }
         }
     }
@@ -337,11 +411,13 @@ impl ThriftSession {
         let family = f.need_text(2, "column_family")?;
         let expected = f.list(3, "expected", Expected::from_value)?.unwrap_or_default();
         let updates = f.list(4, "updates", Expected::from_value)?.unwrap_or_default();
-        if updates.is_empty() {
-            return Err(invalid("Must specify updates"));
-        }
+        check_level(f.int(5, "serial_consistency_level")?, LevelOf::Condition)?;
         self.check(Permission::Select, &self.family(&family)?)?;
-        let keyspace = self.writing(&family, f.int(6, "commit_consistency_level")?)?;
+        let level = f.int(6, "commit_consistency_level")?;
+        let keyspace = self.writing(&family, level, LevelOf::Commit)?;
+        if self.wide().schema().family(self.name()?, &family).is_ok_and(|f| f.is_super()) {
+            return Err(invalid("CAS does not support supercolumns"));
+        }
         let (key, parent) = (f.need_bytes(1, "key")?, ColumnParent::new(family.clone()));
         let row = keyspace.family(&family)?.row(&key[..]);
         let predicate = match expected.is_empty() {
@@ -376,10 +452,16 @@ impl ThriftSession {
     fn describe(&self, method: &str, f: ThriftFields<'_>) -> Answer {
         let wide = self.wide();
         match method {
-            "describe_keyspaces" => Ok(Some(list_of(&wide.describe_keyspaces()))),
+            "describe_keyspaces" => {
+                let own = SYSTEM_KEYSPACES.iter().filter_map(|name| system_keyspace(name));
+                let mut all: Vec<KsDef> = own.chain(wide.describe_keyspaces()).collect();
+                all.sort_by(|a, b| a.name.cmp(&b.name));
+                Ok(Some(list_of(&all)))
+            }
             "describe_keyspace" => {
                 let name = f.need_text(1, "keyspace")?;
-                Ok(Some(wide.describe_keyspace(&name)?.to_thrift()))
+                let found = system_keyspace(&name);
+                Ok(Some(found.map_or_else(|| wide.describe_keyspace(&name), Ok)?.to_thrift()))
             }
             "describe_cluster_name" => text(wide.describe_cluster_name()),
             "describe_version" => text(VERSION),
@@ -398,7 +480,8 @@ impl ThriftSession {
                 let family = f.need_text(1, "cfName")?;
                 let (start, end) = (f.need_text(2, "start_token")?, f.need_text(3, "end_token")?);
                 let each = f.int(4, "keys_per_split")?.unwrap_or(1);
-                let splits = self.keyspace()?.describe_splits(&family, &start, &end, each)?;
+                let keyspace = self.keyspace_of(&family)?;
+                let splits = keyspace.describe_splits(&family, &start, &end, each)?;
                 if method == "describe_splits" {
                     return Ok(Some(texts(splits)));
                 }

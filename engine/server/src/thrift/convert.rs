@@ -428,6 +428,9 @@ impl FromThrift for CfDef {
         let int = |number, field: &str, usual: i32| -> Result<i32> {
             Ok(f.int(number, field)?.unwrap_or(usual))
         };
+        if f.list(43, "triggers", |_| Ok(()))?.is_some_and(|all| !all.is_empty()) {
+            return Err(invalid("triggers are not supported: leave the field `triggers` out"));
+        }
         let id = f.int(16, "id")?.and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0);
         Ok(CfDef {
             column_type: text(3, "column_type", usual.column_type)?,
@@ -474,6 +477,12 @@ impl FromThrift for CfDef {
             dclocal_read_repair_chance: f
                 .double(37, "dclocal_read_repair_chance")?
                 .unwrap_or(usual.dclocal_read_repair_chance),
+            memtable_flush_period_in_ms: f.int(39, "memtable_flush_period_in_ms")?,
+            default_time_to_live: int(40, "default_time_to_live", usual.default_time_to_live)?,
+            speculative_retry: f.text(42, "speculative_retry")?,
+            cells_per_row_to_cache: f.text(44, "cells_per_row_to_cache")?,
+            min_index_interval: f.int(45, "min_index_interval")?.or(f.int(41, "index_interval")?),
+            max_index_interval: f.int(46, "max_index_interval")?,
             keyspace: usual.keyspace,
             name: usual.name,
         })
@@ -699,7 +708,17 @@ impl ToThrift for CfDef {
             (32, texts(&self.compression_options)),
             (34, text(&self.caching)),
             (37, ThriftValue::Double(self.dclocal_read_repair_chance)),
+            (40, ThriftValue::I32(self.default_time_to_live)),
         ];
+        for (field, number) in [
+            (39, self.memtable_flush_period_in_ms),
+            (45, self.min_index_interval),
+            (46, self.max_index_interval),
+        ] {
+            fields.extend(number.map(|n| (field, ThriftValue::I32(n))));
+        }
+        fields.extend(self.speculative_retry.as_ref().map(|of| (42, text(of))));
+        fields.extend(self.cells_per_row_to_cache.as_ref().map(|of| (44, text(of))));
         fields.extend(self.subcomparator_type.as_ref().map(|of| (6, text(of))));
         fields.extend(self.id.map(|id| (16, ThriftValue::I32(id as i32))));
         fields.extend(self.key_alias.as_ref().map(|alias| (28, bytes(alias))));
