@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_cql::internals::catalog::{self, Resource};
 use firn_cql::internals::syntax::ast::Permission;
-use firn_cql::{BatchLimits, Bound, Kind, Prepared, Rows, Run, Session, TombstoneLimits};
+use firn_cql::{BatchLimits, Prepared, Session, TombstoneLimits};
 use firn_kv::Env;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
@@ -21,14 +21,10 @@ use crate::node::{ConnectionMeter, Node, RequestTrace};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
-type Answer = Result<Option<ThriftValue<'static>>>;
+pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
 
 /// The version of the interface that these calls are of.
 const VERSION: &str = "20.1.0";
-/// The largest text of a statement that was compressed.
-const MOST_TEXT: usize = 1 << 20;
-/// Statements that one connection may have prepared.
-const MOST_PREPARED: usize = 1024;
 /// `ANY`, which reads can't have.
 const ANY: i32 = 6;
 /// The levels of conditional updates.
@@ -40,16 +36,16 @@ const LAST_LEVEL: i32 = 11;
 /// A conversation.
 pub struct ThriftSession {
     /// That with the database.
-    session: Session,
+    pub(super) session: Session,
     /// Whether the client must log in first.
     login: bool,
-    keyspace: Option<String>,
-    prepared: BTreeMap<i32, Prepared>,
-    next: i32,
+    pub(super) keyspace: Option<String>,
+    pub(super) prepared: BTreeMap<i32, Prepared>,
+    pub(super) next: i32,
     /// How large batches of CQL may be.
-    batch_limits: BatchLimits,
-    tombstone_limits: TombstoneLimits,
-    meter: ConnectionMeter,
+    pub(super) batch_limits: BatchLimits,
+    pub(super) tombstone_limits: TombstoneLimits,
+    pub(super) meter: ConnectionMeter,
     /// The identity of the trace of the next call.
     traced: Option<Uuid>,
     env: Arc<dyn Env>,
@@ -64,7 +60,7 @@ fn text(text: impl Into<String>) -> Answer {
     Ok(Some(ThriftValue::text(text)))
 }
 
-fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
+pub(super) fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
     ThriftValue::list(element::BYTES, all.into_iter().map(ThriftValue::text))
 }
 
@@ -537,103 +533,6 @@ impl ThriftSession {
         // Who listens is told before this is answered.
         self.session.engine().fresh_catalog()?;
         text(version.to_string())
-    }
-
-    fn statement(&self, f: ThriftFields<'_>) -> Result<String> {
-        let query = f.need_bytes(1, "query")?;
-        // 1 is GZIP by name, and zlib's form.
-        let query = match f.int(2, "compression")? {
-            Some(1) => miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&query, MOST_TEXT)
-                .map_err(|_| invalid("Error deflating query string."))?,
-            _ => query,
-        };
-        String::from_utf8(query).map_err(|_| invalid("Cannot decode query string as UTF8"))
-    }
-
-    fn cql(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
-        let how = Run {
-            keyspace: self.keyspace.as_deref().map(Into::into),
-            batch_limits: Some(self.batch_limits),
-            tombstone_limits: Some(self.tombstone_limits),
-            ..Run::default()
-        };
-        match method {
-            "prepare_cql3_query" => {
-                let statement = self.statement(f)?;
-                let prepared = self.session.prepare_in(how.keyspace.as_ref(), &statement)?;
-                if self.prepared.len() >= MOST_PREPARED {
-                    self.prepared.pop_first();
-                }
-                let id = self.next;
-                self.next = self.next.wrapping_add(1);
-                let markers = prepared.markers();
-                let count = ThriftValue::I32(i32::try_from(markers.len()).unwrap_or(i32::MAX));
-                let types = texts(markers.iter().map(|m| m.of.of.full_name()));
-                let names = texts(markers.iter().map(|m| m.name.clone()));
-                self.prepared.insert(id, prepared);
-                Ok(Some(ThriftValue::Struct(vec![
-                    (1, ThriftValue::I32(id)),
-                    (2, count),
-                    (3, types),
-                    (4, names),
-                ])))
-            }
-            "execute_prepared_cql3_query" => {
-                let id = f.int(1, "itemId")?.unwrap_or_default();
-                let prepared = self.prepared.get(&id).cloned();
-                let unknown = || invalid(format!("Prepared query with ID {id} not found"));
-                let values = f.bytes_list(2, "values")?.unwrap_or_default();
-                let bound: Vec<Bound> = values.into_iter().map(Bound::Bytes).collect();
-                let rows = self.session.run(&prepared.ok_or_else(unknown)?, bound, &how)?;
-                Ok(Some(self.result(&rows)))
-            }
-            _ => {
-                let statement = self.statement(f)?;
-                let prepared = self.session.prepare_in(how.keyspace.as_ref(), &statement)?;
-                let rows = self.session.run(&prepared, (), &how)?;
-                Ok(Some(self.result(&rows)))
-            }
-        }
-    }
-
-    /// A result as the interface has it: `USE` counts for its other calls, too.
-    fn result(&mut self, rows: &Rows) -> ThriftValue<'static> {
-        if let Some((kind, partitions)) = rows.batch() {
-            self.meter.batch(kind, partitions);
-        }
-        if let Kind::SetKeyspace(name) = rows.kind() {
-            self.keyspace = Some(name.clone());
-        }
-        if *rows.kind() != Kind::Rows {
-            return ThriftValue::Struct(vec![(1, ThriftValue::I32(2))]);
-        }
-        let columns = rows.columns();
-        let of = |kind: &dyn Fn(usize) -> String| {
-            let pair = |i: usize| {
-                let name = columns[i].name.clone().into_bytes();
-                (ThriftValue::bytes(name), ThriftValue::text(kind(i)))
-            };
-            ThriftValue::map(element::BYTES, element::BYTES, (0..columns.len()).map(pair))
-        };
-        let row = |row: firn_cql::Row<'_>| {
-            let cell = |i: usize| {
-                let mut fields =
-                    vec![(1, ThriftValue::bytes(columns[i].name.clone().into_bytes()))];
-                fields.extend(row.bytes(i).map(|b| (2, ThriftValue::bytes(b.to_vec()))));
-                fields.push((3, ThriftValue::I64(-1)));
-                ThriftValue::Struct(fields)
-            };
-            let cells = ThriftValue::list(element::STRUCT, (0..columns.len()).map(cell));
-            ThriftValue::Struct(vec![(1, ThriftValue::bytes(vec![])), (2, cells)])
-        };
-        let schema = ThriftValue::Struct(vec![
-            (1, of(&|_| "UTF8Type".to_owned())),
-            (2, of(&|i| columns[i].of.of.full_name())),
-            (3, ThriftValue::text("UTF8Type")),
-            (4, ThriftValue::text("UTF8Type")),
-        ]);
-        let rows = ThriftValue::list(element::STRUCT, rows.iter().map(row));
-        ThriftValue::Struct(vec![(1, ThriftValue::I32(1)), (2, rows), (4, schema)])
     }
 }
 

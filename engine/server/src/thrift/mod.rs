@@ -6,7 +6,7 @@
 //! | `binary` | messages and values |
 //! | `convert` | structures of the interface made into those of the data model, and back |
 //! | `fault` | exceptions |
-//! | `calls` | what each call does |
+//! | `calls`, `statements` | what each call does |
 //! | `connection` | a connection: messages cut out of bytes, answered one after the other |
 //!
 //! Invariants: a connection is answered in its order; a message that can't be read ends it, a call
@@ -19,6 +19,7 @@ mod calls;
 mod connection;
 mod convert;
 mod fault;
+mod statements;
 
 pub use binary::{MessageKind, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue};
 pub use connection::serve_thrift;
