@@ -321,7 +321,7 @@ fn nonsense_is_refused_without_harm() {
 
 #[test]
 fn a_class_that_nobody_knows_is_one_of_bytes() {
-    let class = "org.apache.cassandra.db.marshal.DynamicCompositeType(s=>org.apache.cassandra.db.marshal.UTF8Type)";
+    let class = "org.apache.cassandra.db.marshal.PartitionType(s=>org.apache.cassandra.db.marshal.UTF8Type)";
     let address = with_odd_server(move |turn, version| {
         let body = [
             &int(2)[..],

@@ -2,26 +2,21 @@
 //! met: one node has everything.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use firn_cql::internals::catalog::{self, Resource};
 use firn_cql::internals::syntax::ast::Permission;
-use firn_cql::{BatchLimits, Prepared, Session, TombstoneLimits};
-use firn_kv::Env;
 use firn_wide::{
     CfDef, Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, IndexClause,
-    KeyRange, Keyspace, KsDef, SlicePredicate, SliceRange, Wide,
+    KeyRange, Keyspace, KsDef, SlicePredicate, SliceRange,
 };
-use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
 use super::convert::{FromThrift, ThriftFields, ToThrift, list_of, mutations};
 use super::fault::{ThriftFault, invalid};
-use crate::node::{ConnectionMeter, Node, RequestTrace};
+use super::session::{Answer, ThriftSession, texts};
+use crate::node::RequestTrace;
 
 type Result<T> = std::result::Result<T, ThriftFault>;
-/// What a call gives: `None` is nothing.
-pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
 
 /// The version of the interface that these calls are of.
 const VERSION: &str = "20.1.0";
@@ -33,24 +28,6 @@ const LOCAL_SERIAL: i32 = 10;
 /// The last level of consistency.
 const LAST_LEVEL: i32 = 11;
 
-/// A conversation.
-pub struct ThriftSession {
-    /// That with the database.
-    pub(super) session: Session,
-    /// Whether the client must log in first.
-    login: bool,
-    pub(super) keyspace: Option<String>,
-    pub(super) prepared: BTreeMap<i32, Prepared>,
-    pub(super) next: i32,
-    /// How large batches of CQL may be.
-    pub(super) batch_limits: BatchLimits,
-    pub(super) tombstone_limits: TombstoneLimits,
-    pub(super) meter: ConnectionMeter,
-    /// The identity of the trace of the next call.
-    traced: Option<Uuid>,
-    env: Arc<dyn Env>,
-}
-
 fn void<T>(done: std::result::Result<T, firn_wide::Error>) -> Answer {
     done?;
     Ok(None)
@@ -58,10 +35,6 @@ fn void<T>(done: std::result::Result<T, firn_wide::Error>) -> Answer {
 
 fn text(text: impl Into<String>) -> Answer {
     Ok(Some(ThriftValue::text(text)))
-}
-
-pub(super) fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
-    ThriftValue::list(element::BYTES, all.into_iter().map(ThriftValue::text))
 }
 
 /// What a level of consistency is for.
@@ -132,37 +105,6 @@ const BEFORE_LOGIN: [&str; 7] = [
 ];
 
 impl ThriftSession {
-    /// With this server's database, nobody having logged in.
-    pub fn new(node: &Node, meter: ConnectionMeter) -> ThriftSession {
-        ThriftSession {
-            session: node.session.clone(),
-            login: node.login,
-            keyspace: None,
-            prepared: BTreeMap::new(),
-            next: 1,
-            batch_limits: node.options.batches,
-            tombstone_limits: node.options.tombstones,
-            meter,
-            traced: None,
-            env: node.env.clone(),
-        }
-    }
-
-    /// The identity of the trace of the call that comes now, where its client wants one.
-    pub fn take_traced(&mut self) -> Option<Uuid> {
-        self.traced.take()
-    }
-
-    fn wide(&self) -> &Wide {
-        self.session.engine().wide()
-    }
-
-    fn name(&self) -> Result<&str> {
-        self.keyspace
-            .as_deref()
-            .ok_or_else(|| invalid("You have not set a keyspace for this session"))
-    }
-
     /// The keyspace that calls are for, and has a family of this name; those of the system have no
     /// families.
     fn keyspace_of(&self, family: &str) -> Result<Keyspace> {
@@ -171,16 +113,6 @@ impl ThriftSession {
             return Err(invalid(format!("unconfigured columnfamily {family}")));
         }
         Ok(self.wide().keyspace(name)?)
-    }
-
-    fn check(&self, permission: Permission, resource: &Resource) -> Result<()> {
-        self.session.engine().keep_up()?;
-        let catalog = self.session.engine().catalog();
-        Ok(catalog.check_may(self.session.role(), permission, resource)?)
-    }
-
-    fn family(&self, name: &str) -> Result<Resource> {
-        Ok(Resource::Table(self.name()?.to_owned(), name.to_owned()))
     }
 
     /// The keyspace, when this family of it may be read at this level.

@@ -7,6 +7,7 @@
 //! | `convert` | structures of the interface made into those of the data model, and back |
 //! | `fault` | exceptions |
 //! | `calls`, `statements` | what each call does |
+//! | `session` | what a conversation holds |
 //! | `connection` | a connection: messages cut out of bytes, answered one after the other |
 //!
 //! Invariants: a connection is answered in its order; a message that can't be read ends it, a call
@@ -19,6 +20,7 @@ mod calls;
 mod connection;
 mod convert;
 mod fault;
+mod session;
 mod statements;
 
 pub use binary::{MessageKind, ThriftCall, ThriftReply, ThriftReplyKind, ThriftValue};

@@ -3,9 +3,9 @@
 use firn_cql::{Bound, Kind, Rows, Run};
 
 use super::binary::{ThriftValue, element};
-use super::calls::{Answer, ThriftSession, texts};
 use super::convert::ThriftFields;
 use super::fault::{ThriftFault, invalid};
+use super::session::{Answer, ThriftSession, texts};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 

@@ -1,0 +1,89 @@
+//! What a conversation with a Thrift client holds: its keyspace, its role, its prepared statements.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_cql::internals::catalog::Resource;
+use firn_cql::internals::syntax::ast::Permission;
+use firn_cql::{BatchLimits, Prepared, Session, TombstoneLimits};
+use firn_kv::Env;
+use firn_wide::Wide;
+use uuid::Uuid;
+
+use super::binary::{ThriftValue, element};
+use super::fault::{ThriftFault, invalid};
+use crate::node::{ConnectionMeter, Node};
+
+type Result<T> = std::result::Result<T, ThriftFault>;
+/// What a call gives: `None` is nothing.
+pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
+
+/// A list of texts.
+pub(super) fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
+    ThriftValue::list(element::BYTES, all.into_iter().map(ThriftValue::text))
+}
+
+/// A conversation.
+pub struct ThriftSession {
+    /// That with the database.
+    pub(super) session: Session,
+    /// Whether the client must log in first.
+    pub(super) login: bool,
+    pub(super) keyspace: Option<String>,
+    pub(super) prepared: BTreeMap<i32, Prepared>,
+    pub(super) next: i32,
+    /// How large batches of CQL may be.
+    pub(super) batch_limits: BatchLimits,
+    pub(super) tombstone_limits: TombstoneLimits,
+    pub(super) meter: ConnectionMeter,
+    /// The identity of the trace of the next call.
+    pub(super) traced: Option<Uuid>,
+    pub(super) env: Arc<dyn Env>,
+}
+
+impl ThriftSession {
+    /// With this server's database, nobody having logged in.
+    pub fn new(node: &Node, meter: ConnectionMeter) -> ThriftSession {
+        ThriftSession {
+            session: node.session.clone(),
+            login: node.login,
+            keyspace: None,
+            prepared: BTreeMap::new(),
+            next: 1,
+            batch_limits: node.options.batches,
+            tombstone_limits: node.options.tombstones,
+            meter,
+            traced: None,
+            env: node.env.clone(),
+        }
+    }
+
+    /// The identity of the trace of the call that comes now, where its client wants one.
+    pub fn take_traced(&mut self) -> Option<Uuid> {
+        self.traced.take()
+    }
+
+    /// The database.
+    pub(super) fn wide(&self) -> &Wide {
+        self.session.engine().wide()
+    }
+
+    /// The name of the keyspace that the client has chosen.
+    pub(super) fn name(&self) -> Result<&str> {
+        self.keyspace
+            .as_deref()
+            .ok_or_else(|| invalid("You have not set a keyspace for this session"))
+    }
+
+    /// Refuses what the role that has logged in may not do.
+    pub(super) fn check(&self, permission: Permission, resource: &Resource) -> Result<()> {
+        self.session.engine().keep_up()?;
+        let catalog = self.session.engine().catalog();
+        Ok(catalog.check_may(self.session.role(), permission, resource)?)
+    }
+
+    /// A family of the chosen keyspace, as permissions name it.
+    pub(super) fn family(&self, name: &str) -> Result<Resource> {
+        Ok(Resource::Table(self.name()?.to_owned(), name.to_owned()))
+    }
+}
