@@ -53,6 +53,7 @@ impl TimeSource for NoTime {
 }
 
 /// Times for texts like `now`: each a microsecond later than the one before.
+#[derive(Debug)]
 pub struct Ticks(pub i64);
 
 impl TimeSource for Ticks {

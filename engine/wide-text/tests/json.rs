@@ -61,7 +61,7 @@ fn imported(
     text: &str,
     options: &ImportOptions,
 ) -> std::result::Result<Counts, JsonFailure> {
-    import(keyspace, text.as_bytes(), options, &mut |_, _| {})
+    import(keyspace, text.as_bytes(), options, &mut |_, _| {}).map(|report| report.counts)
 }
 
 fn rows(keyspace: &Keyspace) -> Vec<KeySlice> {

@@ -1,5 +1,4 @@
-//! Every listing of the article as it is printed, without a letter changed but for the `timeuuid_…`
-//! that stand for names, is read by `json::import` into the families that the article defines, and
+//! Every listing of the article as it is printed, without a letter changed, is read by `json::import` into the families that the article defines, and
 //! comes out in the order that it states.
 
 use std::sync::Arc;
@@ -45,7 +44,7 @@ fn read(
     text: &str,
     options: &ImportOptions,
 ) -> std::result::Result<Counts, JsonFailure> {
-    import(keyspace, text.as_bytes(), options, &mut |_, _| {})
+    import(keyspace, text.as_bytes(), options, &mut |_, _| {}).map(|report| report.counts)
 }
 
 /// Reads a listing of whole families.
@@ -410,22 +409,6 @@ slug: scream-is-the-best-movie-ever
     );
 }
 
-/// Names for what the article writes as `timeuuid_…`, by time; the second `timeuuid_2b` of a row,
-/// which would be the first again, is `2c`.
-const UUIDS: [(&str, &str); 7] = [
-    ("timeuuid_1b", "537fd200-8b94-11de-8001-000000000002"),
-    ("timeuuid_1c", "1708a200-8ba5-11de-8001-000000000002"),
-    ("timeuuid_2b", "b5443a00-8b9c-11de-8001-000000000002"),
-    ("timeuuid_2c", "1708a200-8ba5-11de-8001-000000000002"),
-    ("timeuuid_1 ", "edecf200-8a7c-11de-8001-000000000002 "),
-    ("timeuuid_2 ", "ff73ee00-8b91-11de-8001-000000000002 "),
-    ("timeuuid_2b : scream", "timeuuid_2c : scream"),
-];
-
-fn with_uuids(text: &str) -> String {
-    UUIDS.iter().rev().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-}
-
 #[test]
 fn tags_and_comments() {
     let k = open();
@@ -489,7 +472,17 @@ fn tags_and_comments() {
         ..
         // 其它blog对应的SuperColumn
     }"#;
-    document(&k, &with_uuids(text));
+    let report = import(&k, text.as_bytes(), &ImportOptions::default(), &mut |_, _| {}).unwrap();
+    let words: Vec<&str> = report.stand_ins.iter().map(|(text, _)| text.as_str()).collect();
+    let noted = ["timeuuid_1", "timeuuid_2", "timeuuid_1b", "timeuuid_2b", "timeuuid_2b"];
+    assert_eq!(words, [&noted[..], &["timeuuid_1c"]].concat());
+    assert_eq!(
+        report.repeated,
+        [
+            "line 17: the word timeuuid_2b stands twice in one row (first in line 14): here it stands for another new UUID"
+        ]
+    );
+    assert_eq!(report.counts, Counts { rows: 5, columns: 18 });
     let tagged = shown(&k, "TaggedPosts", Notation::Short);
     let sizes = ["guitar", "__notag__", "movie"].map(|tag| tagged[tag].as_object().unwrap().len());
     assert_eq!(sizes, [2, 3, 1]);
@@ -627,4 +620,48 @@ fn what_is_wrong_with_columns_alone_is_told() {
         "columns of a row need the name of their family"
     );
     assert_eq!(shown(&k, "Columns", Notation::Short), json!({}));
+}
+
+/// A name that stands twice is reported with its line, and the later value counts, as readers of JSON
+/// expect; rows that hold nothing are no rows.
+#[test]
+fn what_stands_twice_is_reported() {
+    let k = open();
+    let text = "Columns = {
+        r: { a: \"zzz\", b: \"1\", a: \"bbb\",
+             c: {value: x, timestamp: 5}, c: {value: y, timestamp: 4} },
+        empty: { },
+        r: { b: \"0\" },
+    }
+    People = { p: { s: { x: 1, x: 2 }, t: { x: 3 } }, q: { } }";
+    for timestamp in [None, Some(7)] {
+        let options = ImportOptions { timestamp, ..ImportOptions::default() };
+        let report = import(&k, text.as_bytes(), &options, &mut |_, _| {}).unwrap();
+        assert_eq!(
+            report.repeated,
+            [
+                "line 2: the name \"a\" stands twice in one row (first in line 2): the later value counts",
+                "line 5: the row \"r\" stands twice (first in line 2): its columns are put together, and of two with one name the \
+                 later one counts",
+                "line 7: the name \"x\" stands twice in one row (first in line 7): the later value counts",
+            ]
+        );
+        assert_eq!(report.counts, Counts { rows: 3, columns: 7 });
+        let columns = shown(&k, "Columns", Notation::Short);
+        assert_eq!(columns, json!({"r": {"a": "bbb", "b": "0", "c": "x"}}));
+        let people = shown(&k, "People", Notation::Short);
+        assert_eq!(people, json!({"p": {"s": {"x": "2"}, "t": {"x": "3"}}}));
+        for family in ["Columns", "People"] {
+            k.truncate(family).unwrap();
+        }
+    }
+    let number = read(&k, "TaggedPosts = { t: {\n3: x } }", &ImportOptions::default());
+    assert_eq!(
+        number.unwrap_err().to_string(),
+        "line 2, column 1: name: 3 is no UUID: write one in full, or a word such as timeuuid_3, which stands for a new one"
+    );
+    let date = "TaggedPosts = { t: { \"2009-08-16\": x } }";
+    let report = import(&k, date.as_bytes(), &ImportOptions::default(), &mut |_, _| {}).unwrap();
+    let [(text, id)] = &report.stand_ins[..] else { panic!("{report:?}") };
+    assert_eq!((&**text, id.get_version_num()), ("2009-08-16", 1));
 }

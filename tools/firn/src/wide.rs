@@ -320,7 +320,7 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
     };
     let watch = Stopwatch::start();
     let mut rows = 0u64;
-    let counts = json::import(&keyspace, input, &options, &mut |read, counts| {
+    let report = json::import(&keyspace, input, &options, &mut |read, counts| {
         rows += 1;
         if rows.is_multiple_of(256) {
             progress.at(read);
@@ -331,12 +331,30 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
     drop(progress);
     wide.store().db().sync()?;
     let seconds = watch.seconds();
+    let counts = report.counts;
     if global.store.json {
+        let pair = |(text, id): &(String, _)| json!({"text": text, "uuid": id});
+        let stand_ins: Vec<_> = report.stand_ins.iter().map(pair).collect();
         writeln!(
             io::stdout(),
             "{}",
-            json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds})
+            json!({
+                "rows": counts.rows,
+                "columns": counts.columns,
+                "seconds": seconds,
+                "repeated": report.repeated,
+                "stand_ins": stand_ins,
+            })
         )?;
+    }
+    for (text, id) in &report.stand_ins {
+        eprintln!("{text} stands for the new UUID {id}");
+    }
+    for note in &report.repeated {
+        eprintln!("{}: {note}", file.display());
+    }
+    if report.left_out > 0 {
+        eprintln!("{} more notes of this kind", report.left_out);
     }
     let rate = output::rate(counts.columns as f64 / seconds.max(1e-9));
     eprintln!("imported {} into {} in {seconds:.2} s, {rate} columns/s", told(counts), name);

@@ -77,6 +77,11 @@ impl<R: Read> JsonLexer<R> {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
+    /// The line of the word that was read last.
+    pub fn line(&self) -> u64 {
+        self.at.0
+    }
+
     /// What is wrong with the word that was read last.
     pub fn wrong(&self, why: impl Into<String>) -> JsonFailure {
         JsonFailure::Syntax { line: self.at.0, column: self.at.1, why: why.into() }

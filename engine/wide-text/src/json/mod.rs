@@ -20,6 +20,11 @@
 //!
 //! Nothing here grows with what is read or written, but a chunk of rows and the longest text.
 //!
+//! A name that stands twice in a row is reported with its line, and the later value counts. Where a
+//! `TimeUUIDType` is expected, a word such as `timeuuid_1` stands for a new UUID, the same one
+//! wherever the word stands in the document; where it stands twice in one row, for another one the
+//! second time. All that is in the [`ImportReport`].
+//!
 //! How bytes become text: text types and `BytesType` as they are where that is text, other types as
 //! CQL writes them, and what that would not give back exactly as `0x` and hexadecimal digits.
 
@@ -28,6 +33,8 @@ mod emit;
 mod export;
 mod import;
 mod lex;
+mod reading;
+mod report;
 mod times;
 
 use std::borrow::Cow;
@@ -37,7 +44,9 @@ use std::io;
 pub use dump::Dump;
 pub use emit::Emit;
 pub use export::{Notation, dump, export};
-pub use import::{ImportOptions, import};
+pub use import::import;
+pub use reading::ImportOptions;
+pub use report::ImportReport;
 pub use times::Times;
 
 use firn_wide::internals::base::error::invalid;

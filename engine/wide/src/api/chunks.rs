@@ -23,7 +23,7 @@ const CHUNK_BYTES: usize = 16 << 20;
 /// How much was read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Rows. One that comes in two pieces counts twice.
+    /// Rows that hold something. One that comes in two pieces counts twice.
     pub rows: u64,
     /// Columns, tombstones among them.
     pub columns: u64,
@@ -78,6 +78,8 @@ pub struct Chunks {
     bytes: usize,
     place: Vec<u8>,
     key: Vec<u8>,
+    /// Whether the row was begun and holds nothing yet.
+    is_bare: bool,
     counts: Counts,
     written: Counts,
 }
@@ -110,6 +112,7 @@ impl Chunks {
             bytes: 0,
             place: vec![],
             key: vec![],
+            is_bare: false,
             counts: Counts::default(),
             written: Counts::default(),
         })
@@ -154,7 +157,7 @@ impl Chunks {
         if self.is_full() {
             self.flush()?;
         }
-        self.counts.rows += 1;
+        self.is_bare = true;
         self.key.clear();
         self.key.extend_from_slice(key);
         self.begin();
@@ -235,6 +238,7 @@ impl Chunks {
         table.layout().put_cell(super_column.as_slice(), name, &mut self.place)?;
         self.bytes += self.place.len() + cell.value().len();
         self.cells += 1;
+        self.count_row();
         self.counts.columns += 1;
         if let Some(m) = self.used.checked_sub(1).and_then(|i| self.mutations.get_mut(i)) {
             m.put_cell(&self.table.cells, &self.place, cell);
@@ -257,10 +261,16 @@ impl Chunks {
             self.table.layout().put_row(&[name], &mut self.place)?;
         }
         self.cells += 1;
+        self.count_row();
         if let Some(m) = self.used.checked_sub(1).and_then(|i| self.mutations.get_mut(i)) {
             m.delete_as(&self.table.cells, &self.place, deletion);
         }
         Ok(())
+    }
+
+    /// Counts the row when it gets its first column or deletion.
+    fn count_row(&mut self) {
+        self.counts.rows += u64::from(std::mem::take(&mut self.is_bare));
     }
 
     /// Ends the chunk in the middle of a row when it is full.
