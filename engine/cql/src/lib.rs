@@ -49,6 +49,7 @@ pub use exec::{
 };
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;
+pub use script::with_scripts;
 pub use session::{
     LoggedSize, LoggedStatement, OwnedRow, Prepared, RanStatement, Run, Session, StatementLog,
     StatementStart, Typed, Walk,

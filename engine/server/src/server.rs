@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_cql::{Session, StatementLog};
+use firn_cql::{Session, StatementLog, with_scripts};
 use firn_kv::internals::db::PrometheusText;
 use firn_kv::{Env, OsEnv, Thread};
 use firn_wide::Wide;
@@ -93,7 +93,7 @@ impl Server {
         let session = match &options.store {
             StorePlace::Memory => Session::in_memory()?,
             StorePlace::Directory(dir, wide) => {
-                let wide = Wide::open_with(dir, (**wide).clone());
+                let wide = Wide::open_with(dir, with_scripts((**wide).clone()));
                 Session::new(wide.map_err(firn_cql::Error::from)?)?
             }
         };

@@ -9,7 +9,7 @@ use firn_wide::internals::cell::{CellState, StoredCell};
 use firn_wide::internals::key::{
     AFTER, BEFORE, DELETION, END, KeyNameList, KeyPlace, Layout, RANGES, ROWS, STATIC,
 };
-use firn_wide::internals::schema::{Family, RECORD_PREFIX, Schema};
+use firn_wide::internals::schema::{Family, RECORD_PREFIX, Schema, register_scripts};
 use firn_wide::internals::store::{Body, TreeName};
 use firn_wide::internals::types::{NEXT, NULL};
 use firn_wide::{Error, Partitioner, Registry, Result, Type};
@@ -49,6 +49,13 @@ impl FileCatalog {
             None => return catalog,
         };
         catalog.partitioner = Some(partitioner);
+        // Their values are read without the language of their scripts.
+        let mut with_scripts = Registry::clone(registry);
+        let all = records.iter().map(|(k, v)| (&**k, &**v));
+        if let Err(e) = register_scripts(&mut with_scripts, all, &[]) {
+            catalog.problems.push(e.to_string());
+        }
+        let registry = &Arc::new(with_scripts);
         let is_family = |k: &[u8]| k.starts_with(b"schema/family/");
         let schema: Vec<_> = records.iter().filter(|(k, _)| k.starts_with(RECORD_PREFIX)).collect();
         // One by one, so that one that can't be read doesn't take the others with it.
@@ -57,6 +64,10 @@ impl FileCatalog {
             match Schema::from_records(registry.clone(), with_it.map(|(k, v)| (&**k, &**v))) {
                 Ok(schema) => {
                     for def in schema.families() {
+                        if let Err(e) = def.check_registered() {
+                            catalog.problems.push(e.to_string());
+                            continue;
+                        }
                         catalog.families.insert(
                             def.id(),
                             DescribedFile { def: def.clone(), layout: layout(def, partitioner) },

@@ -400,7 +400,7 @@ fn a16_a_comparator_of_ones_own() {
     registry.register(Arc::new(ShortestFirst));
     let wide = open(registry.clone()).unwrap();
     let xml = r#"<ColumnFamily CompareWith="com.example.ShortestFirst" Name="Own"/>"#;
-    let families = StorageConf::parse_families(xml, "K", wide.registry()).unwrap();
+    let families = StorageConf::parse_families(xml, "K", &wide.registry()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
     let row = wide.keyspace("K").unwrap().family("Own").unwrap().row("row");
     insert_all(&row, &[("ccc", "3"), ("a", "1"), ("bb", "2"), ("b", "1")]);
@@ -485,7 +485,7 @@ fn tags(list: &str) -> impl Iterator<Item = &str> {
 fn bloggy() -> Keyspace {
     let wide = open();
     let conf =
-        StorageConf::parse(include_str!("data/storage-conf/bloggyappy-zh.xml"), wide.registry())
+        StorageConf::parse(include_str!("data/storage-conf/bloggyappy-zh.xml"), &wide.registry())
             .unwrap();
     for ks in &conf.keyspaces {
         wide.system_add_keyspace(ks).unwrap();
@@ -625,7 +625,7 @@ fn a24_the_configuration_files_of_all_translations_load() {
         (include_str!("data/storage-conf/bloggyappy-zh.xml"), "BloggyAppy"),
     ] {
         let wide = open();
-        let conf = StorageConf::parse(text, wide.registry()).unwrap();
+        let conf = StorageConf::parse(text, &wide.registry()).unwrap();
         for ks in &conf.keyspaces {
             wide.system_add_keyspace(ks).unwrap();
         }

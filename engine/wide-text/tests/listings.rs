@@ -34,7 +34,7 @@ fn open() -> Keyspace {
     };
     let options = Options { store: StoreOptions { db, clock: None }, ..Options::default() };
     let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
-    let families = StorageConf::parse_families(FAMILIES, "K", wide.registry()).unwrap();
+    let families = StorageConf::parse_families(FAMILIES, "K", &wide.registry()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
     wide.keyspace("K").unwrap()
 }

@@ -104,8 +104,8 @@ mod store;
 mod types;
 
 pub use api::{
-    Batch, Chunks, ColumnFamily, Columns, Counts, Find, FromBytes, Keyspace, Options, Row, RowIter,
-    Rows, Slice,
+    Batch, Chunks, ColumnFamily, Columns, Counts, Find, FromBytes, Keyspace, Languages, Options,
+    Row, RowIter, Rows, Slice,
 };
 pub use api::{
     Column, ColumnOrSuperColumn, ColumnParent, ColumnPath, CounterColumn, CounterSuperColumn,
@@ -118,7 +118,8 @@ pub use ring::Partitioner;
 pub use schema::{CfDef, ColumnDef, IndexType, KsDef};
 pub use store::{Blocker, Clock, Grace, ManualClock, PurgeReport, StoreOptions, TablePurge};
 pub use types::{
-    Comparator, Custom, Malformed, Registry, TimeSource, Type, TypeError, UserType, Wording, uuids,
+    Comparator, ComparatorLanguage, Custom, Malformed, OrderFunction, Registry, TimeSource, Type,
+    TypeError, UserType, Wording, uuids,
 };
 
 /// The examples of the page, as tests.

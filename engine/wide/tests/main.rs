@@ -4,6 +4,7 @@ mod api;
 mod attributes;
 mod calls;
 mod common;
+mod comparators;
 mod floors;
 mod longest;
 mod model;

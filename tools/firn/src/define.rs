@@ -9,17 +9,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use firn_cql::internals::script::LANGUAGE;
+use firn_cql::with_scripts;
 use firn_kv::DbOptions;
 use firn_table_events::model_trouble;
 use firn_tools::io::{self, Input};
 use firn_tools::output::{Done, Failure};
 use firn_wide::internals::schema::Schema;
-use firn_wide::internals::types::PACKAGE;
+use firn_wide::internals::types::{ForeignType, PACKAGE};
 use firn_wide::{CfDef, Error, KsDef, Options, Partitioner, Registry, StoreOptions, Wide};
 use firn_wide_text::storage_conf::{ConfSettings, StorageConf};
 use serde_json::json;
 
-use crate::store::Global;
+use crate::store::{Global, Holding};
 
 pub const EXAMPLES: &str = "\
 The file is a whole storage-conf.xml, or a part of one: its Keyspaces, a Keyspace, or with --keyspace just ColumnFamily elements. Blanks
@@ -29,8 +31,13 @@ What is there already stays as it is, so a file that has grown may be given agai
 error. Of the settings a new store takes Partitioner, any store ClusterName, and new families GCGraceSeconds. What means nothing here is
 told, with its line.
 
+A comparator of your own is a script in rhai, the language of functions in CQL: `fn encode(value) { value.len() }` sorts names by their
+length, those of one length by their bytes. It is stored with the definitions, so that every command opens the store, and never changes:
+families are sorted by it.
+
 Examples:
   firn --db blog define storage-conf.xml
+  firn --db blog define --comparator com.example.ByLength=by-length.rhai storage-conf.xml
   firn --db blog define families.xml --keyspace BloggyAppy      just <ColumnFamily CompareWith=\"LongType\" Name=\"Numbers\"/> and so on
   firn --db blog cli -k BloggyAppy -e \"describe;\"";
 
@@ -41,8 +48,12 @@ const MAX_FILE: u64 = 64 << 20;
 #[derive(Args, Clone, Debug)]
 pub struct DefineArgs {
     /// The storage-conf.xml, or - for standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "comparator")]
+    file: Option<PathBuf>,
+    /// Make a comparator of this name of a script in rhai that defines `fn encode(value)`, which gives
+    /// the blob, text or whole number that a value sorts by; may be repeated
+    #[arg(long, value_name = "NAME=SCRIPT", value_parser = comparator)]
+    comparator: Vec<(String, PathBuf)>,
     /// The file is ColumnFamily elements alone: they belong to this keyspace, which is made if
     /// there is none
     #[arg(long, value_name = "NAME")]
@@ -57,12 +68,33 @@ struct DefinitionPlan<'a> {
     families: Vec<(&'a CfDef, bool)>,
 }
 
+/// A name and a file of `--comparator`.
+fn comparator(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, file)) if !name.is_empty() && !file.is_empty() => {
+            Ok((name.to_owned(), file.into()))
+        }
+        _ => Err("give a name, = and a file: com.example.ByLength=by-length.rhai".into()),
+    }
+}
+
 /// Runs `firn define`.
 pub fn run(global: &Global, args: &DefineArgs) -> Done {
-    let text = read(&args.file)?;
-    let conf = parse(&text, args)?;
+    let scripts: Vec<(&str, String)> = args
+        .comparator
+        .iter()
+        .map(|(name, file)| Ok((name.as_str(), read(file)?)))
+        .collect::<Done<_>>()?;
+    let Some(file) = &args.file else {
+        let wide = open(global, &ConfSettings::default())?;
+        define_comparators(&wide, &scripts)?;
+        return tell(global, &scripts, &[]);
+    };
+    let text = read(file)?;
+    let conf = parse(&text, file, args, known_types(global, &scripts)?)?;
     let wide = open(global, &conf.settings)?;
-    let plans = plan(&wide, &conf.keyspaces, &args.file)?;
+    define_comparators(&wide, &scripts)?;
+    let plans = plan(&wide, &conf.keyspaces, file)?;
     for plan in &plans {
         if plan.is_new {
             wide.system_add_keyspace(plan.keyspace).map_err(model_trouble)?;
@@ -73,9 +105,30 @@ pub fn run(global: &Global, args: &DefineArgs) -> Done {
         }
     }
     for note in &conf.notes {
-        eprintln!("{}, line {}: {}", args.file.display(), note.line, note.text);
+        eprintln!("{}, line {}: {}", file.display(), note.line, note.text);
     }
-    tell(global, &plans)
+    tell(global, &scripts, &plans)
+}
+
+fn define_comparators(wide: &Wide, scripts: &[(&str, String)]) -> Done {
+    scripts
+        .iter()
+        .try_for_each(|(name, script)| wide.define_comparator(name, LANGUAGE, script))
+        .map_err(model_trouble)
+}
+
+/// The types that a file may name: those of the store, if there is one, and the new ones.
+fn known_types(global: &Global, scripts: &[(&str, String)]) -> Done<Registry> {
+    let mut registry = match global.holding()? {
+        Holding::Model => Registry::clone(&global.wide(global.to_read())?.registry()),
+        _ => Registry::new(),
+    };
+    for (name, _) in scripts {
+        if registry.get(name).is_none() {
+            registry.register(Arc::new(ForeignType((*name).to_owned())));
+        }
+    }
+    Ok(registry)
 }
 
 fn read(file: &Path) -> Done<String> {
@@ -85,8 +138,8 @@ fn read(file: &Path) -> Done<String> {
     Ok(text)
 }
 
-fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
-    let registry = &Arc::new(Registry::new());
+fn parse(text: &str, file: &Path, args: &DefineArgs, registry: Registry) -> Done<StorageConf> {
+    let registry = &Arc::new(registry);
     let parsed = match &args.keyspace {
         None => StorageConf::parse(text, registry),
         Some(name) => {
@@ -98,7 +151,7 @@ fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
     };
     let conf = parsed.map_err(|e| {
         // The reader does not know the file's name.
-        let file = args.file.display();
+        let file = file.display();
         let what = match &e {
             Error::Configuration(why) => match why.strip_prefix("storage-conf.xml:") {
                 Some(place_and_why) => format!("{file}:{place_and_why}"),
@@ -113,8 +166,7 @@ fn parse(text: &str, args: &DefineArgs) -> Done<StorageConf> {
     })?;
     if let Some(name) = &conf.settings.partitioner {
         let parsed = Partitioner::parse(name);
-        parsed
-            .map_err(|why| Failure::new(format!("{}: Partitioner: {why}", args.file.display())))?;
+        parsed.map_err(|why| Failure::new(format!("{}: Partitioner: {why}", file.display())))?;
     }
     Ok(conf)
 }
@@ -129,7 +181,7 @@ fn open(global: &Global, settings: &ConfSettings) -> Done<Wide> {
         store: StoreOptions { db, clock: None },
         ..Options::default()
     };
-    Wide::open_with(&global.store.db, options).map_err(|e| match e {
+    Wide::open_with(&global.store.db, with_scripts(options)).map_err(|e| match e {
         Error::Configuration(_) => Failure::with_next(
             e.to_string(),
             "name another directory with --db, or leave Partitioner out",
@@ -150,8 +202,7 @@ fn plan<'a>(wide: &Wide, keyspaces: &'a [KsDef], file: &Path) -> Done<Vec<Defini
             continue;
         };
         let mut families = vec![];
-        let said =
-            Schema::new(Arc::clone(wide.registry())).add_keyspace(keyspace).map_err(refused)?;
+        let said = Schema::new(wide.registry()).add_keyspace(keyspace).map_err(refused)?;
         for def in &keyspace.cf_defs {
             match there.family(&def.name) {
                 None => schema = schema.add_family(def).map_err(refused)?,
@@ -196,7 +247,7 @@ fn sorts(def: &CfDef) -> String {
     }
 }
 
-fn tell(global: &Global, plans: &[DefinitionPlan<'_>]) -> Done {
+fn tell(global: &Global, scripts: &[(&str, String)], plans: &[DefinitionPlan<'_>]) -> Done {
     let out = &mut io::stdout();
     if global.store.json {
         let family = |(def, is_new): &(&CfDef, bool)| {
@@ -208,8 +259,17 @@ fn tell(global: &Global, plans: &[DefinitionPlan<'_>]) -> Done {
             let families: Vec<_> = p.families.iter().map(family).collect();
             json!({"name": p.keyspace.name, "made": p.is_new, "families": families})
         };
-        writeln!(out, "{}", json!({"keyspaces": plans.iter().map(keyspace).collect::<Vec<_>>()}))?;
+        let comparators: Vec<_> = scripts.iter().map(|(name, _)| name).collect();
+        let keyspaces: Vec<_> = plans.iter().map(keyspace).collect();
+        let mut told = json!({ "keyspaces": keyspaces });
+        if !comparators.is_empty() {
+            told["comparators"] = json!(comparators);
+        }
+        writeln!(out, "{told}")?;
         return Ok(out.flush()?);
+    }
+    for (name, _) in scripts {
+        writeln!(out, "comparator {name}")?;
     }
     let there = |is_new: bool| if is_new { "" } else { " (there already)" };
     for plan in plans {

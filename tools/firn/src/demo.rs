@@ -4,10 +4,11 @@
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
+use firn_cql::with_scripts;
 use firn_kv::OsEnv;
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
-use firn_wide::Wide;
+use firn_wide::{Options, Wide};
 use firn_wide_text::demo;
 
 use crate::store::{Global, wide_failure};
@@ -56,7 +57,8 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
         ));
     }
     let dir = &global.store.db;
-    let wide = Wide::open(dir).map_err(|e| wide_failure(e, dir))?;
+    let wide =
+        Wide::open_with(dir, with_scripts(Options::default())).map_err(|e| wide_failure(e, dir))?;
     let keyspace = args.which.keyspace();
     if wide.keyspace(keyspace).is_ok() {
         return Err(Failure::with_next(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 
 use clap::Args;
-use firn_cql::Session;
+use firn_cql::{Session, with_scripts};
 use firn_kv::MemEnv;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, FileTerms, OsEnv, Tree};
@@ -61,7 +61,7 @@ pub fn wide_failure(e: firn_wide::Error, dir: &Path) -> Failure {
 /// Opens the database of keyspaces, families and tables that is in `dir`.
 pub fn open_wide(dir: &Path, db: DbOptions) -> Done<Wide> {
     let store = firn_wide::StoreOptions { db, clock: None };
-    let options = firn_wide::Options { store, ..Default::default() };
+    let options = with_scripts(firn_wide::Options { store, ..Default::default() });
     Wide::open_with(dir, options).map_err(|e| wide_failure(e, dir))
 }
 
@@ -181,7 +181,7 @@ impl Global {
         let store = firn_wide::StoreOptions { db: self.to_write(true, 16 << 20), clock: None };
         let options =
             firn_wide::Options { partitioner: Some(partitioner), store, ..Default::default() };
-        let wide = Wide::open_with(&self.store.db, options).map_err(|e| match e {
+        let wide = Wide::open_with(&self.store.db, with_scripts(options)).map_err(|e| match e {
             firn_wide::Error::Configuration(_) => Failure::with_next(
                 e.to_string(),
                 format!("the partitioner is that of {whose}: name another directory with --db, of a new store or one that has it"),

@@ -245,6 +245,13 @@ fn export_json(global: &Global, args: &ExportArgs, name: &str) -> Done {
         other => Failure::new(other.to_string()),
     })?;
     out.flush()?;
+    if args.family.is_empty() {
+        let schema = wide.schema();
+        let all = schema.keyspace(name).into_iter().flat_map(|k| k.families());
+        for e in all.filter_map(|def| def.check_registered().err()) {
+            eprintln!("left out: {e}");
+        }
+    }
     eprintln!("exported {}", told(counts));
     match tables {
         Some((what, next)) => {
@@ -333,7 +340,7 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
     let seconds = watch.seconds();
     let counts = report.counts;
     if global.store.json {
-        let pair = |(text, id): &(String, _)| json!({"text": text, "uuid": id});
+        let pair = |(text, id): &(String, _)| json!({"text": text, "uuid": format!("{id}")});
         let stand_ins: Vec<_> = report.stand_ins.iter().map(pair).collect();
         writeln!(
             io::stdout(),

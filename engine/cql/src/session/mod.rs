@@ -26,6 +26,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::error::{Class, Error, Result, invalid};
 use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
+use crate::script::with_scripts;
 use crate::syntax::ast::{BatchKind, Statement};
 use crate::syntax::{ParsedStatement, parse};
 use crate::values::{Bound, Values, check_amount};
@@ -127,7 +128,7 @@ impl Session {
     /// # Errors
     /// `Server` or `Configuration` when it can't be opened.
     pub fn open(dir: impl AsRef<Path>) -> Result<Session> {
-        Session::new(Wide::open(dir)?)
+        Session::new(Wide::open_with(dir, with_scripts(Options::default()))?)
     }
 
     /// Opens the database in `dir` in this way.
@@ -135,7 +136,7 @@ impl Session {
     /// # Errors
     /// As [`open`](Session::open).
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Session> {
-        Session::new(Wide::open_with(dir, options)?)
+        Session::new(Wide::open_with(dir, with_scripts(options))?)
     }
 
     /// Opens an empty database in memory, which is gone with the last handle of it. Time and random
@@ -156,7 +157,7 @@ impl Session {
     /// # Errors
     /// `Server` when there is no memory.
     pub fn in_memory() -> Result<Session> {
-        let mut options = Options::default();
+        let mut options = with_scripts(Options::default());
         options.store.db.event_log = false;
         Session::new(Wide::open_in(Arc::new(MemEnv::plain()), "/", options)?)
     }

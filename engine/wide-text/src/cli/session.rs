@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_kv::Env;
-use firn_wide::internals::schema::{Family, NO_SUCH_TYPE};
+use firn_wide::internals::schema::{Family, NO_SUCH_TYPE, OWN_TYPES};
 use firn_wide::{CfDef, KsDef, TimeSource as _, Type, Wording};
 
 use super::ast::{CliStatement, CliTerm, Definition};
@@ -439,7 +439,10 @@ impl CliSession {
         let why = e.to_string();
         if why.starts_with(NO_SUCH_TYPE) {
             return SyntaxFailure::new(
-                format!("{why}; there are {}", self.store.registry().names().join(", ")),
+                format!(
+                    "{why}; there are {}; {OWN_TYPES}",
+                    self.store.registry().names().join(", ")
+                ),
                 why,
             );
         }

@@ -129,7 +129,7 @@ impl CliStore for Wide {
     }
 
     fn registry(&self) -> Arc<Registry> {
-        Wide::registry(self).clone()
+        Wide::registry(self)
     }
 
     fn timestamp(&self) -> i64 {

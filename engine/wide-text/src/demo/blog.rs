@@ -114,7 +114,7 @@ pub fn bloggy(wide: &Wide) -> Result<String> {
 }
 
 fn define(wide: &Wide, story: &mut Story) -> Result<()> {
-    let conf = StorageConf::parse(CONF, wide.registry())?;
+    let conf = StorageConf::parse(CONF, &wide.registry())?;
     story.part("The article's storage-conf.xml");
     CONF.lines().filter(|line| !line.trim().is_empty()).for_each(|line| story.line(1, line.trim()));
     for keyspace in &conf.keyspaces {

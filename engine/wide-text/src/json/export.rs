@@ -71,7 +71,8 @@ struct Export<'a, W: Write> {
     counts: Counts,
 }
 
-/// Writes families of a keyspace, all of one moment. Without names: every family.
+/// Writes families of a keyspace, all of one moment. Without names: every family but those of types
+/// that this program does not know.
 ///
 /// # Errors
 /// `InvalidRequest` for a family that is not there, or that holds what the notation can't say;
@@ -85,12 +86,14 @@ pub fn export<W: Write>(
 ) -> Result<Counts, JsonFailure> {
     let schema = wide.schema();
     let chosen: Vec<Arc<Family>> = if families.is_empty() {
-        schema.keyspace(keyspace)?.families().cloned().collect()
+        let all = schema.keyspace(keyspace)?.families();
+        all.filter(|def| def.check_registered().is_ok()).cloned().collect()
     } else {
-        families
-            .iter()
-            .map(|f| schema.family(keyspace, f).cloned())
-            .collect::<firn_wide::Result<_>>()?
+        let known = |name: &String| {
+            let def = schema.family(keyspace, name)?;
+            def.check_registered().map(|()| def.clone())
+        };
+        families.iter().map(known).collect::<firn_wide::Result<_>>()?
     };
     let view = wide.store().view();
     let mut emit = Emit::new(out);

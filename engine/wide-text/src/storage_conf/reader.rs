@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use firn_wide::internals::schema;
+use firn_wide::internals::schema::{self, OWN_TYPES};
 
 use firn_wide::{CfDef, Error, Registry, Result};
 use roxmltree::{Document, Node};
@@ -89,7 +89,7 @@ impl ConfReader<'_> {
                 Err(self.error(
                     node,
                     format_args!(
-                        "Unable to load class {class} for {attribute} attribute; there are {known}"
+                        "Unable to load class {class} for {attribute} attribute; there are {known}; {OWN_TYPES}"
                     ),
                 ))
             }

@@ -10,7 +10,7 @@ use super::state::{ApiState, ApiTable};
 use crate::base::error::Result;
 use crate::ring::Partitioner;
 use crate::store::CellStore;
-use crate::types::Registry;
+use crate::types::{ComparatorLanguage, Registry};
 
 /// An open database of keyspaces. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -25,7 +25,8 @@ pub(super) struct SharedApi {
     pub(super) cluster_name: String,
     pub(super) durability: Durability,
     pub(super) memtable_size: usize,
-    pub(super) registry: Arc<Registry>,
+    pub(super) registry: RwLock<Arc<Registry>>,
+    pub(super) languages: Vec<Arc<dyn ComparatorLanguage>>,
     pub(super) state: RwLock<Arc<ApiState>>,
     /// How often definitions were changed.
     pub(super) serial: AtomicU64,

@@ -34,6 +34,7 @@
 mod builder;
 mod check;
 mod chunks;
+mod comparators;
 mod data;
 mod handles;
 mod range;
@@ -61,9 +62,9 @@ pub use value::{FromBytes, ToBytes};
 
 use crate::base::error::{Error, Result};
 use crate::ring::Partitioner;
-use crate::schema::{FOREIGN_IDS, RECORD_PREFIX, Schema};
+use crate::schema::{COMPARATORS, FOREIGN_IDS, RECORD_PREFIX, Schema, register_scripts};
 use crate::store::{CellStore, StoreOptions, TreeName};
-use crate::types::Registry;
+use crate::types::{ComparatorLanguage, Registry};
 use handles::SharedApi;
 use state::ApiState;
 
@@ -71,6 +72,16 @@ use state::ApiState;
 pub const PARTITIONER: &[u8] = b"wide/partitioner";
 /// The key of the cluster's name.
 const CLUSTER_NAME: &[u8] = b"wide/cluster_name";
+
+/// Languages of scripts.
+#[derive(Clone, Default)]
+pub struct Languages(pub Vec<Arc<dyn ComparatorLanguage>>);
+
+impl std::fmt::Debug for Languages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|language| language.name())).finish()
+    }
+}
 
 /// How a database is opened.
 #[derive(Clone, Debug, Default)]
@@ -88,6 +99,9 @@ pub struct Options {
     pub memtable_size: Option<usize>,
     /// The types that definitions can name, custom comparators among them.
     pub registry: Arc<Registry>,
+    /// The languages that comparators in the store may be written in. (The `rhai` of functions of CQL
+    /// is one: `firn_cql::with_scripts` adds it.)
+    pub languages: Languages,
     /// The options of the engine beneath, and the clock.
     pub store: StoreOptions,
 }
@@ -104,8 +118,7 @@ impl Wide {
     /// Opens the database in `dir` in this way.
     ///
     /// # Errors
-    /// `Configuration` when the database has another partitioner, or its definitions name a
-    /// comparator that the registry lacks; `Corrupt` when its records can't be read, or that of the
+    /// `Configuration` when the database has another partitioner; `Corrupt` when its records can't be read, or that of the
     /// partitioner was lost and `options` names none; errors of the engine.
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         Wide::open_in(OsEnv::new(), dir, options)
@@ -116,11 +129,12 @@ impl Wide {
     /// # Errors
     /// As [`open_with`](Wide::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
-        let store = CellStore::open_in(env, dir, options.store)?;
+        let store = CellStore::open_in(env, dir, options.store.clone())?;
         let partitioner = fixed_partitioner(&store, options.partitioner.as_deref())?;
         let cluster_name = kept_text(&store, CLUSTER_NAME, options.cluster_name.as_deref())?
             .unwrap_or_else(|| "Firn".into());
-        let schema = stored_schema(&store, options.registry.clone())?;
+        let registry = Arc::new(with_scripts(&store, &options)?);
+        let schema = stored_schema(&store, registry.clone())?;
         if !store.db().is_read_only() {
             drop_orphans(&store, &schema)?;
         }
@@ -131,7 +145,8 @@ impl Wide {
             cluster_name,
             durability: options.durability,
             memtable_size,
-            registry: options.registry,
+            registry: RwLock::new(registry),
+            languages: options.languages.0,
             state: RwLock::new(Arc::new(state)),
             serial: AtomicU64::new(0),
             changes: Mutex::new(()),
@@ -218,8 +233,8 @@ impl Wide {
     }
 
     /// The types that definitions can name.
-    pub fn registry(&self) -> &Arc<Registry> {
-        &self.shared.registry
+    pub fn registry(&self) -> Arc<Registry> {
+        self.shared.registry.read().clone()
     }
 
     /// How durable writes are before the call returns.
@@ -311,6 +326,15 @@ fn fixed_partitioner(store: &CellStore, given: Option<&str>) -> Result<Partition
         ))),
         _ => Ok(has),
     }
+}
+
+/// The registry of the options with the scripts of the store.
+fn with_scripts(store: &CellStore, options: &Options) -> Result<Registry> {
+    let records = store.records(COMPARATORS.as_bytes())?;
+    let mut registry = Registry::clone(&options.registry);
+    let records = records.iter().map(|(key, value)| (&**key, &**value));
+    register_scripts(&mut registry, records, &options.languages.0)?;
+    Ok(registry)
 }
 
 fn stored_schema(store: &CellStore, registry: Arc<Registry>) -> Result<Schema> {

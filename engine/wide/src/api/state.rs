@@ -12,7 +12,7 @@ use crate::key::Layout;
 use crate::ring::Partitioner;
 use crate::schema::{self, Index, Schema};
 use crate::store::{self, CellStore, FamilySpec, IndexPart, IndexSpec, TreeName};
-use crate::types::Type;
+use crate::types::{Registry, Type};
 
 /// One column family: its definition, and where its cells are.
 pub struct ApiTable {
@@ -83,6 +83,11 @@ impl ApiState {
         Ok(ApiState { schema, tables })
     }
 
+    /// The same state, with more types.
+    pub fn with_registry(&self, registry: Arc<Registry>) -> ApiState {
+        ApiState { schema: self.schema.with_registry(registry), tables: self.tables.clone() }
+    }
+
     /// The family of this name.
     pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<ApiTable>> {
         let families = self
@@ -92,7 +97,10 @@ impl ApiState {
         if name.is_empty() {
             return Err(invalid("non-empty columnfamily is required"));
         }
-        families.get(name).ok_or_else(|| invalid(format!("unconfigured columnfamily {name}")))
+        let found = families.get(name);
+        let found = found.ok_or_else(|| invalid(format!("unconfigured columnfamily {name}")))?;
+        found.def.check_registered()?;
+        Ok(found)
     }
 }
 

@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::def::{CfDef, ColumnDef, FOREIGN_IDS, IndexType};
 use super::rules;
 use super::typing::{self, Registry, Type};
-use crate::base::error::Result;
-use crate::base::error::invalid;
+use crate::base::error::{Error, Result, invalid};
 use crate::types::Wording;
 
 /// The parts of a family's rows, with the types that order them. CQL tables, with partition
@@ -81,9 +80,31 @@ pub struct Family {
     key_validator: Type,
     columns: BTreeMap<Vec<u8>, SchemaColumn>,
     has_views: bool,
+    /// A class in its types that this program does not know.
+    unregistered: Option<String>,
 }
 
 impl Family {
+    /// The same family, of which a class is not known here.
+    pub(super) fn with_unregistered(self, unregistered: Option<String>) -> Family {
+        Family { unregistered, ..self }
+    }
+
+    /// Refuses the use of a family with a type that this program does not know. Its definition and its
+    /// stored bytes can be looked at.
+    ///
+    /// # Errors
+    /// `Configuration` with the family, the class, and what makes it known.
+    pub fn check_registered(&self) -> Result<()> {
+        let Some(class) = &self.unregistered else { return Ok(()) };
+        Err(Error::Configuration(format!(
+            "column family {} of keyspace {} is of the type {class}, which is not known here: open the store with the program that \
+             registers it (types::Registry); other families can be used",
+            self.name(),
+            self.keyspace()
+        )))
+    }
+
     /// The same family of a table with materialized views, or without.
     pub(super) fn with_views(self, has_views: bool) -> Family {
         Family { has_views, ..self }
@@ -247,6 +268,7 @@ pub fn resolve(
         key_validator,
         columns: BTreeMap::new(),
         has_views: false,
+        unregistered: None,
     };
     if family.key_validator.is_counter() {
         return Err(invalid("CounterColumnType is not a valid key validator"));

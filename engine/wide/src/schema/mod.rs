@@ -13,6 +13,7 @@
 //! table of CQL too has numbers that CQL gives ([`FOREIGN_IDS`]); CQL alone changes it.
 
 mod change;
+mod comparators;
 mod def;
 mod family;
 mod record;
@@ -22,10 +23,11 @@ mod storage;
 mod typing;
 
 pub use change::{SchemaDiff, TableNumbers, already_there};
+pub use comparators::{COMPARATORS, ComparatorRecord, language_of, register_scripts};
 pub use def::{CfDef, ColumnDef, FOREIGN_IDS, IndexType, KsDef};
 pub use family::{Family, FamilyKind, Index, SchemaColumn};
 pub use record::RECORD_PREFIX;
 pub use rules::MAX_TTL;
 pub use state::{KeyspaceSchema, Schema};
 pub use storage::{filter_of_chance, leveled, size_tiered};
-pub use typing::{NO_SUCH_TYPE, Registry, Type, UnknownType, lookup};
+pub use typing::{NO_SUCH_TYPE, OWN_TYPES, Registry, Type, UnknownType, lookup};

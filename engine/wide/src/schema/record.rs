@@ -11,6 +11,7 @@
 //! Each names the version of its format. Nothing read is trusted: what does not parse, does not
 //! satisfy the rules or does not fit together is [`Error::Corrupt`] with the record's name.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use super::state::{FIRST_ID, KeyspaceSchema, Schema};
 use super::typing::{Registry, Type};
 use super::{rules, typing};
 use crate::base::error::{Error, Result};
+use crate::types::ForeignType;
 
 /// The prefix of the keys of all records.
 pub const RECORD_PREFIX: &[u8] = b"schema/";
@@ -214,15 +216,14 @@ fn add_family(schema: &mut Schema, record: &FamilyRecord, ids: &mut BTreeSet<u32
         ));
     }
     let index_names = keyspace.index_names(&record.definition.name);
-    let around =
-        Surroundings { registry: &schema.registry, present: None, index_names, is_stored: true };
-    check_types(&key, &record.definition, &schema.registry)?;
+    let (registry, unregistered) = with_unknown_types(&record.definition, &schema.registry);
+    let around = Surroundings { registry: &registry, present: None, index_names, is_stored: true };
     let family =
         family::resolve(&record.definition, &around, &mut &*record).map_err(|e| match e {
             Error::Corrupt(what) => corrupt(&key, what),
             other => corrupt(&key, other),
         })?;
-    let family = family.with_views(record.has_views);
+    let family = family.with_views(record.has_views).with_unregistered(unregistered);
     for id in std::iter::once(family.id()).chain(family.indexes().map(|(_, index)| index.id)) {
         let was_given = id < schema.next_id || family.is_table();
         if !was_given || !ids.insert(id) {
@@ -241,19 +242,36 @@ fn classes(def: &CfDef) -> impl Iterator<Item = &String> {
         .chain(def.column_metadata.iter().map(|c| &c.validation_class))
 }
 
-/// Types that are not there are not damage: whoever opens the store has not said what they are.
-fn check_types(key: &str, def: &CfDef, registry: &Registry) -> Result<()> {
+/// The words of a class that may be names of types.
+fn words(class: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '$');
+    // Aliases and properties stand on the left of a sign, hexadecimal names of fields too.
+    let pieces = class.split(move |c| !is_part(c) && !matches!(c, '=' | '>' | ':'));
+    let words = pieces.filter_map(|piece| piece.rsplit(['>', ':']).next());
+    words.filter(move |word| !word.is_empty() && word.chars().all(is_part))
+}
+
+/// The types that a family of a store needs: types that are not there are not damage, since whoever
+/// opens the store has not said what they are. They stand for bytes in the order of their stored
+/// forms; one of them comes beside.
+fn with_unknown_types<'r>(
+    def: &CfDef,
+    registry: &'r Arc<Registry>,
+) -> (Cow<'r, Registry>, Option<String>) {
+    let mut with = Cow::Borrowed(&**registry);
+    let mut unknown = None;
     for class in classes(def) {
-        if let Err(unknown) = typing::lookup(class, registry) {
-            let (keyspace, name, class, known) =
-                (&def.keyspace, &def.name, unknown.class, unknown.known.join(", "));
-            return Err(Error::Configuration(format!(
-                "column family {name} of keyspace {keyspace} is of the type {class}, which must be registered before the store is \
-                 opened; there are {known} (system.schema, record {key})"
-            )));
+        if typing::lookup(class, &with).is_ok() {
+            continue;
+        }
+        for word in words(class) {
+            if !Registry::is_built_in(word) && with.get(word).is_none() {
+                with.to_mut().register(Arc::new(ForeignType(word.to_owned())));
+                unknown.get_or_insert_with(|| word.to_owned());
+            }
         }
     }
-    Ok(())
+    (with, unknown)
 }
 
 impl Schema {
@@ -310,14 +328,7 @@ impl Schema {
                 continue;
             }
             let record: FamilyRecord = read(&shown, value)?;
-            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '$');
-            for class in classes(&record.definition) {
-                // Aliases and properties stand on the left of a sign, hexadecimal names of fields too.
-                let pieces = class.split(|c| !is_part(c) && !matches!(c, '=' | '>' | ':'));
-                let words = pieces.filter_map(|piece| piece.rsplit(['>', ':']).next());
-                names.extend(words.filter(|word| word.chars().all(is_part)).map(str::to_owned));
-                names.remove("");
-            }
+            names.extend(classes(&record.definition).flat_map(|c| words(c)).map(str::to_owned));
         }
         Ok(names)
     }
@@ -371,8 +382,9 @@ impl Schema {
     /// [`RECORD_PREFIX`].
     ///
     /// # Errors
-    /// `Corrupt` with the name of the record that can't be read or contradicts another one;
-    /// `Configuration` when a custom type that a family names is not in the registry.
+    /// `Corrupt` with the name of the record that can't be read or contradicts another one. A family
+    /// whose types are not all in the registry is there, and
+    /// [refuses](Family::check_registered) to be used.
     pub fn from_records<'a>(
         registry: Arc<Registry>,
         records: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,

@@ -101,6 +101,11 @@ impl Schema {
         &self.registry
     }
 
+    /// The same definitions, to which changes may bring more types.
+    pub(crate) fn with_registry(&self, registry: Arc<Registry>) -> Schema {
+        Schema { registry, ..self.clone() }
+    }
+
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceSchema>> {
         self.keyspaces.values()

@@ -17,6 +17,10 @@ pub struct UnknownType {
 /// How the refusal of a type that there is none of begins.
 pub const NO_SUCH_TYPE: &str = "Unable to find abstract-type class '";
 
+/// What makes a class known that is none of the built-in ones.
+pub const OWN_TYPES: &str = "a class of your own is a script (`firn define --comparator NAME=FILE`) or a type that the program registers \
+                             (types::Registry)";
+
 /// The type of this name.
 pub fn parse(text: &str, registry: &Registry) -> Result<Type> {
     lookup(text, registry).map_err(|e| invalid(format!("{NO_SUCH_TYPE}{}'", e.class)))

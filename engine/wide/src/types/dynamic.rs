@@ -8,49 +8,20 @@
 //! Two components of different types order by the simple names of their classes, then by the full
 //! ones. Of two reversed types the types inside count.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
+use super::class::PACKAGE;
 use super::errors::{TypeError, error};
 use super::registry::Registry;
-use super::{PACKAGE, Type};
+use super::{DynamicTypes, Type};
 
 /// Set in the header of a component whose type is an alias.
 const ALIAS: u16 = 0x8000;
 
-/// The types that the components of a composite may have.
-#[derive(Clone)]
-pub struct DynamicTypes {
-    /// Short names of types, a byte each.
-    pub(super) aliases: BTreeMap<u8, Type>,
-    /// The types of an embedder, which names in values may mean.
-    pub(super) registry: Registry,
-}
-
-impl fmt::Debug for DynamicTypes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.aliases.iter().map(|(a, t)| (char::from(*a), t))).finish()
-    }
-}
-
-impl PartialEq for DynamicTypes {
-    fn eq(&self, other: &DynamicTypes) -> bool {
-        self.aliases == other.aliases
-    }
-}
-
-impl Eq for DynamicTypes {}
-
 impl DynamicTypes {
-    /// Whether it has all aliases of `before`, of the same types: values of that one are values of
-    /// this one.
-    pub(super) fn extends(&self, before: &DynamicTypes) -> bool {
-        before.aliases.iter().all(|(alias, of)| self.aliases.get(alias) == Some(of))
-    }
-
     /// The type of this name, where components can have it.
     pub(super) fn named(&self, name: &str) -> Option<Type> {
-        Type::parse(name, &self.registry).ok().filter(|of| !matches!(of, Type::Dynamic(_)))
+        Type::parse(name, &Registry::of(&self.custom))
+            .ok()
+            .filter(|of| !matches!(of, Type::Dynamic(_)))
     }
 
     /// The alias of a type: the first one, where it has several.
@@ -106,13 +77,6 @@ impl DynamicTypes {
             [alias] if self.aliases.contains_key(alias) => self.aliases.get(alias).cloned(),
             _ => self.named(name),
         }
-    }
-
-    /// The aliases as the parameters of the class.
-    pub(super) fn parameters(&self, name: impl Fn(&Type) -> String) -> String {
-        let pair = |(alias, of): (&u8, &Type)| format!("{}=>{}", char::from(*alias), name(of));
-        let pairs: Vec<String> = self.aliases.iter().map(pair).collect();
-        if pairs.is_empty() { String::new() } else { format!("({})", pairs.join(",")) }
     }
 }
 

@@ -40,25 +40,27 @@ mod hex;
 mod name;
 mod nested;
 mod registry;
+mod scripted;
 mod to_text;
 pub mod uuids;
 mod validate;
 mod varint;
 mod vector;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use class::PACKAGE;
 pub use comparator::{Comparator, Custom};
 pub use date::after;
 pub use duration::parse as duration_parts;
-pub use dynamic::DynamicTypes;
 pub use errors::{Malformed, TypeError};
 pub use foreign::ForeignType;
 pub use frame::{EMPTY, EMPTY_REVERSED, NEXT, NULL};
 pub use from_text::{TimeSource, Wording};
 pub use hex::{hex, hex_to_bytes};
 pub use registry::Registry;
+pub use scripted::{ComparatorLanguage, OrderFunction, ScriptComparator};
 pub use vector::{put_vector_element, vector_elements};
 
 /// The type of a key, a name or a value. Cheap to clone.
@@ -133,6 +135,31 @@ pub enum Type {
     Vector(Arc<Type>, u32),
     /// A comparator of the embedder ([`Comparator`]).
     Custom(Custom),
+}
+
+/// The types that the components of a `DynamicCompositeType` may have.
+#[derive(Clone, Debug)]
+pub struct DynamicTypes {
+    /// Short names of types, a byte each.
+    pub aliases: BTreeMap<u8, Type>,
+    /// The comparators of the embedder, which names in values may mean.
+    pub custom: Arc<BTreeMap<String, Custom>>,
+}
+
+impl PartialEq for DynamicTypes {
+    fn eq(&self, other: &DynamicTypes) -> bool {
+        self.aliases == other.aliases
+    }
+}
+
+impl Eq for DynamicTypes {}
+
+impl DynamicTypes {
+    /// Whether it has all aliases of `before`, of the same types: values of that one are values of
+    /// this one.
+    fn extends(&self, before: &DynamicTypes) -> bool {
+        before.aliases.iter().all(|(alias, of)| self.aliases.get(alias) == Some(of))
+    }
 }
 
 /// A user-defined type.

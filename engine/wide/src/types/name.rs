@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::class::{PACKAGE, PARAMETRIC, SIMPLE, with_package};
-use super::dynamic::DynamicTypes;
 use super::errors::{TypeError, error};
 use super::hex::hex;
 use super::registry::Registry;
-use super::{Type, UserType};
+use super::{DynamicTypes, Type, UserType};
 
 /// Deeper nesting than this is refused.
 const MAX_DEPTH: usize = 32;
@@ -58,8 +57,12 @@ impl Type {
         match self {
             Type::Composite(of) => many("CompositeType", of),
             Type::Dynamic(types) => {
-                let aliases = types.parameters(|of| of.class_name(package));
-                format!("{package}DynamicCompositeType{aliases}")
+                let pair = |(alias, of): (&u8, &Type)| {
+                    format!("{}=>{}", char::from(*alias), of.class_name(package))
+                };
+                let pairs: Vec<String> = types.aliases.iter().map(pair).collect();
+                let class = format!("{package}DynamicCompositeType");
+                if pairs.is_empty() { class } else { format!("{class}({})", pairs.join(",")) }
             }
             Type::Reversed(of) => many("ReversedType", std::slice::from_ref(of)),
             Type::List(of) => many("ListType", std::slice::from_ref(of)),
@@ -245,8 +248,8 @@ impl<'a> TypeNameParser<'a> {
                 }
             }
         }
-        let registry = self.registry.clone();
-        Ok(Type::Dynamic(Arc::new(DynamicTypes { aliases, registry })))
+        let custom = self.registry.custom().clone();
+        Ok(Type::Dynamic(Arc::new(DynamicTypes { aliases, custom })))
     }
 
     fn parametric(&mut self, class: &str) -> Result<Type, TypeError> {

@@ -1,11 +1,11 @@
 //! Types made of other types: composites, collections, tuples. Their forms are sequences of
 //! components.
 
-use super::Type;
-use super::dynamic::{DynamicTypes, ordering_names, reversed_name};
+use super::dynamic::{ordering_names, reversed_name};
 use super::errors::{Malformed, TypeError, error};
 use super::frame::NULL;
 use super::vector::{put_vector_element, vector_elements};
+use super::{DynamicTypes, Type};
 
 /// Ends a sequence.
 const END: u8 = 0x38;

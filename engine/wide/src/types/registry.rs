@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use std::sync::Arc;
 
-use super::class::{PARAMETRIC, SIMPLE, with_package};
+use super::class::{PACKAGE, PARAMETRIC, SIMPLE, with_package};
 use super::comparator::{Comparator, Custom};
 
 /// The comparators that names may mean beside the built-in types.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    custom: BTreeMap<String, Custom>,
+    custom: Arc<BTreeMap<String, Custom>>,
 }
 
 impl Registry {
@@ -19,15 +19,33 @@ impl Registry {
         Registry::default()
     }
 
+    /// One that knows these comparators too.
+    pub(super) fn of(custom: &Arc<BTreeMap<String, Custom>>) -> Registry {
+        Registry { custom: custom.clone() }
+    }
+
+    /// The comparators by their names in full.
+    pub(super) fn custom(&self) -> &Arc<BTreeMap<String, Custom>> {
+        &self.custom
+    }
+
     /// Adds a comparator, found by its name; one without a package also with Cassandra's. Built-in
     /// names can't be taken.
     pub fn register(&mut self, comparator: Arc<dyn Comparator>) {
-        self.custom.insert(with_package(comparator.name()), Custom(comparator));
+        let name = with_package(comparator.name());
+        Arc::make_mut(&mut self.custom).insert(name, Custom(comparator));
     }
 
     /// The comparator of this name, with or without Cassandra's package.
     pub fn get(&self, name: &str) -> Option<&Custom> {
         self.custom.get(&with_package(name))
+    }
+
+    /// Whether a built-in type has this name.
+    pub fn is_built_in(name: &str) -> bool {
+        let full = with_package(name);
+        let short = full.strip_prefix(PACKAGE);
+        short.is_some_and(|s| PARAMETRIC.contains(&s) || SIMPLE.iter().any(|known| known.1 == s))
     }
 
     /// The names that exist: the built-in ones without their package, then the registered ones.

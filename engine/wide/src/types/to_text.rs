@@ -4,11 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use num_bigint::BigInt;
 
-use super::dynamic::DynamicTypes;
 use super::errors::TypeError;
 use super::hex::hex;
 use super::vector::vector_elements;
-use super::{Type, Wording, date, decimal, duration, nested};
+use super::{DynamicTypes, Type, Wording, date, decimal, duration, nested};
 
 impl Type {
     /// A value as text; [`from_text`](Type::from_text) reads it (collections, vectors, tuples and

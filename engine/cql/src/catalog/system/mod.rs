@@ -92,9 +92,12 @@ impl Catalog {
         let found = self
             .any_keyspace(keyspace)
             .ok_or_else(|| invalid(format!("keyspace {keyspace} does not exist")))?;
-        found
+        let table = found
             .table(&name.name.text)
-            .ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))
+            .ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))?;
+        // A family whose order this program does not know.
+        table.family().map_or(Ok(()), |family| family.check_registered())?;
+        Ok(table)
     }
 }
 
