@@ -109,9 +109,9 @@ pub enum CliStatement {
         /// The column family.
         family: String,
         /// The first key.
-        start: Option<String>,
+        start: Option<CliTerm>,
         /// The last key.
-        end: Option<String>,
+        end: Option<CliTerm>,
         /// How many rows.
         limit: Option<u32>,
         /// How many columns of each row.
@@ -157,8 +157,11 @@ pub struct Path {
 /// A key, a name or a value: text that a type reads, or a function that says which type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CliTerm {
-    /// A word, a number or a string: they mean the same.
+    /// A word or a number.
     Text(String),
+    /// A string: the same, but never hexadecimal where bytes are expected, unless it begins with `0x`.
+    /// (Strictly it is one.)
+    Quoted(String),
     /// `function('argument')`; without argument, a fresh value.
     Call {
         /// The function, as written.

@@ -146,7 +146,7 @@ fn column(
     default: &str,
     c: &ColumnChange,
 ) -> Result<ColumnDef, SyntaxFailure> {
-    let name = session.read(t, &c.name, Wrapped::Twice)?;
+    let name = session.read_name(t, &c.name, Wrapped::Twice)?;
     let validation_class = match &c.validation_class {
         Some(class) => class.clone(),
         None if !session.strict => default.to_owned(),

@@ -513,7 +513,11 @@ impl<'a> CliParser<'a> {
             TokenKind::Address,
         ];
         let text = self.any(what, &kinds).ok_or(Miss::Set)?;
-        if !token.is_some_and(|t| t.kind == TokenKind::Word) || !self.sign("(") {
+        let kind = token.map(|t| t.kind);
+        if kind == Some(TokenKind::Text) {
+            return Ok(CliTerm::Quoted(text));
+        }
+        if kind != Some(TokenKind::Word) || !self.sign("(") {
             return Ok(CliTerm::Text(text));
         }
         let argument = self.any(ExpectedKind::Argument, &kinds);
@@ -604,14 +608,21 @@ impl<'a> CliParser<'a> {
         }
     }
 
+    /// A key that a range of rows begins or ends with.
+    fn key_bound(&mut self, kinds: &[TokenKind]) -> Option<CliTerm> {
+        let is_quoted = self.peek().is_some_and(|t| t.kind == TokenKind::Text);
+        let text = self.any(ExpectedKind::Key, kinds)?;
+        Some(if is_quoted { CliTerm::Quoted(text) } else { CliTerm::Text(text) })
+    }
+
     fn list(&mut self) -> ParsedCli<CliStatement> {
         let family = self.family()?;
         let kinds = [TokenKind::Word, TokenKind::Text, TokenKind::Integer];
         let (mut start, mut end) = (None, None);
         if self.sign("[") && !self.sign("]") {
-            start = self.any(ExpectedKind::Key, &kinds);
+            start = self.key_bound(&kinds);
             self.need_sign(":", "':'")?;
-            end = self.any(ExpectedKind::Key, &kinds);
+            end = self.key_bound(&kinds);
             self.need_sign("]", "']'")?;
         }
         let limit = self.limit()?;

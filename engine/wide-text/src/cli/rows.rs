@@ -57,6 +57,7 @@ impl CliSession {
             (Some(super_column), Some(name)) => (Some(super_column), name),
         };
         let inside = super_column.is_some();
+        let taken = self.taken(path, &types);
         let path = ColumnPath {
             column_family: family.name().to_owned(),
             super_column,
@@ -64,6 +65,7 @@ impl CliSession {
         };
         let learnt = match self.store.get(self.chosen()?, &key, &path) {
             Err(CliTrouble::NotFound) => {
+                out.push_str(&taken);
                 out.push_str("Value was not found\n");
                 None
             }
@@ -85,6 +87,18 @@ impl CliSession {
         }
         self.elapsed(begin, out);
         Ok(())
+    }
+
+    /// Which words of a path were taken as hexadecimal.
+    fn taken(&self, path: &Path, types: &Types<'_>) -> String {
+        let mut taken = String::new();
+        if !self.strict {
+            terms::note_hexadecimal("key", &path.key, types.keys(), &mut taken);
+            for (name, of) in path.columns.iter().zip([types.comparator(), types.subcomparator()]) {
+                terms::note_hexadecimal("name", name, of, &mut taken);
+            }
+        }
+        taken
     }
 
     fn shown_type(&self, name: &str) -> CliRun<Type> {
@@ -161,7 +175,7 @@ impl CliSession {
     pub(super) fn list(
         &self,
         family: &str,
-        (start, end): (Option<&str>, Option<&str>),
+        (start, end): (Option<&CliTerm>, Option<&CliTerm>),
         (rows, columns): (Option<i32>, Option<i32>),
         reversed: bool,
         out: &mut String,
@@ -177,8 +191,8 @@ impl CliSession {
         // said.
         let t =
             if self.strict { types.assumed_keys().unwrap_or(&terms::BYTES) } else { types.keys() };
-        let key = |text: Option<&str>| {
-            text.map_or(Ok(Vec::new()), |text| self.read(t, text, Wrapped::Once))
+        let key = |term: Option<&CliTerm>| {
+            term.map_or(Ok(Vec::new()), |term| self.bytes(term, t, Wrapped::Once))
         };
         let range = KeyRange::keys(key(start)?, key(end)?).count(rows.unwrap_or(DEFAULT_LIMIT));
         let count = columns.unwrap_or(DEFAULT_LIMIT);
@@ -263,14 +277,15 @@ impl CliSession {
                 family.name()
             )));
         }
+        let written = value;
         let (learnt, value) = match value {
             CliTerm::Call { function, argument } => {
                 let (t, bytes) = self.call(function, argument.as_deref())?;
                 (Some(t), bytes)
             }
-            CliTerm::Text(text) => {
+            term => {
                 let wrapped = if of_column { Wrapped::Twice } else { Wrapped::Not };
-                (None, self.read(t, text, wrapped)?)
+                (None, self.bytes(term, t, wrapped)?)
             }
         };
         let key = self.bytes(&path.key, types.keys(), Wrapped::Once)?;
@@ -283,12 +298,17 @@ impl CliSession {
             timestamp: self.store.timestamp(),
             ttl: ttl.map(u32::cast_signed),
         };
+        let mut taken = self.taken(path, &types);
+        if !self.strict {
+            terms::note_hexadecimal("value", written, t, &mut taken);
+        }
         let done = self.store.insert(self.chosen()?, &key, &parent, &column).map_err(refused);
         // The command of 2012 learnt from what was refused, too.
         if let Some(t) = learnt.filter(|_| self.strict || done.is_ok()) {
             self.assumptions(&family).columns.insert(column.name, t);
         }
         done?;
+        out.push_str(&taken);
         out.push_str("Value inserted.\n");
         self.elapsed(begin, out);
         Ok(())

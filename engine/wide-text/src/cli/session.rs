@@ -198,7 +198,7 @@ impl CliSession {
             CliStatement::Count(path) => self.count(path, out),
             CliStatement::List { family, start, end, limit, columns, reversed } => {
                 let limits = (limit.map(u32::cast_signed), columns.map(u32::cast_signed));
-                self.list(family, (start.as_deref(), end.as_deref()), limits, *reversed, out)
+                self.list(family, (start.as_ref(), end.as_ref()), limits, *reversed, out)
             }
             CliStatement::Truncate(family) => {
                 let found = self.family(family)?;
@@ -279,6 +279,15 @@ impl CliSession {
         terms::bytes(t, text, self.strict, &mut self.fresh(), wrapped)
     }
 
+    /// The bytes of a text in quotes, and of a name in a definition: where bytes are expected it stands
+    /// for its characters, unless it begins with `0x`.
+    pub(super) fn read_name(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
+        match terms::hexadecimal_of(text) {
+            None if !self.strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),
+            _ => self.read(t, text, wrapped),
+        }
+    }
+
     fn fresh(&self) -> Fresh<'_> {
         Fresh { store: &*self.store, env: &*self.env }
     }
@@ -286,6 +295,7 @@ impl CliSession {
     pub(super) fn bytes(&self, term: &CliTerm, t: &Type, wrapped: Wrapped) -> CliRun<Vec<u8>> {
         match term {
             CliTerm::Text(text) => self.read(t, text, wrapped),
+            CliTerm::Quoted(text) => self.read_name(t, text, wrapped),
             CliTerm::Call { function, argument } => {
                 self.call(function, argument.as_deref()).map(|(_, bytes)| bytes)
             }
@@ -365,9 +375,17 @@ impl CliSession {
         });
         format::schema(out, &all, &|f, bytes| {
             self.name_type(f)
-                .map_or_else(|| terms::hexadecimal(bytes), |t| t.to_text(bytes, Wording::Cli))
+                .map_or_else(|| terms::hexadecimal(bytes), |t| self.schema_name(&t, bytes))
         });
         Ok(())
+    }
+
+    /// A column's name in a statement that makes its family anew.
+    fn schema_name(&self, t: &Type, name: &[u8]) -> String {
+        match t {
+            Type::Bytes => terms::text(t, name, self.strict),
+            _ => t.to_text(name, Wording::Cli),
+        }
     }
 
     /// The type of the names of cells.
@@ -510,7 +528,7 @@ impl CliSession {
 
     fn drop_index(&mut self, family: &str, column: &str, out: &mut String) -> CliRun {
         let family = self.family(family)?;
-        let name = self.read(family.cell_comparator(), column, Wrapped::Once)?;
+        let name = self.read_name(family.cell_comparator(), column, Wrapped::Once)?;
         let mut def = family.def().clone();
         let Some(found) = def.column_metadata.iter_mut().find(|c| c.name == name) else {
             let text = format!(

@@ -8,6 +8,7 @@ use firn_wide::internals::schema::Family;
 use firn_wide::internals::types::hex_to_bytes;
 use firn_wide::{ColumnOrSuperColumn, Registry, TimeSource, Type, Wording, uuids};
 
+use super::ast::CliTerm;
 use super::complete::FUNCTIONS;
 use super::format::{CliCell, CliColumn};
 use super::store::CliStore;
@@ -95,6 +96,27 @@ impl TimeSource for Fresh<'_> {
     }
 }
 
+/// The bytes of a text that says that it is hexadecimal, by `0x` before its digits.
+pub(super) fn hexadecimal_of(text: &str) -> Option<Vec<u8>> {
+    hex_to_bytes(text.strip_prefix("0x")?).ok()
+}
+
+/// Says that a word was taken as hexadecimal where bytes are expected, since a reader may have meant its
+/// characters.
+pub(super) fn note_hexadecimal(what: &str, term: &CliTerm, t: &Type, out: &mut String) {
+    let CliTerm::Text(text) = term else { return };
+    if *t != Type::Bytes || text.is_empty() {
+        return;
+    }
+    if let Ok(bytes) = hex_to_bytes(text) {
+        let n = bytes.len();
+        let things = if n == 1 { "byte" } else { "bytes" };
+        out.push_str(&format!(
+            "{what} {text} taken as hexadecimal: {n} {things} (in quotes it is a text)\n"
+        ));
+    }
+}
+
 /// The bytes of a text. Leniently, what is not hexadecimal where bytes are expected stands for its
 /// own characters.
 pub(super) fn bytes(
@@ -113,6 +135,9 @@ pub(super) fn bytes(
             )
         });
     }
+    if let Some(bytes) = hexadecimal_of(text).filter(|_| !strict && *t == Type::Bytes) {
+        return Ok(bytes);
+    }
     let mut out = Vec::new();
     match t.from_text(text, Wording::Cli, source, &mut out) {
         Ok(()) => Ok(out),
@@ -125,8 +150,8 @@ pub(super) fn bytes(
 }
 
 /// The text of bytes. Leniently, where bytes are expected those that are the characters of a text
-/// are shown as that text, unless it would be read as hexadecimal, so that what is shown can be
-/// written; and characters of texts that would move a terminal's cursor are shown as escapes.
+/// are shown as that text, and others with `0x` before their digits, so that what is shown can be
+/// written in quotes; and characters of texts that would move a terminal's cursor are shown as escapes.
 pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
     if strict {
         return t.to_text(bytes, Wording::Cli);
@@ -135,10 +160,11 @@ pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
         Ok(text)
             if *t == Type::Bytes
                 && !text.chars().any(char::is_control)
-                && hex_to_bytes(text).is_err() =>
+                && hexadecimal_of(text).is_none() =>
         {
             text.to_owned()
         }
+        _ if *t == Type::Bytes => format!("0x{}", hexadecimal(bytes)),
         _ => visible(t.to_text(bytes, Wording::Cli)),
     }
 }
