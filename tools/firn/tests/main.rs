@@ -6,6 +6,7 @@ mod cassandra;
 mod check;
 mod cli;
 mod common;
+mod comparators;
 mod connect;
 mod cql;
 mod explain;

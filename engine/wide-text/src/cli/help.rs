@@ -161,7 +161,7 @@ const PAGES: [HelpPage; 30] = [
         words: &["use"],
         form: "use KEYSPACE [USER 'PASSWORD'];",
         summary: "Choose the keyspace of the statements that follow.",
-        more: "A user and a password are read and not checked: there are no users here.",
+        more: "A user and a password are read and not checked: 'connect' logs in to a server.",
         example: "use Music;",
     },
     HelpPage {
@@ -287,7 +287,7 @@ const PAGES: [HelpPage; 30] = [
     HelpPage {
         words: &["connect"],
         form: "connect HOST/PORT [USER 'PASSWORD'];",
-        summary: "Connect to a server: accepted for the sake of scripts, since the store is in this process.",
+        summary: "Connect to a server, and log in: with --connect; else the store is in this process.",
         more: "",
         example: "connect localhost/9160;",
     },
