@@ -23,6 +23,7 @@ mod newer;
 mod odd_files;
 mod pages;
 mod serve;
+mod source_texts;
 mod terminal;
 mod torture;
 mod trees;

@@ -91,7 +91,8 @@ pub(super) fn resolve(
                 )));
             }
             let unknown = || {
-                let hint = without_parameters(&name.name.text);
+                let hint = ast::lacks_parameters(&name.name.text);
+                let hint = hint.map_or(String::new(), |hint| format!(": {hint}"));
                 invalid(format!("Unknown type {}.{}{hint}", keyspace.name, name.name.text))
             };
             let found = keyspace.user_type(&name.name.text).ok_or_else(unknown)?;
@@ -119,19 +120,6 @@ pub(super) fn resolve(
             ColumnType::frozen(Type::Vector(Arc::new(element), *count))
         }
     })
-}
-
-/// What is missing where the word of a type with parameters stands alone; user-defined types may have
-/// such names.
-fn without_parameters(word: &str) -> &'static str {
-    match word {
-        "map" => ": a map needs the types of its keys and values: map<text, text>",
-        "list" => ": a list needs the type of its elements: list<text>",
-        "tuple" => ": a tuple needs the types of its components: tuple<int, text>",
-        "vector" => ": a vector needs the type and number of its elements: vector<float, 3>",
-        "frozen" => ": frozen needs the type that is frozen: frozen<list<text>>",
-        _ => "",
-    }
 }
 
 fn is_native(of: &ast::TypeSyntax<'_>, native: Native) -> bool {

@@ -69,3 +69,17 @@ pub enum Native {
     VarChar,
     VarInt,
 }
+
+/// What is missing where the word of a type with parameters stands alone. User-defined types may have
+/// such names, except `set`.
+pub fn lacks_parameters(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "set" => "a set needs the type of its elements: set<text>",
+        "map" => "a map needs the types of its keys and values: map<text, text>",
+        "list" => "a list needs the type of its elements: list<text>",
+        "tuple" => "a tuple needs the types of its components: tuple<int, text>",
+        "vector" => "a vector needs the type and the number of its elements: vector<float, 3>",
+        "frozen" => "frozen needs the type that is frozen: frozen<list<text>>",
+        _ => return None,
+    })
+}

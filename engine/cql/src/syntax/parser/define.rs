@@ -6,7 +6,8 @@ use super::rule::{Expect, Rule};
 use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, AstName, ColumnDefinition, CreateIndex, CreateKeyspace,
     CreateTable, CreateType, Describe, DescribedObject, Drop, IndexPartText, IndexTargetText,
-    MaskSyntax, Pos, QualifiedName, Statement, TableChange, TypeChange, TypeSyntax,
+    MaskSyntax, Pos, QualifiedName, Statement, TableChange, TypeChange, TypeKind, TypeSyntax,
+    lacks_parameters,
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::Tok;
@@ -179,6 +180,15 @@ impl<'a> CqlParser<'a> {
     fn column_definition(&mut self, may_be_key: bool) -> Rule<ColumnDefinition<'a>> {
         let name = self.name("a column")?;
         let of = self.type_()?;
+        // A statement that ends within its columns, where something may have cut off the rest of a type.
+        if may_be_key
+            && self.at(Tok::End)
+            && let TypeKind::User(name) = &of.kind
+            && let Some(hint) = lacks_parameters(&name.name.text)
+        {
+            self.note(Expect::Tok(Tok::Lt));
+            return self.unexpected_with(Some(hint.to_owned()));
+        }
         let is_static = self.eat_kw(Keyword::Static);
         let mask = if self.at_word("masked") { Some(self.mask()?) } else { None };
         let primary_key = may_be_key && self.eat_words(&[Keyword::Primary, Keyword::Key])?;

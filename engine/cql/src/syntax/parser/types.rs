@@ -2,7 +2,9 @@
 
 use super::CqlParser;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{AstName, Native, Pos, QualifiedName, TypeKind, TypeSyntax};
+use crate::syntax::ast::{
+    AstName, Native, Pos, QualifiedName, TypeKind, TypeSyntax, lacks_parameters,
+};
 use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::Tok;
 
@@ -56,9 +58,7 @@ impl<'a> CqlParser<'a> {
             Tok::Kw(Keyword::Set) => {
                 self.bump();
                 self.note(Expect::Tok(Tok::Lt));
-                return self.unexpected_with(Some(
-                    "a set needs the type of its elements: set<text>".to_owned(),
-                ));
+                return self.unexpected_with(lacks_parameters("set").map(str::to_owned));
             }
             Tok::Str | Tok::DollarStr => return self.string("a type").map(TypeKind::Custom),
             Tok::Kw(k) if k.class() == KeywordClass::Type && self.ahead.kind != Tok::Dot => {
