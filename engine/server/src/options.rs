@@ -32,6 +32,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// Where clients of the interface before CQL connect to, which is Thrift's. `None`: nowhere.
     pub thrift: Option<SocketAddr>,
+    /// Whether calls of Thrift are those of Cassandra 0.4, whose first argument is the keyspace.
+    pub thrift_0_4: bool,
     /// Where `/metrics` and `/health` are told over HTTP/1.1, to all who reach it. `None`: nowhere.
     pub metrics: Option<SocketAddr>,
     /// What connections are encrypted with. `None`: nothing is.
@@ -79,6 +81,7 @@ impl Options {
         Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
             thrift: None,
+            thrift_0_4: false,
             metrics: None,
             tls: None,
             store,

@@ -200,7 +200,6 @@ fn the_system_keyspace_is_there_and_has_no_families() {
     let mut caller = Caller::connect(&server);
     assert!(caller.call("set_keyspace", vec![(1, text("system"))]).is_ok());
     let parent = ThriftValue::Struct(vec![(3, text("LocationInfo"))]);
-    let range = ThriftValue::Struct(vec![(1, text("")), (2, text(""))]);
     let range = [&[(1, text("")), (2, text(""))][..], &[(3, ThriftValue::Bool(false))]].concat();
     let predicate = ThriftValue::Struct(vec![(2, ThriftValue::Struct(range))]);
     let slice = vec![(1, text("k")), (2, parent), (3, predicate), (4, ThriftValue::I32(1))];
@@ -297,4 +296,98 @@ fn levels_are_those_that_a_call_can_have() {
     let why = "Counter mutations are not allowed in atomic batches";
     assert_eq!(caller.refused("atomic_batch_mutate", rows()), (1, why.to_owned()));
     assert_eq!(caller.call("batch_mutate", rows()), Ok(vec![]));
+}
+
+/// Each call of 0.4 begins with the keyspace.
+#[test]
+fn calls_of_0_4_name_their_keyspace() {
+    let mut options = Options::ephemeral();
+    options.thrift = Some("127.0.0.1:0".parse().unwrap());
+    options.thrift_0_4 = true;
+    let server = Server::start(options).unwrap();
+    let mut caller = Caller::connect(&server);
+    let family = |name: &str| {
+        let types = [5, 15, 26].map(|number| (number, text("UTF8Type")));
+        ThriftValue::Struct([&[(1, text("K")), (2, text(name))][..], &types].concat())
+    };
+    let mut supers = vec![(1, text("K")), (2, text("S")), (3, text("Super"))];
+    supers.extend([5, 6, 15, 26].map(|number| (number, text("UTF8Type"))));
+    let def = ThriftValue::Struct(vec![
+        (1, text("K")),
+        (2, text("SimpleStrategy")),
+        (4, ThriftValue::I32(1)),
+        (5, ThriftValue::List(vec![family("F"), ThriftValue::Struct(supers)])),
+    ]);
+    caller.given("system_add_keyspace", vec![(1, def)]);
+    let (one, at) = (ThriftValue::I32(1), ThriftValue::I64(7));
+    let path =
+        |family: &str, name: &str| ThriftValue::Struct(vec![(3, text(family)), (5, text(name))]);
+    let parent = || ThriftValue::Struct(vec![(3, text("F"))]);
+    let keyed = |key: &str| vec![(1, text("K")), (2, text(key))];
+    let with = |mut first: Fields, more: Fields| {
+        first.extend(more);
+        first
+    };
+    for (key, name) in [("r", "a"), ("r", "b"), ("s", "a")] {
+        let more = vec![(3, path("F", name)), (4, text("v")), (5, at.clone()), (6, one.clone())];
+        assert_eq!(caller.call("insert", with(keyed(key), more)), Ok(vec![]));
+    }
+    let inner = ThriftValue::Struct(vec![(1, text("c")), (2, text("w")), (3, at.clone())]);
+    let super_column =
+        ThriftValue::Struct(vec![(1, text("sc")), (2, ThriftValue::List(vec![inner.clone()]))]);
+    let write = |number, of| ThriftValue::List(vec![ThriftValue::Struct(vec![(number, of)])]);
+    let rows =
+        ThriftValue::Map(vec![(text("S"), write(2, super_column)), (text("F"), write(1, inner))]);
+    let more = vec![(3, rows), (4, one.clone())];
+    assert_eq!(caller.call("batch_insert", with(keyed("r"), more)), Ok(vec![]));
+
+    let name_of =
+        |found: &ThriftValue<'static>| text_of(field(field(found, 1).unwrap(), 1).unwrap());
+    let found = caller.given("get", with(keyed("r"), vec![(3, path("F", "a")), (4, one.clone())]));
+    assert_eq!(name_of(&found), "a");
+    let whole =
+        [(1, text("")), (2, text("")), (3, ThriftValue::Bool(false)), (4, ThriftValue::I32(9))];
+    let predicate = ThriftValue::Struct(vec![(2, ThriftValue::Struct(whole.to_vec()))]);
+    let more = vec![(3, parent()), (4, predicate.clone()), (5, one.clone())];
+    let ThriftValue::List(slice) = caller.given("get_slice", with(keyed("r"), more)) else {
+        panic!("no list")
+    };
+    assert_eq!(slice.iter().map(name_of).collect::<String>(), "abc");
+    let more = vec![(3, parent()), (4, one.clone())];
+    assert_eq!(caller.given("get_count", with(keyed("r"), more)), ThriftValue::I32(3));
+    let keys = |of: &[&str]| (2, ThriftValue::List(of.iter().map(|k| text(k)).collect()));
+    let more = vec![(1, text("K")), keys(&["r", "s", "t"]), (3, path("F", "b")), (4, one.clone())];
+    let ThriftValue::Map(columns) = caller.given("multiget", more) else { panic!("no map") };
+    assert_eq!(columns.len(), 1);
+    let more =
+        vec![(1, text("K")), keys(&["r", "s"]), (3, parent()), (4, predicate), (5, one.clone())];
+    let ThriftValue::Map(slices) = caller.given("multiget_slice", more) else { panic!("no map") };
+    assert_eq!(slices.len(), 2);
+    let more = vec![
+        (1, text("K")),
+        (2, text("F")),
+        (3, text("")),
+        (4, text("")),
+        (5, ThriftValue::I32(9)),
+    ];
+    let ThriftValue::List(all) = caller.given("get_key_range", more) else { panic!("no list") };
+    assert_eq!(all.len(), 2);
+    let more = vec![(3, path("F", "a")), (4, ThriftValue::I64(8)), (5, one.clone())];
+    assert_eq!(caller.call("remove", with(keyed("r"), more)), Ok(vec![]));
+    let get = with(keyed("r"), vec![(3, path("F", "a")), (4, one.clone())]);
+    assert_eq!(caller.refused("get", get).0, 2);
+    let ThriftValue::Map(described) = caller.given("describe_keyspace", vec![(1, text("K"))])
+    else {
+        panic!("no map")
+    };
+    assert_eq!(described.len(), 2);
+    let ThriftValue::List(names) =
+        caller.given("get_string_list_property", vec![(1, text("keyspaces"))])
+    else {
+        panic!("no list")
+    };
+    assert_eq!(names, [text("K")]);
+    let nowhere = vec![(1, text("X")), (2, text("r")), (3, path("F", "a")), (4, one)];
+    let refused = (1, "Keyspace X does not exist".to_owned());
+    assert_eq!(caller.refused("get", nowhere), refused);
 }

@@ -28,9 +28,9 @@ pub const EXAMPLES: &str = "\
 Statements end with ';'. `help;` lists them, `help set;` explains one. Without -f and -e, statements come from the terminal (with
 completion by tab, and a history), or from whatever is piped in.
 
-Where the family's type is BytesType, a text in quotes stands for its own characters, or for bytes after 0x; a word without quotes that
-is hexadecimal is taken so, and `set` says it. A column without validation_class takes the family's default. --strict takes hexadecimal
-only, and answers as cassandra-cli 1.1.12 did.
+Where the family's type is BytesType, a text in quotes stands for its own characters, or for bytes after 0x; a word without quotes
+that is hexadecimal is taken so, and `set` says it. A column without validation_class takes the family's default. --strict takes
+hexadecimal only, and answers as cassandra-cli 1.1.12 did.
 
 On a terminal, answers are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Ctrl-C stops
 what is typed, runs or is shown. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.

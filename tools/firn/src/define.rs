@@ -31,9 +31,9 @@ What is there already stays as it is, so a file that has grown may be given agai
 error. Of the settings a new store takes Partitioner, any store ClusterName, and new families GCGraceSeconds. What means nothing here is
 told, with its line.
 
-A comparator of your own is a script in rhai, the language of functions in CQL: `fn encode(value) { value.len() }` sorts names by their
-length, those of one length by their bytes. It is stored with the definitions, so that every command opens the store, and never changes:
-families are sorted by it.
+A comparator of your own is a script in rhai, the language of functions in CQL: `fn encode(value) { value.len() }` sorts names by
+their length, those of one length by their bytes. It is stored with the definitions, so that every command opens the store, and never
+changes: families are sorted by it.
 
 Examples:
   firn --db blog define storage-conf.xml

@@ -83,7 +83,8 @@ impl RemoteFamilies {
             last: Cell::new(0),
         };
         let mut client = remote.reach().map_err(|e| failure(&e))?;
-        client.describe("version").map_err(|e| failure(&e))?;
+        // Whoever has not logged in is told the version, and no keyspaces.
+        client.describe_keyspaces().map_err(|e| failure(&e))?;
         remote.client.replace(Some(client));
         Ok(remote)
     }
@@ -173,7 +174,11 @@ impl CliStore for RemoteFamilies {
             };
             options.login = login.cloned();
         }
-        match self.reach() {
+        let reached = self.reach().and_then(|mut client| {
+            client.describe_keyspaces()?;
+            Ok(client)
+        });
+        match reached {
             Ok(client) => {
                 self.client.replace(Some(client));
                 self.known.replace(None);

@@ -51,6 +51,9 @@ pub struct ServeArgs {
     /// Listen for clients of the interface before CQL, too: Thrift, framed or not
     #[arg(long, value_name = "ADDRESS:PORT")]
     thrift: Option<SocketAddr>,
+    /// Answer the calls of Cassandra 0.4 there, whose first argument is the keyspace
+    #[arg(long = "thrift-0.4", requires = "thrift")]
+    thrift_0_4: bool,
     /// Tell /metrics (Prometheus) and /health over HTTP there [default: nowhere]
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
@@ -181,6 +184,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     let bounded = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     options.address = args.listen.unwrap_or(options.address);
     options.thrift = args.thrift;
+    options.thrift_0_4 = args.thrift_0_4;
     options.metrics = args.metrics;
     if let (Some(certificate), Some(key)) = (&args.tls_certificate, &args.tls_key) {
         options.tls = Some(TlsOptions {

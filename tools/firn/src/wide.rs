@@ -342,17 +342,14 @@ fn import_json(global: &Global, args: &ImportArgs, file: &Path, name: &str) -> D
     if global.store.json {
         let pair = |(text, id): &(String, _)| json!({"text": text, "uuid": format!("{id}")});
         let stand_ins: Vec<_> = report.stand_ins.iter().map(pair).collect();
-        writeln!(
-            io::stdout(),
-            "{}",
-            json!({
-                "rows": counts.rows,
-                "columns": counts.columns,
-                "seconds": seconds,
-                "repeated": report.repeated,
-                "stand_ins": stand_ins,
-            })
-        )?;
+        let mut told = json!({"rows": counts.rows, "columns": counts.columns, "seconds": seconds});
+        if !stand_ins.is_empty() {
+            told["stand_ins"] = json!(stand_ins);
+        }
+        if !report.repeated.is_empty() {
+            told["repeated"] = json!(report.repeated);
+        }
+        writeln!(io::stdout(), "{told}")?;
     }
     for (text, id) in &report.stand_ins {
         eprintln!("{text} stands for the new UUID {id}");

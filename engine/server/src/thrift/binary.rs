@@ -72,6 +72,8 @@ pub mod element {
     pub const I32: u8 = super::I32;
     /// A list.
     pub const LIST: u8 = super::LIST;
+    /// A map.
+    pub const MAP: u8 = super::MAP;
 }
 
 /// Bytes that are no message.

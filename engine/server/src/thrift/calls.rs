@@ -116,7 +116,7 @@ impl ThriftSession {
     }
 
     /// The keyspace, when this family of it may be read at this level.
-    fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
+    pub(super) fn reading(&self, family: &str, level: Option<i32>) -> Result<Keyspace> {
         check_level(level, LevelOf::Read)?;
         let resource = self.family(family)?;
         self.check(Permission::Select, &resource)?;

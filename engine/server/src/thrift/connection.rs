@@ -140,8 +140,11 @@ fn answer(
         let (client, local) = (socket.peer_addr().ok()?, socket.local_addr().ok()?);
         Some(RequestTrace::begin(&node.env, Some(known), call.method, client, local))
     });
-    let done = ThriftFields::of("arguments", &call.arguments)
-        .and_then(|fields| session.call(call.method, fields));
+    let done =
+        ThriftFields::of("arguments", &call.arguments).and_then(|fields| match session.is_old {
+            true => session.call_of_0_4(call.method, fields),
+            false => session.call(call.method, fields),
+        });
     if let Some(mut trace) = trace {
         trace.event(match &done {
             Ok(_) => "Request complete".to_owned(),

@@ -47,6 +47,11 @@ impl<'v> ThriftFields<'v> {
         self.fields.iter().find(|(n, _)| *n == number).map(|(_, value)| value)
     }
 
+    /// The value of a field, as it is.
+    pub fn value(&self, number: i16) -> Option<&'v ThriftValue<'v>> {
+        self.find(number)
+    }
+
     fn wrong(&self, field: &str) -> ThriftFault {
         ThriftFault::protocol(format!("{}.{field} has another type", self.name))
     }

@@ -8,6 +8,7 @@
 //! | `fault` | exceptions |
 //! | `calls`, `statements` | what each call does |
 //! | `session` | what a conversation holds |
+//! | `old_calls` | the calls of 0.4, as calls of today |
 //! | `connection` | a connection: messages cut out of bytes, answered one after the other |
 //!
 //! Invariants: a connection is answered in its order; a message that can't be read ends it, a call
@@ -20,6 +21,7 @@ mod calls;
 mod connection;
 mod convert;
 mod fault;
+mod old_calls;
 mod session;
 mod statements;
 

@@ -39,6 +39,8 @@ pub struct ThriftSession {
     /// The identity of the trace of the next call.
     pub(super) traced: Option<Uuid>,
     pub(super) env: Arc<dyn Env>,
+    /// Whether calls are those of 0.4.
+    pub(super) is_old: bool,
 }
 
 impl ThriftSession {
@@ -55,6 +57,7 @@ impl ThriftSession {
             meter,
             traced: None,
             env: node.env.clone(),
+            is_old: node.options.thrift_0_4,
         }
     }
 

@@ -1,0 +1,165 @@
+//! The calls of Cassandra 0.4, whose first argument is the keyspace: each as a call of today. Answered
+//! where the options say so ([`crate::Options::thrift_0_4`]); a call that 0.4 did not have is one of
+//! today.
+
+use firn_wide::{Column, ColumnPath};
+
+use super::binary::{ThriftValue, element};
+use super::convert::{ThriftFields, ToThrift};
+use super::fault::{ThriftFault, invalid};
+use super::session::{Answer, ThriftSession, texts};
+
+type Result<T> = std::result::Result<T, ThriftFault>;
+type Arguments<'v> = Vec<(i16, ThriftValue<'v>)>;
+
+/// The arguments from the second one on, each a number lower.
+fn without_keyspace<'v>(f: &ThriftFields<'v>, last: i16) -> Arguments<'v> {
+    (2..=last).filter_map(|n| Some((n - 1, f.value(n)?.clone()))).collect()
+}
+
+fn structure<'v>(fields: Arguments<'v>) -> ThriftValue<'v> {
+    ThriftValue::Struct(fields)
+}
+
+/// A predicate of all columns.
+fn all() -> ThriftValue<'static> {
+    let whole = || ThriftValue::bytes(vec![]);
+    let most = ThriftValue::I32(i32::MAX);
+    let range = vec![(1, whole()), (2, whole()), (3, ThriftValue::Bool(false)), (4, most)];
+    structure(vec![(2, structure(range))])
+}
+
+impl ThriftSession {
+    /// Carries out a call of 0.4.
+    ///
+    /// # Errors
+    /// As [`call`](ThriftSession::call).
+    pub fn call_of_0_4(&mut self, method: &str, f: ThriftFields<'_>) -> Answer {
+        let (today, arguments) = match method {
+            "get" | "get_slice" | "multiget_slice" | "remove" => (method, without_keyspace(&f, 5)),
+            "get_count" => {
+                let mut arguments = without_keyspace(&f, 3);
+                arguments.push((3, all()));
+                arguments.extend(f.value(4).map(|level| (4, level.clone())));
+                (method, arguments)
+            }
+            "insert" => ("insert", insertion(&f)?),
+            "batch_insert" => ("batch_mutate", batch(&f)?),
+            "login" => ("login", without_keyspace(&f, 2)),
+            "multiget" => return self.columns_of_keys(f),
+            "get_key_range" => return self.keys(f),
+            "get_string_property" => return self.property(&f.need_text(1, "property")?),
+            "get_string_list_property" => return self.properties(&f.need_text(1, "property")?),
+            "describe_keyspace" => return self.families_of(&f.need_text(1, "keyspace")?),
+            _ => return self.call(method, f),
+        };
+        if today != "login" {
+            self.choose(f)?;
+        }
+        let arguments = structure(arguments);
+        self.call(today, ThriftFields::of("arguments", &arguments)?)
+    }
+
+    /// Makes the first argument the keyspace of what follows.
+    fn choose(&mut self, f: ThriftFields<'_>) -> Result<()> {
+        let name = structure(vec![(1, ThriftValue::text(f.need_text(1, "keyspace")?))]);
+        self.call("set_keyspace", ThriftFields::of("arguments", &name)?).map(|_| ())
+    }
+
+    /// One column, or super column, of several rows: `get` of each that has it.
+    fn columns_of_keys(&mut self, f: ThriftFields<'_>) -> Answer {
+        self.choose(f)?;
+        let mut found = vec![];
+        for key in f.bytes_list(2, "keys")?.unwrap_or_default() {
+            let mut arguments = vec![(1, ThriftValue::bytes(key.clone()))];
+            arguments.extend((3..=4).filter_map(|n| Some((n - 1, f.value(n)?.clone()))));
+            let arguments = structure(arguments);
+            match self.call("get", ThriftFields::of("arguments", &arguments)?) {
+                Ok(Some(column)) => found.push((ThriftValue::bytes(key), column)),
+                Ok(None) | Err(ThriftFault::NotFound) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Some(ThriftValue::map(element::BYTES, element::STRUCT, found)))
+    }
+
+    /// The keys of rows in a range.
+    fn keys(&mut self, f: ThriftFields<'_>) -> Answer {
+        self.choose(f)?;
+        let family = f.need_text(2, "column_family")?;
+        let start = f.bytes(3, "start")?.unwrap_or_default();
+        let finish = f.bytes(4, "finish")?.unwrap_or_default();
+        let count = f.int(5, "count")?.unwrap_or(100);
+        let keyspace = self.reading(&family, f.int(6, "consistency_level")?)?;
+        let keys = keyspace.get_key_range(&family, &start, &finish, count)?;
+        Ok(Some(ThriftValue::list(element::BYTES, keys.into_iter().map(ThriftValue::bytes))))
+    }
+
+    fn property(&mut self, name: &str) -> Answer {
+        let today = match name {
+            "cluster name" => "describe_cluster_name",
+            "version" => "describe_version",
+            "token map" => return Ok(Some(ThriftValue::text("{}"))),
+            other => return Err(invalid(format!("there is no property {other:?}"))),
+        };
+        self.call(today, ThriftFields::of("arguments", &structure(vec![]))?)
+    }
+
+    fn properties(&mut self, name: &str) -> Answer {
+        match name {
+            "keyspaces" | "tables" => {
+                let all = self.wide().describe_keyspaces().into_iter().map(|k| k.name);
+                Ok(Some(texts(all)))
+            }
+            other => Err(invalid(format!("there is no list of the name {other:?}"))),
+        }
+    }
+
+    /// Families by name, each with what 0.4 told of it.
+    fn families_of(&mut self, name: &str) -> Answer {
+        let def = self.wide().describe_keyspace(name)?;
+        let families = def.cf_defs.into_iter().map(|f| {
+            let mut told = vec![("Type", f.column_type), ("CompareWith", f.comparator_type)];
+            told.extend(f.subcomparator_type.map(|of| ("CompareSubcolumnsWith", of)));
+            told.push(("Desc", f.comment));
+            let pair = |(k, v): (&str, String)| (ThriftValue::text(k), ThriftValue::text(v));
+            let told = ThriftValue::map(element::BYTES, element::BYTES, told.into_iter().map(pair));
+            (ThriftValue::text(f.name), told)
+        });
+        Ok(Some(ThriftValue::map(element::BYTES, element::MAP, families)))
+    }
+}
+
+/// `insert(keyspace, key, column_path, value, timestamp, level)`
+fn insertion<'v>(f: &ThriftFields<'v>) -> Result<Arguments<'v>> {
+    let path: ColumnPath = f.made(3, "column_path")?;
+    let name = path.column.ok_or_else(|| invalid("column name must not be empty"))?;
+    let timestamp = f.long(5, "timestamp")?.unwrap_or_default();
+    let column = Column::new(name, f.need_bytes(4, "value")?, timestamp);
+    let mut parent = vec![(3, ThriftValue::text(path.column_family))];
+    parent.extend(path.super_column.map(|name| (4, ThriftValue::bytes(name))));
+    let mut arguments = vec![
+        (1, ThriftValue::bytes(f.need_bytes(2, "key")?)),
+        (2, structure(parent)),
+        (3, column.to_thrift()),
+    ];
+    arguments.extend(f.value(6).map(|level| (4, level.clone())));
+    Ok(arguments)
+}
+
+/// `batch_insert(keyspace, key, columns by family, level)`
+fn batch<'v>(f: &ThriftFields<'v>) -> Result<Arguments<'v>> {
+    let wrong = || ThriftFault::protocol("cfmap is a map of families to columns");
+    let Some(ThriftValue::Map(families)) = f.value(3) else { return Err(wrong()) };
+    let mut mutations = vec![];
+    for (family, columns) in families {
+        let ThriftValue::List(columns) = columns else { return Err(wrong()) };
+        let writes = columns.iter().map(|column| structure(vec![(1, column.clone())]));
+        mutations.push((family.clone(), ThriftValue::list(element::STRUCT, writes)));
+    }
+    let key = ThriftValue::bytes(f.need_bytes(2, "key")?);
+    let rows = vec![(key, ThriftValue::map(element::BYTES, element::LIST, mutations))];
+    let mut arguments = vec![(1, ThriftValue::map(element::BYTES, element::MAP, rows))];
+    arguments.extend(f.value(4).map(|level| (2, level.clone())));
+    Ok(arguments)
+}
