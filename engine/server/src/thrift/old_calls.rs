@@ -10,14 +10,14 @@ use super::fault::{ThriftFault, invalid};
 use super::session::{Answer, ThriftSession, texts};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
-type Arguments<'v> = Vec<(i16, ThriftValue<'v>)>;
+type OldArguments<'v> = Vec<(i16, ThriftValue<'v>)>;
 
 /// The arguments from the second one on, each a number lower.
-fn without_keyspace<'v>(f: &ThriftFields<'v>, last: i16) -> Arguments<'v> {
+fn without_keyspace<'v>(f: &ThriftFields<'v>, last: i16) -> OldArguments<'v> {
     (2..=last).filter_map(|n| Some((n - 1, f.value(n)?.clone()))).collect()
 }
 
-fn structure<'v>(fields: Arguments<'v>) -> ThriftValue<'v> {
+fn structure<'v>(fields: OldArguments<'v>) -> ThriftValue<'v> {
     ThriftValue::Struct(fields)
 }
 
@@ -131,7 +131,7 @@ impl ThriftSession {
 }
 
 /// `insert(keyspace, key, column_path, value, timestamp, level)`
-fn insertion<'v>(f: &ThriftFields<'v>) -> Result<Arguments<'v>> {
+fn insertion<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
     let path: ColumnPath = f.made(3, "column_path")?;
     let name = path.column.ok_or_else(|| invalid("column name must not be empty"))?;
     let timestamp = f.long(5, "timestamp")?.unwrap_or_default();
@@ -148,7 +148,7 @@ fn insertion<'v>(f: &ThriftFields<'v>) -> Result<Arguments<'v>> {
 }
 
 /// `batch_insert(keyspace, key, columns by family, level)`
-fn batch<'v>(f: &ThriftFields<'v>) -> Result<Arguments<'v>> {
+fn batch<'v>(f: &ThriftFields<'v>) -> Result<OldArguments<'v>> {
     let wrong = || ThriftFault::protocol("cfmap is a map of families to columns");
     let Some(ThriftValue::Map(families)) = f.value(3) else { return Err(wrong()) };
     let mut mutations = vec![];
