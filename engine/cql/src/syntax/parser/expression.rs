@@ -47,7 +47,10 @@ impl<'a> CqlParser<'a> {
                 Tok::Plus if prepending && self.column_is_ahead() => break,
                 Tok::Plus => Operator::Add,
                 Tok::Minus => Operator::Subtract,
-                _ if self.signed_number() => Operator::Subtract,
+                _ if self.signed_number() => match self.number_before() {
+                    Some(number) => return self.joined_numbers(number),
+                    None => Operator::Subtract,
+                },
                 _ => break,
             };
             self.take_sign();
@@ -111,6 +114,28 @@ impl<'a> CqlParser<'a> {
     fn signed_number(&self) -> bool {
         matches!(self.token.kind, Tok::Integer | Tok::Float | Tok::Duration)
             && self.slice().starts_with('-')
+    }
+
+    /// Returns the start of the number that ends directly before the token: `2024` of `2024-01`.
+    fn number_before(&self) -> Option<usize> {
+        let before = &self.text[..self.token.start as usize];
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | 'µ');
+        let start = before.trim_end_matches(is_part).len();
+        before[start..].starts_with(|c: char| c.is_ascii_digit()).then_some(start)
+    }
+
+    /// Refuses a number that ends where a number with a sign begins, as servers do: it is rather a
+    /// date without quotes than a difference.
+    #[cold]
+    fn joined_numbers<T>(&mut self, start: usize) -> Rule<T> {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-');
+        let text = &self.text[start..];
+        let text = &text[..text.find(|c| !is_part(c)).unwrap_or(text.len())];
+        let (left, right) = (&self.text[start..self.token.start as usize], self.slice());
+        self.unexpected_with(Some(format!(
+            "a date, a time or the like is written in quotes, '{text}'; a difference is written with spaces, {left} - {}",
+            right.trim_start_matches('-')
+        )))
     }
 
     /// Takes `+`, `-`, or the sign of a number.
