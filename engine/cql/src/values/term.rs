@@ -184,6 +184,11 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
             terms.len() <= types.len()
                 && terms.iter().zip(types.iter()).all(|(t, of)| is_assignable(t, of, context))
         }
+        (TermKind::Tuple(terms), Type::Udt(udt)) if is_tuple_of_fields(terms, of, context) => {
+            let fields = udt.fields.iter().map(|f| &f.1);
+            terms.len() <= fields.len()
+                && terms.iter().zip(fields).all(|(t, of)| is_assignable(t, of, context))
+        }
         (TermKind::Tuple(terms), _) if terms.len() == 1 => is_assignable(&terms[0], of, context),
         (TermKind::Primary(TermPrimary::User(fields)), Type::Udt(udt)) => {
             fields.iter().all(|(name, t)| {
@@ -211,6 +216,11 @@ pub fn is_assignable(term: &ast::Term<'_>, of: &Type, context: &Context<'_>) -> 
         }
         _ => false,
     }
+}
+
+/// Whether terms in parentheses are the first fields of a user type, not a value of it.
+fn is_tuple_of_fields(terms: &[ast::Term<'_>], of: &Type, context: &Context<'_>) -> bool {
+    !matches!(terms, [one] if is_assignable(one, of, context))
 }
 
 /// How well a term, which has this type by itself, fits another.
@@ -289,6 +299,12 @@ impl BoundTerm {
             }
             TermKind::Tuple(parts) => match &receiver.of.of {
                 Type::Tuple(types) => prepare_tuple(parts, &types.clone(), receiver, context),
+                of @ Type::Udt(udt)
+                    if !receiver.of.multicell && is_tuple_of_fields(parts, of, context) =>
+                {
+                    let types: Vec<Type> = udt.fields.iter().map(|f| f.1.clone()).collect();
+                    prepare_tuple(parts, &types, receiver, context)
+                }
                 _ if parts.len() == 1 => BoundTerm::prepare(&parts[0], receiver, context),
                 _ => Err(invalid(format!(
                     "Invalid tuple type literal for {} of type {}",
