@@ -143,6 +143,57 @@ fn definitions() {
 }
 
 #[test]
+fn the_longest_names_of_tables_views_and_indexes_are_those_of_servers() {
+    let env = MemEnv::new(1);
+    let session = open(&env);
+    let run = |cql: &str| session.execute(cql, ()).map(drop).map_err(|e| e.to_string());
+    run("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+        .unwrap();
+    let names = |first: &str| [222, 223].map(|len| format!("{first}{}", "x".repeat(len - 1)));
+    let [table, too_long] = names("t");
+    let refused = run(&format!("CREATE TABLE ks.{too_long} (a int PRIMARY KEY, b int)"));
+    assert!(refused.unwrap_err().contains("more than 222 characters long"));
+    run(&format!("CREATE TABLE ks.{table} (a int PRIMARY KEY, b int, c int, d int)")).unwrap();
+    let [view, too_long] = names("v");
+    let create_view = |name: &str| {
+        let select = format!("SELECT * FROM ks.{table} WHERE a IS NOT NULL AND b IS NOT NULL");
+        run(&format!("CREATE MATERIALIZED VIEW ks.{name} AS {select} PRIMARY KEY (b, a)"))
+    };
+    assert!(create_view(&too_long).unwrap_err().contains("more than 222 characters long"));
+    create_view(&view).unwrap();
+    let [index, too_long] = names("i");
+    assert!(run(&format!("CREATE INDEX {too_long} ON ks.{table} (b)")).is_err());
+    run(&format!("CREATE INDEX {index} ON ks.{table} (b)")).unwrap();
+    // Names that are not given can be given.
+    run(&format!("CREATE INDEX ON ks.{table} (c)")).unwrap();
+    run(&format!("CREATE INDEX ON ks.{table} (d)")).unwrap();
+    run(&format!("INSERT INTO ks.{table} (a, b, c) VALUES (1, 2, 3)")).unwrap();
+    let described = session.execute("DESCRIBE KEYSPACE ks", ()).unwrap();
+    let statements: Vec<String> = described
+        .iter()
+        .map(|row| row.get::<String>("create_statement").unwrap())
+        .filter(|s| !s.starts_with("CREATE KEYSPACE"))
+        .collect();
+    session.close().unwrap();
+    drop(session);
+    let session = open(&env);
+    let found = |name: &str| {
+        let rows = session.execute(&format!("SELECT a FROM ks.{name} WHERE b = 2"), ()).unwrap();
+        rows.typed::<(i32,)>().unwrap()
+    };
+    assert_eq!([found(&table), found(&view)], [vec![(1,)], vec![(1,)]]);
+    // What DESCRIBE printed makes the same tables again.
+    session.execute(&format!("DROP MATERIALIZED VIEW ks.{view}"), ()).unwrap();
+    session.execute(&format!("DROP TABLE ks.{table}"), ()).unwrap();
+    session.execute("USE ks", ()).unwrap();
+    for statement in &statements {
+        session.execute(statement, ()).unwrap_or_else(|e| panic!("{statement}: {e}"));
+    }
+    let again = session.execute("DESCRIBE KEYSPACE ks", ()).unwrap();
+    assert_eq!(again.iter().count(), statements.len() + 1);
+}
+
+#[test]
 fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     let session = open(&MemEnv::new(1));
     let definitions = [

@@ -102,7 +102,7 @@ pub fn has_duration(of: &Type) -> bool {
         Type::Duration => true,
         Type::List(e) | Type::Set(e) | Type::Reversed(e) | Type::Vector(e, _) => has_duration(e),
         Type::Map(kv) => has_duration(&kv.0) || has_duration(&kv.1),
-        Type::Tuple(parts) => parts.iter().any(has_duration),
+        Type::Tuple(parts) | Type::Composite(parts) => parts.iter().any(has_duration),
         Type::Udt(udt) => udt.fields.iter().any(|f| has_duration(&f.1)),
         _ => false,
     }

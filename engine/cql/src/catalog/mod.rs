@@ -61,8 +61,11 @@ use crate::syntax::ast::QualifiedName;
 
 /// The first number of a table or index. Those of Thrift families are smaller.
 pub const FIRST_ID: u32 = firn_wide::internals::schema::FOREIGN_IDS;
-/// The longest name of a keyspace, table, index or type.
+/// The longest name of a keyspace, and of a column with an index that has a class, in bytes.
 pub const MAX_NAME: usize = 48;
+/// The longest name of a table, view or index, in bytes. Cassandra 5.0 has this bound because it
+/// names a folder `NAME-ID`, with an id of 32 digits.
+pub const MAX_TABLE_NAME: usize = 222;
 /// Keyspaces that cannot be defined or changed.
 const SYSTEM_KEYSPACES: [&str; 7] = [
     "system",
@@ -271,9 +274,9 @@ pub fn check_not_system(keyspace: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name may be that of a keyspace, table or index.
-pub fn is_valid_name(name: &str) -> bool {
+/// Whether a name may be that of a keyspace, table or index, which has `most` bytes at most.
+pub fn is_valid_name(name: &str, most: usize) -> bool {
     !name.is_empty()
-        && name.len() <= MAX_NAME
+        && name.len() <= most
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use firn_wide::Type;
 
 use crate::catalog::{
-    Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, MAX_NAME, TableColumn, TableIndex,
-    TableSchema, has_duration, is_valid_name,
+    Catalog, ColumnKind, IndexClass, IndexTarget, KeyspaceEntry, MAX_NAME, MAX_TABLE_NAME,
+    TableColumn, TableIndex, TableSchema, has_duration, is_valid_name,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{CreateIndex, Drop, IndexPartText, PropertyValue, QualifiedName};
@@ -55,7 +55,7 @@ impl Catalog {
         }
         let what = index_target(found, column, target.part)?;
         let name = match &statement.name {
-            Some(name) if !is_valid_name(&name.text) => {
+            Some(name) if !is_valid_name(&name.text, MAX_TABLE_NAME) => {
                 return Err(invalid(format!("Index name {} is not valid", name.text)));
             }
             Some(name) => name.text.to_string(),
@@ -225,15 +225,20 @@ fn index_target(
     }
 }
 
-/// `table_column_idx`, with a number when it is taken.
+/// `table_column_idx`, with a number when it is taken. A long name is cut, so that `CREATE INDEX`
+/// takes it again.
 fn free_index_name(home: &KeyspaceEntry, table: &str, column: &str) -> String {
     let clean: String = column.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-    let base = format!("{table}_{clean}_idx");
-    let mut name = base.clone();
+    let base = format!("{table}_{clean}");
+    let named = |end: String| {
+        let most = base.len().min(MAX_TABLE_NAME - end.len());
+        format!("{}{end}", base.get(..most).unwrap_or(&base))
+    };
+    let mut name = named("_idx".to_owned());
     let mut n = 0;
     while home.index(&name).is_some() {
         n += 1;
-        name = format!("{base}_{n}");
+        name = named(format!("_idx_{n}"));
     }
     name
 }

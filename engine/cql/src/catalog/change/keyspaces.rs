@@ -21,7 +21,7 @@ impl Catalog {
     pub fn create_keyspace(&self, statement: &CreateKeyspace<'_>) -> Result<Option<Catalog>> {
         let name = &*statement.name.text;
         check_not_system_new(name)?;
-        if !is_valid_name(name) {
+        if !is_valid_name(name, MAX_NAME) {
             return Err(invalid(format!(
                 "Keyspace name must not be empty, more than {MAX_NAME} characters long, or contain non-alphanumeric-underscore \
                  characters (got '{name}')"

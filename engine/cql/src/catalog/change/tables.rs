@@ -9,8 +9,8 @@ use super::check_not_system_new;
 use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
-    Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_NAME, Resource, TableColumn,
-    TableOptions, TableSchema, ViewSchema, is_valid_name,
+    Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_TABLE_NAME, Resource,
+    TableColumn, TableOptions, TableSchema, ViewSchema, has_duration, is_valid_name,
 };
 use crate::error::{Error, Result, configuration, invalid};
 use crate::syntax::ast::{
@@ -40,9 +40,9 @@ impl Catalog {
                 }),
             };
         }
-        if !is_valid_name(name) {
+        if !is_valid_name(name, MAX_TABLE_NAME) {
             return Err(invalid(format!(
-                "Table name must not be empty, more than {MAX_NAME} characters long, or contain non-alphanumeric-underscore \
+                "Table name must not be empty, more than {MAX_TABLE_NAME} characters long, or contain non-alphanumeric-underscore \
                  characters (got '{name}')"
             )));
         }
@@ -383,15 +383,12 @@ fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<C
             _ => format!("Invalid non-frozen collection type {of} for PRIMARY KEY column '{name}'"),
         }));
     }
-    match of.of {
-        Type::Counter => {
-            Err(invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'")))
-        }
-        Type::Duration => {
-            Err(invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'")))
-        }
-        _ => Ok(of),
-    }
+    let unsupported = match &of.of {
+        Type::Counter => "counter",
+        whole if has_duration(whole) => "duration",
+        _ => return Ok(of),
+    };
+    Err(invalid(format!("{unsupported} type is not supported for PRIMARY KEY column '{name}'")))
 }
 
 /// Adds a static or regular column with a number of its own; one that was dropped gets its number

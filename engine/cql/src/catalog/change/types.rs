@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::check_not_system_new;
 use crate::catalog::column_type::mentions;
 use crate::catalog::resolve::{refresh, resolve};
-use crate::catalog::{Catalog, ColumnType, KeyspaceEntry, TableSchema, TypeDef};
+use crate::catalog::{
+    Catalog, ColumnType, KeyspaceEntry, TableColumn, TableSchema, TypeDef, has_duration,
+};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
     self, AlterType, CreateType, Drop, Native, QualifiedName, TypeChange, TypeKind,
@@ -89,6 +91,7 @@ impl Catalog {
                         tables.join(", ")
                     )));
                 }
+                check_order(&home, name, &field.text, &of_field)?;
                 def.fields.push((field.text.to_string(), of_field));
             }
             TypeChange::Rename { if_exists, pairs } => {
@@ -166,6 +169,29 @@ impl Catalog {
         home.types.remove(name);
         Ok(Some(self.with_keyspace(home)))
     }
+}
+
+/// Refuses a new field with durations, which have no order, where values of the type are ordered: in
+/// keys of tables and views, and in indexes.
+fn check_order(home: &KeyspaceEntry, name: &str, field: &str, of: &ColumnType) -> Result<()> {
+    if !has_duration(&of.of) {
+        return Ok(());
+    }
+    let ordered = |t: &&Arc<TableSchema>| {
+        let is_ordered =
+            |c: &TableColumn| c.is_primary_key() || t.indexes().iter().any(|i| i.column == c.name);
+        t.columns().iter().any(|c| is_ordered(c) && mentions(&c.of.of, name))
+    };
+    let tables: Vec<String> =
+        home.tables().filter(ordered).map(|t| format!("{}.{}", home.name, t.name)).collect();
+    if tables.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(format!(
+        "Cannot add new field {field} of type {of} to user type {}.{name} as durations have no order and the type is being used in primary keys or indexes of the following tables: {}",
+        home.name,
+        tables.join(", ")
+    )))
 }
 
 fn field_type(home: &KeyspaceEntry, of: &ast::TypeSyntax<'_>) -> Result<ColumnType> {

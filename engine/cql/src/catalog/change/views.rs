@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::catalog::record::table_uuid;
 use crate::catalog::view::clause_text;
 use crate::catalog::{
-    Catalog, ColumnKind, KeyspaceEntry, MAX_NAME, Resource, TableColumn, TableOptions, TableSchema,
-    ViewSchema, check_not_system, has_duration, is_valid_name,
+    Catalog, ColumnKind, KeyspaceEntry, MAX_TABLE_NAME, Resource, TableColumn, TableOptions,
+    TableSchema, ViewSchema, check_not_system, has_duration, is_valid_name,
 };
 use crate::error::{Error, Result, configuration, invalid};
 use crate::syntax::ast::{
@@ -223,11 +223,11 @@ impl Catalog {
             )));
         }
         let mut table = new_view(found, statement)?;
-        if !is_valid_name(name) {
+        if !is_valid_name(name, MAX_TABLE_NAME) {
             let what = "Table name must not be";
-            return Err(configuration(match name.len() > MAX_NAME {
+            return Err(configuration(match name.len() > MAX_TABLE_NAME {
                 true => format!(
-                    "{keyspace}.{name}: {what} more than {MAX_NAME} characters long (got \"{name}\")"
+                    "{keyspace}.{name}: {what} more than {MAX_TABLE_NAME} characters long (got \"{name}\")"
                 ),
                 false => format!(
                     "{keyspace}.{name}: {what} empty or not contain non-alphanumeric-underscore characters (got \"{name}\")"
