@@ -194,6 +194,25 @@ fn the_longest_names_of_tables_views_and_indexes_are_those_of_servers() {
 }
 
 #[test]
+fn tables_of_old_releases_are_made_with_a_word_about_their_options() {
+    let session = open(&MemEnv::new(1));
+    let run = |cql: &str| session.execute(cql, ()).unwrap().warnings().join("; ");
+    run(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    let warned = run(
+        "CREATE TABLE k.t (a int PRIMARY KEY) WITH caching = 'ALL' AND index_interval = 64 AND replicate_on_write = 'true'",
+    );
+    assert_eq!(
+        warned,
+        "Option index_interval of table t is of Cassandra 2.x: it is read as min_index_interval; \
+         Option replicate_on_write of table t is of Cassandra 2.x: it is left out; \
+         Options of table t that are kept and shown, and change nothing here: min_index_interval, caching"
+    );
+    assert_eq!(run("ALTER TABLE k.t WITH caching = 'KEYS_ONLY'"), "");
+}
+
+#[test]
 fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     let session = open(&MemEnv::new(1));
     let definitions = [

@@ -48,7 +48,7 @@ pub use family::FamilyForm;
 pub use function::{Signature, StoredAggregate, StoredFunction, argument_text};
 pub use index_class::IndexClass;
 pub use mask::ColumnMask;
-pub use options::{TableOptions, quoted_map};
+pub use options::{TableOptions, old_option, quoted_map};
 pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX, RecordGaps};
 pub use resolve::native_type;
 pub use role::{Resource, RoleEntry};

@@ -41,6 +41,8 @@ const COMMON: [&str; 12] = [
     "parallelize_output_subranges",
 ];
 const SIZE_TIERED: [&str; 3] = ["min_sstable_size", "bucket_low", "bucket_high"];
+/// Options of strategies of 2.x that later releases do not know.
+const OLD_COMPACTION: [&str; 1] = ["cold_reads_to_omit"];
 const LEVELED: [&str; 3] = ["sstable_size_in_mb", "fanout_size", "single_sstable_uplevel"];
 const INCREMENTAL: [&str; 5] = [
     "sstable_size_in_mb",
@@ -271,6 +273,11 @@ pub(super) fn check_compaction(map: &OptionMap) -> Result<()> {
     }
     check_common(map)?;
     compaction(map, &mut TreeOptions::default())
+}
+
+/// Removes the options that only 2.x had.
+pub(super) fn drop_old_compaction(map: &mut OptionMap) {
+    map.retain(|name, _| !OLD_COMPACTION.contains(&name.as_str()));
 }
 
 /// The options of all strategies that change nothing here.

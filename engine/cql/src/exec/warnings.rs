@@ -2,7 +2,7 @@
 
 use firn_wide::Type;
 
-use crate::catalog::{Catalog, DATACENTER, IndexClass, TableOptions};
+use crate::catalog::{Catalog, DATACENTER, IndexClass, TableOptions, old_option};
 use crate::syntax::ast::{CreateIndex, PropertyValue, Statement, TableChange, TableProperty};
 
 const OF_VECTORS: &str = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\nThey don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n * Filters on columns without a SAI index.";
@@ -78,12 +78,17 @@ fn of_keyspace(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
 fn of_table(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
     // It was made of these: they can be.
     let given = TableOptions::default().with(properties).unwrap_or_default();
+    let old = properties.iter().filter_map(|p| {
+        let (option, done) = (&p.name.text, old_option(&p.name.text)?);
+        Some(format!("Option {option} of table {name} is of Cassandra 2.x: it {done}"))
+    });
+    let mut all: Vec<String> = old.collect();
     let idle = given.without_effect();
-    if idle.is_empty() {
-        return vec![];
+    if !idle.is_empty() {
+        let idle = idle.join(", ");
+        all.push(format!(
+            "Options of table {name} that are kept and shown, and change nothing here: {idle}"
+        ));
     }
-    let idle = idle.join(", ");
-    vec![format!(
-        "Options of table {name} that are kept and shown, and change nothing here: {idle}"
-    )]
+    all
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::CqlParser;
 use super::rule::{Expect, Rule};
-use crate::syntax::ast::{Constant, PropertyValue, TableProperty};
+use crate::syntax::ast::{Constant, ConstantKind, PropertyValue, TableProperty};
 use crate::syntax::keyword::{Keyword, KeywordClass};
 use crate::syntax::lexer::{CqlToken, Tok};
 
@@ -50,6 +50,17 @@ impl Of {
     }
 }
 
+/// Whether releases before 3.0 had this property of a table in this form.
+fn is_old_property(name: &str, value: &PropertyValue<'_>) -> bool {
+    match value {
+        PropertyValue::Map(_) => false,
+        PropertyValue::Constant(c) if name == "caching" => c.kind == ConstantKind::String,
+        _ => {
+            matches!(name, "index_interval" | "populate_io_cache_on_flush" | "replicate_on_write")
+        }
+    }
+}
+
 impl<'a> CqlParser<'a> {
     /// `property AND …`
     pub(super) fn properties(&mut self, of: Of) -> Rule<Vec<TableProperty<'a>>> {
@@ -70,10 +81,11 @@ impl<'a> CqlParser<'a> {
         let value = self.property_value()?;
         let (maps, others) = of.known();
         let is_map = matches!(value, PropertyValue::Map(_));
+        let is_old = matches!(of, Of::Table) && is_old_property(&name.text, &value);
         if to.iter().any(|p| p.name == name) {
             return self.fail(token, format!("Multiple definition for property '{}'", name.text));
         }
-        if maps.contains(&&*name.text) && !is_map {
+        if maps.contains(&&*name.text) && !is_map && !is_old {
             return self.fail(
                 token,
                 format!("Invalid value for property '{}'. It should be a map.", name.text),
@@ -85,7 +97,7 @@ impl<'a> CqlParser<'a> {
                 format!("Invalid value for property '{}'. It should be a string", name.text),
             );
         }
-        if !maps.contains(&&*name.text) && !others.contains(&&*name.text) {
+        if !maps.contains(&&*name.text) && !others.contains(&&*name.text) && !is_old {
             return self.unknown_property(token, &name.text, &[maps, others].concat());
         }
         to.push(TableProperty { name, value });
