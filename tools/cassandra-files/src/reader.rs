@@ -141,7 +141,7 @@ impl NodeReader {
             let mut c = self.content.take(12, what)?;
             let both = c.u32(what).and_then(|local| Ok((local as i32, c.u64(what)? as i64)));
             let (local, timestamp) = self.content.placed(both)?;
-            let read = NodeDeletion { timestamp, local: local.into() };
+            let read = NodeDeletion { timestamp, local: NodeDeletion::second(local.into()) };
             return Ok((read != NO_DELETION).then_some(read));
         }
         let first = self.content.u8(what)?;

@@ -46,6 +46,15 @@ impl NodeDeletion {
     /// The latest second that the written version has room for, in 2038; so of ends of times to
     /// live.
     pub const LAST_SECOND: i64 = i32::MAX as i64 - 1;
+
+    /// The second of 7 February 2106 that Cassandra 5.0 reads in place of one that overflowed: the
+    /// files before `oa` store 32 bits with a sign, and nodes of 2018 wrote sums beyond them.
+    pub const OVERFLOWED: i64 = u32::MAX as i64 - 1;
+
+    /// Replaces a second before 1970 by [`OVERFLOWED`](NodeDeletion::OVERFLOWED).
+    pub(crate) fn second(read: i64) -> i64 {
+        if read < 0 { NodeDeletion::OVERFLOWED } else { read }
+    }
 }
 
 /// A row.
@@ -81,6 +90,23 @@ pub struct NodeExpiry {
     pub ttl: u32,
     /// The second since 1970 from which on the value is dead.
     pub expires: i64,
+}
+
+impl NodeExpiry {
+    /// The greatest time to live of a file. Nodes write it with a value that has expired.
+    const EXPIRED_TTL: u32 = i32::MAX as u32;
+
+    /// Reads an end as Cassandra 5.0 does: an end before 1970, or earlier than its time to live
+    /// after 1970, is the trace of an overflow.
+    fn read(ttl: u32, second: i64) -> NodeExpiry {
+        let possible = second >= i64::from(ttl) || ttl == NodeExpiry::EXPIRED_TTL;
+        NodeExpiry { ttl, expires: if possible { second } else { NodeDeletion::OVERFLOWED } }
+    }
+
+    /// Whether the end overflowed at the node that wrote it, so that the file does not have it.
+    pub fn is_overflowed(&self) -> bool {
+        self.expires == NodeDeletion::OVERFLOWED
+    }
 }
 
 /// The cells of a column in a row.
@@ -151,7 +177,8 @@ impl BodyReader<'_, '_> {
 
     fn second(&mut self) -> Result<i64, BytesFault> {
         let difference = self.bytes.vint("a second of deletion")? as i64;
-        Ok(self.version.second(self.header.least_second.wrapping_add(difference)))
+        let sum = self.header.least_second.wrapping_add(difference);
+        Ok(NodeDeletion::second(self.version.second(sum)))
     }
 
     fn ttl(&mut self) -> Result<u32, BytesFault> {
@@ -175,7 +202,7 @@ impl BodyReader<'_, '_> {
             let mut expiry = None;
             if flags & HAS_TTL != 0 {
                 let ttl = self.ttl()?;
-                expiry = Some(NodeExpiry { ttl, expires: self.second()? });
+                expiry = Some(NodeExpiry::read(ttl, self.second()?));
             }
             row.liveness = Some(NodeLiveness { timestamp, expiry });
         } else if flags & HAS_TTL != 0 {
@@ -298,7 +325,7 @@ impl BodyReader<'_, '_> {
                 if flags & CELL_DELETED != 0 {
                     deleted = Some(second);
                 } else {
-                    expiry = Some(NodeExpiry { ttl: self.ttl()?, expires: second });
+                    expiry = Some(NodeExpiry::read(self.ttl()?, second));
                 }
             }
             (false, _) => {}

@@ -214,7 +214,7 @@ impl Draw {
     }
 
     fn second(&mut self) -> i64 {
-        [100, 1_700_000_000, 2_147_483_646][self.below(3)] - self.below(60) as i64
+        [10_000, 1_700_000_000, 2_147_483_646][self.below(3)] - self.below(60) as i64
     }
 
     fn deletion(&mut self) -> NodeDeletion {

@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::Temp;
-use firn_cassandra::{NodeCellState, NodeEvent, NodeFolder, NodeTable};
+use firn_cassandra::{
+    HeaderColumn, LeastTimes, MarshalClass, NodeCell, NodeCellState, NodeColumn, NodeEvent,
+    NodeExpiry, NodeFolder, NodeHeader, NodeLiveness, NodePartition, NodeRow, NodeTable,
+    NodeTableWriter, WriteOptions,
+};
 use firn_cql::Session;
 use firn_wide::internals::cell::CellState;
 use firn_wide::internals::store::{Body, ManualClock, Partitions, StoreSlice};
@@ -212,6 +216,69 @@ fn files_of_one_table_are_merged_and_deletions_go_on_deleting() {
         session.execute(&insert, ()).unwrap();
         let there = rows(&session, "ranges").iter().any(|r| r["c"] == c && r["d"] == "late");
         assert_eq!(there, lives, "{c} at {at}");
+    }
+}
+
+/// Writes a table `look.overflowed` of version `nb` with one row, whose end is the second `expires`.
+fn write_expiring(temp: &Temp, ttl: u32, expires: i64) -> String {
+    let place = "data/look/overflowed-0123456789abcdef0123456789abcdef".to_owned();
+    let _ = fs::remove_dir_all(temp.path(&place));
+    fs::create_dir_all(temp.path(&place)).unwrap();
+    let files = NodeFolder::numbered(&temp.path(&place), 1);
+    let class = |name: &str| MarshalClass::parse(name).unwrap();
+    let header = NodeHeader::new(
+        "org.apache.cassandra.dht.Murmur3Partitioner".to_owned(),
+        class("Int32Type"),
+        vec![],
+        vec![],
+        vec![HeaderColumn { name: b"v".to_vec(), class: class("Int32Type") }],
+        LeastTimes { second: expires.min(0), ..LeastTimes::default() },
+    );
+    let hash = |_: &[u8]| [0, 0];
+    let options = WriteOptions { compressed: true, filter_chance: 0.01, index_interval: 128, hash };
+    let mut writer = NodeTableWriter::create(files, header, options).unwrap();
+    let key = 1i32.to_be_bytes().to_vec();
+    writer
+        .event(&NodeEvent::Partition(NodePartition { key, deletion: None, position: 0 }))
+        .unwrap();
+    let expiry = NodeExpiry { ttl, expires };
+    let state = NodeCellState::Expiring(7i32.to_be_bytes().to_vec(), expiry);
+    let cell = NodeCell { path: None, timestamp: 1_517_000_000_000_001, state };
+    let row = NodeRow {
+        is_static: false,
+        clustering: vec![],
+        liveness: Some(NodeLiveness { timestamp: 1_517_000_000_000_000, expiry: Some(expiry) }),
+        deletion: None,
+        columns: vec![NodeColumn { column: 0, deletion: None, cells: vec![cell] }],
+        position: 0,
+    };
+    writer.event(&NodeEvent::Row(row)).unwrap();
+    writer.finish().unwrap();
+    place
+}
+
+#[test]
+fn an_end_that_overflowed_loses_nothing() {
+    let twenty_years = 630_720_000u32;
+    let cases = [
+        // 2018-01-26 and twenty years, in 32 bits: the node wrote a second of 1901.
+        (twenty_years, i64::from((1_517_000_000 + twenty_years).cast_signed()), true),
+        (100, -1, true),
+        (100, 99, true),
+        (i32::MAX as u32, 99, false), // the node's mark of a value that has expired
+        (twenty_years, 2_147_483_646, false),
+    ];
+    for (n, (ttl, expires, overflowed)) in cases.into_iter().enumerate() {
+        let temp = Temp::new("cassandra", &format!("overflowed-{n}"));
+        let place = write_expiring(&temp, ttl, expires);
+        let (code, _, said) = run(&temp, &["import", "--cassandra", &place]);
+        let notes = said.contains("2 cells and rows with a time to live whose end overflowed");
+        assert!(code == 0 && notes == overflowed, "{said}");
+        assert_eq!(run(&temp, &["compact"]).0, 0);
+        let session = open(&temp);
+        let lives = overflowed || expires > 1_795_660_000;
+        let found = rows(&session, "overflowed").len();
+        assert_eq!(found, usize::from(lives), "{ttl} {expires}");
     }
 }
 

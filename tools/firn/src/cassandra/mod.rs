@@ -174,6 +174,14 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
             );
         }
     }
+    let overflowed = done.iter().map(|d| d.2.overflowed).sum::<u64>();
+    if overflowed > 0 {
+        eprintln!(
+            "{} {} with a time to live whose end overflowed at the node: kept until 7 February 2106, as Cassandra 5.0 reads them",
+            global.style().bold("note:"),
+            things(overflowed, "cell or row", "cells and rows")
+        );
+    }
     let cells = done.iter().map(|d| d.2.cells).sum::<u64>();
     let rate = output::rate(cells as f64 / seconds.max(1e-9));
     let here = shell::path(&global.store.db);

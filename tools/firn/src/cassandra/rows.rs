@@ -31,6 +31,8 @@ pub struct NodeTotals {
     deletions: u64,
     /// Cells of columns that the table does not have.
     pub left_out: u64,
+    /// Cells and rows whose time to live ends at a second that overflowed at the node.
+    pub overflowed: u64,
 }
 
 impl NodeTotals {
@@ -44,6 +46,7 @@ impl NodeTotals {
         json!({
             "keyspace": plan.keyspace, "table": plan.table, "files": files, "partitions": self.partitions, "rows": self.rows,
             "cells": self.cells, "deletions": self.deletions, "left_out": self.left_out,
+            "overflowed": self.overflowed,
         })
     }
 }
@@ -226,7 +229,10 @@ impl<'a> NodeWriter<'a> {
             let marker = [&*place, &self.marker].concat();
             let state = match l.expiry {
                 None => CellState::Live(&[]),
-                Some(e) => CellState::Expiring { value: &[], ttl: e.ttl, expires: e.expires },
+                Some(e) => {
+                    self.totals.overflowed += u64::from(e.is_overflowed());
+                    CellState::Expiring { value: &[], ttl: e.ttl, expires: e.expires }
+                }
             };
             let cell = Cell { timestamp: l.timestamp, state };
             self.change(marker.len(), |m, family| m.put_cell(family, &marker, cell));
@@ -264,6 +270,7 @@ impl<'a> NodeWriter<'a> {
             }
             NodeCellState::Expiring(v, e) => {
                 self.check(&of, v, position)?;
+                self.totals.overflowed += u64::from(e.is_overflowed());
                 CellState::Expiring { value: v, ttl: e.ttl, expires: e.expires }
             }
             NodeCellState::Deleted(second) => CellState::Tombstone { deleted: *second },
