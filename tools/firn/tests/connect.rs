@@ -82,7 +82,7 @@ struct Fed(Child);
 impl Fed {
     fn new(address: &str) -> Fed {
         let child = Command::new(env!("CARGO_BIN_EXE_firn"))
-            .args(["cql", "--connect", address, "--continue-on-error"])
+            .args(["cql", "--connect", address])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -465,7 +465,7 @@ fn a_url_names_a_cluster() {
         assert!(rows.contains(row), "{rows}");
     }
     let set = "CONSISTENCY; CONSISTENCY QUORUM; SERIAL CONSISTENCY SERIAL; CONSISTENCY MOST;";
-    t.at(&shop, &["-e", set, "--continue-on-error"]).said(
+    t.at(&shop, &["-e", set]).said(
         1,
         &[
             "the consistency is ONE",

@@ -133,7 +133,7 @@ fn errors_have_their_place() {
             "{KEYSPACE}\nUSE shop; CREATE TABLE t (k int PRIMARY KEY, v int);\n  SELECT nope\n FROM t;\nSELECT v FORM t;\nDESC TABLES\n"
         );
         t.write("s.cql", &script);
-        let out = t.cql(&["-f", "s.cql"]).said(
+        let out = t.cql(&["-f", "s.cql", "--stop-on-error"]).said(
         1,
         &["s.cql:3:10: InvalidRequest: Undefined column name nope in table shop.t\n  SELECT nope\n         ^^^^\n"],
     );
@@ -142,9 +142,27 @@ fn errors_have_their_place() {
             script.replace(KEYSPACE, "").replace("CREATE TABLE t (k int PRIMARY KEY, v int);", "");
         t.write("again.cql", &again);
         let out = t
-            .cql(&["-f", "again.cql", "--continue-on-error"])
+            .cql(&["-f", "again.cql"])
             .said(1, &["again.cql:3:10: ", "again.cql:5:10: SyntaxException: met FORM, expected"]);
         assert!(out.ends_with("\nt\n"), "{out}");
+        // What went wrong in the middle is counted at the end; all else is there.
+        t.write(
+            "java.cql",
+            "USE shop;\nCREATE TABLE before (k int PRIMARY KEY);\nCREATE FUNCTION f(a int) CALLED ON NULL INPUT\n  RETURNS int LANGUAGE java AS 'return a;';\nCREATE TABLE after (k int PRIMARY KEY);\nSOURCE 'more.cql'\nDESC TABLES\n",
+        );
+        t.write("more.cql", "-- of its own\nDROP TABLE nowhere;\nDROP TABLE before;");
+        let out = t.cql(&["-f", "java.cql"]).said(
+            1,
+            &[
+                "java.cql:3",
+                "CREATE FUNCTION f(a int) CALLED ON NULL INPUT",
+                "more.cql:2",
+                "failed: 2 of 8 statements failed, the first at java.cql:3\n",
+            ],
+        );
+        assert!(out.contains("after") && !out.contains("before"), "{out}");
+        t.cql(&["--json", "-e", "bad; USE shop; bad"])
+            .said(1, &["{\"summary\":{\"failed\":2,\"statements\":3}}"]);
         t.cql(&["-e", "COPY nowhere FROM 'x'"]).said(1, &["-e:1: ", "no keyspace is chosen"]);
         t.cql(&["-k", "nope"]).said(2, &["nope", "CREATE KEYSPACE"]);
         t.cql(&["-f", "absent.cql"]).said(2, &["cannot read absent.cql"]);
@@ -162,7 +180,7 @@ fn errors_have_their_place() {
         }
         let index = "an index would find these rows: CREATE INDEX ON shop.t (v)";
         t.cql(&["-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
-            .said(1, &["use ALLOW FILTERING\nhint: ", index]);
+            .said(1, &["use ALLOW FILTERING\n  SELECT * FROM t WHERE v = 1\nhint: ", index]);
         t.cql(&["--json", "-k", "shop", "-e", "SELECT * FROM t WHERE v = 1"])
             .said(1, &[&format!("\"hint\":\"{index}\"")]);
     }

@@ -306,11 +306,8 @@ fn a_name_mistyped_makes_no_store() {
     assert!(t.firn_in("roles", &["cql", "-e", "LIST ROLES"], "").good().contains(" ann "));
     t.firn_in("typo", &["cql", "-e", "SELECT * FROM shop.items"], "")
         .said(1, &["typo is no store yet", "CREATE KEYSPACE"]);
-    let two = t.firn_in(
-        "typo",
-        &["cql", "--go-on", "-e", "SELECT * FROM shop.items; SELECT * FROM shop.items"],
-        "",
-    );
+    let two =
+        t.firn_in("typo", &["cql", "-e", "SELECT * FROM shop.items; SELECT * FROM shop.items"], "");
     assert_eq!(two.2.matches("the first CREATE KEYSPACE makes it").count(), 1, "{}", two.2);
     let two = t.firn_in("typo", &["cli", "--go-on", "-e", "use Music; use Music;"], "");
     assert_eq!(two.2.matches("is no store yet").count(), 1, "{}", two.2);

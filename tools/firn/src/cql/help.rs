@@ -211,7 +211,7 @@ const COMMANDS: [CqlTopic; 13] = [
     (
         "SOURCE",
         "SOURCE 'file'",
-        "Runs the statements of a file; the first that fails ends it.",
+        "Runs the statements of a file; it goes on after one that fails.",
         "SOURCE 'schema.cql'",
     ),
     (

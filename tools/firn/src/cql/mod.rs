@@ -1,7 +1,8 @@
 //! `firn cql`: CQL against a store of this machine, a server or a cluster, as a shell or as a script.
 //!
-//! Invariants: a script stops at the first statement that fails unless told otherwise; rows go to
-//! standard output page by page, why a statement failed to standard error, with its place.
+//! Invariants: a script goes on after a statement that fails, unless `--stop-on-error` is given, and
+//! its exit code is 1 then; rows go to standard output page by page, why a statement failed to
+//! standard error, with its place.
 
 mod backend;
 mod cell;
@@ -18,6 +19,7 @@ mod remote;
 mod schema;
 mod shell;
 mod show;
+mod tally;
 mod trace;
 
 use std::path::PathBuf;
@@ -56,7 +58,8 @@ table) is opened for reading, with a notice. With --json every row is an object 
 
 Examples:
   firn --db shop cql                              a shell
-  firn --db shop cql -f schema.cql                a script; it stops at the first statement that fails
+  firn --db shop cql -f schema.cql                a script; it goes on after statements that fail, and ends with 1 then
+  firn --db shop cql -f schema.cql --stop-on-error
   firn --db shop cql -k shop -e \"SELECT * FROM items;\"
   firn --db shop cql -k shop --json -e \"SELECT * FROM items;\" | jq .id
   firn --db shop cql -f report.cql --log report.statements
@@ -72,9 +75,9 @@ pub struct CqlArgs {
     statements: Statements,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// In a script: go on after a statement that failed
-    #[arg(long, alias = "go-on")]
-    continue_on_error: bool,
+    /// In a script: end at the first statement that fails
+    #[arg(long)]
+    stop_on_error: bool,
     /// Open the store for reading only: without its lock, without writing a byte, beside a writer too
     #[arg(long)]
     read_only: bool,
@@ -164,7 +167,7 @@ fn run_with<B: ShellBackend>(
             other => refused(other),
         })?;
     }
-    let shell = |typed: bool| Shell::new(backend, global, typed, args.continue_on_error, args.echo);
+    let shell = |typed: bool| Shell::new(backend, global, typed, !args.stop_on_error, args.echo);
     let (name, input) = match args.statements.origin()? {
         StatementOrigin::Terminal => {
             greeting.iter().for_each(|greeting| println!("{greeting}"));
@@ -173,9 +176,11 @@ fn run_with<B: ShellBackend>(
         StatementOrigin::Text(name, input) => (name, input),
     };
     let mut shell = shell(false);
-    match shell.script(&name.display().to_string(), input)? {
-        ShellOutcome::Failed => Err(Failure::Found),
-        _ if shell.has_failed() => Err(Failure::Found),
-        _ => Ok(()),
+    let outcome = shell.script(&name.display().to_string(), input)?;
+    let tally = shell.tally();
+    tally.report(global.store.json, global.style());
+    if outcome == ShellOutcome::Failed || tally.has_failed() {
+        return Err(Failure::Found);
     }
+    Ok(())
 }

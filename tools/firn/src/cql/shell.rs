@@ -16,6 +16,7 @@ use super::cut::{StatementCutter, StatementSource};
 use super::help;
 use super::schema::ShellSchema;
 use super::show::{RowPrinter, ShowStyle};
+use super::tally::ScriptTally;
 use crate::interrupt;
 use crate::pager::{self, Pager};
 use crate::prompt::{self, Conversation};
@@ -55,7 +56,7 @@ pub struct Shell<B> {
     /// To ask for a page of rows at a time, and on a terminal to show a screen at a time.
     paged: bool,
     depth: u32,
-    failed: bool,
+    tally: ScriptTally,
 }
 
 impl<B: ShellBackend> Shell<B> {
@@ -74,13 +75,13 @@ impl<B: ShellBackend> Shell<B> {
             page,
             paged: true,
             depth: 0,
-            failed: false,
+            tally: ScriptTally::default(),
         }
     }
 
-    /// Whether any statement failed.
-    pub fn has_failed(&self) -> bool {
-        self.failed
+    /// The statements that were run, and those that failed.
+    pub fn tally(&self) -> &ScriptTally {
+        &self.tally
     }
 
     /// Reads statements from the terminal until the user leaves.
@@ -137,13 +138,16 @@ impl<B: ShellBackend> Shell<B> {
             println!("{};", source.text);
         }
         self.schema = None;
+        let failed_before = self.tally.failed;
         let command = command::parse(&source.text);
         let outcome = match command {
             Ok(Some(command)) => self.command(command, source, file)?,
             Ok(None) => self.statement(source, file)?,
             Err(why) => self.complain(source, file, "SyntaxException", &why),
         };
-        self.failed |= outcome == ShellOutcome::Failed;
+        // A file that failed was counted where it did.
+        let has_failed = outcome == ShellOutcome::Failed && self.tally.failed == failed_before;
+        self.tally.add(has_failed, file, source.line);
         Ok(outcome)
     }
 
@@ -345,14 +349,7 @@ impl<B: ShellBackend> Shell<B> {
                 self.point(source, file, &class, &error);
                 Ok(ShellOutcome::Failed)
             }
-            (None, help) if self.look == ShowStyle::Json => {
-                complain_json(&class, &text, help, file, source.line, None);
-                Ok(ShellOutcome::Failed)
-            }
-            (None, Some(help)) => {
-                Ok(self.complain(source, file, &class, &format!("{text}\nhint: {help}")))
-            }
-            (None, None) => Ok(self.complain(source, file, &class, &text)),
+            (None, help) => Ok(self.complain_with(source, file, &class, &text, help)),
         }
     }
 
@@ -395,14 +392,42 @@ impl<B: ShellBackend> Shell<B> {
         class: &str,
         why: &str,
     ) -> ShellOutcome {
+        self.complain_with(source, file, class, why, None)
+    }
+
+    /// Says why a statement failed; of a script also its place and its first line.
+    fn complain_with(
+        &self,
+        source: &StatementSource,
+        file: Option<&str>,
+        class: &str,
+        why: &str,
+        hint: Option<&str>,
+    ) -> ShellOutcome {
         if self.look == ShowStyle::Json {
-            complain_json(class, why, None, file, source.line, None);
+            complain_json(class, why, hint, file, source.line, None);
             return ShellOutcome::Failed;
         }
         let place = file.map_or(String::new(), |f| format!("{f}:{}: ", source.line));
         let class = if class.is_empty() { "error" } else { class };
         eprintln!("{place}{} {why}", self.style.error(format!("{class}:")));
+        if file.is_some() {
+            eprintln!("  {}", first_line(&source.text));
+        }
+        if let Some(hint) = hint {
+            eprintln!("hint: {hint}");
+        }
         ShellOutcome::Failed
+    }
+}
+
+/// The first line of a statement, cut where it is long.
+fn first_line(statement: &str) -> String {
+    let line = statement.lines().next().unwrap_or_default();
+    match line.char_indices().nth(100) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None if line.len() < statement.len() => format!("{line} …"),
+        None => line.to_owned(),
     }
 }
 
