@@ -1,6 +1,8 @@
 //! Dates and times of day as text: the proleptic Gregorian calendar, always in UTC where no zone is
 //! written.
 
+use super::zone;
+
 /// Days from 1970-01-01 to a day of the proleptic Gregorian calendar.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March, so that the leap day is the last one.
@@ -78,14 +80,18 @@ impl DateReader<'_> {
         Some(n * 10i64.pow(9 - len as u32))
     }
 
-    /// Seconds east of UTC: `Z`, `UTC`, `GMT`, `+0100`, `+01:00`, `+01`; nothing is UTC.
-    fn zone(&mut self) -> Option<i64> {
+    /// Seconds east of UTC at a local time, in seconds since 1970: `Z`, `UTC`, `GMT`, `+0100`,
+    /// `+01:00`, `+01`, `GMT+01:00`, or behind a blank the name of a zone; nothing is UTC.
+    fn zone(&mut self, local: i64) -> Option<i64> {
+        let is_apart = self.0.starts_with(' ');
         self.0 = self.0.trim_start();
-        for utc in ["Z", "UTC", "GMT"] {
-            if let Some(after) = self.0.strip_prefix(utc) {
-                self.0 = after;
-                return Some(0);
-            }
+        if self.eat('Z') {
+            return Some(0);
+        }
+        if let Some(after) = ["UTC", "GMT"].iter().find_map(|utc| self.0.strip_prefix(utc)) {
+            self.0 = after;
+        } else if is_apart && self.0.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return zone::offset(std::mem::take(&mut self.0), local);
         }
         let sign = match (self.eat('+'), self.0.is_empty()) {
             (true, _) => 1,
@@ -100,24 +106,29 @@ impl DateReader<'_> {
 }
 
 /// Milliseconds since 1970 of a text like `2011-02-03 04:05:06.789+0100`: `T` or a blank before the
-/// time, which may be missing, as may seconds, fraction and zone.
+/// time, which may be missing, as may seconds, fraction and zone. `24:00` is the end of the day.
 pub(super) fn timestamp(text: &str) -> Option<i64> {
     let mut r = DateReader(text);
-    let mut seconds = r.date()? * 86_400;
-    let mut nanos = 0;
+    let midnight = r.date()? * 86_400;
+    let (mut seconds, mut nanos) = (midnight, 0);
     if r.eat('T')
         || (r.0.starts_with(' ')
             && r.0[1..].starts_with(|c: char| c.is_ascii_digit())
             && r.eat(' '))
     {
-        seconds += r.below(24)? * 3600;
+        seconds += r.below(25)? * 3600;
         seconds += r.eat(':').then(|| r.below(60))?? * 60;
         if r.eat(':') {
             seconds += r.below(60)?;
             nanos = r.fraction()?;
         }
+        if (seconds, nanos) > (midnight + 86_400, 0) {
+            return None;
+        }
+    } else if r.0 == "z" {
+        r.0 = "";
     }
-    seconds -= r.zone()?;
+    seconds -= r.zone(seconds)?;
     r.0.is_empty().then_some(seconds * 1000 + nanos / 1_000_000)
 }
 
@@ -170,12 +181,45 @@ mod tests {
         assert_eq!(timestamp("2011-02-03 04:05+0000"), Some(1_296_705_900_000));
         assert_eq!(timestamp("2011-02-03T04:05:00.123Z"), Some(1_296_705_900_123));
         assert_eq!(timestamp("2011-02-03+0100"), Some(1_296_691_200_000 - 3_600_000));
+        assert_eq!(timestamp("2011-02-03 04:05 GMT+01:00"), Some(1_296_705_900_000 - 3_600_000));
+        assert_eq!(timestamp("2011-02-03 04:05 UTC-0130"), Some(1_296_705_900_000 + 5_400_000));
+        assert_eq!(timestamp("2011-02-03z"), Some(1_296_691_200_000));
+        assert_eq!(timestamp("2011-02-03 24:00"), timestamp("2011-02-04"));
+        assert_eq!(timestamp("2020-12-31T24:00:00.000+01:00"), timestamp("2020-12-31T23:00Z"));
+        for refused in ["24:01", "24:00:01", "24:00:00.001", "25:00", "10:00z", "10:00 +1"] {
+            assert_eq!(timestamp(&format!("2011-02-03 {refused}")), None, "{refused}");
+        }
         assert_eq!(timestamp("2011-02-30"), None);
         assert_eq!(timestamp("2011-02-03 x"), None);
         assert_eq!(date("-0001-01-01"), Some(-719_893));
         assert_eq!(time("1:2:3"), Some(3_723_000_000_000));
         assert_eq!(time("24:00:00"), None);
         assert_eq!(timestamp_text(1_250_438_004_000, false), "2009-08-16 15:53:24+0000");
+    }
+
+    /// What Cassandra 5.0.9 makes of names, in summer and in winter, and where clocks change.
+    #[test]
+    fn zones_have_names() {
+        for (text, utc) in [
+            ("2020-01-01 10:00 EST", "2020-01-01 15:00"),
+            ("2020-01-01 10:00 PST", "2020-01-01 18:00"),
+            ("2020-07-01 10:00 PST", "2020-07-01 17:00"),
+            ("2020-01-01 10:00:00.5 CET", "2020-01-01 09:00:00.5"),
+            ("2020-07-01T10:00 CEST", "2020-07-01 08:00"),
+            ("2020-01-01 10:00 Europe/Berlin", "2020-01-01 09:00"),
+            ("2020-07-01 Asia/Kolkata", "2020-06-30 18:30"),
+            ("2020-03-29 02:30 Europe/Berlin", "2020-03-29 01:30"),
+            ("2020-10-25 02:30 Europe/Berlin", "2020-10-25 00:30"),
+            ("2020-01-01 24:00 Europe/Berlin", "2020-01-01 23:00"),
+        ] {
+            let wanted = timestamp(utc).filter(|_| cfg!(feature = "time-zones"));
+            assert_eq!(timestamp(text), wanted, "{text}");
+        }
+        for refused in ["Nowhere/Town", "EST x", "XST", "Europe/Berlin+01:00", "..", "local"] {
+            assert_eq!(timestamp(&format!("2020-01-01 10:00 {refused}")), None, "{refused}");
+        }
+        assert_eq!(timestamp("12020-01-01 10:00 EST"), None);
+        assert_eq!(timestamp("2020-01-01 10:00EST"), None);
     }
 
     #[test]

@@ -46,6 +46,7 @@ pub mod uuids;
 mod validate;
 mod varint;
 mod vector;
+mod zone;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
