@@ -3,10 +3,22 @@
 /// What becomes of a text before it is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextAnalyzer {
-    /// Whether each word of it is one by itself.
-    pub in_words: bool,
+    /// Where it is cut into terms.
+    pub split: TextSplit,
     /// The case that it is brought into.
     pub case: TextCase,
+}
+
+/// Where a text is cut into terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TextSplit {
+    /// Nowhere: the text is one term.
+    #[default]
+    Whole,
+    /// Between words, which are letters and digits without a break.
+    Words,
+    /// At each of this character.
+    At(char),
 }
 
 /// A case of letters.
@@ -27,8 +39,12 @@ impl TextAnalyzer {
         self == TextAnalyzer::default()
     }
 
-    /// The terms of a text: all of it, or its words, which are letters and digits without a break.
-    /// Bytes that are no UTF-8 are one as they are.
+    /// Whether a text may have several terms.
+    pub fn is_tokenizing(self) -> bool {
+        self.split != TextSplit::Whole
+    }
+
+    /// The terms of a text, none of which is empty unless it is the whole text. Bytes that are no UTF-8 are one as they are.
     pub fn terms(self, text: &[u8]) -> Vec<Vec<u8>> {
         let Ok(text) = std::str::from_utf8(text) else { return vec![text.to_vec()] };
         let cased = |term: &str| match self.case {
@@ -36,11 +52,13 @@ impl TextAnalyzer {
             TextCase::Lower => term.to_lowercase(),
             TextCase::Upper => term.to_uppercase(),
         };
-        if !self.in_words {
-            return vec![cased(text).into_bytes()];
-        }
-        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        words.map(|word| cased(word).into_bytes()).collect()
+        let is_end = |c: char| match self.split {
+            TextSplit::Whole => false,
+            TextSplit::Words => !c.is_alphanumeric(),
+            TextSplit::At(delimiter) => c == delimiter,
+        };
+        let terms = text.split(is_end).filter(|term| !term.is_empty() || !self.is_tokenizing());
+        terms.map(|term| cased(term).into_bytes()).collect()
     }
 }
 
@@ -154,8 +172,15 @@ mod tests {
         );
         let small = TextAnalyzer { case: TextCase::Lower, ..plain };
         assert!(holds("AB%", small, "aBc") && !holds("b%", small, "aBc"));
-        let words = TextAnalyzer { in_words: true, case: TextCase::Lower };
+        let words = TextAnalyzer { split: TextSplit::Words, case: TextCase::Lower };
         assert!(holds("fox", words, "The quick Fox!") && !holds("fo", words, "The quick Fox!"));
         assert!(holds("%qui% %fo%", words, "lazy dog, foxes"));
+        let cut = TextAnalyzer { split: TextSplit::At('░'), ..plain };
+        let text = "░http.method=GET░error░";
+        assert!(holds("error", cut, text) && holds("http.method=%", cut, text));
+        assert!(holds("░error░", cut, text) && holds("other░error", cut, text));
+        for other in ["Error", "erro", "GET", "", "░"] {
+            assert!(!holds(other, cut, text), "{other}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use firn_wide::Type;
 
-use super::analyzer::{TextAnalyzer, TextCase};
+use super::analyzer::{TextAnalyzer, TextCase, TextSplit};
 use super::{ColumnKind, IndexTarget, TableColumn, TableIndex};
 use crate::error::{Result, configuration, invalid};
 
@@ -127,12 +127,15 @@ impl TableIndex {
                 let is = |name: &str| class.strip_prefix(SASI_ANALYZERS) == Some(name);
                 let on = |name: &str| self.says(name, "true");
                 if is("StandardAnalyzer") {
-                    analyzer.in_words = true;
+                    analyzer.split = TextSplit::Words;
                     if on("tokenization_normalize_lowercase") {
                         analyzer.case = TextCase::Lower;
                     } else if on("tokenization_normalize_uppercase") {
                         analyzer.case = TextCase::Upper;
                     }
+                } else if is("DelimiterAnalyzer") {
+                    let delimiter = self.option("delimiter").and_then(|d| d.chars().next());
+                    analyzer.split = TextSplit::At(delimiter.unwrap_or(','));
                 } else if is("NonTokenizingAnalyzer") {
                     if self.says("case_sensitive", "false") || on("normalize_lowercase") {
                         analyzer.case = TextCase::Lower;
@@ -159,7 +162,7 @@ impl TableIndex {
     pub fn finds_equal(&self, column: &TableColumn) -> bool {
         match (self.answers_as(), self.target) {
             _ if self.is_of_vectors(column) => false,
-            (IndexClass::Sasi, _) => !self.analyzer().in_words,
+            (IndexClass::Sasi, _) => !self.analyzer().is_tokenizing(),
             (_, IndexTarget::Full) => true,
             (_, IndexTarget::Simple) => !column.of.is_collection() || !column.of.multicell,
             _ => false,
@@ -190,7 +193,7 @@ impl TableIndex {
         use super::TextMatch as M;
         match self.mode() {
             Some(SasiMode::Prefix) => matches!(place, M::Whole | M::Prefix),
-            Some(SasiMode::Contains) => place != M::Prefix || !self.analyzer().in_words,
+            Some(SasiMode::Contains) => place != M::Prefix || !self.analyzer().is_tokenizing(),
             _ => false,
         }
     }
@@ -336,9 +339,12 @@ impl TableIndex {
                     None => Ok(()),
                 }
             }
-            Some("DelimiterAnalyzer") => {
-                Err(configuration(format!("the analyzer {class} is not supported")))
-            }
+            Some("DelimiterAnalyzer") => match self.option("delimiter") {
+                Some(delimiter) if delimiter.chars().count() != 1 => Err(configuration(format!(
+                    "Only single character delimiters supported, was {delimiter}"
+                ))),
+                _ => Ok(()),
+            },
             _ => Err(configuration(format!("Unable to find analyzer class '{class}'"))),
         }
     }
