@@ -323,6 +323,106 @@ fn a_bad_line_is_named() {
 }
 
 #[test]
+fn copy_has_the_options_of_cqlsh() {
+    for t in Home::both("copy-options") {
+        let table = "(k int PRIMARY KEY, n bigint, d decimal, f double, b boolean, at timestamp, note text)";
+        t.cql(&["-e", &format!("{KEYSPACE} CREATE TABLE shop.t {table}; CREATE TABLE shop.u {table}; CREATE TABLE shop.c (k int PRIMARY KEY, n counter)")])
+            .good();
+        let copy = |args: &str| t.cql(&["-k", "shop", "-e", &format!("COPY {args}")]);
+        let select =
+            |what: &str| t.cql(&["--json", "-k", "shop", "-e", &format!("SELECT {what}")]).good();
+        // Those that tune cqlsh are taken.
+        let tuning = "NUMPROCESSES = 4 AND INGESTRATE = 1000 AND MAXBATCHSIZE = 20 AND MINBATCHSIZE = 2 AND MAXATTEMPTS = 5 AND REPORTFREQUENCY = 0.5 AND PREPAREDSTATEMENTS = true AND ENCODING = 'UTF-8' AND MAXREQUESTS = 6 AND PAGETIMEOUT = 10";
+        let forms = "DATETIMEFORMAT = '%d.%m.%Y %H:%M:%S' AND BOOLSTYLE = 'Ja,Nein' AND THOUSANDSSEP = '.' AND DECIMALSEP = ',' AND DELIMITER = ';'";
+        t.write(
+            "a.csv",
+            "1;1.234.567;-1.234,50;0,5;ja;31.12.2020 23:59:58;1.5\n2;12;0,1;1e3;Nein;2021-01-01 10:00+0100;\n3;;;;;;\n",
+        );
+        copy(&format!("t (k, n, d, f, b, at, note) FROM 'a.csv' WITH {forms} AND {tuning}"))
+            .said(0, &["copied 3 rows"]);
+        assert_eq!(
+            select("n, d, f, b, at, note FROM t WHERE k IN (1, 2)"),
+            "{\"n\": 1234567, \"d\": -1234.50, \"f\": 0.5, \"b\": true, \"at\": \"2020-12-31 23:59:58.000Z\", \"note\": \"1.5\"}\n\
+             {\"n\": 12, \"d\": 0.1, \"f\": 1000.0, \"b\": false, \"at\": \"2021-01-01 09:00:00.000Z\", \"note\": null}\n"
+        );
+        let columns = "(k, n, d, f, b, at, note)";
+        let written =
+            copy(&format!("t {columns} TO STDOUT WITH {forms} AND {tuning} AND PAGESIZE = 1"))
+                .good();
+        assert!(
+            written.contains("1;1.234.567;-1.234,50;0,5;Ja;31.12.2020 23:59:58;1.5\n"),
+            "{written}"
+        );
+        t.write("b.csv", &written);
+        copy(&format!("u {columns} FROM 'b.csv' WITH {forms}")).said(0, &["copied 3 rows"]);
+        assert_eq!(select("* FROM t"), select("* FROM u"));
+        // Precision, tokens and several files.
+        t.cql(&["-k", "shop", "-e", "TRUNCATE u; INSERT INTO u (k, f) VALUES (1, 0.123456789)"])
+            .good();
+        let digits = copy("u (f) TO STDOUT WITH DOUBLEPRECISION = 3 AND FLOATPRECISION = 2").good();
+        assert_eq!(digits, "0.123\n");
+        let all = select("k, token(k) AS at FROM t");
+        let middle = all.lines().nth(1).unwrap().rsplit(' ').next().unwrap().trim_end_matches('}');
+        let count =
+            |with: &str| copy(&format!("t (k) TO STDOUT WITH {with}")).good().lines().count();
+        let both =
+            [count(&format!("BEGINTOKEN = '{middle}'")), count(&format!("ENDTOKEN = {middle}"))];
+        assert_eq!(both, [1, 2]);
+        copy("t (k) TO 'k.csv' WITH MAXOUTPUTSIZE = 2 AND HEADER = true")
+            .said(0, &["copied 3 rows"]);
+        assert_eq!([t.read("k.csv").lines().count(), t.read("k.csv.1").lines().count()], [3, 2]);
+        // Columns that are passed over, times to live.
+        t.write("s.csv", "k,extra,note\n7,x,seven\n");
+        copy("u FROM 's.csv' WITH HEADER = true AND SKIPCOLS = 'extra' AND TTL = 1000")
+            .said(0, &["copied 1 row"]);
+        let left = select("ttl(note) AS left FROM u WHERE k = 7");
+        assert!(left.starts_with("{\"left\": 9") || left.contains("1000"), "{left}");
+        copy("c FROM 's.csv' WITH HEADER = true AND TTL = 5")
+            .said(1, &["counters have no time to live"]);
+        // Rows that are refused are left out, up to a bound, and written to a file.
+        t.write("bad.csv", "1,one\n2\nx,two\n3,three\n,null\n4,four\n");
+        copy("u (k, note) FROM 'bad.csv' WITH ERRFILE = 'bad.err' AND CHUNKSIZE = 2").said(
+            1,
+            &[
+                "bad.csv:2: 1 cells",
+                "bad.csv:3: column k",
+                "bad.csv:5: ",
+                "copied 3 rows",
+                "3 rows were refused, and written to bad.err",
+            ],
+        );
+        assert_eq!(t.read("bad.err"), "2\nx,two\n,null\n");
+        copy("u (k, note) FROM 'bad.csv' WITH ERRFILE = 'bad.err'")
+            .said(1, &["bad.err is there already"]);
+        copy("u (k, note) FROM 'bad.csv' WITH MAXPARSEERRORS = 1")
+            .said(1, &["bad.csv:3: column k", "more rows than MAXPARSEERRORS are refused"]);
+        assert_eq!(t.read("import_shop_u.err"), "2\n");
+        copy("u (k, note) FROM 'bad.csv' WITH MAXINSERTERRORS = 0 AND ERRFILE = 'c.err'")
+            .said(1, &["more rows than MAXINSERTERRORS are refused"]);
+        // A line of names is recognised.
+        let head = "the first line names the columns: COPY … WITH HEADER = true";
+        copy("u (k, note) FROM 's.csv'").said(1, &["s.csv:1: 3 cells, but 2 columns"]);
+        t.write("head.csv", "k,note\n8,eight\n");
+        copy("u (k, note) FROM 'head.csv'").said(1, &["head.csv:1: column k", head]);
+        copy("u FROM 'head.csv'").said(1, &["head.csv:1: 2 cells, but 7 columns", head]);
+        for (args, words) in [
+            ("t FROM 'a.csv' WITH ENDTOKEN = 5", "ENDTOKEN is an option of COPY TO"),
+            ("t TO 'x.csv' WITH TTL = 5", "TTL is an option of COPY FROM"),
+            ("t TO 'x.csv' WITH FORMAT = json", "FORMAT is an option of COPY FROM"),
+            ("t FROM 'a.csv' WITH BOOLSTYLE = 'x'", "BOOLSTYLE is two words"),
+            ("t FROM 'a.csv' WITH DECIMALSEP = ',' AND THOUSANDSSEP = ','", "the same sign"),
+            ("t FROM 'a.csv' WITH ENCODING = 'latin1'", "ENCODING is utf8"),
+            ("t FROM 'a.csv' WITH SKIPCOLS = 'nope'", "SKIPCOLS names nope"),
+            ("t TO 'x.csv' WITH BEGINTOKEN = 'abc'", "BEGINTOKEN is a token"),
+            ("t TO STDOUT WITH MAXOUTPUTSIZE = 5", "MAXOUTPUTSIZE is for files"),
+            ("t FROM 'a.csv' WITH CONFIGFILE = 'x'", "there is no option CONFIGFILE"),
+        ] {
+            copy(args).said(1, &[words]);
+        }
+    }
+}
+
+#[test]
 fn rows_as_json_are_copied_back_as_they_were() {
     for t in Home::both("json") {
         let columns = "k text PRIMARY KEY, d decimal, v varint, n double, t timestamp, bl blob, l list<text>, m map<int, frozen<set<text>>>, \

@@ -217,7 +217,7 @@ const COMMANDS: [CqlTopic; 13] = [
     (
         "COPY",
         "COPY table [(columns)] FROM 'file' | STDIN [WITH option = value AND …]\n  COPY table [(columns)] TO 'file' | STDOUT [WITH …]",
-        "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0,\n  MAXROWS = n (only the first n), FORMAT = csv | tsv | json | deb822 (reading: all but csv find columns by their names).",
+        "Rows out of a file, or into one. Options: HEADER = true | false, DELIMITER = ',', QUOTE = '\"', ESCAPE = '\\' (else a quote is\n  written twice), NULL = '' (how null is written; reading it leaves the column as it is), DATETIMEFORMAT, BOOLSTYLE = 'True,False',\n  DECIMALSEP, THOUSANDSSEP. FROM: CHUNKSIZE = 100 (rows of a batch), SKIPROWS = 0, SKIPCOLS = 'a,b', MAXROWS = n, TTL = seconds, ERRFILE = 'file'\n  (rows that are refused go there), MAXPARSEERRORS, MAXINSERTERRORS, FORMAT = csv | tsv | json | deb822 (all but csv find columns by their\n  names). TO: PAGESIZE, BEGINTOKEN, ENDTOKEN, MAXOUTPUTSIZE (rows of a file), FLOATPRECISION, DOUBLEPRECISION. Others of cqlsh change nothing.",
         "COPY users (login, country) FROM 'users.csv' WITH HEADER = true AND NULL = '\\N';",
     ),
     (

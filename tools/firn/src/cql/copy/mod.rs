@@ -1,0 +1,155 @@
+//! `COPY`: rows out of a file into a table, and back.
+//!
+//! Invariants: a batch is written whole or not at all, batches in the order of the file; a cell
+//! that can't be a value of its column is an error that names file and line, with all before its
+//! batch written; what `COPY TO` writes, `COPY FROM` with the same options reads as the same bytes,
+//! where no text is the one that stands for null, and no option leaves digits out; what `--json`
+//! prints, `COPY FROM` reads so, too.
+
+mod cells;
+mod mode;
+mod read;
+mod refused;
+mod table;
+mod target;
+mod values;
+mod write;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use firn_cql::quote_if_needed;
+use firn_tools::output::{self, Done, Failure, things};
+
+use super::backend::{PreparedStatement, ShellBackend, ShellRefusal};
+use super::command::CommandWords;
+use mode::CopyMode;
+use table::CopyTable;
+
+/// What a line of the file is wrong with.
+type BadRow = (u64, String);
+
+/// A `COPY` command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    keyspace: Option<String>,
+    table: String,
+    columns: Vec<String>,
+    is_into_table: bool,
+    /// `None`: standard input or output.
+    file: Option<PathBuf>,
+    how: CopyMode,
+}
+
+fn name(word: Option<(String, bool)>) -> Result<String, String> {
+    match word {
+        Some((word, true)) => Ok(word),
+        Some((word, false)) if word.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            Ok(word.to_ascii_lowercase())
+        }
+        Some((word, _)) => Err(format!("a name was expected, not '{word}'")),
+        None => Err("a name was expected; COPY table (columns) FROM 'file' is the form".into()),
+    }
+}
+
+impl Copy {
+    /// The command whose words follow `COPY`.
+    pub fn parse(words: &mut CommandWords<'_>) -> Result<Copy, String> {
+        let (mut keyspace, mut table) = (None, name(words.next())?);
+        if words.eat(".") {
+            keyspace = Some(std::mem::replace(&mut table, name(words.next())?));
+        }
+        let mut columns = vec![];
+        if words.eat("(") {
+            loop {
+                columns.push(name(words.next())?);
+                match words.next() {
+                    Some((w, false)) if w == "," => {}
+                    Some((w, false)) if w == ")" => break,
+                    _ => return Err("columns are (a, b, …)".into()),
+                }
+            }
+        }
+        let is_into_table = words.eat("FROM");
+        if !is_into_table && !words.eat("TO") {
+            return Err(
+                "FROM or TO was expected; COPY table (columns) FROM 'file' is the form".into()
+            );
+        }
+        let file = match words.next() {
+            Some((file, true)) => Some(PathBuf::from(file)),
+            Some((w, false))
+                if w.eq_ignore_ascii_case(if is_into_table { "STDIN" } else { "STDOUT" }) =>
+            {
+                None
+            }
+            _ => return Err("the name of a file in quotes was expected, or STDIN or STDOUT".into()),
+        };
+        let mut how = CopyMode::default();
+        if words.eat("WITH") {
+            loop {
+                let option = words.next().map(|w| w.0.to_ascii_uppercase()).unwrap_or_default();
+                if !words.eat("=") {
+                    return Err(format!("'=' was expected after {option}"));
+                }
+                let value = words.next().ok_or_else(|| format!("{option} has no value"))?.0;
+                how.set(&option, &value, is_into_table)?;
+                if !words.eat("AND") {
+                    break;
+                }
+            }
+        }
+        how.values.check()?;
+        if file.is_none() && how.max_lines.is_some() {
+            return Err("MAXOUTPUTSIZE is for files: STDOUT is one".into());
+        }
+        Ok(Copy { keyspace, table, columns, is_into_table, file, how })
+    }
+
+    /// The table and its columns, those of the key first.
+    fn table<B: ShellBackend>(&self, backend: &mut B) -> Done<CopyTable> {
+        let keyspace = self.keyspace.clone().or_else(|| backend.keyspace()).ok_or_else(|| {
+            Failure::with_next(
+                "no keyspace is chosen",
+                "USE one, or name it: COPY keyspace.table …",
+            )
+        })?;
+        let place = format!("{}.{}", quote_if_needed(&keyspace), quote_if_needed(&self.table));
+        let all = backend.prepare(&format!("SELECT * FROM {place}")).map_err(failure)?;
+        let columns = all.columns().to_vec();
+        Ok(CopyTable { keyspace, name: self.table.clone(), place, columns })
+    }
+
+    /// Carries it out and says how it went.
+    pub fn run<B: ShellBackend>(&self, backend: &mut B, out: &mut dyn Write) -> Done {
+        let table = self.table(backend)?;
+        if self.is_into_table {
+            self.read(backend, &table)
+        } else {
+            self.write(backend, &table, out)
+        }
+    }
+
+    fn report(&self, rows: u64, columns: usize, seconds: f64) {
+        let rate = |n: f64| output::rate(n / seconds.max(1e-9));
+        let cells = rows as f64 * columns as f64;
+        eprintln!(
+            "copied {} in {seconds:.2} s, {} rows/s, {} cells/s",
+            things(rows, "row", "rows"),
+            rate(rows as f64),
+            rate(cells)
+        );
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|n| quote_if_needed(n)).collect::<Vec<_>>().join(", ")
+}
+
+/// What the command says of a statement of its own that gave nothing.
+fn failure(e: ShellRefusal) -> Failure {
+    match e {
+        ShellRefusal::Fatal(failure) => failure,
+        other => Failure::new(other.text()),
+    }
+}

@@ -1,0 +1,234 @@
+//! The options of `COPY`: those of cqlsh, and `FORMAT`.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use super::refused::RefusalLimits;
+use super::values::ValueForms;
+use crate::record::Format;
+
+/// Rows that are asked for at once.
+const PAGE: usize = 1000;
+/// Options of both directions.
+const OF_BOTH: [&str; 11] = [
+    "HEADER",
+    "DELIMITER",
+    "QUOTE",
+    "ESCAPE",
+    "NULL",
+    "DATETIMEFORMAT",
+    "BOOLSTYLE",
+    "DECIMALSEP",
+    "THOUSANDSSEP",
+    "CHUNKSIZE",
+    "PAGESIZE",
+];
+/// Options of `COPY FROM`.
+const OF_READING: [&str; 8] = [
+    "SKIPROWS",
+    "SKIPCOLS",
+    "MAXROWS",
+    "MAXPARSEERRORS",
+    "MAXINSERTERRORS",
+    "ERRFILE",
+    "TTL",
+    "FORMAT",
+];
+/// Options of `COPY TO`.
+const OF_WRITING: [&str; 5] =
+    ["BEGINTOKEN", "ENDTOKEN", "MAXOUTPUTSIZE", "FLOATPRECISION", "DOUBLEPRECISION"];
+/// Options that tune what cqlsh does in several processes: they are taken and change nothing.
+const WITHOUT_EFFECT: [&str; 10] = [
+    "NUMPROCESSES",
+    "INGESTRATE",
+    "MAXBATCHSIZE",
+    "MINBATCHSIZE",
+    "MAXATTEMPTS",
+    "MAXREQUESTS",
+    "REPORTFREQUENCY",
+    "PAGETIMEOUT",
+    "PREPAREDSTATEMENTS",
+    "RATEFILE",
+];
+
+/// The options of a `COPY` command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyMode {
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// What is between cells.
+    pub delimiter: u8,
+    /// What is around a cell with a delimiter in it.
+    pub quote: u8,
+    /// What is before a quote in a cell; else a quote is written twice.
+    pub escape: Option<u8>,
+    /// What null is written as.
+    pub null: String,
+    /// Rows of a batch.
+    pub chunk: usize,
+    /// Rows that are passed over.
+    pub skip: u64,
+    /// Columns of the file that are passed over.
+    pub skip_columns: Vec<String>,
+    /// The most rows that are read.
+    pub max: u64,
+    /// The form of the file.
+    pub format: Format,
+    /// How values are written.
+    pub values: ValueForms,
+    /// The time to live of what is written, in seconds.
+    pub ttl: Option<u32>,
+    /// Rows that may be refused.
+    pub refusals: RefusalLimits,
+    /// Rows that are asked for at once.
+    pub page: usize,
+    /// Only rows with a greater token.
+    pub begin_token: Option<String>,
+    /// Only rows with this token or a smaller one.
+    pub end_token: Option<String>,
+    /// The most rows of a file.
+    pub max_lines: Option<u64>,
+}
+
+impl Default for CopyMode {
+    fn default() -> CopyMode {
+        CopyMode {
+            header: false,
+            delimiter: b',',
+            quote: b'"',
+            escape: None,
+            null: String::new(),
+            chunk: 100,
+            skip: 0,
+            skip_columns: vec![],
+            max: u64::MAX,
+            format: Format::Csv,
+            values: ValueForms::default(),
+            ttl: None,
+            refusals: RefusalLimits::default(),
+            page: PAGE,
+            begin_token: None,
+            end_token: None,
+            max_lines: None,
+        }
+    }
+}
+
+/// A number of at least `least`; -1 stands for none.
+fn count(option: &str, value: &str, least: u64) -> Result<Option<u64>, String> {
+    if value == "-1" {
+        return Ok(None);
+    }
+    match value.parse() {
+        Ok(n) if n >= least => Ok(Some(n)),
+        _ => Err(format!("{option} is a number of at least {least}, not '{value}'")),
+    }
+}
+
+fn boolean(option: &str, value: &str) -> Result<bool, String> {
+    let known = [("true", true), ("yes", true), ("false", false), ("no", false)];
+    let found = known.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
+    found.map(|f| f.1).ok_or_else(|| format!("{option} is true or false, not '{value}'"))
+}
+
+impl CopyMode {
+    /// Sets an option of `COPY FROM` or of `COPY TO`.
+    pub fn set(&mut self, option: &str, value: &str, is_reading: bool) -> Result<(), String> {
+        let option = if option == "NULLVAL" { "NULL" } else { option };
+        let (own, other) = if is_reading {
+            (&OF_READING[..], &OF_WRITING[..])
+        } else {
+            (&OF_WRITING[..], &OF_READING[..])
+        };
+        if other.contains(&option) {
+            let direction = if is_reading { "COPY TO" } else { "COPY FROM" };
+            return Err(format!("{option} is an option of {direction}"));
+        }
+        let number =
+            || value.parse::<u64>().map_err(|_| format!("{option} is a number, not '{value}'"));
+        let digits = || {
+            let digits = value.parse().ok().filter(|n| (1..=64).contains(n));
+            digits
+                .map(Some)
+                .ok_or_else(|| format!("{option} is a number from 1 to 64, not '{value}'"))
+        };
+        let sign = || match value.as_bytes() {
+            [b'\\', b't'] => Ok(b'\t'),
+            [one] => Ok(*one),
+            _ => Err(format!("{option} is one character, not '{value}'")),
+        };
+        match option {
+            "HEADER" => self.header = boolean(option, value)?,
+            "DELIMITER" => self.delimiter = sign()?,
+            "QUOTE" => self.quote = sign()?,
+            "ESCAPE" => self.escape = Some(sign()?),
+            "NULL" => self.null = value.to_owned(),
+            "CHUNKSIZE" => self.chunk = usize::try_from(number()?.clamp(1, 10_000)).unwrap_or(1),
+            "SKIPROWS" => self.skip = number()?,
+            "SKIPCOLS" => {
+                self.skip_columns = value.split(',').map(|name| name.trim().to_owned()).collect();
+            }
+            "MAXROWS" => self.max = count(option, value, 0)?.unwrap_or(u64::MAX),
+            "FORMAT" => self.format = format(value)?,
+            "DATETIMEFORMAT" => self.values.set_datetime(value)?,
+            "BOOLSTYLE" => self.values.set_booleans(value)?,
+            "DECIMALSEP" => self.values.decimal = char::from(sign()?),
+            "THOUSANDSSEP" if value.is_empty() => self.values.thousands = None,
+            "THOUSANDSSEP" => self.values.thousands = Some(char::from(sign()?)),
+            "FLOATPRECISION" => self.values.float_digits = digits()?,
+            "DOUBLEPRECISION" => self.values.double_digits = digits()?,
+            "TTL" => self.ttl = Some(u32::try_from(number()?).map_err(|e| e.to_string())?),
+            "MAXPARSEERRORS" => self.refusals.parse = Some(count(option, value, 0)?),
+            "MAXINSERTERRORS" => self.refusals.insert = Some(count(option, value, 0)?),
+            "ERRFILE" => self.refusals.file = Some(PathBuf::from(value)),
+            "PAGESIZE" => {
+                self.page = usize::try_from(number()?.clamp(1, 100_000)).unwrap_or(PAGE);
+            }
+            "BEGINTOKEN" => self.begin_token = Some(token(option, value)?),
+            "ENDTOKEN" => self.end_token = Some(token(option, value)?),
+            "MAXOUTPUTSIZE" => self.max_lines = count(option, value, 1)?,
+            "ENCODING" => {
+                let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+                if !plain.eq_ignore_ascii_case("utf8") {
+                    return Err(format!("ENCODING is utf8, not '{value}': files are UTF-8"));
+                }
+            }
+            _ if WITHOUT_EFFECT.contains(&option) => {}
+            _ => {
+                let known = [&OF_BOTH[..], own, &["ENCODING"], &WITHOUT_EFFECT[..]].concat();
+                return Err(format!("there is no option {option}; there are {}", known.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A text as the writer takes it.
+    pub fn escaped<'t>(&self, text: &'t str) -> Cow<'t, [u8]> {
+        match self.escape.map(char::from) {
+            Some(escape) => {
+                Cow::Owned(text.replace(escape, &format!("{escape}{escape}")).into_bytes())
+            }
+            None => Cow::Borrowed(text.as_bytes()),
+        }
+    }
+}
+
+fn format(value: &str) -> Result<Format, String> {
+    let known = [
+        ("csv", Format::Csv),
+        ("tsv", Format::Tsv),
+        ("json", Format::Json),
+        ("deb822", Format::Deb822),
+    ];
+    let found = known.iter().find(|(word, _)| word.eq_ignore_ascii_case(value));
+    found.map(|f| f.1).ok_or_else(|| format!("FORMAT is csv, tsv, json or deb822, not '{value}'"))
+}
+
+/// A token as statements write it: a number, or bytes in hex.
+fn token(option: &str, value: &str) -> Result<String, String> {
+    let is_hex = value.strip_prefix("0x").is_some_and(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
+    if is_hex || value.parse::<i128>().is_ok() {
+        return Ok(value.to_owned());
+    }
+    Err(format!("{option} is a token such as -9223372036854775808, not '{value}'"))
+}

@@ -1,0 +1,137 @@
+//! Rows that `COPY FROM` could not take: how many it may refuse, and the file that they go to.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use csv::{ByteRecord, Writer, WriterBuilder};
+use firn_tools::io;
+use firn_tools::output::{Done, Failure, things};
+
+use super::BadRow;
+use super::mode::CopyMode;
+
+/// As many refusals are printed.
+const SHOWN: u64 = 10;
+/// As many rows may be refused by the database, as in cqlsh.
+const INSERT_ERRORS: u64 = 1000;
+
+/// How many rows may be refused. Without any of these, the first ends the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RefusalLimits {
+    /// Those that are no rows of the table; within, `None` for any number.
+    pub parse: Option<Option<u64>>,
+    /// Those that the database refuses.
+    pub insert: Option<Option<u64>>,
+    /// Where they are written.
+    pub file: Option<PathBuf>,
+}
+
+impl RefusalLimits {
+    /// Whether the command goes on after a row that is refused.
+    pub fn is_tolerant(&self) -> bool {
+        *self != RefusalLimits::default()
+    }
+}
+
+/// Why a row is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalKind {
+    /// A cell is no value of its column.
+    Parse,
+    /// The database does not take it.
+    Insert,
+}
+
+/// The rows of a file that were refused.
+pub struct RefusedRows<'a> {
+    mode: &'a CopyMode,
+    source: &'a Path,
+    path: PathBuf,
+    writer: Option<Writer<Box<dyn Write>>>,
+    counts: [u64; 2],
+}
+
+impl<'a> RefusedRows<'a> {
+    /// Those of the file `source`, whose rows are for this table.
+    ///
+    /// # Errors
+    /// The file for them is there already.
+    pub fn new(mode: &'a CopyMode, source: &'a Path, place: &str) -> Done<RefusedRows<'a>> {
+        let usual = || PathBuf::from(format!("import_{}.err", place.replace(['.', '"'], "_")));
+        let path = mode.refusals.file.clone().unwrap_or_else(usual);
+        if mode.refusals.is_tolerant() && io::is_taken(&path) {
+            return Err(Failure::with_next(
+                format!(
+                    "{} is there already: rows that are refused go to a new file",
+                    path.display()
+                ),
+                "name another file WITH ERRFILE, or remove this one",
+            ));
+        }
+        Ok(RefusedRows { mode, source, path, writer: None, counts: [0; 2] })
+    }
+
+    /// Takes a row that was refused.
+    ///
+    /// # Errors
+    /// It is one too many, or can't be written.
+    pub fn take(
+        &mut self,
+        kind: RefusalKind,
+        (line, why): BadRow,
+        row: &ByteRecord,
+    ) -> Result<(), BadRow> {
+        let limits = &self.mode.refusals;
+        if !limits.is_tolerant() {
+            return Err((line, why));
+        }
+        let (limit, option) = match kind {
+            RefusalKind::Parse => (limits.parse.unwrap_or(None), "MAXPARSEERRORS"),
+            RefusalKind::Insert => {
+                (limits.insert.unwrap_or(Some(INSERT_ERRORS)), "MAXINSERTERRORS")
+            }
+        };
+        let all: u64 = self.counts.iter().sum();
+        let count = &mut self.counts[usize::from(kind == RefusalKind::Insert)];
+        *count += 1;
+        if limit.is_some_and(|limit| *count > limit) {
+            return Err((line, format!("{why}; more rows than {option} are refused")));
+        }
+        if all < SHOWN {
+            eprintln!("{}:{line}: {why}", self.source.display());
+        }
+        self.write(row).map_err(|e| (line, format!("cannot write {}: {e}", self.path.display())))
+    }
+
+    fn write(&mut self, row: &ByteRecord) -> csv::Result<()> {
+        if self.writer.is_none() {
+            let file: Box<dyn Write> = Box::new(io::create(&self.path)?);
+            let mut builder = WriterBuilder::new();
+            builder.delimiter(self.mode.delimiter).quote(self.mode.quote).flexible(true);
+            if let Some(escape) = self.mode.escape {
+                builder.double_quote(false).escape(escape);
+            }
+            self.writer = Some(builder.from_writer(file));
+        }
+        match &mut self.writer {
+            Some(writer) => writer.write_byte_record(row),
+            None => Ok(()),
+        }
+    }
+
+    /// Completes the file, and fails where any row was refused.
+    pub fn finish(self) -> Done {
+        let refused: u64 = self.counts.iter().sum();
+        if let Some(mut writer) = self.writer {
+            writer.flush()?;
+        }
+        if refused == 0 {
+            return Ok(());
+        }
+        let (rows, path) = (things(refused, "row was", "rows were"), self.path.display());
+        Err(Failure::with_next(
+            format!("{rows} refused, and written to {path}"),
+            format!("correct {path} and copy it with the same options, without a header"),
+        ))
+    }
+}
