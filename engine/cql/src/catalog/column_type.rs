@@ -96,6 +96,20 @@ pub(super) fn mentions(of: &Type, name: &str) -> bool {
     }
 }
 
+/// Whether the type may not be that of a key because of durations in it. As in Cassandra 5.0.9, a
+/// vector may, whatever it consists of: its bytes are compared.
+pub fn is_unordered(of: &Type) -> bool {
+    match of {
+        Type::Vector(..) => false,
+        Type::Duration => true,
+        Type::List(e) | Type::Set(e) | Type::Reversed(e) => is_unordered(e),
+        Type::Map(kv) => is_unordered(&kv.0) || is_unordered(&kv.1),
+        Type::Tuple(parts) | Type::Composite(parts) => parts.iter().any(is_unordered),
+        Type::Udt(udt) => udt.fields.iter().any(|f| is_unordered(&f.1)),
+        _ => false,
+    }
+}
+
 /// Whether values of the type have durations in them, which have no order.
 pub fn has_duration(of: &Type) -> bool {
     match of {

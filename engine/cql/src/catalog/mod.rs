@@ -43,7 +43,7 @@ use firn_wide::UserType;
 pub use access::unauthorized;
 pub use analyzer::{TextAnalyzer, TextCase, TextMatch, TextSplit, TextTest};
 pub use column::{ColumnKind, TableColumn};
-pub use column_type::{ColumnType, has_duration};
+pub use column_type::{ColumnType, has_duration, is_unordered};
 pub use family::FamilyForm;
 pub use function::{Signature, StoredAggregate, StoredFunction, argument_text};
 pub use index_class::IndexClass;

@@ -10,7 +10,7 @@ use crate::catalog::record::table_uuid;
 use crate::catalog::resolve::resolve;
 use crate::catalog::{
     Catalog, ColumnKind, ColumnType, DroppedColumn, KeyspaceEntry, MAX_TABLE_NAME, Resource,
-    TableColumn, TableOptions, TableSchema, ViewSchema, has_duration, is_valid_name,
+    TableColumn, TableOptions, TableSchema, ViewSchema, is_unordered, is_valid_name,
 };
 use crate::error::{Error, Result, configuration, invalid};
 use crate::syntax::ast::{
@@ -385,7 +385,7 @@ fn key_type(home: &KeyspaceEntry, definition: &ColumnDefinition<'_>) -> Result<C
     }
     let unsupported = match &of.of {
         Type::Counter => "counter",
-        whole if has_duration(whole) => "duration",
+        whole if is_unordered(whole) => "duration",
         _ => return Ok(of),
     };
     Err(invalid(format!("{unsupported} type is not supported for PRIMARY KEY column '{name}'")))

@@ -6,7 +6,7 @@ use super::check_not_system_new;
 use crate::catalog::column_type::mentions;
 use crate::catalog::resolve::{refresh, resolve};
 use crate::catalog::{
-    Catalog, ColumnType, KeyspaceEntry, TableColumn, TableSchema, TypeDef, has_duration,
+    Catalog, ColumnType, KeyspaceEntry, TableColumn, TableSchema, TypeDef, is_unordered,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{
@@ -174,7 +174,7 @@ impl Catalog {
 /// Refuses a new field with durations, which have no order, where values of the type are ordered: in
 /// keys of tables and views, and in indexes.
 fn check_order(home: &KeyspaceEntry, name: &str, field: &str, of: &ColumnType) -> Result<()> {
-    if !has_duration(&of.of) {
+    if !is_unordered(&of.of) {
         return Ok(());
     }
     let ordered = |t: &&Arc<TableSchema>| {
