@@ -1,12 +1,17 @@
 //! `DESCRIBE`: definitions as the statements that make them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_wide::Type;
+
 use super::engine::Engine;
 use super::functions::{aggregate_text, function_text};
 use super::masks::mask_text;
 use super::rows::Rows;
 use crate::catalog::{
-    Catalog, KeyspaceEntry, TableColumn, TableIndex, TableSchema, TypeDef, ViewSchema, keyspace_of,
-    quoted_map, system_keyspaces,
+    Catalog, ColumnType, DroppedColumn, KeyspaceEntry, TableColumn, TableIndex, TableSchema,
+    TypeDef, ViewSchema, keyspace_of, quoted_map, system_keyspaces,
 };
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{Describe, DescribedObject, QualifiedName};
@@ -117,24 +122,74 @@ fn clauses(table: &TableSchema, with_internals: bool) -> Vec<String> {
     clauses
 }
 
-/// The `CREATE TABLE` that makes this table, without its indexes and views.
+/// The columns of a table in the order of its definition: of those that are of no key, the ones of
+/// one cell come before collections and user types.
+fn create_order(table: &TableSchema) -> Vec<&TableColumn> {
+    let mut columns: Vec<&TableColumn> = table.columns().iter().collect();
+    let keys = table.partition().len() + table.clustering().len();
+    columns[keys..].sort_by_key(|c| (!c.is_static(), c.of.multicell));
+    columns
+}
+
+fn column_text(column: &TableColumn) -> String {
+    let mut text = format!("{} {}", quoted(&column.name), column.of);
+    if column.is_static() {
+        text.push_str(" static");
+    }
+    if let Some(mask) = &column.mask {
+        text.push_str(&format!(" {}", mask_text(mask)));
+    }
+    text
+}
+
+/// The columns that were dropped, the last of each name.
+fn dropped_columns(table: &TableSchema) -> Vec<&DroppedColumn> {
+    let mut last: BTreeMap<&str, &DroppedColumn> = BTreeMap::new();
+    last.extend(table.dropped().iter().map(|d| (d.name.as_str(), d)));
+    last.into_values().collect()
+}
+
+/// A dropped column; what is left of it needs no user types, which may be gone.
+fn dropped_text(column: &DroppedColumn) -> String {
+    let of = ColumnType { of: without_user_types(&column.of.of), ..column.of.clone() };
+    let is_static = if column.is_static { " static" } else { "" };
+    format!("{} {of}{is_static}", quoted(&column.name))
+}
+
+/// A type with tuples for user types, as servers write down the types of dropped columns.
+fn without_user_types(of: &Type) -> Type {
+    let part = |t: &Type| Arc::new(without_user_types(t));
+    match of {
+        Type::List(e) => Type::List(part(e)),
+        Type::Set(e) => Type::Set(part(e)),
+        Type::Vector(e, count) => Type::Vector(part(e), *count),
+        Type::Map(kv) => {
+            Type::Map(Arc::new((without_user_types(&kv.0), without_user_types(&kv.1))))
+        }
+        Type::Tuple(parts) => Type::Tuple(parts.iter().map(without_user_types).collect()),
+        Type::Udt(udt) => {
+            Type::Tuple(udt.fields.iter().map(|f| without_user_types(&f.1)).collect())
+        }
+        simple => simple.clone(),
+    }
+}
+
+/// The `CREATE TABLE` that makes this table, without its indexes and views; with internals also its
+/// number and what makes it forget its dropped columns.
 pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     let (partition, clustering) = (table.partition(), table.clustering());
     let only = partition.len() == 1 && clustering.is_empty();
+    let dropped = if with_internals { dropped_columns(table) } else { vec![] };
     let mut lines: Vec<String> = vec![];
-    for column in table.columns() {
-        let mut line = format!("    {} {}", quoted(&column.name), column.of);
-        if column.is_static() {
-            line.push_str(" static");
+    for column in create_order(table) {
+        // A column that was dropped and added again is both, one after the other, below.
+        if dropped.iter().any(|d| d.name == column.name) {
+            continue;
         }
-        if let Some(mask) = &column.mask {
-            line.push_str(&format!(" {}", mask_text(mask)));
-        }
-        if only && column.is_primary_key() {
-            line.push_str(" PRIMARY KEY");
-        }
-        lines.push(line);
+        let end = if only && column.is_primary_key() { " PRIMARY KEY" } else { "" };
+        lines.push(format!("    {}{end}", column_text(column)));
     }
+    lines.extend(dropped.iter().map(|d| format!("    {}", dropped_text(d))));
     if !only {
         lines.push(format!("    {}", key_text(table)));
     }
@@ -148,7 +203,17 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
              VIRTUAL TABLE {place} (\n{lines}\n) WITH comment = '{comment}';\n*/"
         );
     }
-    let text = format!("CREATE TABLE {place} (\n{lines}\n) WITH {clauses};");
+    let mut text = format!("CREATE TABLE {place} (\n{lines}\n) WITH {clauses};");
+    for column in dropped {
+        let name = quoted(&column.name);
+        text.push_str(&format!(
+            "\nALTER TABLE {place} DROP {name} USING TIMESTAMP {};",
+            column.dropped
+        ));
+        if let Some(again) = table.column(&column.name) {
+            text.push_str(&format!("\nALTER TABLE {place} ADD {};", column_text(again)));
+        }
+    }
     if table.form().is_some_and(|form| form.is_super) {
         return format!(
             "/*\nWarning: Table {place} is a column family with super columns and cannot be recreated with CQL.\nStructure, for \
@@ -158,8 +223,11 @@ pub fn create_table_text(table: &TableSchema, with_internals: bool) -> String {
     text
 }
 
+/// A row of statements; functions and aggregates come with their names quoted.
 fn row(keyspace: &str, kind: &str, name: &str, text: String) -> Vec<String> {
-    vec![keyspace.to_owned(), kind.to_owned(), name.to_owned(), text]
+    let is_signed = matches!(kind, "function" | "aggregate");
+    let name = if is_signed { name.to_owned() } else { quoted(name) };
+    vec![quoted(keyspace), kind.to_owned(), name, text]
 }
 
 fn view_row(table: &TableSchema, view: &ViewSchema, with_internals: bool) -> Vec<String> {
@@ -271,12 +339,11 @@ pub(super) fn describe(
             named(all.flat_map(|k| keyspace_rows(k, false, inside)).collect())
         }
         DescribedObject::Keyspaces => {
-            let each = |k: &std::sync::Arc<KeyspaceEntry>| {
-                vec![k.name.clone(), "keyspace".into(), k.name.clone()]
-            };
-            let mut all: Vec<_> = catalog.keyspaces().chain(system_keyspaces()).map(each).collect();
-            all.sort();
-            Ok(Rows::texts(&NAMES, all))
+            let each =
+                |k: &Arc<KeyspaceEntry>| vec![quoted(&k.name), "keyspace".into(), quoted(&k.name)];
+            let mut all: Vec<_> = catalog.keyspaces().chain(system_keyspaces()).collect();
+            all.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(Rows::texts(&NAMES, all.into_iter().map(each).collect()))
         }
         DescribedObject::Keyspace { only, name } => {
             let none = || invalid("No keyspace specified and no current keyspace");
@@ -286,11 +353,11 @@ pub(super) fn describe(
             )?)
         }
         DescribedObject::Tables => Ok(names_of(&catalog, current, "table", |k| {
-            k.tables().filter(|t| t.view().is_none()).map(|t| t.name.clone()).collect()
+            k.tables().filter(|t| t.view().is_none()).map(|t| quoted(&t.name)).collect()
         })),
-        DescribedObject::Types => {
-            Ok(names_of(&catalog, current, "type", |k| k.types().map(|t| t.name.clone()).collect()))
-        }
+        DescribedObject::Types => Ok(names_of(&catalog, current, "type", |k| {
+            k.types().map(|t| quoted(&t.name)).collect()
+        })),
         DescribedObject::Functions => Ok(names_of(&catalog, current, "function", |k| {
             signed_names(k.functions().map(|f| f.signed_name()))
         })),
@@ -336,8 +403,8 @@ fn names_of(
     let mut all: Vec<_> = catalog.keyspaces().chain(system_keyspaces()).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     let chosen = all.into_iter().filter(|k| current.is_none_or(|c| c == k.name));
-    let each = |k: &std::sync::Arc<KeyspaceEntry>| {
-        of(k).into_iter().map(|n| vec![k.name.clone(), kind.to_owned(), n]).collect::<Vec<_>>()
+    let each = |k: &Arc<KeyspaceEntry>| {
+        of(k).into_iter().map(|n| vec![quoted(&k.name), kind.to_owned(), n]).collect::<Vec<_>>()
     };
     Rows::texts(&NAMES, chosen.flat_map(each).collect())
 }
