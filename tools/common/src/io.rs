@@ -98,6 +98,11 @@ pub fn create(path: &Path) -> io::Result<impl Write + use<>> {
     Ok(BufWriter::with_capacity(BUFFER, File::create(path)?))
 }
 
+/// Opens a file that the user asked for, to write behind its end.
+pub fn append(path: &Path) -> io::Result<impl Write + use<>> {
+    Ok(BufWriter::with_capacity(BUFFER, File::options().create(true).append(true).open(path)?))
+}
+
 /// Writes a small file at once.
 pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::write(path, content)

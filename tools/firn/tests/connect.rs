@@ -74,6 +74,19 @@ fn logins_come_from_files_and_the_environment() {
         .output()
         .unwrap();
     assert!(Ran::of(done).good().contains(" ann\n"));
+    // Another role logs in over the same shell, which stays the first one where that fails.
+    let script = format!(
+        "CREATE ROLE bob WITH PASSWORD = 'two' AND LOGIN = true; {KEYSPACE} USE shop; LOGIN bob 'wrong'; CREATE TABLE t (k int PRIMARY KEY); LOGIN bob 'two'; SELECT * FROM t;"
+    );
+    t.at(&address, &["-e", &script, "--user", "ann", "--password-file", "right"]).said(
+        1,
+        &[
+            "Provided username and/or password are incorrect",
+            "logged in as bob",
+            "User bob has no SELECT permission on <table shop.t>",
+            "2 of 7 statements failed",
+        ],
+    );
 }
 
 /// A shell that is fed line by line.
@@ -212,6 +225,9 @@ fn what_only_a_server_does() {
     ] {
         assert!(out.contains(part), "{part} is not in\n{out}");
     }
+    let id = out.split("Tracing session: ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    let again = t.at(&address, &["-e", &format!("SHOW SESSION {id}")]).good();
+    assert!(again.contains("Execute CQL3 query |") && again.contains(" Request complete |"));
     let levels =
         "CONSISTENCY; CONSISTENCY quorum; SERIAL CONSISTENCY LOCAL_SERIAL; SELECT * FROM shop.t";
     t.at(&address, &["-e", levels]).said(

@@ -121,6 +121,24 @@ fn scripts_come_from_files_pipes_and_the_command_line() {
         );
         let version = t.cql_with(&[], "show version\n").good();
         assert!(version.starts_with("[firn ") && version.contains("CQL"), "{version}");
+        // Results go to a file, and behind what it has.
+        let asked = "SELECT name FROM shop.items";
+        let script = format!(
+            "CAPTURE 'out.txt'; {asked}; CAPTURE; CAPTURE OFF; CAPTURE 'out.txt'; {asked}; CAPTURE OFF; UNICODE"
+        );
+        assert_eq!(t.cql(&["-e", &script]).good(), "Encoding: UTF-8\n");
+        let table = "\n name\n------\n it's\n\n(1 rows)\n";
+        assert_eq!(t.read("out.txt"), format!("{table}{table}"));
+        t.cql(&["-e", "CAPTURE 'no/such/out.txt'"]).said(1, &["cannot write no/such/out.txt"]);
+        t.cql(&["-e", &format!("ELAPSED ON; {asked}")]).said(0, &["elapsed times are on", " ms)"]);
+        let host = t.cql(&["-e", "show host"]).good();
+        let is_host = if t.is_store() { "the store " } else { "Connected to Firn at 127.0.0.1:" };
+        assert!(host.starts_with(is_host), "{host}");
+        let session = "SHOW SESSION 5f2c0f60-7a30-11f0-8d5e-8b5b1f2b6a55";
+        t.cql(&["-e", session]).said(1, &["5f2c0f60-7a30-11f0-8d5e-8b5b1f2b6a55"]);
+        t.cql(&["-e", "LOGIN ann"]).said(1, &["LOGIN ann 'password'"]);
+        t.cql(&["-e", "SHOW TABLES"]).said(1, &["DESCRIBE TABLES"]);
+        t.cql(&["-e", "nonsense"]).said(1, &["HELP lists the commands of the shell"]);
         t.write("loop.cql", "SOURCE 'loop.cql'");
         t.cql(&["-f", "loop.cql"]).said(1, &["loop.cql:1: ", "16 deep"]);
     }

@@ -115,6 +115,18 @@ pub trait ShellBackend {
     /// Why it can't be so.
     fn set(&mut self, setting: &ShellSetting) -> Result<String, String>;
 
+    /// Says where statements go: to which store, server or cluster.
+    ///
+    /// # Errors
+    /// Why that can't be said.
+    fn host(&mut self) -> ShellResult<String>;
+
+    /// Logs in as another role; says as which.
+    ///
+    /// # Errors
+    /// Why nobody can, or this role can't.
+    fn login(&mut self, role: &str, password: String) -> Result<String, String>;
+
     /// How the statement before went, where that was wished: the trace's id and what happened.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use super::backend::{
     PageWish, PreparedStatement, ShellBackend, ShellRefusal, ShellResult, ShellSetting,
 };
 use super::local::shell_run;
-use super::remote::{server_version, syntax_refusal};
+use super::remote::{server_host, server_version, syntax_refusal};
 use crate::connect::not_connected;
 
 /// The version of the protocol that the driver speaks.
@@ -101,6 +101,15 @@ impl ShellBackend for ClusterBackend {
             ShellSetting::SerialConsistency(_) => format!("the serial consistency is {serial}"),
             ShellSetting::Tracing(_) => "tracing is off".to_owned(),
         })
+    }
+
+    fn host(&mut self) -> ShellResult<String> {
+        server_host(self, &self.address.clone())
+    }
+
+    fn login(&mut self, _: &str, _: String) -> Result<String, String> {
+        Err("a conversation with a cluster keeps its login: begin another one, `firn cql --connect cassandra://ROLE@HOST`"
+            .to_owned())
     }
 
     fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {

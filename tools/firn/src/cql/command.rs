@@ -22,12 +22,33 @@ pub enum ShellCommand {
     Paging(Option<Paging>),
     /// Which versions these are.
     ShowVersion,
+    /// Where statements go.
+    ShowHost,
+    /// How a traced statement went.
+    ShowSession(String),
+    /// Results into a file, or no longer. `None` asks.
+    Capture(Option<Capture>),
+    /// How long statements take. `None` asks.
+    Elapsed(Option<bool>),
+    /// Another role, and its password where it was given.
+    Login(String, Option<String>),
+    /// Which encoding texts have.
+    Unicode,
     /// An empty screen.
     Clear,
     /// Leaves.
     Exit,
     /// Something of the connection to be set, or asked for.
     Set(ShellSetting),
+}
+
+/// Where results go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Capture {
+    /// To the end of this file.
+    Into(PathBuf),
+    /// To standard output.
+    Off,
 }
 
 /// What `PAGING` says.
@@ -122,7 +143,32 @@ pub fn parse(text: &str) -> Result<Option<ShellCommand>, String> {
             },
         }),
         "SHOW" if words.eat("VERSION") => ShellCommand::ShowVersion,
-        "SHOW" => return Err("SHOW knows VERSION".into()),
+        "SHOW" if words.eat("HOST") => ShellCommand::ShowHost,
+        "SHOW" if words.eat("SESSION") => match words.next() {
+            Some((id, false)) => ShellCommand::ShowSession(id),
+            _ => return Err("SHOW SESSION takes the id of a trace".into()),
+        },
+        "SHOW" => {
+            return Err(
+                "SHOW knows VERSION, HOST and SESSION; DESCRIBE TABLES lists tables, and HELP DESCRIBE what else there is"
+                    .into(),
+            );
+        }
+        "CAPTURE" => ShellCommand::Capture(match words.next() {
+            None => None,
+            Some((file, true)) => Some(Capture::Into(file.into())),
+            Some((word, false)) if word.eq_ignore_ascii_case("OFF") => Some(Capture::Off),
+            _ => return Err("CAPTURE takes the name of a file in quotes, or OFF".into()),
+        }),
+        "ELAPSED" => ShellCommand::Elapsed(match words.next() {
+            None => None,
+            Some((word, _)) => Some(on_or_off(&word).ok_or("ELAPSED is ON or OFF")?),
+        }),
+        "LOGIN" => match words.next() {
+            Some((role, _)) => ShellCommand::Login(role, words.next().map(|word| word.0)),
+            None => return Err("LOGIN takes the name of a role: LOGIN ann".into()),
+        },
+        "UNICODE" => ShellCommand::Unicode,
         "CLEAR" | "CLS" => ShellCommand::Clear,
         "EXIT" | "QUIT" => ShellCommand::Exit,
         "CONSISTENCY" => ShellCommand::Set(ShellSetting::Consistency(level(&mut words))),
@@ -196,7 +242,10 @@ mod tests {
             "paging 0",
             "expand on on",
             "tracing maybe",
-            "show host",
+            "show tables",
+            "show session",
+            "capture results",
+            "login",
             "exit now",
         ] {
             assert!(parse(bad).is_err(), "{bad}");

@@ -8,19 +8,25 @@ use firn_cql::{Script, quote_if_needed};
 use super::schema::{KeyspaceNames, ShellSchema};
 
 /// Words that begin a command of the shell.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 18] = [
+    "CAPTURE",
     "CLEAR",
     "CONSISTENCY",
     "COPY",
+    "ELAPSED",
     "EXIT",
     "EXPAND",
     "HELP",
+    "LOGIN",
     "PAGING",
     "QUIT",
     "SERIAL CONSISTENCY",
+    "SHOW HOST",
+    "SHOW SESSION",
     "SHOW VERSION",
     "SOURCE",
     "TRACING",
+    "UNICODE",
 ];
 /// A reserved word that no rule of the grammar takes: the parser says what it would rather have
 /// there.

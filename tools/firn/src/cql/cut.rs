@@ -7,7 +7,11 @@ use firn_cql::Script;
 use firn_cql::internals::syntax::lexer::{Lexer, Tok};
 
 /// Words that begin a command of the shell that ends with its line.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 19] = [
+    "CAPTURE",
+    "ELAPSED",
+    "LOGIN",
+    "UNICODE",
     "HELP",
     "DESCRIBE",
     "DESC",

@@ -201,7 +201,7 @@ const STATEMENTS: [CqlTopic; 35] = [
     ),
 ];
 
-const COMMANDS: [CqlTopic; 13] = [
+const COMMANDS: [CqlTopic; 19] = [
     (
         "DESCRIBE",
         "DESCRIBE [KEYSPACES | KEYSPACE name | TABLES | TABLE name | TYPE name | INDEX name | MATERIALIZED VIEW name\n  | FUNCTION name | AGGREGATE name | SCHEMA | CLUSTER | name]",
@@ -233,6 +233,27 @@ const COMMANDS: [CqlTopic; 13] = [
          some ORDER BY need.",
         "PAGING 50",
     ),
+    (
+        "CAPTURE",
+        "CAPTURE ['file' | OFF]",
+        "Appends the results of statements to a file instead of showing them.",
+        "CAPTURE 'results.txt'",
+    ),
+    ("ELAPSED", "ELAPSED [ON | OFF]", "Says how long each statement took.", "ELAPSED ON"),
+    (
+        "LOGIN",
+        "LOGIN role ['password']",
+        "Logs in to the server as another role. On a terminal the password is asked for where it is left out.",
+        "LOGIN ann",
+    ),
+    ("SHOW HOST", "SHOW HOST", "Where statements go.", "SHOW HOST"),
+    (
+        "SHOW SESSION",
+        "SHOW SESSION id",
+        "How a statement went that was traced.",
+        "SHOW SESSION 5f2c0f60-7a30-11f0-8d5e-8b5b1f2b6a55",
+    ),
+    ("UNICODE", "UNICODE", "Which encoding texts have: UTF-8.", "UNICODE"),
     ("SHOW VERSION", "SHOW VERSION", "Which versions these are.", "SHOW VERSION"),
     (
         "CONSISTENCY",

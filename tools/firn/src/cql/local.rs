@@ -140,6 +140,15 @@ impl ShellBackend for LocalBackend {
         }
     }
 
+    fn host(&mut self) -> ShellResult<String> {
+        Ok(format!("the store {}, which this process has open", self.global.store.db.display()))
+    }
+
+    fn login(&mut self, _: &str, _: String) -> Result<String, String> {
+        Err("a store asks for no login: the process that opens it may do everything; `firn cql --connect` speaks to a server"
+            .to_owned())
+    }
+
     fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {
         Ok(None)
     }

@@ -99,6 +99,14 @@ impl<B: ShellBackend> ShellBackend for LoggedBackend<B> {
         self.backend.set(setting)
     }
 
+    fn host(&mut self) -> ShellResult<String> {
+        self.backend.host()
+    }
+
+    fn login(&mut self, role: &str, password: String) -> Result<String, String> {
+        self.backend.login(role, password)
+    }
+
     fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {
         self.backend.trace()
     }

@@ -15,6 +15,7 @@ mod cut;
 mod help;
 mod local;
 mod logged;
+mod refusal;
 mod remote;
 mod schema;
 mod shell;
@@ -42,7 +43,7 @@ use shell::{Shell, ShellOutcome};
 pub const EXAMPLES: &str = "\
 Statements end with ';', comments are //, -- and /* */. HELP lists what there is, HELP UPDATE explains one. Without -f and -e, statements come
 from the terminal (with completion by tab, and a history), or from whatever is piped in. The shell has commands of its own: DESCRIBE, SOURCE,
-COPY, EXPAND, PAGING, SHOW VERSION, CLEAR, CONSISTENCY, TRACING, EXIT.
+COPY, CAPTURE, EXPAND, PAGING, SHOW, LOGIN, CLEAR, CONSISTENCY, TRACING, ELAPSED, EXIT.
 
 With --connect the statements go to a server, Firn's or Cassandra's (3.0 and newer), and all else is the same. The password of
 --user is asked for, or read from --password-file or from $FIRN_PASSWORD. A connection that is lost is made again by the next

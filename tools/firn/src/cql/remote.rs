@@ -193,6 +193,17 @@ pub fn server_version<B: ShellBackend>(backend: &mut B, protocol: u8) -> ShellRe
     ))
 }
 
+/// Which cluster a server is of, and the address that it was reached by.
+///
+/// # Errors
+/// Why that can't be said.
+pub fn server_host<B: ShellBackend>(backend: &mut B, address: &str) -> ShellResult<String> {
+    let asked = "SELECT cluster_name FROM system.local";
+    let names: Vec<(String,)> = backend.execute(asked, &PageWish::default())?.typed()?;
+    let name = names.into_iter().next().unwrap_or_default().0;
+    Ok(format!("Connected to {name} at {address}"))
+}
+
 impl ShellBackend for RemoteBackend {
     type Prepared = ClientStatement;
 
@@ -247,6 +258,21 @@ impl ShellBackend for RemoteBackend {
                 Ok(format!("tracing is {}", if self.tracing { "on" } else { "off" }))
             }
         }
+    }
+
+    fn host(&mut self) -> ShellResult<String> {
+        server_host(self, &self.options.address.clone())
+    }
+
+    fn login(&mut self, role: &str, password: String) -> Result<String, String> {
+        let mut options = self.options.clone();
+        options.login = Some((role.to_owned(), password));
+        let mut client = CqlClient::connect(&options).map_err(|e| e.to_string())?;
+        if let Some(keyspace) = &self.keyspace {
+            client.use_keyspace(keyspace).map_err(|e| e.to_string())?;
+        }
+        (self.options, self.client) = (options, Some(client));
+        Ok(format!("logged in as {role}"))
     }
 
     fn trace(&mut self) -> ShellResult<Option<(String, Rows)>> {

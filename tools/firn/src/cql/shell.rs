@@ -1,22 +1,24 @@
 //! The shell: runs statements and commands, prints what they give, and says where they fail.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use firn_cql::internals::syntax::lexer::{Lexer, Tok};
+use firn_cql::internals::values::from_plain;
 use firn_cql::{Class, SyntaxError};
-use firn_tools::io::{self, Input, screen, stdout_is_terminal};
+use firn_tools::io::{self, Input, Stopwatch, screen, secret, stdout_is_terminal};
 use firn_tools::output::{Done, Failure, Style};
-use serde_json::json;
+use firn_wide::Type;
 
 use super::backend::{PageWish, ShellBackend, ShellRefusal};
-use super::command::{self, Paging, ShellCommand};
+use super::command::{self, Capture, Paging, ShellCommand};
 use super::complete::{Known, complete};
 use super::cut::{StatementCutter, StatementSource};
 use super::help;
+use super::refusal::{add_commands, blamed, complain_json, first_line};
 use super::schema::ShellSchema;
 use super::show::{RowPrinter, ShowStyle};
 use super::tally::ScriptTally;
+use super::trace;
 use crate::interrupt;
 use crate::pager::{self, Pager};
 use crate::prompt::{self, Conversation};
@@ -57,6 +59,10 @@ pub struct Shell<B> {
     paged: bool,
     depth: u32,
     tally: ScriptTally,
+    /// The file that results go to.
+    capture: Option<(PathBuf, Box<dyn Write>)>,
+    /// Whether the time that a statement took is shown.
+    shows_elapsed: bool,
 }
 
 impl<B: ShellBackend> Shell<B> {
@@ -76,6 +82,8 @@ impl<B: ShellBackend> Shell<B> {
             paged: true,
             depth: 0,
             tally: ScriptTally::default(),
+            capture: None,
+            shows_elapsed: false,
         }
     }
 
@@ -142,7 +150,14 @@ impl<B: ShellBackend> Shell<B> {
         let command = command::parse(&source.text);
         let outcome = match command {
             Ok(Some(command)) => self.command(command, source, file)?,
-            Ok(None) => self.statement(source, file)?,
+            Ok(None) => {
+                let watch = Stopwatch::start();
+                let outcome = self.statement(source, file)?;
+                if self.shows_elapsed {
+                    eprintln!("({:.1} ms)", watch.seconds() * 1e3);
+                }
+                outcome
+            }
             Err(why) => self.complain(source, file, "SyntaxException", &why),
         };
         // A file that failed was counted where it did.
@@ -153,6 +168,12 @@ impl<B: ShellBackend> Shell<B> {
 
     fn statement(&mut self, source: &StatementSource, file: Option<&str>) -> Done<ShellOutcome> {
         let mut wish = PageWish { rows: self.paged.then_some(self.page), from: None };
+        if let Some((path, mut captured)) = self.capture.take() {
+            let mut printer = RowPrinter::new(self.look, self.style, None);
+            let outcome = self.pages(source, file, &mut wish, &mut printer, &mut captured);
+            self.capture = Some((path, captured));
+            return outcome;
+        }
         let width = stdout_is_terminal().then(|| screen().1);
         let mut printer = RowPrinter::new(self.look, self.style, width);
         if !(self.typed && self.paged) {
@@ -277,6 +298,47 @@ impl<B: ShellBackend> Shell<B> {
                 Ok(version) => println!("{version}"),
                 Err(e) => return self.refused(source, file, e),
             },
+            ShellCommand::ShowHost => match self.backend.host() {
+                Ok(host) => println!("{host}"),
+                Err(e) => return self.refused(source, file, e),
+            },
+            ShellCommand::ShowSession(id) => return self.session(&id, source, file),
+            ShellCommand::Capture(change) => {
+                match change {
+                    Some(Capture::Into(path)) => match io::append(&path) {
+                        Ok(captured) => self.capture = Some((path, Box::new(captured))),
+                        Err(e) => {
+                            let why = format!("cannot write {}: {e}", path.display());
+                            return Ok(self.complain(source, file, "", &why));
+                        }
+                    },
+                    Some(Capture::Off) => self.capture = None,
+                    None => {}
+                }
+                match &self.capture {
+                    Some((path, _)) => eprintln!("results go to {}", path.display()),
+                    None => eprintln!("results are not captured"),
+                }
+            }
+            ShellCommand::Elapsed(change) => {
+                self.shows_elapsed = change.unwrap_or(self.shows_elapsed);
+                eprintln!("elapsed times are {}", on(self.shows_elapsed));
+            }
+            ShellCommand::Login(role, password) => {
+                let password = match password {
+                    Some(password) => password,
+                    None if self.typed => secret(&format!("password of {role}: "))?,
+                    None => {
+                        let why = "a script has the password behind the role: LOGIN ann 'password'";
+                        return Ok(self.complain(source, file, "", why));
+                    }
+                };
+                match self.backend.login(&role, password) {
+                    Ok(said) => eprintln!("{said}"),
+                    Err(why) => return Ok(self.complain(source, file, "", &why)),
+                }
+            }
+            ShellCommand::Unicode => println!("Encoding: UTF-8"),
             ShellCommand::Clear if self.typed => print!("\x1b[2J\x1b[H"),
             ShellCommand::Clear => {}
             ShellCommand::Exit => return Ok(ShellOutcome::Leave),
@@ -286,6 +348,34 @@ impl<B: ShellBackend> Shell<B> {
             },
         }
         Ok(ShellOutcome::Good)
+    }
+
+    /// Shows how a traced statement went.
+    fn session(
+        &mut self,
+        id: &str,
+        source: &StatementSource,
+        file: Option<&str>,
+    ) -> Done<ShellOutcome> {
+        let id: Option<[u8; 16]> =
+            from_plain(&Type::Uuid, id).ok().and_then(|bytes| bytes.try_into().ok());
+        let Some(id) = id else {
+            return Ok(self.complain(source, file, "", "the id of a trace is a uuid"));
+        };
+        match trace::read(&mut self.backend, id) {
+            Ok(Some(rows)) => {
+                let mut printer = RowPrinter::new(self.look, self.style, None);
+                let mut out = io::stdout();
+                printer.page(&rows, &mut out)?;
+                out.flush()?;
+                Ok(ShellOutcome::Good)
+            }
+            Ok(None) => {
+                let why = format!("there is no trace {}, or it is not complete", trace::name(id));
+                Ok(self.complain(source, file, "", &why))
+            }
+            Err(e) => self.refused(source, file, e),
+        }
     }
 
     fn source(
@@ -332,7 +422,8 @@ impl<B: ShellBackend> Shell<B> {
             ShellRefusal::Fatal(failure) => return Err(failure),
             // What was pressed says it.
             ShellRefusal::Stopped => return Ok(ShellOutcome::Failed),
-            ShellRefusal::Syntax(error) => {
+            ShellRefusal::Syntax(mut error) => {
+                add_commands(&mut error);
                 self.point(source, file, Class::Syntax.name(), &error);
                 return Ok(ShellOutcome::Failed);
             }
@@ -421,69 +512,6 @@ impl<B: ShellBackend> Shell<B> {
     }
 }
 
-/// The first line of a statement, cut where it is long.
-fn first_line(statement: &str) -> String {
-    let line = statement.lines().next().unwrap_or_default();
-    match line.char_indices().nth(100) {
-        Some((cut, _)) => format!("{}…", &line[..cut]),
-        None if line.len() < statement.len() => format!("{line} …"),
-        None => line.to_owned(),
-    }
-}
-
-fn complain_json(
-    class: &str,
-    why: &str,
-    hint: Option<&str>,
-    file: Option<&str>,
-    line: u32,
-    column: Option<u32>,
-) {
-    let error = json!({"class": class, "message": why, "hint": hint, "file": file, "line": line, "column": column});
-    eprintln!("{}", json!({"error": error}));
-}
-
-/// The name or constant of a statement that the words of an error are about.
-fn blamed(statement: &str, why: &str) -> Option<(usize, usize)> {
-    let words: Vec<&str> = why.split_whitespace().collect();
-    let about = [
-        "name",
-        "column",
-        "table",
-        "type",
-        "keyspace",
-        "function",
-        "constant",
-        "identifier",
-        "Keyspace",
-        "Column",
-        "Table",
-    ];
-    let bare = |w: &str| w.trim_matches(|c: char| !c.is_alphanumeric() && c != '_').to_owned();
-    let mut named = words
-        .windows(2)
-        .filter(|w| about.contains(&w[0]))
-        .map(|w| bare(w[1]))
-        .filter(|w| !w.is_empty());
-    named.find_map(|name| {
-        let last = name.rsplit('.').next().unwrap_or(&name).to_lowercase();
-        let mut lexer = Lexer::new(statement, 0);
-        loop {
-            let token = lexer.next_token();
-            let (start, end) = (token.start as usize, token.end as usize);
-            match token.kind {
-                Tok::End => return None,
-                Tok::Ident | Tok::Quoted | Tok::Str | Tok::Integer | Tok::Float
-                    if statement[start..end].trim_matches(['\'', '"']).to_lowercase() == last =>
-                {
-                    return Some((start, end));
-                }
-                _ => {}
-            }
-        }
-    })
-}
-
 /// What is typed at a terminal.
 struct TypedLine<B> {
     shell: Shell<B>,
@@ -523,30 +551,5 @@ impl<B: ShellBackend> Conversation for TypedLine<B> {
 
     fn abandon(&mut self) {
         self.cutter = StatementCutter::new();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::blamed;
-
-    #[test]
-    fn errors_point_at_what_they_name() {
-        let at = |statement: &str, why: &str| {
-            blamed(statement, why).map(|(a, b)| statement[a..b].to_owned())
-        };
-        assert_eq!(
-            at("SELECT nope FROM t", "Undefined column name nope in table ks.t"),
-            Some("nope".into())
-        );
-        assert_eq!(
-            at(
-                "INSERT INTO t (k) VALUES ('a')",
-                "Invalid STRING constant (a) for \"k\" of type int"
-            ),
-            Some("'a'".into())
-        );
-        assert_eq!(at("SELECT * FROM x.T", "table x.t does not exist"), Some("T".into()));
-        assert_eq!(at("SELECT * FROM t", "Something else is wrong"), None);
     }
 }
