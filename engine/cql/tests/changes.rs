@@ -106,6 +106,46 @@ fn changes() {
 }
 
 #[test]
+fn an_element_that_is_too_long_is_refused_in_words_of_the_language() {
+    let session = Session::in_memory().unwrap();
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.e (k text PRIMARY KEY, s set<text>, m map<text, int>, l list<text>)",
+    ] {
+        session.execute(cql, ()).unwrap();
+    }
+    let run = |cql: &str, long: &str| {
+        let run = session.execute(cql, (long,));
+        run.map(drop).map_err(|e| (e.class().name(), e.to_string()))
+    };
+    let long = "x".repeat(600 << 10);
+    for cql in [
+        "UPDATE ks.e SET s = s + ? WHERE k = 'a'".replace('?', "{?}"),
+        "UPDATE ks.e SET m[?] = 1 WHERE k = 'a'".to_owned(),
+        "DELETE m[?] FROM ks.e WHERE k = 'a'".to_owned(),
+    ] {
+        let cql = cql.replace("{?}", &format!("{{'{long}'}}"));
+        let done = match cql.contains('?') {
+            true => run(&cql, &long),
+            false => {
+                session.execute(&cql, ()).map(drop).map_err(|e| (e.class().name(), e.to_string()))
+            }
+        };
+        let (class, text) = done.unwrap_err();
+        assert_eq!(class, "InvalidRequest");
+        assert!(text.contains("614400 bytes") && text.contains("the key of a map"), "{text}");
+    }
+    // Values, and elements of lists, are longer.
+    session
+        .execute(
+            "UPDATE ks.e SET l = [?] WHERE k = 'a'".replace('?', &format!("'{long}'")).as_str(),
+            (),
+        )
+        .unwrap();
+    run("UPDATE ks.e SET m[?] = 1 WHERE k = 'a'", &long[..500 << 10]).unwrap();
+}
+
+#[test]
 fn what_is_too_long_is_refused() {
     let session = session(&MemEnv::new(1));
     session

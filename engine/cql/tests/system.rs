@@ -89,6 +89,40 @@ fn every_system_table_is_read_whole_in_pages_and_by_its_columns() {
     }
 }
 
+/// `vectors/system-tables-5.0.txt` is what a server of 5.0.9 has.
+#[test]
+fn system_tables_have_the_columns_of_a_released_server() {
+    let session = session();
+    let (mut keyspace, mut count) = ("", 0);
+    for line in include_str!("vectors/system-tables-5.0.txt").lines() {
+        if let Some(name) = line.strip_prefix("-- keyspace ") {
+            keyspace = name.split(' ').next().unwrap();
+            continue;
+        }
+        let (table, columns) = line.split_once(" (").unwrap();
+        let columns = columns.split(", PRIMARY KEY").next().unwrap();
+        let mut depth = 0;
+        let ends_column = |c: char| {
+            depth += i32::from(c == '<') - i32::from(c == '>');
+            c == ',' && depth == 0
+        };
+        let mut there: Vec<(String, String)> = columns
+            .split(ends_column)
+            .map(|column| column.trim().split_once(' ').unwrap())
+            .map(|(name, of)| (name.to_owned(), of.to_owned()))
+            .collect();
+        let cql = format!(
+            "SELECT column_name, type FROM system_schema.columns WHERE keyspace_name = '{keyspace}' AND table_name = '{table}'"
+        );
+        let mut here: Vec<(String, String)> = session.execute(&cql, ()).unwrap().typed().unwrap();
+        there.sort();
+        here.sort();
+        assert_eq!(here, there, "{keyspace}.{table}");
+        count += 1;
+    }
+    assert!(count > 40, "{count}");
+}
+
 #[test]
 fn the_schema_is_told_as_drivers_read_it() {
     let session = session();

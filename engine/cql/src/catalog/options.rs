@@ -65,6 +65,12 @@ const COMPACTIONS: [&str; 7] = [
     "UnifiedCompactionStrategy",
     "AbstractCompactionStrategy",
 ];
+/// Those of them that show their thresholds.
+const WITH_THRESHOLDS: [&str; 3] = [
+    "SizeTieredCompactionStrategy",
+    "TimeWindowCompactionStrategy",
+    "DateTieredCompactionStrategy",
+];
 /// Those of them that families know.
 const FAMILY_COMPACTIONS: [&str; 2] = ["SizeTieredCompactionStrategy", "LeveledCompactionStrategy"];
 /// The compressors that families know.
@@ -264,6 +270,25 @@ impl TableOptions {
         self.maps.get(name)
     }
 
+    /// An option that is a map, as servers show it: with its defaults beside what was given.
+    pub fn shown_map(&self, name: &str) -> Option<BTreeMap<String, String>> {
+        let mut map = self.map(name)?.clone();
+        let mut default = |name: &str, value: &str| {
+            map.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+        };
+        match name {
+            "compaction" if WITH_THRESHOLDS.contains(&class(self.map(name)?)) => {
+                default("max_threshold", "32");
+                default("min_threshold", "4");
+            }
+            "compression" if self.map(name)?.contains_key("class") => {
+                default("chunk_length_in_kb", "16");
+            }
+            _ => {}
+        }
+        Some(map)
+    }
+
     /// The rate of false positives that filters may have.
     pub(super) fn fp_chance(&self) -> Option<f64> {
         self.values.get("bloom_filter_fp_chance")?.parse().ok()
@@ -353,7 +378,8 @@ impl TableOptions {
                 ));
             }
         }
-        all.extend(self.maps.iter().map(|(name, map)| (name.as_str(), quoted_map(map))));
+        let maps = self.maps.keys().filter_map(|name| Some((name, self.shown_map(name)?)));
+        all.extend(maps.map(|(name, map)| (name.as_str(), quoted_map(&map))));
         all.sort();
         all.into_iter().map(|(name, value)| format!("{name} = {value}")).collect()
     }

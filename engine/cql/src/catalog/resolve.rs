@@ -110,14 +110,16 @@ pub(super) fn resolve(
                 of => ColumnType::frozen(of),
             }
         }
-        TypeKind::Vector(_, 0) => {
-            return Err(invalid("vectors may only have positive dimensions; given 0"));
-        }
-        TypeKind::Vector(element, count) => {
+        TypeKind::Vector(element, given) => {
+            let Some(count) = u32::try_from(*given).ok().filter(|n| *n > 0) else {
+                return Err(invalid(format!(
+                    "vectors may only have positive dimensions; given {given}"
+                )));
+            };
             // What it consists of may be called frozen or not, which makes a difference for what
             // that consists of in turn.
             let element = resolve(keyspace, element, frozen)?.of;
-            ColumnType::frozen(Type::Vector(Arc::new(element), *count))
+            ColumnType::frozen(Type::Vector(Arc::new(element), count))
         }
     })
 }

@@ -291,6 +291,11 @@ fn named(
         let of = from.clone();
         Function::of_one(name.clone(), &from, to, move |b| Ok(Some(make(millis(&of, b)?))))
     };
+    // Before there were others, these took a timeuuid only.
+    let of_time_uuid = |to: Type, make: fn(i64) -> Vec<u8>| {
+        let run = move |b: &[u8]| Ok(Some(make(millis(&Type::TimeUuid, b)?)));
+        Function::of_one(name.clone(), &Type::TimeUuid, to, run)
+    };
     Some(match word {
         "now" | "currenttimeuuid" => {
             Function::new(name.clone(), vec![], Type::TimeUuid, |env, _| {
@@ -311,8 +316,10 @@ fn named(
         "mintimeuuid" => limit(uuids::min_time_uuid),
         "maxtimeuuid" => limit(uuids::max_time_uuid),
         "todate" => of_time(Type::SimpleDate, date_bytes),
-        "totimestamp" | "dateof" => of_time(Type::Timestamp, timestamp_bytes),
-        "tounixtimestamp" | "unixtimestampof" => of_time(Type::Long, timestamp_bytes),
+        "totimestamp" => of_time(Type::Timestamp, timestamp_bytes),
+        "tounixtimestamp" => of_time(Type::Long, timestamp_bytes),
+        "dateof" => of_time_uuid(Type::Timestamp, timestamp_bytes),
+        "unixtimestampof" => of_time_uuid(Type::Long, timestamp_bytes),
         "token" => token(name, &context.partition, context.partitioner),
         "tojson" => {
             let from = first?;

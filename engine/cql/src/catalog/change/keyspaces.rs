@@ -132,6 +132,17 @@ fn check_replication(
             )));
         }
     }
+    // Of datacenters any may be named, but one that is nearly this word is a spelling mistake.
+    let is_misspelt = |name: &&String| {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        *name != FACTOR && letters.collect::<String>().eq_ignore_ascii_case("replicationfactor")
+    };
+    if let Some(name) = map.keys().find(is_misspelt) {
+        return Err(configuration(format!(
+            "Unrecognized strategy option {{{name}}} passed to {short} for keyspace {}",
+            keyspace.name
+        )));
+    }
     for (_, value) in map.iter().filter(|(k, _)| *k != "class") {
         factor(value)?;
     }

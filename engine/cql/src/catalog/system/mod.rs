@@ -31,6 +31,7 @@ static KEYSPACES: LazyLock<BTreeMap<String, Arc<KeyspaceEntry>>> = LazyLock::new
 fn replication(keyspace: &str) -> BTreeMap<String, String> {
     let (class, factor) = match keyspace {
         "system_traces" => ("SimpleStrategy", Some("2")),
+        "system_distributed" => ("SimpleStrategy", Some("3")),
         "system_auth" => ("SimpleStrategy", Some("1")),
         _ => ("LocalStrategy", None),
     };

@@ -1,5 +1,6 @@
 //! The operation of a statement on one column of a row (model 3.3).
 
+use firn_kv::MAX_KEY_LEN;
 use firn_wide::Type;
 use firn_wide::internals::store::{StoreFamily, StoreMutation, StoreSlice, StoreView};
 use std::cmp::Ordering;
@@ -115,9 +116,27 @@ impl MutationWriter<'_> {
         let len = self.place.len();
         self.weight.rest += path.len();
         self.family.layout().put_path(of, path, &mut self.place)?;
+        self.check_place(path)?;
         work(self);
         self.place.truncate(len);
         Ok(())
+    }
+
+    /// Refuses an element that is too long for a place of the store.
+    fn check_place(&self, path: &[u8]) -> Result<()> {
+        // A partition's part of the key always fits beside it.
+        if self.place.len() <= MAX_KEY_LEN / 2 {
+            return Ok(());
+        }
+        let mut whole = vec![];
+        self.family.layout().put_partition(self.mutation.key(), &mut whole)?;
+        if whole.len() + self.place.len() <= MAX_KEY_LEN {
+            return Ok(());
+        }
+        Err(invalid(format!(
+            "The element of a set or the key of a map has {} bytes: with the key of its row it may have {MAX_KEY_LEN} at most",
+            path.len()
+        )))
     }
 
     fn put_element(&mut self, of: &Type, path: &[u8], value: &[u8]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The rows of the system tables, made when they are read.
 //!
-//! `auth`: `system_auth`; `node`: `system.local` and what stands beside it; `schema`: `system_schema`,
+//! `auth`: `system_auth`; `node`: `system.local` and what stands beside it,
+//! and `system_distributed`; `schema`: `system_schema`,
 //! `system_virtual_schema`; `views`: `system_views`.
 //!
 //! Invariants: reading a system table changes nothing but, at most, the catalog's view of keyspaces
@@ -34,6 +35,7 @@ pub(super) fn rows_of<'a>(
     let mut rows = SystemRows::new(table, keys);
     match &*table.keyspace {
         "system" => node::fill(&view, &mut rows)?,
+        "system_distributed" => node::fill_distributed(&view, &mut rows),
         "system_schema" | "system_virtual_schema" => schema::fill(&view, &mut rows),
         "system_auth" => auth::fill(&view, &mut rows),
         "system_views" => views::fill(&view, &mut rows)?,

@@ -98,7 +98,7 @@ fn table(table: &TableSchema, rows: &mut SystemRows<'_>, name: &str, own: &[(&st
     // Said only where it is not what it would be anyway.
     let unusual = |name: &str, usual: &str| options.value(name).filter(|v| *v != usual);
     let flag = |name: &str, usual: &str| unusual(name, usual).map(|v| v == "true");
-    let map = |name: &str| options.map(name).cloned().unwrap_or_default();
+    let map = |name: &str| options.shown_map(name).unwrap_or_default();
     let extensions: BTreeMap<String, Vec<u8>> =
         map("extensions").into_iter().map(|(k, v)| (k, v.into_bytes())).collect();
     let all: [(&str, &dyn ToValue); 24] = [

@@ -36,7 +36,7 @@ pub enum TypeKind<'a> {
     /// `tuple<type, …>`, at least one.
     Tuple(Vec<TypeSyntax<'a>>),
     /// `vector<element, dimension>`
-    Vector(Box<TypeSyntax<'a>>, u32),
+    Vector(Box<TypeSyntax<'a>>, i32),
     /// `'class name'`
     Custom(Cow<'a, str>),
     /// A user-defined type.

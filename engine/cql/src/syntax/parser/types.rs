@@ -84,17 +84,19 @@ impl<'a> CqlParser<'a> {
         Ok(Box::new(element))
     }
 
-    fn dimension(&mut self) -> Rule<u32> {
+    fn dimension(&mut self) -> Rule<i32> {
         self.note(Expect::What("the number of elements"));
         if self.token.kind != Tok::Integer {
             return self.unexpected();
         }
         match self.slice().parse() {
-            Ok(n) if n <= i32::MAX as u32 => {
+            Ok(n) => {
                 self.bump();
                 Ok(n)
             }
-            _ => self.fail(self.token, format!("a vector cannot have {} elements", self.slice())),
+            Err(_) => {
+                self.fail(self.token, format!("a vector cannot have {} elements", self.slice()))
+            }
         }
     }
 
