@@ -22,6 +22,7 @@ mod shell;
 mod show;
 mod tally;
 mod trace;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;

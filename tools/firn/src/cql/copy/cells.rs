@@ -7,8 +7,9 @@ use csv::{ByteRecord, ReaderBuilder};
 use firn_tools::io::Input;
 use firn_tools::output::{Done, Failure};
 
+use super::Copy;
+use super::parts::BadRow;
 use super::table::CopyTable;
-use super::{BadRow, Copy};
 use crate::fields::{FieldReader, Fields};
 use crate::record::{Format, RecordTrouble};
 

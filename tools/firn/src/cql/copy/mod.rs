@@ -8,6 +8,7 @@
 
 mod cells;
 mod mode;
+mod parts;
 mod read;
 mod refused;
 mod table;
@@ -21,13 +22,11 @@ use std::path::PathBuf;
 use firn_cql::quote_if_needed;
 use firn_tools::output::{self, Done, Failure, things};
 
-use super::backend::{PreparedStatement, ShellBackend, ShellRefusal};
-use super::command::CommandWords;
+use super::backend::{PreparedStatement, ShellBackend};
+use super::words::CommandWords;
 use mode::CopyMode;
+use parts::failure;
 use table::CopyTable;
-
-/// What a line of the file is wrong with.
-type BadRow = (u64, String);
 
 /// A `COPY` command.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,17 +138,5 @@ impl Copy {
             rate(rows as f64),
             rate(cells)
         );
-    }
-}
-
-fn quoted(names: &[String]) -> String {
-    names.iter().map(|n| quote_if_needed(n)).collect::<Vec<_>>().join(", ")
-}
-
-/// What the command says of a statement of its own that gave nothing.
-fn failure(e: ShellRefusal) -> Failure {
-    match e {
-        ShellRefusal::Fatal(failure) => failure,
-        other => Failure::new(other.text()),
     }
 }

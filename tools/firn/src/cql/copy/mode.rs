@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use super::refused::RefusalLimits;
 use super::values::ValueForms;
 use crate::record::Format;
 
@@ -50,6 +49,24 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "PREPAREDSTATEMENTS",
     "RATEFILE",
 ];
+
+/// How many rows may be refused. Without any of these, the first ends the command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RefusalLimits {
+    /// Those that are no rows of the table; within, `None` for any number.
+    pub parse: Option<Option<u64>>,
+    /// Those that the database refuses.
+    pub insert: Option<Option<u64>>,
+    /// Where they are written.
+    pub file: Option<PathBuf>,
+}
+
+impl RefusalLimits {
+    /// Whether the command goes on after a row that is refused.
+    pub fn is_tolerant(&self) -> bool {
+        *self != RefusalLimits::default()
+    }
+}
 
 /// The options of a `COPY` command.
 #[derive(Clone, Debug, PartialEq)]

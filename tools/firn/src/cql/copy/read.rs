@@ -10,11 +10,12 @@ use firn_tools::io::{Input, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
 use firn_wide::Type;
 
+use super::Copy;
 use super::cells::{CellTrouble, CopyCells};
+use super::parts::{BadRow, failure};
 use super::refused::{RefusalKind, RefusedRows};
 use super::table::CopyTable;
 use super::target::{CopyTarget, marker_order};
-use super::{BadRow, Copy, failure};
 use crate::cql::backend::{PreparedStatement, ShellBackend};
 use crate::interrupt;
 use crate::record::Format;

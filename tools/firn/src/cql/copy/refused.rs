@@ -7,31 +7,13 @@ use csv::{ByteRecord, Writer, WriterBuilder};
 use firn_tools::io;
 use firn_tools::output::{Done, Failure, things};
 
-use super::BadRow;
 use super::mode::CopyMode;
+use super::parts::BadRow;
 
 /// As many refusals are printed.
 const SHOWN: u64 = 10;
 /// As many rows may be refused by the database, as in cqlsh.
 const INSERT_ERRORS: u64 = 1000;
-
-/// How many rows may be refused. Without any of these, the first ends the command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RefusalLimits {
-    /// Those that are no rows of the table; within, `None` for any number.
-    pub parse: Option<Option<u64>>,
-    /// Those that the database refuses.
-    pub insert: Option<Option<u64>>,
-    /// Where they are written.
-    pub file: Option<PathBuf>,
-}
-
-impl RefusalLimits {
-    /// Whether the command goes on after a row that is refused.
-    pub fn is_tolerant(&self) -> bool {
-        *self != RefusalLimits::default()
-    }
-}
 
 /// Why a row is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

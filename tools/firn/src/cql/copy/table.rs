@@ -3,7 +3,7 @@
 use firn_cql::ColumnSpec;
 use firn_tools::output::{Done, Failure};
 
-use super::failure;
+use super::parts::failure;
 use crate::cql::backend::{ShellBackend, every_page};
 
 /// The table that is copied.

@@ -4,9 +4,9 @@ use csv::ByteRecord;
 use firn_cql::{Bound, quote_if_needed};
 
 use super::mode::CopyMode;
+use super::parts::{BadRow, quoted};
 use super::refused::{RefusalKind, RefusedRows};
 use super::table::CopyTable;
-use super::{BadRow, quoted};
 use crate::cql::backend::{PageWish, ShellBackend, ShellRefusal};
 
 /// The class of a refusal that is about the statement itself.

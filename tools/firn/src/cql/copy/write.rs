@@ -9,9 +9,10 @@ use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::Type;
 
+use super::Copy;
 use super::mode::CopyMode;
+use super::parts::{failure, quoted};
 use super::table::CopyTable;
-use super::{Copy, failure, quoted};
 use crate::cql::backend::{PageWish, PreparedStatement, ShellBackend, ShellRefusal};
 use crate::interrupt;
 
