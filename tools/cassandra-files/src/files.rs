@@ -55,6 +55,9 @@ pub trait NodeSink {
     fn create(&self, part: &str) -> io::Result<Box<dyn NodePartWriter>>;
 }
 
+/// What to do with files of releases before 3.0.
+pub(crate) const UPGRADE: &str = "`sstableupgrade` of Cassandra 3.0 or 3.11 writes it anew";
+
 /// The files of a table in a folder, which differ in the ends of their names.
 #[derive(Clone, Debug)]
 pub struct NodeFolder {
@@ -72,6 +75,18 @@ impl NodeFolder {
     pub fn of(file: &Path) -> Result<NodeFolder, NodeFault> {
         let name = file.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let parts: Vec<&str> = name.split('-').collect();
+        // Before 2.2 a name began with the keyspace and the table: `ks-table-ka-1-Data.db`.
+        if let [.., version, id, "Data.db"] = parts[..]
+            && parts.len() >= 5
+            && matches!(version.as_bytes(), [b'h'..=b'k', b'a'..=b'z'])
+            && id.bytes().all(|b| b.is_ascii_digit())
+        {
+            return Err(NodeFault::new(
+                NodeFaultKind::Unsupported,
+                file,
+                format!("this file is of Cassandra 2.1 or older (version {version}): {UPGRADE}"),
+            ));
+        }
         let [version, id, format @ ("big" | "bti"), part] = parts[..] else {
             return Err(NodeFault::new(
                 NodeFaultKind::Unsupported,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::class::MarshalClass;
 use crate::content::ContentReader;
 use crate::fault::{NodeFault, NodeFaultKind};
-use crate::files::{FileVersion, NodeFiles};
+use crate::files::{FileVersion, NodeFiles, UPGRADE};
 use crate::format::{
     BOUNDS, DATA, END_OF_PARTITION, FLAGGED, HAS_MORE_FLAGS, IS_MARKER, IS_SHADOWABLE, IS_STATIC,
     NO_DELETION, VALUE_EMPTY, VALUE_FOLLOWS,
@@ -37,11 +37,19 @@ impl NodeTable {
     pub fn open(files: &dyn NodeFiles) -> Result<NodeTable, NodeFault> {
         let version = files.version();
         let Some(kind) = FileVersion::parse(version) else {
+            let next = match version {
+                "la" | "lb" => format!("; this one is of Cassandra 2.2: {UPGRADE}"),
+                "ms" | "mt" => {
+                    "; this one is of a newer ScyllaDB: one that writes version me can write it anew"
+                        .to_owned()
+                }
+                _ => String::new(),
+            };
             return Err(NodeFault::new(
                 NodeFaultKind::Unsupported,
                 &files.path(DATA),
                 format!(
-                    "version {version} is not read: ma to me (3.0 to 3.11, ScyllaDB), na and nb (4.0 to 5.0), oa and da (5.0) are"
+                    "version {version} is not read: ma to me (3.0 to 3.11, ScyllaDB), na and nb (4.0 to 5.0), oa and da (5.0) are{next}"
                 ),
             ));
         };

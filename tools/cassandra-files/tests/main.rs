@@ -179,6 +179,15 @@ fn what_is_not_read_is_said() {
     let old = NodeFolder::of("la-1-big-Data.db".as_ref()).unwrap();
     let said = NodeTable::open(&old).unwrap_err().to_string();
     assert!(said.starts_with("la-1-big-Data.db: version la is not read: ma to me"), "{said}");
+    assert!(
+        said.ends_with(
+            "of Cassandra 2.2: `sstableupgrade` of Cassandra 3.0 or 3.11 writes it anew"
+        )
+    );
+    let scylla = NodeFolder::of("ms-1-big-Data.db".as_ref()).unwrap();
+    assert!(NodeTable::open(&scylla).unwrap_err().to_string().contains("of a newer ScyllaDB"));
+    let older = NodeFolder::of("ks-table1-ka-1-Data.db".as_ref()).unwrap_err().to_string();
+    assert!(older.contains("Cassandra 2.1 or older (version ka): `sstableupgrade`"), "{older}");
     assert!(FileVersion::parse("me").is_some() && FileVersion::parse("me2").is_none());
     let none = NodeFolder::of(&data().join("nb-1-big-Data.db")).unwrap();
     let missing = NodeTable::open(&none).unwrap_err();

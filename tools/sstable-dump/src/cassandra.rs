@@ -15,6 +15,7 @@ use firn_cassandra::{
 };
 use firn_cql::internals::catalog::ColumnType;
 use firn_cql::internals::values::{json, literal, plain, server_text};
+use firn_cql::quote_if_needed;
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, things};
 use firn_wide::{Registry, Type};
@@ -464,7 +465,7 @@ impl<W: Write> JsonPrinter<W> {
         self.emit.open(b'[');
         for column in &row.columns {
             let of = self.types.column(row, column.column);
-            let name = json!(of.name);
+            let name = json!(quote_if_needed(&of.name));
             if let Some(d) = column.deletion {
                 self.emit.member()?;
                 self.emit.raw(&format!("{{\"name\": {name}{}}}", self.deletion(d)));
@@ -522,8 +523,11 @@ impl<W: Write> JsonPrinter<W> {
         let mut out = format!("{{\"type\": \"{kind}\"");
         let side = |bound: &NodeBound, d: NodeDeletion| {
             let kind = if bound.inclusive { "inclusive" } else { "exclusive" };
-            let clustering = self.clustering(&bound.clustering);
-            format!("{{\"type\": \"{kind}\", {clustering}{}}}", self.deletion(d))
+            let clustering = match bound.clustering.is_empty() {
+                true => String::new(),
+                false => format!(", {}", self.clustering(&bound.clustering)),
+            };
+            format!("{{\"type\": \"{kind}\"{clustering}{}}}", self.deletion(d))
         };
         for (name, bound) in [("start", &m.open), ("end", &m.close)] {
             if let Some((bound, d)) = bound {

@@ -7,6 +7,11 @@ use super::support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use firn_cassandra::{
+    HeaderColumn, LeastTimes, MarshalClass, NodeBound, NodeCell, NodeCellState, NodeColumn,
+    NodeDeletion, NodeEvent, NodeExpiry, NodeFolder, NodeHeader, NodeMarker, NodePartition,
+    NodeRow, NodeTableWriter, WriteOptions,
+};
 use serde_json::Value;
 use support::{Room, arg, dump};
 
@@ -68,6 +73,73 @@ fn cell_by_cell_as_the_nodes_own_tool() {
             assert_eq!(f, s, "{table}");
         }
     }
+}
+
+/// Names that need quotes, a bound of a whole partition, and an end that overflowed, in the form of
+/// the node's own tool.
+#[test]
+fn odd_names_bounds_and_ends_have_the_form_of_the_nodes_own_tool() {
+    let room = Room::new("cassandra-odd");
+    let class = |name: &str| MarshalClass::parse(name).unwrap();
+    let int = |n: i32| n.to_be_bytes().to_vec();
+    let column = |name: &str| HeaderColumn { name: name.into(), class: class("Int32Type") };
+    let header = NodeHeader::new(
+        "org.apache.cassandra.dht.Murmur3Partitioner".to_owned(),
+        class("Int32Type"),
+        vec![class("Int32Type")],
+        vec![],
+        vec![column("Quoted Col"), column("plain")],
+        LeastTimes { second: -100, ..LeastTimes::default() },
+    );
+    let hash = |_: &[u8]| [0, 0];
+    let options =
+        WriteOptions { compressed: false, filter_chance: 0.01, index_interval: 128, hash };
+    let files = NodeFolder::numbered(&room.path(""), 1);
+    let mut writer = NodeTableWriter::create(files, header, options).unwrap();
+    let deletion = NodeDeletion { timestamp: 5, local: 50 };
+    let whole = NodeBound { clustering: vec![], inclusive: true };
+    let bound = NodeBound { clustering: vec![Some(int(3))], inclusive: false };
+    let expiry = NodeExpiry { ttl: 10, expires: -7 };
+    let cell = |state| NodeCell { path: None, timestamp: 6, state };
+    let columns = [NodeCellState::Live(int(7)), NodeCellState::Expiring(int(8), expiry)];
+    let columns = columns.into_iter().enumerate().map(|(column, state)| NodeColumn {
+        column,
+        deletion: None,
+        cells: vec![cell(state)],
+    });
+    for event in [
+        NodeEvent::Partition(NodePartition { key: int(1), deletion: None, position: 0 }),
+        NodeEvent::Marker(NodeMarker { close: None, open: Some((whole, deletion)), position: 0 }),
+        NodeEvent::Marker(NodeMarker { close: Some((bound, deletion)), open: None, position: 0 }),
+        NodeEvent::Row(NodeRow {
+            is_static: false,
+            clustering: vec![Some(int(4))],
+            liveness: None,
+            deletion: None,
+            columns: columns.collect(),
+            position: 0,
+        }),
+    ] {
+        writer.event(&event).unwrap();
+    }
+    writer.finish().unwrap();
+    let file = room.path("nb-1-big-Data.db");
+    let (text, code) = dump(&["cassandra", &arg(&file), "--json", "--raw-times"]);
+    assert_eq!(code, 0, "{text}");
+    let found: Value = serde_json::from_str(&text).unwrap();
+    let rows = &found[0]["rows"];
+    let info = serde_json::json!({"marked_deleted": "5", "local_delete_time": "50"});
+    assert_eq!(rows[0]["start"], serde_json::json!({"type": "inclusive", "deletion_info": info}));
+    assert_eq!(
+        rows[1]["end"],
+        serde_json::json!({"type": "exclusive", "clustering": [3], "deletion_info": info})
+    );
+    let cells = &rows[2]["cells"];
+    assert_eq!([&cells[0]["name"], &cells[1]["name"]], ["\"Quoted Col\"", "plain"]);
+    assert_eq!(
+        (&cells[1]["expires_at"], &cells[1]["expired"]),
+        (&"4294967294".into(), &false.into())
+    );
 }
 
 #[test]
