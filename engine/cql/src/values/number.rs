@@ -146,7 +146,14 @@ impl Number {
             Number::Double(n) if !n.is_finite() => Err(invalid("Infinite or NaN")),
             Number::Double(n) => {
                 let is_plain = *n == 0.0 || (1e-3..1e7).contains(&n.abs());
-                let text = if is_plain { format!("{n:?}") } else { format!("{n:e}") };
+                let text = match is_plain {
+                    true => format!("{n:?}"),
+                    false => format!("{n:e}"),
+                };
+                // Of one digit alone Java makes the two that are the nearest.
+                let two = format!("{n:.1e}");
+                let has_one = !is_plain && !text.contains('.');
+                let text = if has_one && two.parse() == Ok(*n) { two } else { text };
                 let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
                 let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
                 let wrong = || invalid(format!("unable to make BigDecimal from '{n}'"));

@@ -132,12 +132,13 @@ impl DurationSum {
         for (part, worth, what) in parts {
             let sum = n.checked_mul(worth.into()).and_then(|n| n.checked_add((*part).into()));
             let sum = sum.and_then(|sum| i64::try_from(sum).ok());
-            // The servers name the same bound of nanoseconds too, which are 64 bits.
+            // The servers name the same bound of sums of nanoseconds too, which are 64 bits; they
+            // fail where one number has no room in these.
+            let bound = if n > i64::MAX.into() { i64::MAX } else { i32::MAX.into() };
             let fits = sum.filter(|sum| what == "nanoseconds" || i32::try_from(*sum).is_ok());
             *part = fits.ok_or_else(|| {
                 TypeError(format!(
-                    "Invalid duration. The total number of {what} must be less or equal to {}",
-                    i32::MAX
+                    "Invalid duration. The total number of {what} must be less or equal to {bound}"
                 ))
             })?;
         }

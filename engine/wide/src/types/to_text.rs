@@ -77,8 +77,11 @@ impl Type {
 }
 
 /// As Java's `Double.toString` writes it, with the digits that `shown` needs to be told from its
-/// neighbours.
-fn float<F: std::fmt::Display + std::fmt::LowerExp>(size: f64, shown: F) -> String {
+/// neighbours. One digit alone becomes the two that are the nearest: the least double is `4.9E-324`.
+fn float<F>(size: f64, shown: F) -> String
+where
+    F: std::fmt::Display + std::fmt::LowerExp + std::str::FromStr + PartialEq,
+{
     if size.is_nan() {
         return "NaN".into();
     }
@@ -92,8 +95,11 @@ fn float<F: std::fmt::Display + std::fmt::LowerExp>(size: f64, shown: F) -> Stri
     let scientific = format!("{shown:e}");
     match scientific.split_once('e') {
         Some((m, e)) if m.contains('.') => format!("{m}E{e}"),
-        Some((m, e)) => format!("{m}.0E{e}"),
-        None => scientific,
+        _ => {
+            let two = format!("{shown:.1e}");
+            let is_same = two.parse().is_ok_and(|read: F| read == shown);
+            if is_same { two } else { scientific.replace('e', ".0e") }.replace('e', "E")
+        }
     }
 }
 
