@@ -192,6 +192,12 @@ fn files_of_one_table_are_merged_and_deletions_go_on_deleting() {
     fs::write(temp.path("schema.cql"), schema()).unwrap();
     let place = node(&temp, "nb", "ranges");
     let files = ["nb-2-big-Data.db", "nb-1-big-Data.db"].map(|f| format!("{place}/{f}"));
+    // Functions of nodes are in Java, and files have no need of them.
+    let java = "CREATE FUNCTION look.f(a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'return a;';\n";
+    let with_java = format!("{}{java}", schema());
+    fs::write(temp.path("java.cql"), with_java).unwrap();
+    let (code, _, told) = run(&temp, &["import", "--schema", "java.cql", "--cassandra", &files[0]]);
+    assert!(code == 0 && told.contains("a function is left out"), "{told}");
     // One after the other, the later one first.
     for file in &files {
         let args = ["import", "--schema", "schema.cql", "--cassandra", file];
