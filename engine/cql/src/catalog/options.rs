@@ -7,6 +7,7 @@ use firn_wide::CfDef;
 use firn_wide::internals::schema;
 use serde::{Deserialize, Serialize};
 
+use super::foreign::{foreign_option, old_caching};
 use super::storage::{check_compaction, check_compression, class, compaction, drop_old_compaction};
 use crate::error::{Class, Error, Result, configuration};
 use crate::syntax::ast::{PropertyValue, TableProperty};
@@ -88,34 +89,6 @@ const OF_COMPRESSORS: [&str; 4] = ["class", "enabled", "chunk_length_in_kb", "mi
 /// The options of 2.x, by their names of now.
 const OLD_COMPRESSION: [(&str, &str); 2] =
     [("sstable_compression", "class"), ("chunk_length_kb", "chunk_length_in_kb")];
-
-/// Options of tables in 2.x, and what is done with them.
-const OLD_OPTIONS: [(&str, &str); 3] = [
-    ("index_interval", "is read as min_index_interval"),
-    ("populate_io_cache_on_flush", "is left out"),
-    ("replicate_on_write", "is left out"),
-];
-/// `caching` as 1.2 and 2.0 wrote it: the name, of keys, of rows.
-const OLD_CACHING: [(&str, &str, &str); 4] = [
-    ("ALL", "ALL", "ALL"),
-    ("KEYS_ONLY", "ALL", "NONE"),
-    ("ROWS_ONLY", "NONE", "ALL"),
-    ("NONE", "NONE", "NONE"),
-];
-
-/// Returns what is done with an option that only 2.x had.
-pub fn old_option(name: &str) -> Option<&'static str> {
-    OLD_OPTIONS.iter().find(|(old, _)| *old == name).map(|(_, done)| *done)
-}
-
-/// Reads `caching` as releases before 3.0 wrote it: one word, or JSON.
-fn old_caching(text: &str) -> Option<BTreeMap<String, String>> {
-    if let Some((_, keys, rows)) = OLD_CACHING.iter().find(|(w, ..)| w.eq_ignore_ascii_case(text)) {
-        let pairs = [("keys", *keys), ("rows_per_partition", *rows)];
-        return Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    }
-    serde_json::from_str(text).ok()
-}
 
 impl Default for TableOptions {
     fn default() -> TableOptions {
@@ -307,6 +280,12 @@ impl TableOptions {
         for property in properties {
             let name = &*property.name.text;
             match &property.value {
+                PropertyValue::Map(_) if foreign_option(name).is_some() => {}
+                // ScyllaDB's `cdc = {'enabled': …}`.
+                PropertyValue::Map(pairs) if name == "cdc" => {
+                    let enabled = pairs.iter().find(|(k, _)| k.text == "enabled");
+                    out.set(name, enabled.map_or("false", |(_, v)| &v.text))?;
+                }
                 PropertyValue::Map(pairs) => {
                     let mut map: BTreeMap<String, String> = pairs
                         .iter()
@@ -335,7 +314,7 @@ impl TableOptions {
 
     fn set(&mut self, name: &str, text: &str) -> Result<()> {
         let name = if name == "index_interval" { "min_index_interval" } else { name };
-        if name != "id" && old_option(name).is_none() {
+        if name != "id" && foreign_option(name).is_none() {
             self.values.insert(name.to_owned(), check_value(name, text)?);
         }
         Ok(())

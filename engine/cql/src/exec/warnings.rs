@@ -2,7 +2,7 @@
 
 use firn_wide::Type;
 
-use crate::catalog::{Catalog, DATACENTER, IndexClass, TableOptions, old_option};
+use crate::catalog::{Catalog, DATACENTER, IndexClass, TableOptions, foreign_option};
 use crate::syntax::ast::{CreateIndex, PropertyValue, Statement, TableChange, TableProperty};
 
 const OF_VECTORS: &str = "SAI ANN indexes on vector columns are experimental and are not recommended for production use.\nThey don't yet support SELECT queries with:\n * Consistency level higher than ONE/LOCAL_ONE.\n * Paging.\n * No LIMIT clauses.\n * PER PARTITION LIMIT clauses.\n * GROUP BY clauses.\n * Aggregation functions.\n * Filters on columns without a SAI index.";
@@ -42,8 +42,8 @@ fn of_index(index: &CreateIndex<'_>, catalog: &Catalog, keyspace: &str) -> Optio
 }
 
 fn of_keyspace(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
-    let mut all = vec![];
-    for property in properties {
+    let mut all = foreign("keyspace", name, properties);
+    for property in properties.iter().filter(|p| foreign_option(&p.name.text).is_none()) {
         let text = match &property.value {
             PropertyValue::Map(pairs) => {
                 let is_simple = |class: &str| class.ends_with("SimpleStrategy");
@@ -75,14 +75,20 @@ fn of_keyspace(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
     all
 }
 
+/// The options that only other releases and databases have.
+fn foreign(kind: &str, name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
+    let each = properties.iter().filter_map(|p| {
+        let option = &p.name.text;
+        let (whose, done) = foreign_option(option)?;
+        Some(format!("Option {option} of {kind} {name} is of {whose}: it {done}"))
+    });
+    each.collect()
+}
+
 fn of_table(name: &str, properties: &[TableProperty<'_>]) -> Vec<String> {
     // It was made of these: they can be.
     let given = TableOptions::default().with(properties).unwrap_or_default();
-    let old = properties.iter().filter_map(|p| {
-        let (option, done) = (&p.name.text, old_option(&p.name.text)?);
-        Some(format!("Option {option} of table {name} is of Cassandra 2.x: it {done}"))
-    });
-    let mut all: Vec<String> = old.collect();
+    let mut all = foreign("table", name, properties);
     let idle = given.without_effect();
     if !idle.is_empty() {
         let idle = idle.join(", ");

@@ -11,9 +11,14 @@ pub fn add_commands(error: &mut SyntaxError) {
     }
 }
 
-/// The first line of a statement, cut where it is long.
+/// The first line of a statement, cut where it is long, and before a password.
 pub fn first_line(statement: &str) -> String {
     let line = statement.lines().next().unwrap_or_default();
+    let lower = line.to_ascii_lowercase();
+    let secret = if lower.starts_with("login") { lower.find('\'') } else { lower.find("password") };
+    if let Some(cut) = secret {
+        return format!("{}…", &line[..cut]);
+    }
     match line.char_indices().nth(100) {
         Some((cut, _)) => format!("{}…", &line[..cut]),
         None if line.len() < statement.len() => format!("{line} …"),

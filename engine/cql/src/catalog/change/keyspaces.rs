@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{check_not_system_new, missing_keyspace};
-use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, is_valid_name};
+use crate::catalog::{Catalog, DATACENTER, KeyspaceEntry, MAX_NAME, foreign_option, is_valid_name};
 use crate::error::{Class, Error, Result, configuration, invalid};
 use crate::syntax::ast::{
     AlterKeyspace, AstName, CreateKeyspace, Drop, PropertyValue, TableProperty,
@@ -73,7 +73,7 @@ impl Catalog {
 }
 
 fn apply_keyspace(keyspace: &mut KeyspaceEntry, properties: &[TableProperty<'_>]) -> Result<()> {
-    for property in properties {
+    for property in properties.iter().filter(|p| foreign_option(&p.name.text).is_none()) {
         match &property.value {
             PropertyValue::Map(pairs) => {
                 let map =

@@ -50,14 +50,26 @@ impl Of {
     }
 }
 
-/// Whether releases before 3.0 had this property of a table in this form.
-fn is_old_property(name: &str, value: &PropertyValue<'_>) -> bool {
-    match value {
-        PropertyValue::Map(_) => false,
-        PropertyValue::Constant(c) if name == "caching" => c.kind == ConstantKind::String,
-        _ => {
-            matches!(name, "index_interval" | "populate_io_cache_on_flush" | "replicate_on_write")
+/// Whether a release before 3.0, ScyllaDB or DSE has this property in this form.
+fn is_foreign_property(of: Of, name: &str, value: &PropertyValue<'_>) -> bool {
+    let is_map = matches!(value, PropertyValue::Map(_));
+    match (of, value) {
+        (Of::Table, PropertyValue::Constant(c)) if name == "caching" => {
+            c.kind == ConstantKind::String
         }
+        (Of::Table, _) if is_map => {
+            matches!(name, "cdc" | "nodesync" | "per_partition_rate_limit" | "tombstone_gc")
+        }
+        (Of::Table, _) => matches!(
+            name,
+            "index_interval"
+                | "paxos_grace_seconds"
+                | "populate_io_cache_on_flush"
+                | "replicate_on_write"
+                | "synchronous_updates"
+        ),
+        (Of::Keyspace, _) => is_map && name == "tablets",
+        (Of::Index, _) => false,
     }
 }
 
@@ -81,23 +93,23 @@ impl<'a> CqlParser<'a> {
         let value = self.property_value()?;
         let (maps, others) = of.known();
         let is_map = matches!(value, PropertyValue::Map(_));
-        let is_old = matches!(of, Of::Table) && is_old_property(&name.text, &value);
+        let is_foreign = is_foreign_property(of, &name.text, &value);
         if to.iter().any(|p| p.name == name) {
             return self.fail(token, format!("Multiple definition for property '{}'", name.text));
         }
-        if maps.contains(&&*name.text) && !is_map && !is_old {
+        if maps.contains(&&*name.text) && !is_map && !is_foreign {
             return self.fail(
                 token,
                 format!("Invalid value for property '{}'. It should be a map.", name.text),
             );
         }
-        if others.contains(&&*name.text) && is_map {
+        if others.contains(&&*name.text) && is_map && !is_foreign {
             return self.fail(
                 token,
                 format!("Invalid value for property '{}'. It should be a string", name.text),
             );
         }
-        if !maps.contains(&&*name.text) && !others.contains(&&*name.text) && !is_old {
+        if !maps.contains(&&*name.text) && !others.contains(&&*name.text) && !is_foreign {
             return self.unknown_property(token, &name.text, &[maps, others].concat());
         }
         to.push(TableProperty { name, value });

@@ -1,0 +1,39 @@
+//! Options of tables and keyspaces as other releases and other databases print them. They are mapped
+//! to what there is, or left out.
+
+use std::collections::BTreeMap;
+
+/// Options that are left out or renamed: the name, whose it is, what is done with it.
+const FOREIGN_OPTIONS: [(&str, &str, &str); 9] = [
+    ("index_interval", "Cassandra 2.0", "is read as min_index_interval"),
+    ("populate_io_cache_on_flush", "Cassandra 2.0", "is left out"),
+    ("replicate_on_write", "Cassandra 2.0", "is left out"),
+    ("tombstone_gc", "ScyllaDB", "is left out"),
+    ("per_partition_rate_limit", "ScyllaDB", "is left out"),
+    ("paxos_grace_seconds", "ScyllaDB", "is left out"),
+    ("synchronous_updates", "ScyllaDB", "is left out: views always are up to date"),
+    ("tablets", "ScyllaDB", "is left out"),
+    ("nodesync", "DSE", "is left out"),
+];
+/// `caching` as 1.2 and 2.0 wrote it: the name, of keys, of rows.
+const OLD_CACHING: [(&str, &str, &str); 4] = [
+    ("ALL", "ALL", "ALL"),
+    ("KEYS_ONLY", "ALL", "NONE"),
+    ("ROWS_ONLY", "NONE", "ALL"),
+    ("NONE", "NONE", "NONE"),
+];
+
+/// Returns whose option it is, and what is done with it.
+pub fn foreign_option(name: &str) -> Option<(&'static str, &'static str)> {
+    let found = FOREIGN_OPTIONS.iter().find(|(option, ..)| *option == name);
+    found.map(|(_, whose, done)| (*whose, *done))
+}
+
+/// Reads `caching` as releases before 3.0 wrote it: one word, or JSON.
+pub(super) fn old_caching(text: &str) -> Option<BTreeMap<String, String>> {
+    if let Some((_, keys, rows)) = OLD_CACHING.iter().find(|(w, ..)| w.eq_ignore_ascii_case(text)) {
+        let pairs = [("keys", *keys), ("rows_per_partition", *rows)];
+        return Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+    }
+    serde_json::from_str(text).ok()
+}
