@@ -95,7 +95,22 @@ pub fn full_name(keyspace: &str, table: &str) -> String {
 /// What `DESCRIBE` says.
 fn described(session: &Session, what: &str) -> Done<Vec<(String, String, String, String)>> {
     let rows = session.execute(&format!("DESCRIBE {what}"), ()).map_err(|e| cql_trouble(&e))?;
-    rows.typed().map_err(|e| cql_trouble(&e))
+    let rows: Vec<(String, String, String, String)> = rows.typed().map_err(|e| cql_trouble(&e))?;
+    let named = rows.into_iter().map(|(keyspace, kind, name, text)| {
+        // Functions come with their types.
+        let is_signed = matches!(&*kind, "function" | "aggregate");
+        let name = if is_signed { name } else { without_quotes(name) };
+        (without_quotes(keyspace), kind, name, text)
+    });
+    Ok(named.collect())
+}
+
+/// A name without the quotes that `DESCRIBE` writes it in where it needs some.
+fn without_quotes(name: String) -> String {
+    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        Some(inner) => inner.replace("\"\"", "\""),
+        None => name,
+    }
 }
 
 /// The definitions of `tables`, each a keyspace and a name, with their keyspaces and all that these
@@ -190,6 +205,23 @@ pub fn check_columns(source: &Session, target: &Session, keyspace: &str, table: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn definitions_have_the_names_of_what_they_define() {
+        let session: Session = firn_cql::Session::in_memory().unwrap().into();
+        for cql in [
+            "CREATE KEYSPACE \"K\" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TYPE \"K\".\"a \"\"type\" (a int)",
+            "CREATE TABLE \"K\".\"T\" (a int PRIMARY KEY)",
+            "CREATE TABLE \"K\".plain (a int PRIMARY KEY)",
+        ] {
+            session.execute(cql, ()).unwrap();
+        }
+        let tables = ["T", "plain"].map(|table| ("K".to_owned(), table.to_owned()));
+        let all = definitions(&session, &tables, None).unwrap();
+        let names: Vec<(&str, &str)> = all.iter().map(|d| (&*d.keyspace, &*d.name)).collect();
+        assert_eq!(names, [("K", "K"), ("K", "a \"type"), ("K", "T"), ("K", "plain")]);
+    }
 
     #[test]
     fn statements_make_what_is_missing_only() {
