@@ -1,11 +1,39 @@
 //! Passwords: hashed with argon2id and a salt of their own; bcrypt's hashes, which servers have, are
 //! understood too. Without the feature `passwords` only hashes that were made elsewhere are kept.
+//!
+//! Invariant: a hash that costs more than [`MOST_MEMORY`], [`MOST_PASSES`] or [`MOST_BCRYPT`] is
+//! refused where it is defined, and matches no password.
+
+#[cfg(feature = "passwords")]
+mod slots;
 
 use crate::error::Result;
+
+/// The memory of an argon2 hash that is made elsewhere, in KiB: 64 MiB.
+const MOST_MEMORY: u32 = 64 << 10;
+/// Its passes over that memory, and its lanes.
+const MOST_PASSES: u32 = 16;
+/// The cost of a bcrypt hash, the logarithm of its rounds: about a second.
+const MOST_BCRYPT: u32 = 14;
 
 /// Whether this is a hash that can be compared with.
 pub fn is_known(hash: &str) -> bool {
     hash.starts_with("$argon2id$") || ["$2a$", "$2b$", "$2y$"].iter().any(|p| hash.starts_with(p))
+}
+
+/// Whether to compare with a hash costs more memory or time than a server should spend on a login.
+pub fn is_costly(hash: &str) -> bool {
+    let number = |text: &str| text.parse::<u32>().unwrap_or(u32::MAX);
+    if !hash.starts_with("$argon2id$") {
+        let cost = hash.split('$').nth(2).unwrap_or_default();
+        return number(cost) > MOST_BCRYPT;
+    }
+    let parameters = hash.split('$').find(|part| part.starts_with("m=")).unwrap_or_default();
+    parameters.split(',').any(|parameter| match parameter.split_once('=') {
+        Some(("m", kibibytes)) => number(kibibytes) > MOST_MEMORY,
+        Some(("t" | "p", times)) => number(times) > MOST_PASSES,
+        _ => false,
+    })
 }
 
 /// The hash of a password, with this salt.
@@ -14,11 +42,22 @@ pub fn is_known(hash: &str) -> bool {
 /// `Configuration` without the feature.
 #[cfg(feature = "passwords")]
 pub fn hash(password: &str, salt: u128) -> Result<String> {
-    use argon2::password_hash::{PasswordHasher, SaltString};
+    use argon2::password_hash::{Output, ParamsString, PasswordHash, SaltString};
+    use argon2::{Algorithm, Params, Version};
     let wrong = |e| crate::error::invalid(format!("The password can't be hashed: {e}"));
     let salt = SaltString::encode_b64(&salt.to_be_bytes()).map_err(wrong)?;
-    let made = argon2::Argon2::default().hash_password(password.as_bytes(), &salt);
-    made.map(|hash| hash.to_string()).map_err(wrong)
+    let params = Params::default();
+    let output = slots::HashSlots::shared().for_statement(|memory| {
+        slots::argon2id(&params, Version::V0x13, password, salt.as_salt(), 32, memory)
+    });
+    Ok(PasswordHash {
+        algorithm: Algorithm::Argon2id.ident(),
+        version: Some(Version::V0x13.into()),
+        params: ParamsString::try_from(&params).map_err(wrong)?,
+        salt: Some(salt.as_salt()),
+        hash: Some(Output::new(&output.map_err(wrong)?).map_err(wrong)?),
+    }
+    .to_string())
 }
 
 /// The hash of a password, with this salt.
@@ -32,15 +71,18 @@ pub fn hash(_password: &str, _salt: u128) -> Result<String> {
     ))
 }
 
-/// Whether a password is the one of this hash.
+/// Whether a password is the one of this hash. Waits while as many others are compared as may be.
 #[cfg(feature = "passwords")]
 pub fn is_of(password: &str, hash: &str) -> bool {
-    use argon2::password_hash::{PasswordHash, PasswordVerifier};
-    if !hash.starts_with("$argon2id$") {
-        return bcrypt::verify(password, hash).unwrap_or(false);
+    use argon2::password_hash::PasswordHash;
+    if is_costly(hash) {
+        return false;
     }
-    PasswordHash::new(hash).is_ok_and(|known| {
-        argon2::Argon2::default().verify_password(password.as_bytes(), &known).is_ok()
+    slots::HashSlots::shared().for_login(|memory| {
+        if !hash.starts_with("$argon2id$") {
+            return bcrypt::verify(password, hash).unwrap_or(false);
+        }
+        PasswordHash::new(hash).is_ok_and(|known| slots::is_of(password, &known, memory))
     })
 }
 

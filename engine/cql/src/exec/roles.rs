@@ -78,6 +78,12 @@ fn hash_of(engine: &Engine, s: &RoleDefinition<'_>) -> Result<Option<String>> {
         (Some(password), None) => password::hash(password, engine.random_bits()).map(Some),
         (None, Some(hash)) if password::is_known(hash) => Ok(Some(hash.to_string())),
         (None, Some(_)) => Err(invalid(
+        (None, Some(hash)) if password::is_known(hash) && password::is_costly(hash) => {
+            Err(invalid(
+                "Invalid hashed password value: comparing with it would cost too much. Use argon2id with \
+             at most 64 MiB, 16 passes and 16 lanes, or bcrypt with a cost of at most 14.",
+            ))
+        }
             "Invalid hashed password value. Please use jBcrypt, or argon2id in PHC's form.",
         )),
         (None, None) => Ok(None),

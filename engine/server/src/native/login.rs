@@ -1,17 +1,13 @@
 //! What a conversation begins with: OPTIONS, STARTUP, and AUTH_RESPONSE where clients must log in.
 
-use std::time::Duration;
-
 use firn_cql::internals::catalog::CQL_VERSION;
 
 use super::client::{Client, Dialect};
-use crate::node::Node;
+use crate::node::{AFTER_A_GUESS, Node};
 use crate::wire::{BodyCompression, ErrorCode, Opcode, Version, WireError};
 
 /// The class that clients know: it wants a name and a password.
 const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
-/// How long a client waits that has guessed.
-const AFTER_A_GUESS: Duration = Duration::from_millis(200);
 
 /// What a client may choose from.
 const SUPPORTED: [(&str, &[&str]); 3] = [
@@ -79,7 +75,7 @@ pub fn ask(client: &Client, version: Version, stream: i16) {
 /// Logs a client in with what it answers: `[role] 0 name 0 password`.
 ///
 /// # Errors
-/// A name or a password that nobody has; other bytes.
+/// A name or a password that nobody has; other bytes; `Overloaded` while many others log in.
 pub fn log_in(node: &Node, client: &Client, token: Option<&[u8]>) -> Result<(), WireError> {
     let mut parts = token.unwrap_or_default().rsplitn(3, |b| *b == 0);
     let (password, name) = (parts.next(), parts.next());
@@ -88,9 +84,12 @@ pub fn log_in(node: &Node, client: &Client, token: Option<&[u8]>) -> Result<(), 
     let (Some(password), Some(name), Some(_)) = (text(password), text(name), parts.next()) else {
         return Err(WireError::protocol("The answer to AUTHENTICATE is no name and password"));
     };
-    let share = node.logins.take(1);
+    let Some(queued) = node.logins.enter(client.peer.ip()) else {
+        let text = "Too many clients log in at once; try again later";
+        return Err(WireError::new(ErrorCode::Overloaded, text));
+    };
     let done = client.session.log_in(&name, &password);
-    drop(share);
+    drop(queued);
     done.map_err(|e| {
         tracing::warn!(client = %client.peer, role = name, "a login was refused");
         node.env.sleep(AFTER_A_GUESS);

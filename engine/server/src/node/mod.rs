@@ -3,6 +3,7 @@
 
 mod budget;
 mod histogram;
+mod logins;
 mod metrics;
 mod prepared;
 mod prometheus;
@@ -11,6 +12,7 @@ mod traces;
 mod workers;
 
 pub use budget::{FlightBudget, FlightShare};
+pub use logins::{AFTER_A_GUESS, LoginQueue};
 pub use metrics::{ConnectionMeter, NodeMetrics, RequestKind, TableUse, TableUses};
 pub use prepared::{KnownStatement, PreparedStatements};
 pub use running::RunningRequests;
@@ -27,9 +29,6 @@ use firn_kv::{Durability, Env};
 
 use crate::options::Options;
 use crate::transport::Transport;
-
-/// Logins that are looked at at once.
-const LOGINS: usize = 2;
 
 /// Bytes that a client that is sent away may still send before it is cut off.
 const PARTING: usize = 64 << 20;
@@ -58,8 +57,8 @@ pub struct Node {
     pub metrics: Arc<NodeMetrics>,
     /// Whether clients must log in.
     pub login: bool,
-    /// The logins that are looked at: each takes memory and time.
-    pub logins: FlightBudget,
+    /// The logins that wait or are checked: each takes memory and time.
+    pub logins: LoginQueue,
     /// Set when the server stops: connections are read from no more, and end when what runs of
     /// theirs is finished.
     pub stopping: AtomicBool,
@@ -93,7 +92,7 @@ impl Node {
             metrics: Arc::default(),
             login,
             stopping: AtomicBool::new(false),
-            logins: FlightBudget::new(LOGINS),
+            logins: LoginQueue::default(),
             writes_wait: durability == Durability::Power,
             session,
             env,

@@ -14,7 +14,7 @@ use super::binary::{ThriftValue, element};
 use super::convert::{FromThrift, ThriftFields, ToThrift, list_of, mutations};
 use super::fault::{ThriftFault, invalid};
 use super::session::{Answer, ThriftSession, texts};
-use crate::node::RequestTrace;
+use crate::node::{AFTER_A_GUESS, RequestTrace};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 
@@ -201,7 +201,17 @@ impl ThriftSession {
             return Ok(None);
         }
         let of = |name: &str| credentials.get(name).map_or("", String::as_str);
-        self.session.log_in(of("username"), of("password"))?;
+        let Some(queued) = self.logins.enter(self.peer.ip()) else {
+            let text = "Too many clients log in at once; try again later";
+            return Err(ThriftFault::Authentication(text.to_owned()));
+        };
+        let done = self.session.log_in(of("username"), of("password"));
+        drop(queued);
+        if let Err(error) = done {
+            tracing::warn!(client = %self.peer, role = of("username"), "a login was refused");
+            self.env.sleep(AFTER_A_GUESS);
+            return Err(error.into());
+        }
         Ok(None)
     }
 

@@ -41,7 +41,7 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
     let meter = node.meter(number);
     let came = node.env.monotonic_nanos();
     let mut has_begun = false;
-    let mut session = ThriftSession::new(node, meter.clone());
+    let mut session = ThriftSession::new(node, meter.clone(), peer);
     let mut bytes = vec![];
     let mut framing = None;
     loop {

@@ -1,6 +1,7 @@
 //! What a conversation with a Thrift client holds: its keyspace, its role, its prepared statements.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use firn_cql::internals::catalog::Resource;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
 use super::fault::{ThriftFault, invalid};
-use crate::node::{ConnectionMeter, Node};
+use crate::node::{ConnectionMeter, LoginQueue, Node};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
@@ -29,6 +30,8 @@ pub struct ThriftSession {
     pub(super) session: Session,
     /// Whether the client must log in first.
     pub(super) login: bool,
+    pub(super) logins: LoginQueue,
+    pub(super) peer: SocketAddr,
     pub(super) keyspace: Option<String>,
     pub(super) prepared: BTreeMap<i32, Prepared>,
     pub(super) next: i32,
@@ -45,10 +48,12 @@ pub struct ThriftSession {
 
 impl ThriftSession {
     /// With this server's database, nobody having logged in.
-    pub fn new(node: &Node, meter: ConnectionMeter) -> ThriftSession {
+    pub fn new(node: &Node, meter: ConnectionMeter, peer: SocketAddr) -> ThriftSession {
         ThriftSession {
             session: node.session.clone(),
             login: node.login,
+            logins: node.logins.clone(),
+            peer,
             keyspace: None,
             prepared: BTreeMap::new(),
             next: 1,
