@@ -1,5 +1,7 @@
 //! Integration tests of the server, one module a subject.
 
+mod access;
+mod bounds;
 mod client;
 mod common;
 mod conversation;

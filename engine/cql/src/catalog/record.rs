@@ -216,6 +216,7 @@ fn load_role(key: &str, name: &str, value: &[u8]) -> Result<RoleEntry> {
     }
     Ok(RoleEntry {
         name: name.to_owned(),
+        id: RoleEntry::next_id(),
         can_login: record.can_login,
         is_superuser: record.is_superuser,
         salted_hash: record.salted_hash,

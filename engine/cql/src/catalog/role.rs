@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::syntax::ast::Permission;
 
@@ -10,6 +11,8 @@ use crate::syntax::ast::Permission;
 pub struct RoleEntry {
     /// Its name.
     pub name: String,
+    /// Tells it from the roles that had this name before, in this process. It is not stored.
+    pub id: u64,
     /// Whether somebody may log in as it.
     pub can_login: bool,
     /// Whether it may do everything.
@@ -20,6 +23,14 @@ pub struct RoleEntry {
     pub member_of: BTreeSet<String>,
     /// What was granted to it itself.
     pub permissions: BTreeMap<Resource, BTreeSet<Permission>>,
+}
+
+impl RoleEntry {
+    /// Returns an identity that no role of this process has.
+    pub fn next_id() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// What permissions are about.

@@ -13,12 +13,9 @@ use crate::syntax::ast::{
 /// A permission that a statement needs.
 pub type Need = (Permission, Resource);
 
-/// What reading a table needs. Everybody reads what clients read on connecting.
+/// What reading a table needs. Every role reads what clients read on connecting.
 pub fn to_read(table: &TableSchema) -> Option<Need> {
-    if table.is_system() && table.keyspace != "system_auth" {
-        return None;
-    }
-    Some((Permission::Select, of_table(table)))
+    (!table.is_readable_by_all()).then(|| (Permission::Select, of_table(table)))
 }
 
 /// What calling functions of users needs.

@@ -27,6 +27,9 @@ use crate::error::{Error, Result, corrupt, invalid};
 pub trait SchemaListener: Send + Sync {
     /// This was defined. It is seen by all sessions.
     fn changed(&self, change: &SchemaChange);
+
+    /// A role was dropped: sessions that have logged in as it do nothing any more.
+    fn role_dropped(&self) {}
 }
 
 /// An open database. Cheap to clone; all clones are one.
@@ -256,6 +259,12 @@ impl Engine {
     pub(super) fn tell(&self, change: &SchemaChange) {
         let listeners = self.0.listeners.read().clone();
         listeners.iter().for_each(|l| l.changed(change));
+    }
+
+    /// Tells that a role was dropped.
+    pub(super) fn tell_role_dropped(&self) {
+        let listeners = self.0.listeners.read().clone();
+        listeners.iter().for_each(|l| l.role_dropped());
     }
 
     /// What adds rows to system tables.

@@ -36,7 +36,9 @@ pub(super) fn carry_out(
             engine.change(None, |c| c.alter_role(s, hash))?;
         }
         Statement::DropRole(s) => {
-            engine.change(None, |c| c.drop_role(&s.name.text, s.if_exists))?;
+            if engine.change(None, |c| c.drop_role(&s.name.text, s.if_exists))? {
+                engine.tell_role_dropped();
+            }
         }
         Statement::GrantRole(s) => {
             engine.change(None, |c| c.grant_role(s.grants, &s.role.text, &s.member.text))?;
@@ -76,14 +78,14 @@ fn hash_of(engine: &Engine, s: &RoleDefinition<'_>) -> Result<Option<String>> {
             Err(invalid("Options 'password' and 'hashed password' are mutually exclusive"))
         }
         (Some(password), None) => password::hash(password, engine.random_bits()).map(Some),
-        (None, Some(hash)) if password::is_known(hash) => Ok(Some(hash.to_string())),
-        (None, Some(_)) => Err(invalid(
         (None, Some(hash)) if password::is_known(hash) && password::is_costly(hash) => {
             Err(invalid(
                 "Invalid hashed password value: comparing with it would cost too much. Use argon2id with \
              at most 64 MiB, 16 passes and 16 lanes, or bcrypt with a cost of at most 14.",
             ))
         }
+        (None, Some(hash)) if password::is_known(hash) => Ok(Some(hash.to_string())),
+        (None, Some(_)) => Err(invalid(
             "Invalid hashed password value. Please use jBcrypt, or argon2id in PHC's form.",
         )),
         (None, None) => Ok(None),

@@ -204,14 +204,23 @@ fn without_password(text: &str) -> Option<String> {
     if !has_word {
         return Some(text.to_owned());
     }
-    let mut parsed = parse(text).ok()?;
-    if let Statement::CreateRole(role) | Statement::AlterRole(role) = &mut parsed.statement {
+    let parsed = parse(text).ok()?;
+    Some(masked(&parsed.statement).unwrap_or_else(|| text.to_owned()))
+}
+
+/// The text of a statement that gives a password, with `***` in its place. `None`: it gives none.
+pub(super) fn masked(statement: &Statement<'_>) -> Option<String> {
+    let (Statement::CreateRole(role) | Statement::AlterRole(role)) = statement else { return None };
+    if role.password.is_none() && role.hashed.is_none() {
+        return None;
+    }
+    let mut shown = statement.clone();
+    if let Statement::CreateRole(role) | Statement::AlterRole(role) = &mut shown {
         for secret in [&mut role.password, &mut role.hashed].into_iter().flatten() {
             *secret = "***".into();
         }
-        return Some(parsed.statement.to_string());
     }
-    Some(text.to_owned())
+    Some(shown.to_string())
 }
 
 impl fmt::Debug for StatementLog {

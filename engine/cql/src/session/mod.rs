@@ -24,6 +24,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use crate::catalog::unauthorized;
 use crate::error::{Class, Error, Result, invalid};
 use crate::exec::{Engine, Kind, Request, Rows, check, compile, define, password, run_batch};
 use crate::script::with_scripts;
@@ -57,7 +58,7 @@ pub struct Session {
     cache: Arc<Mutex<StatementCache>>,
     keyspace: RwLock<Option<Arc<str>>>,
     /// Who has logged in.
-    role: OnceLock<Arc<str>>,
+    login: OnceLock<SessionLogin>,
     /// What its statements are written to.
     log: OnceLock<Arc<StatementLog>>,
 }
@@ -68,10 +69,18 @@ impl Clone for Session {
             engine: self.engine.clone(),
             cache: self.cache.clone(),
             keyspace: RwLock::new(self.keyspace()),
-            role: self.role.clone(),
+            login: self.login.clone(),
             log: self.log.clone(),
         }
     }
+}
+
+/// A role that has logged in.
+#[derive(Clone, Debug)]
+struct SessionLogin {
+    role: Arc<str>,
+    /// That of the role then ([`RoleEntry::id`](crate::catalog::RoleEntry::id)).
+    id: u64,
 }
 
 /// What came of a statement before it was run.
@@ -173,7 +182,7 @@ impl Session {
             engine: Engine::open(wide)?,
             cache,
             keyspace: RwLock::new(None),
-            role: OnceLock::new(),
+            login: OnceLock::new(),
             log: OnceLock::new(),
         })
     }
@@ -214,7 +223,22 @@ impl Session {
 
     /// The role that has logged in. `None`: nobody has, and everything is allowed.
     pub fn role(&self) -> Option<&str> {
-        self.role.get().map(|role| &**role)
+        self.login.get().map(|login| &*login.role)
+    }
+
+    /// Refuses a session whose role was dropped: it may do nothing any more, not even as another
+    /// role that was given the name since. Every statement does this first.
+    ///
+    /// # Errors
+    /// `Unauthorized`.
+    pub fn check_login(&self) -> Result<()> {
+        let Some(SessionLogin { role, id }) = self.login.get() else { return Ok(()) };
+        if self.engine.catalog().role(role).is_some_and(|found| found.id == *id) {
+            return Ok(());
+        }
+        Err(unauthorized(format!(
+            "The role {role} that this session has logged in as was dropped; log in again"
+        )))
     }
 
     /// Logs in: from now on the session, and clones that are made of it, may do what this role may.
@@ -241,7 +265,7 @@ impl Session {
             return Err(Error::refused(Class::BadCredentials, text));
         }
         let twice = || invalid("This session has logged in already");
-        self.role.set(name.into()).map_err(|_| twice())
+        self.login.set(SessionLogin { role: name.into(), id }).map_err(|_| twice())
     }
 
     /// From now on the statements that this session, and clones that are made of it, run are written
@@ -293,6 +317,7 @@ impl Session {
 
     fn begin_unlogged(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
         self.engine.keep_up()?;
+        self.check_login()?;
         let asked = self.asked(how.keyspace.as_ref(), cql);
         if let Some(found) = self.cached(&asked.key) {
             return Ok(Begun::Compiled(found));
@@ -366,6 +391,7 @@ impl Session {
             if fresh.version() != catalog.version() {
                 plan = compile(&self.engine, &fresh, keyspace.as_ref(), text, parsed);
                 catalog = fresh;
+        self.check_login()?;
             }
         }
         let plan = plan?;
@@ -398,6 +424,7 @@ impl Session {
 
     /// A compiled statement as definitions are now.
     fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
+            masked: log::masked(&parsed.statement),
         self.engine.keep_up()?;
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));
@@ -433,6 +460,7 @@ impl Session {
         let start = self.log.get().map(|log| log.start());
         let done = prepared.0.plan.run(&self.engine, &request);
         self.write_down(start, None, &[(prepared, &bound)], how, &done);
+        self.check_login()?;
         let rows = done?;
         self.choose(&rows);
         Ok(rows)

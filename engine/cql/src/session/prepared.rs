@@ -16,6 +16,8 @@ pub struct Compiled {
     pub key: [u8; 16],
     pub id: [u8; 16],
     pub text: String,
+    /// The text with `***` in place of a password, where it gives one.
+    pub masked: Option<String>,
     pub keyspace: Option<Arc<str>>,
     pub is_qualified: bool,
     pub version: u64,
@@ -24,7 +26,7 @@ pub struct Compiled {
 
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Prepared").field(&self.0.text).finish()
+        f.debug_tuple("Prepared").field(&self.shown_text()).finish()
     }
 }
 
@@ -33,7 +35,7 @@ impl Prepared {
     pub(super) fn as_ran<'a>(&'a self, values: &'a [Bound]) -> RanStatement<'a> {
         RanStatement {
             keyspace: self.0.keyspace.as_deref(),
-            text: &self.0.text,
+            text: self.shown_text(),
             markers: self.markers(),
             values,
         }
@@ -57,6 +59,11 @@ impl Prepared {
 
     /// The keyspace that was chosen when it was compiled.
     pub fn keyspace(&self) -> Option<&Arc<str>> {
+    /// The statement as others may see it: with `***` in place of a password.
+    pub fn shown_text(&self) -> &str {
+        self.0.masked.as_deref().unwrap_or(&self.0.text)
+    }
+
         self.0.keyspace.as_ref()
     }
 

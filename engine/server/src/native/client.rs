@@ -233,6 +233,15 @@ impl Clients {
 }
 
 impl SchemaListener for Clients {
+    fn role_dropped(&self) {
+        for client in self.all() {
+            if client.session.check_login().is_err() {
+                tracing::info!(client = %client.peer, "its role was dropped");
+                client.close();
+            }
+        }
+    }
+
     fn changed(&self, change: &SchemaChange) {
         for client in self.all() {
             client.tell(SCHEMA, |body| body.schema_event(change));

@@ -282,8 +282,8 @@ impl Exchange<'_> {
         let keyspace = request.keyspace.map(Arc::from);
         let prepared = self.client.session.prepare_in(keyspace.as_ref(), request.text)?;
         if let Some(trace) = trace {
-            trace.parameter("query", request.text);
-            trace.event(format!("Prepared {}", request.text));
+            trace.parameter("query", prepared.shown_text());
+            trace.event(format!("Prepared {}", prepared.shown_text()));
         }
         let (uses, mut warnings) = (self.node.metrics.uses(&prepared), vec![]);
         let chosen = prepared.keyspace().filter(|_| keyspace.is_none() && !prepared.is_qualified());
@@ -304,8 +304,8 @@ impl Exchange<'_> {
         let keyspace = parameters.keyspace.map(Arc::from);
         let prepared = self.client.session.prepare_in(keyspace.as_ref(), text)?;
         if let Some(trace) = trace {
-            note(trace, text, parameters);
-            trace.event(format!("Parsed and prepared {text}"));
+            note(trace, prepared.shown_text(), parameters);
+            trace.event(format!("Parsed and prepared {}", prepared.shown_text()));
         }
         self.check_consistency(parameters.consistency, &prepared)?;
         let is_quick = self.is_quick(&prepared) || is_use(text);
@@ -337,7 +337,7 @@ impl Exchange<'_> {
         let prepared = known.prepared.clone();
         let bound = bind(&parameters.values, &prepared);
         if let Some(trace) = trace {
-            note(trace, prepared.text(), parameters);
+            note(trace, prepared.shown_text(), parameters);
             note_bound(trace, &prepared, &bound);
         }
         self.check_consistency(parameters.consistency, &prepared)?;
@@ -435,9 +435,9 @@ impl Job {
     /// What was asked.
     fn text(&self) -> Cow<'_, str> {
         match &self.work {
-            RequestWork::One { prepared, .. } => Cow::Borrowed(prepared.text()),
+            RequestWork::One { prepared, .. } => Cow::Borrowed(prepared.shown_text()),
             RequestWork::Batch { kind, members, .. } => {
-                let first = members.first().map_or("", |(prepared, _)| prepared.text());
+                let first = members.first().map_or("", |(prepared, _)| prepared.shown_text());
                 Cow::Owned(format!("{kind:?} batch of {}, of them first {first}", members.len()))
             }
         }

@@ -83,7 +83,7 @@ fn prepared(node: &Node, rows: &mut SystemRows<'_>) {
         rows.add(&[
             ("prepared_id", &known.prepared.id().to_vec()),
             ("logged_keyspace", &keyspace),
-            ("query_string", &known.prepared.text()),
+            ("query_string", &known.prepared.shown_text()),
         ]);
     }
 }

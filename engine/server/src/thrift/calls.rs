@@ -154,6 +154,7 @@ impl ThriftSession {
         if needs_login && self.session.role().is_none() {
             return Err(invalid("You have not logged in"));
         }
+        self.session.check_login()?;
         match method {
             "set_keyspace" => {
                 let name = f.need_text(1, "keyspace")?;

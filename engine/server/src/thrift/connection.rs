@@ -83,6 +83,9 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
             if transport.write_all(&out).is_err() {
                 return false;
             }
+            if session.is_over() {
+                return true;
+            }
             if !has_begun {
                 has_begun = true;
                 let _ = socket.set_read_timeout(node.options.idle_timeout);
@@ -148,6 +151,8 @@ fn answer(
     if let Some(mut trace) = trace {
         trace.event(match &done {
             Ok(_) => "Request complete".to_owned(),
+            // An error of the syntax quotes the statement, and there may be a password in that.
+            Err(_) if call.method.contains("cql") => "Refused".to_owned(),
             Err(fault) => format!("Refused: {fault}"),
         });
         trace.finish(&node.traces);

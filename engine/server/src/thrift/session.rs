@@ -71,6 +71,11 @@ impl ThriftSession {
         self.traced.take()
     }
 
+    /// Whether nothing is done for this client any more, because its role was dropped.
+    pub fn is_over(&self) -> bool {
+        self.session.check_login().is_err()
+    }
+
     /// The database.
     pub(super) fn wide(&self) -> &Wide {
         self.session.engine().wide()

@@ -44,7 +44,8 @@ impl Catalog {
                 false => Err(invalid(format!("{name} already exists"))),
             };
         }
-        let mut role = RoleEntry { name: name.to_owned(), ..RoleEntry::default() };
+        let mut role =
+            RoleEntry { name: name.to_owned(), id: RoleEntry::next_id(), ..RoleEntry::default() };
         define(&mut role, definition, hash);
         Ok(Some(self.with_role(role)))
     }

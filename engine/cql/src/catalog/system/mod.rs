@@ -26,6 +26,29 @@ const FIRST_SYSTEM_ID: u32 = u32::MAX - 4096;
 /// Keyspaces whose tables no node stores.
 const VIRTUAL: [&str; 2] = ["system_views", "system_virtual_schema"];
 
+/// The system tables that every role may read, as in Cassandra: what clients read on connecting.
+/// They show the node's addresses and the definitions, no statement and no value. Every other
+/// system table takes a permission, one that is added later too.
+const READABLE: [(&str, &str); 17] = [
+    ("system", "local"),
+    ("system", "peers"),
+    ("system", "peers_v2"),
+    ("system_schema", "aggregates"),
+    ("system_schema", "column_masks"),
+    ("system_schema", "columns"),
+    ("system_schema", "dropped_columns"),
+    ("system_schema", "functions"),
+    ("system_schema", "indexes"),
+    ("system_schema", "keyspaces"),
+    ("system_schema", "tables"),
+    ("system_schema", "triggers"),
+    ("system_schema", "types"),
+    ("system_schema", "views"),
+    ("system_virtual_schema", "columns"),
+    ("system_virtual_schema", "keyspaces"),
+    ("system_virtual_schema", "tables"),
+];
+
 static KEYSPACES: LazyLock<BTreeMap<String, Arc<KeyspaceEntry>>> = LazyLock::new(defined);
 
 fn replication(keyspace: &str) -> BTreeMap<String, String> {
@@ -118,6 +141,11 @@ impl TableSchema {
     /// Whether it is one of the system.
     pub fn is_system(&self) -> bool {
         self.id >= FIRST_SYSTEM_ID
+    }
+
+    /// Whether every role may read it without a permission.
+    pub fn is_readable_by_all(&self) -> bool {
+        self.is_system() && READABLE.contains(&(&*self.keyspace, &*self.name))
     }
 
     /// Whether servers list it in `system_virtual_schema`.
