@@ -33,6 +33,7 @@ mod rows;
 mod select;
 mod select_random;
 mod servers;
+mod statement_cache;
 mod statement_log;
 mod stored;
 mod system;

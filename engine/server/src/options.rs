@@ -69,7 +69,9 @@ pub struct Options {
     pub write_timeout: Duration,
     /// Threads for requests that may take their time. `None`: four for each processor, at least 16.
     pub workers: Option<usize>,
-    /// The texts of prepared statements that are kept, together; 10 MiB.
+    /// The bytes of prepared statements, texts and plans together: of clients of the native
+    /// protocol, and as many of Thrift's; 10 MiB. Those that were used longest ago are dropped. A
+    /// statement that takes more alone is refused.
     pub max_prepared: usize,
     /// The file that all statements of clients are written to, as a
     /// [`StatementLog`](firn_cql::StatementLog) has them. `None`: none.

@@ -5,6 +5,7 @@
 //!   ([`Restrictions::keys`]), a range of them, the [`ValueIntervals`] of rows within each, and the
 //!   [`RowFilter`] for what neither of those says.
 
+mod constants;
 mod evaluate;
 mod filter;
 mod intervals;

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use firn_wide::Type;
 
+use super::constants::ConstantTuples;
 use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_duration};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, split};
 
 /// The values for the columns of a relation.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub(super) enum Tuple {
 #[derive(Clone, Debug)]
 pub(super) enum Choices {
     List(Vec<Tuple>),
+    /// Constants only.
+    Constants(ConstantTuples),
     /// All of them, bound as a list of this type.
     Marker(BoundTerm, Type),
 }
@@ -63,6 +66,44 @@ pub(super) struct TokenRestriction {
     pub equal: Option<BoundTerm>,
     pub start: Option<(BoundTerm, bool)>,
     pub end: Option<(BoundTerm, bool)>,
+}
+
+impl HeapBytes for Tuple {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Tuple::Each(terms) => terms.heap_bytes(),
+            Tuple::Whole(term, _) => term.heap_bytes(),
+        }
+    }
+}
+
+impl HeapBytes for RelationKind {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            RelationKind::Eq(tuple) => tuple.heap_bytes(),
+            RelationKind::In(Choices::List(list)) => list.heap_bytes(),
+            RelationKind::In(Choices::Constants(all)) => all.heap_bytes(),
+            RelationKind::In(Choices::Marker(term, _)) | RelationKind::Like(term) => {
+                term.heap_bytes()
+            }
+            RelationKind::Slice { start, end } => start.heap_bytes() + end.heap_bytes(),
+            RelationKind::Contains { values, keys, entries } => {
+                values.heap_bytes() + keys.heap_bytes() + entries.heap_bytes()
+            }
+        }
+    }
+}
+
+impl HeapBytes for Restriction {
+    fn heap_bytes(&self) -> usize {
+        self.columns.heap_bytes() + self.what.heap_bytes()
+    }
+}
+
+impl HeapBytes for TokenRestriction {
+    fn heap_bytes(&self) -> usize {
+        self.equal.heap_bytes() + self.start.heap_bytes() + self.end.heap_bytes()
+    }
 }
 
 impl Restriction {
@@ -148,6 +189,12 @@ impl Choices {
     pub fn eval(&self, env: &EvalEnv<'_>, names: &[&str]) -> Result<Vec<Vec<Option<Vec<u8>>>>> {
         let (term, of) = match self {
             Choices::List(list) => return list.iter().map(|t| t.eval(env, names)).collect(),
+            Choices::Constants(all) => {
+                let owned = |tuple: Vec<&[u8]>| {
+                    tuple.into_iter().map(|value| Some(value.to_vec())).collect()
+                };
+                return Ok(all.iter().map(owned).collect());
+            }
             Choices::Marker(term, of) => (term, of),
         };
         let bytes = match term.eval(env)? {
@@ -333,10 +380,12 @@ impl Lookup<'_, '_> {
         let receiver = self.receiver(at);
         Ok(match values {
             ast::InsertValues::List(list) => {
-                let prepared = list.iter().map(|t| {
-                    Ok(Tuple::Each(vec![BoundTerm::prepare(t, &receiver, self.context)?]))
-                });
-                one_or_many(prepared.collect::<Result<Vec<_>>>()?)
+                let mut tuples = TupleList::default();
+                for term in list {
+                    let term = BoundTerm::prepare(term, &receiver, self.context)?;
+                    tuples.push(Tuple::Each(vec![term]));
+                }
+                tuples.one_or_many()
             }
             ast::InsertValues::Marker(marker) => {
                 let of = Type::List(std::sync::Arc::new(receiver.of.of.clone()));
@@ -442,9 +491,11 @@ impl Lookup<'_, '_> {
         let columns = self.clustering(columns, relation)?;
         let what = match values {
             ast::InsertValues::List(list) => {
-                let tuples: Result<Vec<_>> =
-                    list.iter().map(|t| self.values_of(&columns, t)).collect();
-                one_or_many(tuples?)
+                let mut tuples = TupleList::default();
+                for term in list {
+                    tuples.push(self.values_of(&columns, term)?);
+                }
+                tuples.one_or_many()
             }
             ast::InsertValues::Marker(marker) => {
                 let of = Type::List(std::sync::Arc::new(self.tuple_type(&columns)));
@@ -490,12 +541,49 @@ impl Lookup<'_, '_> {
     }
 }
 
-/// `IN` of one value is the same as `=`.
-fn one_or_many(mut tuples: Vec<Tuple>) -> RelationKind {
-    if tuples.len() == 1 {
-        RelationKind::Eq(tuples.remove(0))
-    } else {
-        RelationKind::In(Choices::List(tuples))
+/// The tuples of an `IN` list. Constants are packed as they come: they take an eighth of the memory.
+#[derive(Default)]
+struct TupleList {
+    constants: ConstantTuples,
+    /// All tuples, once one is no constant.
+    others: Vec<Tuple>,
+}
+
+fn unpacked(tuple: Vec<&[u8]>) -> Tuple {
+    let owned = |value: &[u8]| BoundTerm::Constant(Some(value.to_vec()));
+    Tuple::Each(tuple.into_iter().map(owned).collect())
+}
+
+impl TupleList {
+    fn push(&mut self, tuple: Tuple) {
+        if self.others.is_empty() {
+            match &tuple {
+                Tuple::Each(terms) if self.constants.push(terms) => return,
+                _ => {
+                    self.others = self.constants.iter().map(unpacked).collect();
+                    self.constants = ConstantTuples::default();
+                }
+            }
+        }
+        self.others.push(tuple);
+    }
+
+    /// `IN` of one value is the same as `=`.
+    fn one_or_many(mut self) -> RelationKind {
+        if let (1, [_]) = (self.others.len(), &self.others[..]) {
+            return RelationKind::Eq(self.others.remove(0));
+        }
+        if !self.others.is_empty() {
+            return RelationKind::In(Choices::List(self.others));
+        }
+        let only = {
+            let mut all = self.constants.iter();
+            all.next().map(unpacked).filter(|_| all.next().is_none())
+        };
+        match only {
+            Some(only) => RelationKind::Eq(only),
+            None => RelationKind::In(Choices::Constants(self.constants)),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::catalog::{
 };
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::Relation;
-use crate::values::Context;
+use crate::values::{Context, HeapBytes};
 
 const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. \
      If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
@@ -94,6 +94,14 @@ pub struct Restrictions {
     filtered: usize,
     /// Whether those of the partition key are among them, and those of clustering columns.
     filters_keys: (bool, bool),
+}
+
+impl HeapBytes for Restrictions {
+    fn heap_bytes(&self) -> usize {
+        let parts = [&self.partition, &self.clustering, &self.others];
+        let parts: usize = parts.into_iter().map(HeapBytes::heap_bytes).sum();
+        parts + self.token.heap_bytes()
+    }
 }
 
 impl Restrictions {

@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, Resource, check_not_system, keyspace_of};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{QualifiedName, Statement};
 use crate::syntax::parse;
-use crate::values::ColumnSpec;
+use crate::values::{ColumnSpec, HeapBytes};
 
 /// A definition as a compiled statement: it is looked at when it is run.
 pub(super) struct PreparedDefinition {
@@ -34,6 +34,10 @@ impl StatementPlan for PreparedDefinition {
 
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         None
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.text.heap_bytes()
     }
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {

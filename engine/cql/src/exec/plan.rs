@@ -120,6 +120,9 @@ pub trait StatementPlan: Any + Send + Sync {
     /// The columns of its result, where that is known before it is run.
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>>;
 
+    /// Estimates the bytes that it holds on the heap: what caches charge for it.
+    fn heap_bytes(&self) -> usize;
+
     /// Runs it.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ use crate::script::with_scripts;
 use crate::syntax::ast::{BatchKind, Statement};
 use crate::syntax::{ParsedStatement, parse};
 use crate::values::{Bound, Values, check_amount};
-use cache::StatementCache;
+use cache::{StatementCache, cache_bytes};
 use firn_kv::MemEnv;
 use firn_wide::internals::types::hex;
 use firn_wide::{Options, Wide};
@@ -43,8 +43,8 @@ pub use prepared::Prepared;
 pub use run::Run;
 pub use walk::{OwnedRow, Typed, Walk};
 
-/// How many compiled statements a database keeps.
-const CACHED: usize = 1024;
+/// Bytes that a compiled statement has beside its text and what its plan has on the heap.
+const BY_STATEMENT: usize = 1 << 10;
 
 /// The hash of a password that nobody has.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$\
@@ -177,10 +177,10 @@ impl Session {
     /// # Errors
     /// `Server` when its definitions can't be understood.
     pub fn new(wide: Wide) -> Result<Session> {
-        let cache = Arc::new(Mutex::new(StatementCache::new(CACHED)));
+        let most_bytes = cache_bytes(wide.db().stats().memory.budget);
         Ok(Session {
             engine: Engine::open(wide)?,
-            cache,
+            cache: Arc::new(Mutex::new(StatementCache::new(most_bytes))),
             keyspace: RwLock::new(None),
             login: OnceLock::new(),
             log: OnceLock::new(),
@@ -257,7 +257,7 @@ impl Session {
     pub fn log_in(&self, name: &str, password: &str) -> Result<()> {
         let catalog = self.engine.catalog();
         let role = catalog.role(name).filter(|r| r.can_login);
-        let hash = role.and_then(|r| r.salted_hash.as_deref());
+        let (hash, id) = (role.and_then(|r| r.salted_hash.as_deref()), role.map_or(0, |r| r.id));
         // Who asks about names must not learn by the time it takes which there are.
         let good = password::is_of(password, hash.unwrap_or(NOBODY));
         if hash.is_none() || !good {
@@ -338,7 +338,7 @@ impl Session {
             self.choose(&rows);
             return Ok(Begun::Done(Box::new(rows)));
         }
-        self.compile(asked, &parsed).map(Begun::Compiled)
+        self.compile(asked, &parsed, false).map(Begun::Compiled)
     }
 
     /// Remembers the keyspace that a statement has chosen.
@@ -372,15 +372,39 @@ impl Session {
     /// # Errors
     /// As [`prepare`](Session::prepare).
     pub fn prepare_in(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
+        self.compiled(keyspace, cql, true)
+    }
+
+    /// As [`prepare_in`](Session::prepare_in), of a statement that is to run once: a large one is
+    /// not cached.
+    ///
+    /// # Errors
+    /// As [`prepare`](Session::prepare).
+    pub fn compile_once(&self, keyspace: Option<&Arc<str>>, cql: &str) -> Result<Prepared> {
+        self.compiled(keyspace, cql, false)
+    }
+
+    fn compiled(
+        &self,
+        keyspace: Option<&Arc<str>>,
+        cql: &str,
+        is_prepared: bool,
+    ) -> Result<Prepared> {
         self.engine.keep_up()?;
+        self.check_login()?;
         let asked = self.asked(keyspace, cql);
         match self.cached(&asked.key) {
             Some(found) => Ok(found),
-            None => self.compile(asked, &parse(cql)?),
+            None => self.compile(asked, &parse(cql)?, is_prepared),
         }
     }
 
-    fn compile(&self, asked: Asked<'_>, parsed: &ParsedStatement<'_>) -> Result<Prepared> {
+    fn compile(
+        &self,
+        asked: Asked<'_>,
+        parsed: &ParsedStatement<'_>,
+        is_prepared: bool,
+    ) -> Result<Prepared> {
         let Asked { key, keyspace, text } = asked;
         let mut catalog = self.engine.catalog();
         let mut plan = compile(&self.engine, &catalog, keyspace.as_ref(), text, parsed);
@@ -391,21 +415,32 @@ impl Session {
             if fresh.version() != catalog.version() {
                 plan = compile(&self.engine, &fresh, keyspace.as_ref(), text, parsed);
                 catalog = fresh;
-        self.check_login()?;
             }
         }
         let plan = plan?;
+        let text_bytes = text.len() + keyspace.as_ref().map_or(0, |k| k.len());
         let prepared = Prepared(Arc::new(Compiled {
             key,
             id: id_of(keyspace.as_deref(), text, &parsed.statement),
+            heap_bytes: BY_STATEMENT + text_bytes + plan.heap_bytes(),
             text: text.to_owned(),
+            masked: log::masked(&parsed.statement),
             keyspace,
             is_qualified: parsed.statement.is_qualified(),
             version: catalog.version(),
             plan,
         }));
-        self.cache.lock().put(prepared.clone());
+        // Nothing finds a password in memory that is not needed.
+        if is_prepared || prepared.0.masked.is_none() {
+            self.cache.lock().put(prepared.clone(), is_prepared);
+        }
         Ok(prepared)
+    }
+
+    /// The number of compiled statements that the database caches, and the bytes that they take:
+    /// at most one thirty-second of its memory budget, or 1 MiB where that is more.
+    pub fn cached_statements(&self) -> (usize, usize) {
+        self.cache.lock().counts()
     }
 
     /// The prepared statement with this id, as a client of the native protocol asks for it.
@@ -424,8 +459,8 @@ impl Session {
 
     /// A compiled statement as definitions are now.
     fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
-            masked: log::masked(&parsed.statement),
         self.engine.keep_up()?;
+        self.check_login()?;
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));
         }
@@ -435,7 +470,7 @@ impl Session {
         }
         let Compiled { key, text, keyspace, .. } = &*prepared.0;
         let asked = Asked { key: *key, keyspace: keyspace.clone(), text };
-        self.compile(asked, &parse(text)?).map(Cow::Owned)
+        self.compile(asked, &parse(text)?, true).map(Cow::Owned)
     }
 
     /// Refuses a statement that a role may not run.
@@ -460,7 +495,6 @@ impl Session {
         let start = self.log.get().map(|log| log.start());
         let done = prepared.0.plan.run(&self.engine, &request);
         self.write_down(start, None, &[(prepared, &bound)], how, &done);
-        self.check_login()?;
         let rows = done?;
         self.choose(&rows);
         Ok(rows)

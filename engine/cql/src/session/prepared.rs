@@ -21,6 +21,8 @@ pub struct Compiled {
     pub keyspace: Option<Arc<str>>,
     pub is_qualified: bool,
     pub version: u64,
+    /// What caches charge for it.
+    pub heap_bytes: usize,
     pub plan: Box<dyn StatementPlan>,
 }
 
@@ -47,9 +49,19 @@ impl Prepared {
         self.0.id
     }
 
+    /// Estimates the bytes of memory that it takes: its text, and its plan with all constants.
+    pub fn heap_bytes(&self) -> usize {
+        self.0.heap_bytes
+    }
+
     /// The statement.
     pub fn text(&self) -> &str {
         &self.0.text
+    }
+
+    /// The statement as others may see it: with `***` in place of a password.
+    pub fn shown_text(&self) -> &str {
+        self.0.masked.as_deref().unwrap_or(&self.0.text)
     }
 
     /// The types of its bind markers.
@@ -59,11 +71,6 @@ impl Prepared {
 
     /// The keyspace that was chosen when it was compiled.
     pub fn keyspace(&self) -> Option<&Arc<str>> {
-    /// The statement as others may see it: with `***` in place of a password.
-    pub fn shown_text(&self) -> &str {
-        self.0.masked.as_deref().unwrap_or(&self.0.text)
-    }
-
         self.0.keyspace.as_ref()
     }
 

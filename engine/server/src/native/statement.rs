@@ -78,7 +78,20 @@ enum RequestWork {
         members: Vec<(Prepared, Vec<Bound>)>,
         run: Run,
         uses: Vec<TableUse>,
+        /// Bytes of plans that were compiled for this batch.
+        plan_bytes: usize,
     },
+}
+
+impl RequestWork {
+    /// Bytes of plans that were compiled for this request alone.
+    fn plan_bytes(&self) -> usize {
+        match self {
+            RequestWork::One { known: Some(_), .. } => 0,
+            RequestWork::One { prepared, .. } => prepared.heap_bytes(),
+            RequestWork::Batch { plan_bytes, .. } => *plan_bytes,
+        }
+    }
 }
 
 /// A request, ready to be run by whoever has the time.
@@ -147,7 +160,7 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
     if is_quick {
         return job.run();
     }
-    let Some(share) = conversation.share() else {
+    let Some(share) = conversation.share(&job.work) else {
         let text = "Too many bytes of requests are in flight; try again later";
         client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
         return answered();
@@ -217,11 +230,12 @@ fn warning_of_use(keyspace: &str, id: &[u8; 16]) -> String {
 impl Exchange<'_> {
     /// The part of what may be in flight that this takes. `None`: too much is, and the client
     /// wants to be told.
-    fn share(&self) -> Option<FlightShare> {
+    fn share(&self, work: &RequestWork) -> Option<FlightShare> {
+        let bytes = self.bytes.saturating_add(work.plan_bytes());
         if self.dialect.throws_on_overload {
-            self.node.flight.try_take(self.bytes)
+            self.node.flight.try_take(bytes)
         } else {
-            Some(self.node.flight.take(self.bytes))
+            Some(self.node.flight.take(bytes))
         }
     }
 
@@ -292,7 +306,7 @@ impl Exchange<'_> {
         {
             warnings.push(warning_of_use(chosen, &prepared.id()));
         }
-        Ok((self.node.prepared.put(prepared, uses), warnings))
+        Ok((self.node.prepared.put(prepared, uses)?, warnings))
     }
 
     fn query(
@@ -302,7 +316,7 @@ impl Exchange<'_> {
     ) -> Result<(RequestWork, bool)> {
         let QueryRequest { text, parameters } = request;
         let keyspace = parameters.keyspace.map(Arc::from);
-        let prepared = self.client.session.prepare_in(keyspace.as_ref(), text)?;
+        let prepared = self.client.session.compile_once(keyspace.as_ref(), text)?;
         if let Some(trace) = trace {
             note(trace, prepared.shown_text(), parameters);
             trace.event(format!("Parsed and prepared {}", prepared.shown_text()));
@@ -370,11 +384,13 @@ impl Exchange<'_> {
         let keyspace = request.keyspace.map(Arc::from);
         let mut members = Vec::with_capacity(request.members.len());
         let mut uses: Vec<TableUse> = vec![];
+        let mut plan_bytes = 0;
         for member in &request.members {
             let (prepared, more) = match member.statement {
                 Ok(text) => {
-                    let prepared = self.client.session.prepare_in(keyspace.as_ref(), text)?;
+                    let prepared = self.client.session.compile_once(keyspace.as_ref(), text)?;
                     let more = self.node.metrics.uses(&prepared);
+                    plan_bytes += prepared.heap_bytes();
                     (prepared, more)
                 }
                 Err(id) => {
@@ -391,7 +407,8 @@ impl Exchange<'_> {
         let (timestamp, now_in_seconds) = (request.timestamp, request.now_in_seconds);
         let batch_limits = Some(self.node.options.batches);
         let run = Run { timestamp, now_in_seconds, batch_limits, ..Run::default() };
-        Ok((RequestWork::Batch { kind: request.kind, members, run, uses }, is_quick))
+        let kind = request.kind;
+        Ok((RequestWork::Batch { kind, members, run, uses, plan_bytes }, is_quick))
     }
 }
 
@@ -459,7 +476,7 @@ impl Job {
                 });
                 (done, how, &*one)
             }
-            RequestWork::Batch { kind, members, run, uses } => {
+            RequestWork::Batch { kind, members, run, uses, plan_bytes: _ } => {
                 many = uses;
                 let (prepared, bound): (Vec<_>, Vec<_>) = members.into_iter().unzip();
                 let members: Vec<_> = prepared.iter().zip(bound).collect();

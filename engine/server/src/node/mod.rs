@@ -43,6 +43,8 @@ pub struct Node {
     pub options: Options,
     /// The statements that clients have prepared.
     pub prepared: Arc<PreparedStatements>,
+    /// Those of Thrift's clients, which do not prepare them again when definitions change.
+    pub thrift_prepared: Arc<PreparedStatements>,
     /// The threads for requests that may take their time.
     pub workers: WorkerPool,
     /// The requests that wait or run.
@@ -84,6 +86,7 @@ impl Node {
         session.engine().add_listener(prepared.clone());
         Ok(Node {
             prepared,
+            thrift_prepared: Arc::new(PreparedStatements::new(options.max_prepared)),
             workers: WorkerPool::start(&env, count)?,
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),

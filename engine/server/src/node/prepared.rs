@@ -9,11 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{ColumnSpec, Prepared, SchemaChange};
+use firn_cql::{Class, ColumnSpec, Error, Prepared, SchemaChange};
 use parking_lot::RwLock;
 
 use super::metrics::TableUses;
 use crate::wire::metadata_id;
+
+/// Bytes that a statement takes here beside its plan.
+const KNOWN: usize = 256;
 
 /// A prepared statement.
 #[derive(Debug)]
@@ -73,7 +76,7 @@ impl KnownStatement {
     }
 
     fn bytes(&self) -> usize {
-        self.prepared.text().len()
+        self.prepared.heap_bytes() + self.columns.as_ref().map_or(0, |_| KNOWN)
     }
 }
 
@@ -84,8 +87,29 @@ struct KnownStatements {
     evicted: u64,
 }
 
-/// The statements that clients have prepared. When their texts have too many bytes, those go that
-/// were used longest ago; clients prepare them again.
+impl KnownStatements {
+    /// Drops statements that were used longest ago, until the rest takes half of this many bytes;
+    /// the one that was used last stays.
+    fn shrink(&mut self, most: usize) {
+        let of = |s: &Arc<KnownStatement>| (s.used.load(Ordering::Relaxed), s.bytes());
+        let mut uses: Vec<(u64, usize)> = self.by_id.values().map(of).collect();
+        uses.sort_unstable_by_key(|(used, _)| std::cmp::Reverse(*used));
+        let mut left = 0;
+        let fits = |(_, bytes): &&(u64, usize)| {
+            let is_first = left == 0;
+            left += bytes;
+            is_first || left <= most / 2
+        };
+        let oldest = uses.iter().take_while(fits).last().map_or(0, |(used, _)| *used);
+        let before = self.by_id.len();
+        self.by_id.retain(|_, s| s.used.load(Ordering::Relaxed) >= oldest);
+        self.bytes = self.by_id.values().map(|s| s.bytes()).sum();
+        self.evicted += (before - self.by_id.len()) as u64;
+    }
+}
+
+/// The statements that clients have prepared. When they take too many bytes, those that were used
+/// longest ago are dropped; clients prepare them again.
 #[derive(Debug)]
 pub struct PreparedStatements {
     most: usize,
@@ -94,7 +118,7 @@ pub struct PreparedStatements {
 }
 
 impl PreparedStatements {
-    /// With texts of this many bytes.
+    /// Of at most this many bytes, texts and plans together.
     pub fn new(most: usize) -> PreparedStatements {
         PreparedStatements { most, clock: AtomicU64::new(1), known: RwLock::default() }
     }
@@ -109,7 +133,19 @@ impl PreparedStatements {
 
     /// Keeps a statement that reads or writes these tables. What it was before, if it was, is
     /// replaced: definitions may have changed.
-    pub fn put(&self, prepared: Prepared, uses: TableUses) -> Arc<KnownStatement> {
+    ///
+    /// # Errors
+    /// `Invalid` for a statement that alone exceeds the bound.
+    pub fn put(&self, prepared: Prepared, uses: TableUses) -> Result<Arc<KnownStatement>, Error> {
+        let bytes = prepared.heap_bytes() + KNOWN;
+        if bytes > self.most {
+            let text = "Prepared statement of size";
+            let most = self.most;
+            return Err(Error::refused(
+                Class::Invalid,
+                format!("{text} {bytes} bytes is larger than allowed maximum of {most} bytes"),
+            ));
+        }
         let now = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         let mut known = self.known.write();
         let before = known.by_id.remove(&prepared.id());
@@ -118,19 +154,12 @@ impl PreparedStatements {
         known.bytes -= before.map_or(0, |b| b.bytes());
         known.by_id.insert(statement.prepared.id(), statement.clone());
         if known.bytes > self.most {
-            // The half that was used longest ago.
-            let mut uses: Vec<u64> =
-                known.by_id.values().map(|s| s.used.load(Ordering::Relaxed)).collect();
-            uses.sort_unstable();
-            let (middle, before) = (uses[uses.len() / 2], known.by_id.len());
-            known.by_id.retain(|_, s| s.used.load(Ordering::Relaxed) >= middle);
-            known.bytes = known.by_id.values().map(|s| s.bytes()).sum();
-            known.evicted += (before - known.by_id.len()) as u64;
+            known.shrink(self.most);
         }
-        statement
+        Ok(statement)
     }
 
-    /// How many there are, the bytes of their texts, and how many have gone to make room.
+    /// How many there are, the bytes that they take, and how many were dropped to make room.
     pub fn counts(&self) -> (usize, usize, u64) {
         let known = self.known.read();
         (known.by_id.len(), known.bytes, known.evicted)
@@ -173,21 +202,29 @@ mod tests {
 
     #[test]
     fn those_that_were_used_longest_ago_make_room_and_are_counted() {
+        const MOST: usize = 20 << 10;
         let session = firn_cql::Session::in_memory().unwrap();
-        let known = PreparedStatements::new(200);
+        let known = PreparedStatements::new(MOST);
         let put = |n: i32| {
             let text = format!("SELECT key AS name{n:03} FROM system.local");
-            known.put(session.prepare(&text).unwrap(), Arc::default()).prepared.id()
+            known.put(session.prepare(&text).unwrap(), Arc::default()).unwrap().prepared.id()
         };
         let first = put(0);
-        for n in 1..20 {
+        for n in 1..100 {
             assert!(known.get(&first).is_some(), "{n}");
             put(n);
             let (count, bytes, evicted) = known.counts();
             assert_eq!(count as u64 + evicted, n as u64 + 1);
-            assert!(bytes <= 200 && bytes == count * 39, "{count}, {bytes}");
+            assert!(bytes <= MOST && bytes >= count * 500, "{count}, {bytes}");
         }
         assert!(known.counts().2 > 10);
+        // The plan counts, which is many times the text.
+        let before = known.counts();
+        let markers = vec!["?"; 2000].join(",");
+        let large = format!("SELECT key FROM system.local WHERE key IN ({markers})");
+        let refused = known.put(session.prepare(&large).unwrap(), Arc::default()).unwrap_err();
+        assert!(refused.to_string().contains("larger than allowed maximum of 20480"), "{refused}");
+        assert_eq!(known.counts(), before);
     }
 
     #[test]

@@ -38,7 +38,7 @@ impl Node {
             "Prepared statements that are kept.",
             statements,
         );
-        t.gauge("firn_server_prepared_bytes", "Bytes of their texts.", bytes);
+        t.gauge("firn_server_prepared_bytes", "Bytes of their texts and plans.", bytes);
         t.counter(
             "firn_server_prepared_evicted_total",
             "Prepared statements that had to go because there were too many.",

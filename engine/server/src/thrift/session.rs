@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use firn_cql::internals::catalog::Resource;
 use firn_cql::internals::syntax::ast::Permission;
-use firn_cql::{BatchLimits, Prepared, Session, TombstoneLimits};
+use firn_cql::{BatchLimits, Session, TombstoneLimits};
 use firn_kv::Env;
 use firn_wide::Wide;
 use uuid::Uuid;
 
 use super::binary::{ThriftValue, element};
 use super::fault::{ThriftFault, invalid};
-use crate::node::{ConnectionMeter, LoginQueue, Node};
+use crate::node::{ConnectionMeter, LoginQueue, Node, PreparedStatements};
 
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
@@ -33,8 +33,11 @@ pub struct ThriftSession {
     pub(super) logins: LoginQueue,
     pub(super) peer: SocketAddr,
     pub(super) keyspace: Option<String>,
-    pub(super) prepared: BTreeMap<i32, Prepared>,
+    /// The ids of the statements that it has prepared, by their numbers.
+    pub(super) prepared: BTreeMap<i32, [u8; 16]>,
     pub(super) next: i32,
+    /// The statements of all connections.
+    pub(super) statements: Arc<PreparedStatements>,
     /// How large batches of CQL may be.
     pub(super) batch_limits: BatchLimits,
     pub(super) tombstone_limits: TombstoneLimits,
@@ -57,6 +60,7 @@ impl ThriftSession {
             keyspace: None,
             prepared: BTreeMap::new(),
             next: 1,
+            statements: node.thrift_prepared.clone(),
             batch_limits: node.options.batches,
             tombstone_limits: node.options.tombstones,
             meter,

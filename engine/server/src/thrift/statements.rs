@@ -47,7 +47,8 @@ impl ThriftSession {
                 let count = ThriftValue::I32(i32::try_from(markers.len()).unwrap_or(i32::MAX));
                 let types = texts(markers.iter().map(|m| m.of.of.full_name()));
                 let names = texts(markers.iter().map(|m| m.name.clone()));
-                self.prepared.insert(id, prepared);
+                let known = self.statements.put(prepared.clone(), Arc::default())?;
+                self.prepared.insert(id, known.prepared.id());
                 Ok(Some(ThriftValue::Struct(vec![
                     (1, ThriftValue::I32(id)),
                     (2, count),
@@ -57,16 +58,17 @@ impl ThriftSession {
             }
             "execute_prepared_cql3_query" => {
                 let id = f.int(1, "itemId")?.unwrap_or_default();
-                let prepared = self.prepared.get(&id).cloned();
+                let known = self.prepared.get(&id).and_then(|id| self.statements.get(id));
                 let unknown = || invalid(format!("Prepared query with ID {id} not found"));
                 let values = f.bytes_list(2, "values")?.unwrap_or_default();
                 let bound: Vec<Bound> = values.into_iter().map(Bound::Bytes).collect();
-                let rows = self.session.run(&prepared.ok_or_else(unknown)?, bound, &how)?;
+                let known = known.ok_or_else(unknown)?;
+                let rows = self.session.run(&known.prepared, bound, &how)?;
                 Ok(Some(self.result(&rows)))
             }
             _ => {
                 let statement = self.statement(f)?;
-                let prepared = self.session.prepare_in(how.keyspace.as_ref(), &statement)?;
+                let prepared = self.session.compile_once(how.keyspace.as_ref(), &statement)?;
                 let rows = self.session.run(&prepared, (), &how)?;
                 Ok(Some(self.result(&rows)))
             }

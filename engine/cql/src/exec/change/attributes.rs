@@ -5,7 +5,7 @@ use firn_wide::Type;
 use crate::catalog::ColumnType;
 use crate::error::{Result, invalid};
 use crate::syntax::ast;
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, Receiver};
+use crate::values::{Bound, BoundTerm, Context, EvalEnv, HeapBytes, Receiver};
 
 /// The longest time to live, seconds: twenty years.
 const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
@@ -15,6 +15,12 @@ const MAX_TTL: i32 = 20 * 365 * 24 * 60 * 60;
 pub(super) struct Attributes {
     timestamp: Option<BoundTerm>,
     ttl: Option<BoundTerm>,
+}
+
+impl HeapBytes for Attributes {
+    fn heap_bytes(&self) -> usize {
+        self.timestamp.heap_bytes() + self.ttl.heap_bytes()
+    }
 }
 
 impl Attributes {

@@ -8,7 +8,7 @@ use firn_wide::Type;
 use crate::catalog::{TableColumn, TableSchema, has_duration};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
-use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
+use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, split};
 
 /// A condition on a column, prepared.
 #[derive(Clone, Debug)]
@@ -35,6 +35,22 @@ enum ConditionTest {
     InMarker(BoundTerm, Type),
     Contains(BoundTerm),
     ContainsKey(BoundTerm),
+}
+
+impl HeapBytes for ChangeCondition {
+    fn heap_bytes(&self) -> usize {
+        let part = match &self.part {
+            ConditionPlace::Element(term) => term.heap_bytes(),
+            ConditionPlace::Whole | ConditionPlace::Field(_) => 0,
+        };
+        part + match &self.test {
+            ConditionTest::In(terms) => terms.heap_bytes(),
+            ConditionTest::Compare(_, term)
+            | ConditionTest::InMarker(term, _)
+            | ConditionTest::Contains(term)
+            | ConditionTest::ContainsKey(term) => term.heap_bytes(),
+        }
+    }
 }
 
 /// The value that a test is with.

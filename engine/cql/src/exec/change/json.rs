@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use crate::catalog::{ColumnType, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, Receiver, from_json, is_null};
+use crate::values::{
+    Bound, BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, from_json, is_null,
+};
 
 /// Where the text comes from, and what columns get that it doesn't name.
 #[derive(Clone, Debug)]
@@ -26,6 +28,12 @@ pub(super) fn all_columns(table: &TableSchema) -> Vec<(AstName<'static>, AstTerm
         (name(&c.name), AstTerm { at: Pos::default(), kind: marker(i) })
     };
     table.columns().iter().enumerate().map(each).collect()
+}
+
+impl HeapBytes for JsonSource {
+    fn heap_bytes(&self) -> usize {
+        self.text.heap_bytes()
+    }
 }
 
 impl JsonSource {

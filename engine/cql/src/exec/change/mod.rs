@@ -37,7 +37,7 @@ use super::rows::Rows;
 use crate::catalog::{Catalog, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, BatchKind, Permission};
-use crate::values::{Bound, ColumnSpec, EvalEnv, Markers};
+use crate::values::{Bound, ColumnSpec, EvalEnv, HeapBytes, Markers};
 use attributes::Attributes;
 pub use limits::BatchLimits;
 pub(super) use plan::ChangePlan;
@@ -245,6 +245,12 @@ impl StatementPlan for ChangePlan {
 
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         None
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let ChangePlan { markers, needs, partition_key, changes, attributes, batch: _ } = self;
+        let keys = needs.heap_bytes() + partition_key.heap_bytes();
+        markers.heap_bytes() + changes.heap_bytes() + attributes.heap_bytes() + keys
     }
 
     fn needs(&self) -> &[Need] {

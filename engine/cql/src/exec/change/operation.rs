@@ -12,7 +12,7 @@ use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, ConditionPart};
-use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, Receiver, split};
+use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, split};
 
 /// Larger than every path that continues the place of a cell.
 const BEYOND: u8 = firn_wide::internals::key::BEYOND;
@@ -50,6 +50,30 @@ enum OperationKind {
     DeleteKey(BoundTerm, &'static str),
     DeleteIndex(BoundTerm),
     DeleteField(u16),
+}
+
+impl HeapBytes for Operation {
+    fn heap_bytes(&self) -> usize {
+        let names = self.column.name.heap_bytes() + self.name.heap_bytes();
+        names
+            + match &self.what {
+                OperationKind::Set(term)
+                | OperationKind::Replace(term)
+                | OperationKind::Add(term)
+                | OperationKind::Prepend(term)
+                | OperationKind::RemoveKeys(term, _)
+                | OperationKind::RemoveValues(term)
+                | OperationKind::SetField(_, term)
+                | OperationKind::Increment(term)
+                | OperationKind::Decrement(term)
+                | OperationKind::DeleteKey(term, _)
+                | OperationKind::DeleteIndex(term) => term.heap_bytes(),
+                OperationKind::SetKey(key, value) | OperationKind::SetIndex(key, value) => {
+                    key.heap_bytes() + value.heap_bytes()
+                }
+                OperationKind::Delete | OperationKind::DeleteField(_) => 0,
+            }
+    }
 }
 
 /// Where the operations of a statement on one row write to.

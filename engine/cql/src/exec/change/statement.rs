@@ -17,7 +17,7 @@ use crate::catalog::{Catalog, Resource, TableSchema, check_not_system};
 use crate::error::{Result, invalid};
 use crate::exec::engine::Engine;
 use crate::syntax::ast::{self, Comparison, Inserted, Relation};
-use crate::values::{Bound, Context, EvalEnv, Markers};
+use crate::values::{Bound, Context, EvalEnv, HeapBytes, Markers};
 
 /// The most rows that one statement may name in all its partitions.
 const MAX_ROWS: usize = 1 << 20;
@@ -87,6 +87,20 @@ pub(super) struct ChangeStatement {
     marker: Vec<u8>,
     /// The functions of users that it calls.
     pub calls: Vec<Resource>,
+}
+
+impl HeapBytes for ChangeStatement {
+    fn heap_bytes(&self) -> usize {
+        let guard = match &self.guard {
+            StatementGuard::Columns(all) => all.heap_bytes(),
+            StatementGuard::None | StatementGuard::Exists | StatementGuard::NotExists => 0,
+        };
+        let operations = self.operations.heap_bytes() + self.statics.heap_bytes();
+        let others = self.attributes.heap_bytes() + self.json.heap_bytes();
+        let names = self.marker.heap_bytes() + self.calls.heap_bytes();
+        let layout = 48 + self.table.clustering().len() * size_of::<firn_wide::Type>();
+        self.restrictions.heap_bytes() + guard + operations + others + names + layout
+    }
 }
 
 /// The prepared relations, operations and conditions of a statement.

@@ -41,9 +41,12 @@ use super::plan::{Request, StatementPlan, TableAccess};
 use super::rows::Rows;
 use crate::catalog::TableSchema;
 use crate::error::Result;
-use crate::values::{ColumnSpec, EvalEnv};
+use crate::values::{ColumnSpec, EvalEnv, HeapBytes};
 pub use compile::Compilation;
 use plan::SelectPlan;
+
+/// Bytes that a plan has for each column of its table, where that column is stored.
+const BY_COLUMN: usize = 96;
 
 /// Compiles a statement.
 ///
@@ -81,6 +84,39 @@ impl StatementPlan for SelectPlan {
 
     fn columns(&self) -> Option<&Arc<[ColumnSpec]>> {
         Some(&self.columns)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let SelectPlan {
+            table,
+            restrictions,
+            selection,
+            shape: _,
+            markers,
+            needs,
+            masked_conditions,
+            partition_key,
+            columns,
+            order: _,
+            nearest,
+            groups: _,
+            distinct: _,
+            json,
+            limit,
+            per_partition,
+            shows_statics: _,
+            reads_whole: _,
+            warning: _,
+        } = self;
+        // The shape, and the places of columns.
+        let by_column = table.columns().len() * BY_COLUMN;
+        let columns: usize = columns.iter().map(|c| size_of::<ColumnSpec>() + c.heap_bytes()).sum();
+        let terms = [limit.heap_bytes(), per_partition.heap_bytes()].into_iter().sum::<usize>()
+            + nearest.as_ref().map_or(0, |nearest| nearest.of.heap_bytes());
+        let names = masked_conditions.heap_bytes() + json.heap_bytes();
+        let whole = restrictions.heap_bytes() + selection.heap_bytes() + markers.heap_bytes();
+        let keys = needs.heap_bytes() + partition_key.heap_bytes();
+        whole + by_column + columns + terms + names + keys
     }
 
     fn run(&self, engine: &Engine, request: &Request<'_>) -> Result<Rows> {

@@ -12,7 +12,7 @@ use crate::error::{Result, invalid};
 use crate::exec::row::{CellTimes, Row};
 use crate::syntax::ast::About;
 use crate::values::function::Function;
-use crate::values::{Bound, BoundTerm, EvalEnv, MaskCall, put_many, put_parts, split};
+use crate::values::{Bound, BoundTerm, EvalEnv, HeapBytes, MaskCall, put_many, put_parts, split};
 
 /// Where a column's value is found in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,50 @@ pub struct RowSelection {
     /// The place of each column of the table that is read: by its number in
     /// [`TableSchema::columns`].
     pub places: Vec<Option<ColumnPlace>>,
+}
+
+impl HeapBytes for SelectionNode {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            SelectionNode::Column(_)
+            | SelectionNode::Masked(..)
+            | SelectionNode::Term(_)
+            | SelectionNode::Aggregate(_) => 0,
+            SelectionNode::Times { of, .. } | SelectionNode::Field(of, ..) => of.heap_bytes(),
+            SelectionNode::Call(function, arguments) => {
+                function.heap_bytes() + arguments.heap_bytes()
+            }
+            SelectionNode::Element(of, _, name, _) | SelectionNode::Slice { of, name, .. } => {
+                of.heap_bytes() + name.heap_bytes()
+            }
+            SelectionNode::Many(_, parts) => parts.heap_bytes(),
+        }
+    }
+}
+
+impl HeapBytes for OutputColumn {
+    fn heap_bytes(&self) -> usize {
+        self.node.heap_bytes() + self.name.heap_bytes()
+    }
+}
+
+impl HeapBytes for Aggregate {
+    fn heap_bytes(&self) -> usize {
+        let fold = match &self.fold {
+            RowFold::Native(..) => 0,
+            RowFold::User(user) => {
+                let finish = user.finish.heap_bytes() + user.initial.heap_bytes();
+                user.name.heap_bytes() + user.step.heap_bytes() + finish
+            }
+        };
+        fold + self.arguments.heap_bytes()
+    }
+}
+
+impl HeapBytes for RowSelection {
+    fn heap_bytes(&self) -> usize {
+        self.outputs.heap_bytes() + self.terms.heap_bytes() + self.aggregates.heap_bytes()
+    }
 }
 
 impl RowSelection {
