@@ -104,6 +104,40 @@ fn clients_that_say_nothing_leave_room_for_others_and_do_not_hold_up_a_stop() {
 }
 
 #[test]
+fn half_sent_requests_delay_no_whole_one() {
+    let server = Server::start(watched()).unwrap();
+    let mut halves: Vec<_> = (0..200)
+        .map(|_| {
+            let mut half = connect(&server);
+            half.write_all(b"GET /").unwrap();
+            half
+        })
+        .collect();
+    // The oldest are cut off, long before their time is over.
+    let mut rest = vec![];
+    let cut_off = halves[0].read_to_end(&mut rest);
+    assert!(rest.is_empty() && cut_off.map_or(true, |len| len == 0));
+    for _ in 0..3 {
+        assert_eq!(get(&server, "/health").0, "HTTP/1.1 200 OK");
+        // More come meanwhile.
+        halves.extend((0..20).map(|_| {
+            let mut half = connect(&server);
+            half.write_all(b"GET /metr").unwrap();
+            half
+        }));
+        assert_eq!(get(&server, "/metrics").0, "HTTP/1.1 200 OK");
+    }
+    // A whole request is answered, though its client came long before others.
+    let mut first = connect(&server);
+    let more: Vec<_> = (0..20).map(|_| connect(&server)).collect();
+    first.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    first.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    drop((halves, more));
+}
+
+#[test]
 fn a_store_that_takes_no_writes_is_not_well() {
     let mem = MemEnv::new(1);
     let faults = FaultEnv::new(Arc::new(mem.clone()));

@@ -1,8 +1,10 @@
 //! Floor 0: a port for those who watch the server: GET and HEAD of HTTP/1.1, one request for each
 //! connection. It knows nothing of what is told there.
 //!
-//! Invariants: a few threads serve it, each one client at a time, and no client holds one for longer
-//! than a fixed time; a request has at most 8 KiB; nothing that a client sends is kept.
+//! Invariants: at most [`MOST_CLIENTS`] connections are served at once, each by a thread of its
+//! own; a new one takes the place of the oldest whose request is not here yet, so that clients
+//! which send nothing delay nobody; a request has at most 8 KiB and comes within a fixed time;
+//! nothing that a client sends is kept.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,14 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_kv::{Env, Thread};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
-/// Clients that are served at once.
-const THREADS: usize = 4;
+/// Connections that are served at once.
+const MOST_CLIENTS: usize = 32;
+/// Descriptors that the port takes at most: connections that are cut off are closed a moment later.
+pub const HTTP_DESCRIPTORS: usize = 2 * MOST_CLIENTS;
 /// The longest request.
 const MOST: usize = 8 << 10;
-/// How long a client may take to send its request, and to take each part of the answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take to send its request.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long it may take to read each part of the answer.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,27 +45,45 @@ impl HttpAnswer {
 
 type Tell = Box<dyn Fn(&str) -> Option<HttpAnswer> + Send + Sync>;
 
+/// A connection that is served.
+struct HttpClient {
+    number: u64,
+    socket: Arc<TcpStream>,
+    /// Whether its request is here.
+    has_asked: bool,
+}
+
+#[derive(Default)]
+struct HttpClients {
+    next: u64,
+    /// Those that are served, the oldest first.
+    open: Vec<HttpClient>,
+    /// Threads that run: those of clients that were cut off too.
+    threads: usize,
+}
+
 struct HttpRoom {
     env: Arc<dyn Env>,
     /// What is told at a path.
     tell: Tell,
     stopped: AtomicBool,
-    /// The clients that are being served.
-    served: [Mutex<Option<Arc<TcpStream>>>; THREADS],
+    clients: Mutex<HttpClients>,
+    /// A thread has ended.
+    left: Condvar,
 }
 
 /// A port that is listened at.
 pub struct HttpPort {
     room: Arc<HttpRoom>,
     address: SocketAddr,
-    threads: Mutex<Vec<Box<dyn Thread>>>,
+    accepting: Mutex<Option<Box<dyn Thread>>>,
 }
 
 impl HttpPort {
     /// Listens; `tell` says what is told at a path.
     ///
     /// # Errors
-    /// Threads that can't be started.
+    /// A thread that can't be started.
     pub fn start(
         env: &Arc<dyn Env>,
         listener: TcpListener,
@@ -70,19 +94,12 @@ impl HttpPort {
             env: env.clone(),
             tell: Box::new(tell),
             stopped: AtomicBool::new(false),
-            served: Default::default(),
+            clients: Mutex::default(),
+            left: Condvar::new(),
         });
-        // It goes with the last of the threads.
-        let listener = Arc::new(listener);
-        let port = HttpPort { room, address, threads: Mutex::default() };
-        for n in 0..THREADS {
-            let (room, listener) = (port.room.clone(), listener.clone());
-            // When one can't be started, those that were are stopped as the port is dropped.
-            let thread =
-                env.spawn(&format!("firn-http-{n}"), Box::new(move || room.serve(n, &listener)))?;
-            port.threads.lock().push(thread);
-        }
-        Ok(port)
+        let accepting = room.clone();
+        let thread = env.spawn("firn-http", Box::new(move || accepting.accept(&listener)))?;
+        Ok(HttpPort { room, address, accepting: Mutex::new(Some(thread)) })
     }
 
     /// Where it listens.
@@ -93,15 +110,17 @@ impl HttpPort {
     /// Stops listening. Clients that are being served are cut off.
     pub fn stop(&self) {
         self.room.stopped.store(true, Ordering::SeqCst);
-        let threads = std::mem::take(&mut *self.threads.lock());
-        for client in &self.room.served {
-            if let Some(socket) = &*client.lock() {
-                let _ = socket.shutdown(Shutdown::Both);
-            }
+        let thread = self.accepting.lock().take();
+        if let Some(thread) = thread {
+            // The thread that accepts finds out by a connection.
+            drop(TcpStream::connect(self.address));
+            thread.join();
         }
-        // Those who wait for a client find out by one.
-        threads.iter().for_each(|_| drop(TcpStream::connect(self.address)));
-        threads.into_iter().for_each(|t| t.join());
+        let mut clients = self.room.clients.lock();
+        clients.open.iter().for_each(HttpClient::cut_off);
+        while clients.threads > 0 {
+            self.room.left.wait(&mut clients);
+        }
     }
 }
 
@@ -111,31 +130,85 @@ impl Drop for HttpPort {
     }
 }
 
+impl HttpClient {
+    fn cut_off(&self) {
+        // One that has ended already is no matter.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl HttpClients {
+    /// Takes a client in, in place of another one where there are too many.
+    fn enter(&mut self, socket: &Arc<TcpStream>) -> u64 {
+        if self.open.len() >= MOST_CLIENTS {
+            let waits = self.open.iter().position(|client| !client.has_asked);
+            self.open.remove(waits.unwrap_or(0)).cut_off();
+        }
+        let number = self.next;
+        self.next += 1;
+        self.threads += 1;
+        self.open.push(HttpClient { number, socket: socket.clone(), has_asked: false });
+        number
+    }
+}
+
+/// Takes a client from the list when its thread ends, however it does.
+struct HttpLeaving {
+    room: Arc<HttpRoom>,
+    number: u64,
+}
+
+impl Drop for HttpLeaving {
+    fn drop(&mut self) {
+        let mut clients = self.room.clients.lock();
+        clients.open.retain(|client| client.number != self.number);
+        clients.threads -= 1;
+        self.room.left.notify_all();
+    }
+}
+
 impl HttpRoom {
-    fn serve(&self, n: usize, listener: &TcpListener) {
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
             let accepted = listener.accept();
-            if let Ok((socket, _)) = &accepted {
-                // Without it a request works, too.
-                let _ = socket.set_nodelay(true);
+            if self.stopped.load(Ordering::SeqCst) {
+                return;
             }
-            match accepted.map(|(socket, _)| Arc::new(socket)) {
-                Ok(socket) => {
-                    *self.served[n].lock() = Some(socket.clone());
-                    if self.stopped.load(Ordering::SeqCst) {
-                        return;
-                    }
-                    // A client that goes away is no matter.
-                    let _ = self.answer(&socket);
-                    *self.served[n].lock() = None;
-                }
-                Err(_) if self.stopped.load(Ordering::SeqCst) => return,
+            match accepted {
+                Ok((socket, _)) => self.take(Arc::new(socket)),
                 Err(e) => {
                     tracing::warn!("a connection for metrics could not be accepted: {e}");
                     self.env.sleep(Duration::from_millis(50));
                 }
             }
         }
+    }
+
+    fn take(self: &Arc<Self>, socket: Arc<TcpStream>) {
+        let mut clients = self.clients.lock();
+        // The threads of clients that were cut off end at once.
+        while clients.threads >= HTTP_DESCRIPTORS {
+            self.left.wait(&mut clients);
+        }
+        let number = clients.enter(&socket);
+        drop(clients);
+        let leaving = HttpLeaving { room: self.clone(), number };
+        // Without it a request works, too.
+        let _ = socket.set_nodelay(true);
+        let work = move || {
+            // A client that goes away is no matter.
+            let _ = leaving.room.answer(&socket, leaving.number);
+        };
+        if let Err(e) = self.env.spawn(&format!("firn-http-{number}"), Box::new(work)) {
+            tracing::warn!("no thread for a connection for metrics: {e}");
+        }
+    }
+
+    /// The request of this client is here.
+    fn has_asked(&self, number: u64) {
+        let mut clients = self.clients.lock();
+        let client = clients.open.iter_mut().find(|client| client.number == number);
+        client.into_iter().for_each(|client| client.has_asked = true);
     }
 
     /// Reads what comes before the empty line. `None`: the client has gone, or takes too long.
@@ -160,8 +233,10 @@ impl HttpRoom {
         }
     }
 
-    fn answer(&self, mut socket: &TcpStream) -> std::io::Result<()> {
-        let (answer, has_body) = match self.request(socket) {
+    fn answer(&self, mut socket: &TcpStream, number: u64) -> std::io::Result<()> {
+        let request = self.request(socket);
+        self.has_asked(number);
+        let (answer, has_body) = match request {
             None => return Ok(()),
             Some(Err(answer)) => (answer, true),
             Some(Ok(request)) => self.answer_to(&request),
@@ -176,7 +251,7 @@ impl HttpRoom {
         if has_body {
             out.push_str(&body);
         }
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(WRITE_PATIENCE))?;
         socket.write_all(out.as_bytes())?;
         socket.shutdown(Shutdown::Write)
     }
