@@ -14,12 +14,13 @@
 //!
 //! [`client`] is the other side: a connection to a server, Firn's or Cassandra's.
 //!
-//! Floors: [`options`](Options), `transport`, `http`, `wire` (0) < `node` (1) < `native`, `thrift` (2) <
+//! Floors: [`options`](Options), `descriptors`, `transport`, `http`, `wire` (0) < `node` (1) < `native`, `thrift` (2) <
 //! `server`, [`client`] (3).
 
 #![warn(missing_debug_implementations)]
 
 pub mod client;
+mod descriptors;
 mod http;
 pub mod internals;
 mod native;
@@ -30,6 +31,7 @@ mod thrift;
 mod transport;
 mod wire;
 
+pub use descriptors::DescriptorPlan;
 pub use options::{Options, ServerError, StorePlace};
 pub use server::Server;
 pub use transport::{TlsOptions, TlsTrust};

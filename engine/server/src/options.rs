@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use firn_cql::{BatchLimits, Session, TombstoneLimits};
-use firn_kv::OsEnv;
+use firn_kv::{OpenFiles, OsEnv};
 
+use crate::descriptors::{DescriptorNeeds, DescriptorPlan};
+use crate::http::HTTP_DESCRIPTORS;
 use crate::transport::{TlsAcceptor, TlsOptions};
 
 /// Where the data is.
@@ -49,7 +51,8 @@ pub struct Options {
     pub max_frame: usize,
     /// The largest request of a client that has not begun a conversation; 4 KiB.
     pub max_first_frame: usize,
-    /// How many connections there are at most; 1,024.
+    /// How many connections there are at most; 1,024, and fewer where the process may not open as
+    /// many files beside those of the store ([`descriptor_plan`](Options::descriptor_plan)).
     pub max_connections: usize,
     /// The requests that wait or run, and their answers, together; 64 MiB. Above it clients are not
     /// read from, or refused where they asked for that.
@@ -140,6 +143,44 @@ impl Options {
 }
 
 impl Options {
+    /// How the file descriptors that this process may have now would be shared. `None`: there is no
+    /// bound, or it is unknown.
+    pub fn descriptor_plan(&self) -> Option<DescriptorPlan> {
+        let (threads, tables) = match &self.store {
+            StorePlace::Memory => (0, Some(0)),
+            StorePlace::Directory(_, wide) => {
+                let db = &wide.store.db;
+                (db.background_threads, db.open_files.as_ref().map(OpenFiles::most))
+            }
+        };
+        self.descriptor_plan_of(threads, tables)
+    }
+
+    /// The same, where the store flushes and compacts with so many threads, and has this bound on
+    /// open files of tables.
+    pub(crate) fn descriptor_plan_of(
+        &self,
+        background_threads: usize,
+        tables: Option<u64>,
+    ) -> Option<DescriptorPlan> {
+        let ports = [Some(self.address), self.thrift, self.metrics].into_iter().flatten().count();
+        let watched = if self.metrics.is_some() { HTTP_DESCRIPTORS } else { 0 };
+        let needs = DescriptorNeeds {
+            connections: self.max_connections,
+            workers: self.worker_count(),
+            background_threads,
+            ports: (ports + watched) as u64,
+            tables,
+        };
+        Some(DescriptorPlan::new(OsEnv::new().descriptors()?, &needs))
+    }
+
+    /// Threads for requests that may take their time.
+    pub(crate) fn worker_count(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or((processors * 4).max(16))
+    }
+
     /// Whether clients must log in to this database.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_cql::{Session, StatementLog, with_scripts};
 use firn_kv::internals::db::PrometheusText;
-use firn_kv::{Env, OsEnv, Thread};
+use firn_kv::{Env, OpenFiles, OsEnv, Thread};
 use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
@@ -44,6 +44,8 @@ pub struct Server {
 const LEAST_FREE: u64 = 16 << 20;
 /// Bytes in memtables that a server which stops does not leave to the log.
 const MUCH: u64 = 1 << 20;
+/// Threads that flush and compact a store, as far as its descriptors are concerned.
+const BACKGROUND: usize = 2;
 /// Trees whose memtables it flushes then, those that hold most: each takes a table and a sync.
 const MOST_FLUSHED: usize = 16;
 
@@ -93,7 +95,11 @@ impl Server {
         let session = match &options.store {
             StorePlace::Memory => Session::in_memory()?,
             StorePlace::Directory(dir, wide) => {
-                let wide = Wide::open_with(dir, with_scripts((**wide).clone()));
+                let mut wide = (**wide).clone();
+                if let (Some(plan), None) = (options.descriptor_plan(), &wide.store.db.open_files) {
+                    wide.store.db.open_files = Some(OpenFiles::new(plan.tables));
+                }
+                let wide = Wide::open_with(dir, with_scripts(wide));
                 Session::new(wide.map_err(firn_cql::Error::from)?)?
             }
         };
@@ -125,7 +131,15 @@ impl Server {
         let watched = options.metrics.map(listen).transpose()?;
         let listening: Vec<_> = listeners.iter().map(|(p, address, _)| (*p, *address)).collect();
         let address = listening[0].1;
-        let options = Options { address, ..options };
+        let mut options = Options { address, ..options };
+        let tables = session.engine().wide().db().stats().files.most;
+        let tables = Some(tables).filter(|most| *most < u64::MAX).unwrap_or_default();
+        if let Some(plan) = options.descriptor_plan_of(BACKGROUND, Some(tables)) {
+            if plan.is_short() {
+                tracing::warn!("{plan}");
+            }
+            options.max_connections = plan.connections;
+        }
         let node =
             Node::new(session, env.clone(), options, login).map_err(firn_cql::Error::from)?;
         let (node, clients) = (Arc::new(node), Arc::new(Clients::default()));

@@ -99,3 +99,71 @@ fn wrong_passwords_leave_no_memory_behind() {
     assert!(grown(before) < 64, "{} MiB for 40 wrong passwords", grown(before));
     assert!(server.session().log_in("ann", "3").is_ok());
 }
+
+/// Serves a store in the directory of this variable, in a process that may open few files.
+const STORE: &str = "FIRN_BOUNDS_STORE";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn connections_take_no_descriptor_that_the_store_needs() {
+    let test = "bounds::connections_take_no_descriptor_that_the_store_needs";
+    if firn_testkit::process::is_own_process(test) {
+        return serve_until_the_input_ends(&std::env::var(STORE).unwrap());
+    }
+    let dir = std::env::temp_dir().join(format!("firn-bounds-{}", std::process::id()));
+    let own = firn_testkit::process::command(test);
+    let mut served = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 128; exec \"$0\" \"$@\""])
+        .arg(own.get_program())
+        .args(own.get_args())
+        .envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .env(STORE, &dir)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(served.stdout.take().unwrap());
+    let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+    let address = lines
+        .find_map(|line| line.split_once("serves at ").map(|(_, at)| at.trim().to_owned()))
+        .expect("an address");
+    let address: SocketAddr = address.parse().unwrap();
+
+    let mut peer = Peer::ready(address, 4);
+    peer.good(
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+    // The store makes tables, flushes and compacts, and none of it lacks a file.
+    for n in 0..30 {
+        peer.good(&format!("CREATE TABLE ks.t{n} (k int PRIMARY KEY, v text)"));
+        peer.good(&format!("INSERT INTO ks.t{n} (k, v) VALUES (1, 'x')"));
+        peer.good(&format!("CREATE INDEX ON ks.t{n} (v)"));
+    }
+    (0..30).for_each(|n| assert_eq!(peer.good(&format!("SELECT * FROM ks.t{n}")).kind(), 2));
+    let most = "SELECT value FROM system_views.settings WHERE name = 'native_transport_max_concurrent_connections'";
+    let most = peer.good(most);
+    let taken = (30..80).find(|n: &i32| most.has(&value(n.to_string().as_bytes())));
+    assert!(taken.is_some(), "{most:?}");
+    // Those beyond the bound were closed at once.
+    let closed = idle.iter().filter(|socket| {
+        socket.set_nonblocking(true).unwrap();
+        matches!(std::io::Read::read(&mut &**socket, &mut [0]), Ok(0))
+    });
+    assert!(closed.count() >= 120);
+    drop(idle);
+    drop(served.stdin.take());
+    let rest: Vec<_> = lines.collect();
+    assert!(rest.iter().any(|line| line.contains("1 passed")), "{rest:?}");
+    assert!(served.wait().unwrap().success());
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+fn serve_until_the_input_ends(dir: &str) {
+    let mut options = Options::directory(dir);
+    options.address = "127.0.0.1:0".parse().unwrap();
+    let server = Server::start(options).unwrap();
+    println!("\nserves at {}", server.address());
+    std::io::Read::read_to_end(&mut std::io::stdin(), &mut vec![]).unwrap();
+    server.stop().unwrap();
+}

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use firn_testkit::floors::{FloorPlan, check};
 
-/// Options name the files that connections are encrypted with.
+/// Options name the files that connections are encrypted with, and say how descriptors are shared.
 const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("wire", 0),
         ("transport", 0),
         ("http", 0),
+        ("descriptors", 0),
         ("options", 0),
         ("node", 1),
         ("client", 3),
@@ -19,7 +20,7 @@ const PLAN: FloorPlan<'_> = FloorPlan {
         ("server", 3),
         ("internals", 4),
     ],
-    neighbours: &[("options", "transport")],
+    neighbours: &[("options", "transport"), ("options", "descriptors"), ("options", "http")],
     rings: include_str!("rings.txt"),
 };
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use firn_kv::OsEnv;
-use firn_server::{Options, Server, ServerError, StorePlace, TlsOptions};
+use firn_server::{DescriptorPlan, Options, Server, ServerError, StorePlace, TlsOptions};
 use firn_tools::io::stdout;
 use firn_tools::options::{Durable, size as parse_size};
 use firn_tools::output::{Done, Failure, bytes, count};
@@ -231,6 +231,8 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     let idle = args
         .idle_timeout
         .map_or("never closed".to_owned(), |s| format!("closed after {s} s without a request"));
+    let short = options.descriptor_plan().filter(DescriptorPlan::is_short);
+    let connections = short.map_or(options.max_connections, |plan| plan.connections);
     let most_of_batch = Some(options.batches.fail_bytes).filter(|most| *most < usize::MAX);
     let most_tombstones = Some(options.tombstones.fail).filter(|most| *most < u64::MAX);
     // What is in memory survives nothing.
@@ -249,7 +251,8 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
             "store": place,
-            "max_connections": options.max_connections,
+            "max_connections": connections,
+            "max_connections_wanted": short.map(|plan| plan.wanted),
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
             "max_batch_bytes": most_of_batch,
@@ -285,7 +288,10 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         Some(_) => "a crash of the process, before it is answered",
     };
     writeln!(out, "a write survives {survived}")?;
-    writeln!(out, "connections      {} at most, {idle}", options.max_connections)?;
+    writeln!(out, "connections      {connections} at most, {idle}")?;
+    if let Some(plan) = short {
+        writeln!(out, "                 {plan}")?;
+    }
     writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
     match most_of_batch {
         Some(most) => {
@@ -320,6 +326,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
 /// Runs `firn serve`.
 pub fn run(global: &Global, args: &ServeArgs) -> Done {
     let options = options(global, args);
+    raise_descriptors();
     if args.check {
         return check(global, args, &options);
     }
@@ -328,7 +335,6 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
         .with_max_level(LevelFilter::from(args.log))
         .with_ansi(global.style().colours_errors())
         .init();
-    raise_descriptors();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;

@@ -16,7 +16,7 @@ use firn_kv::{Env, Thread};
 use parking_lot::{Condvar, Mutex};
 
 /// Connections that are served at once.
-const MOST_CLIENTS: usize = 32;
+const MOST_CLIENTS: usize = 16;
 /// Descriptors that the port takes at most: connections that are cut off are closed a moment later.
 pub const HTTP_DESCRIPTORS: usize = 2 * MOST_CLIENTS;
 /// The longest request.

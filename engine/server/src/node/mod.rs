@@ -79,15 +79,13 @@ impl Node {
         options: Options,
         login: bool,
     ) -> firn_kv::Result<Node> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let count = options.workers.unwrap_or((processors * 4).max(16));
         let durability = session.engine().wide().durability();
         let prepared = Arc::new(PreparedStatements::new(options.max_prepared));
         session.engine().add_listener(prepared.clone());
         Ok(Node {
             prepared,
             thrift_prepared: Arc::new(PreparedStatements::new(options.max_prepared)),
-            workers: WorkerPool::start(&env, count)?,
+            workers: WorkerPool::start(&env, options.worker_count())?,
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),
             running: RunningRequests::default(),
