@@ -93,3 +93,67 @@ fn long_statements_are_parsed_in_linear_time() {
     let columns: Vec<String> = (0..50_000).map(|i| format!("c{i} int")).collect();
     assert!(parse(&format!("CREATE TABLE t ({})", columns.join(", "))).is_ok());
 }
+
+#[test]
+fn numbers_have_a_hundred_thousand_digits_at_most() {
+    use firn_cql::{Bound, Session};
+    const MOST: usize = 100_000;
+    let session = Session::in_memory().unwrap();
+    session
+        .execute(
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            (),
+        )
+        .unwrap();
+    session
+        .execute("CREATE TABLE k.t (a int PRIMARY KEY, v varint, d decimal, l list<varint>)", ())
+        .unwrap();
+    let nines = |n: usize| "9".repeat(n);
+    // Millions of digits are refused as soon as they are counted.
+    for n in [MOST, MOST + 1, 3_000_000] {
+        let digits = nines(n);
+        let refused = format!("a number has {MOST} digits at most, and this one has {n}");
+        for (what, text) in [
+            ("varint", format!("INSERT INTO k.t (a, v) VALUES (1, {digits})")),
+            ("negative", format!("INSERT INTO k.t (a, v) VALUES (1, -{digits})")),
+            ("decimal", format!("INSERT INTO k.t (a, d) VALUES (1, 0.{})", &digits[1..])),
+            ("exponent", format!("INSERT INTO k.t (a, d) VALUES (1, {}e7)", &digits[1..])),
+            ("inside", format!("INSERT INTO k.t (a, l) VALUES (1, [1, {digits}])")),
+            ("JSON", format!("INSERT INTO k.t JSON '{{\"a\": 1, \"v\": {digits}}}'")),
+            ("JSON text", format!("INSERT INTO k.t JSON '{{\"a\": 1, \"v\": \"{digits}\"}}'")),
+            ("JSON decimal", format!("INSERT INTO k.t JSON '{{\"a\": 1, \"d\": {digits}}}'")),
+            ("hint", format!("INSERT INTO k.t (a, v) VALUES (1, (varint) {digits})")),
+            ("condition", format!("UPDATE k.t SET v = 1 WHERE a = 1 IF v = {digits}")),
+        ] {
+            match session.execute(&text, ()) {
+                Ok(_) => assert!(n <= MOST, "{what} of {n} digits is taken"),
+                Err(e) => {
+                    assert!(n > MOST, "{what}: {}", e.text().chars().take(200).collect::<String>());
+                    let text = e.text();
+                    assert!(text.contains("digits at most") && text.len() < 300, "{what}: {text}");
+                    let is_whole = !["decimal", "exponent"].contains(&what);
+                    assert!(!is_whole || text.contains(&refused), "{what}: {text}");
+                }
+            }
+        }
+    }
+    // What was bound as bytes is stored, and shown as its bytes; it is not computed with.
+    let large = Bound::Bytes(vec![0x7f; 2_000_000]);
+    let decimal = Bound::Bytes([&[0, 0, 0, 1][..], &[0x7f; 2_000_000]].concat());
+    let values = vec![Bound::Bytes(vec![0, 0, 0, 2]), large, decimal];
+    let insert = session.prepare("INSERT INTO k.t (a, v, d) VALUES (?, ?, ?)").unwrap();
+    session.run(&insert, values, &Default::default()).unwrap();
+    let shown: String = session
+        .execute("SELECT JSON v, d FROM k.t WHERE a = 2", ())
+        .unwrap()
+        .row(0)
+        .unwrap()
+        .get("[json]")
+        .unwrap();
+    assert!(shown.starts_with("{\"v\": \"0x7f7f"), "{}", &shown[..40]);
+    for text in ["v + 1", "d * 2", "exp(v)", "cast(v AS double)", "sum(v)", "abs(d)"] {
+        let refused = session.execute(&format!("SELECT {text} FROM k.t WHERE a = 2"), ());
+        let refused = refused.map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("can't be computed with"), "{text}: {refused}");
+    }
+}

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
+use firn_wide::internals::types::MAX_DIGITS;
 use firn_wide::{Type, Wording};
 use serde_json::value::RawValue;
 
@@ -83,7 +84,11 @@ fn scalar(of: &Type, bytes: &[u8]) -> String {
         | Type::Integer
         | Type::Counter
         | Type::Boolean
-        | Type::Decimal => of.to_text(bytes, Wording::Cql),
+        | Type::Decimal => match of.to_text(bytes, Wording::Cql) {
+            // A number of more digits than are written.
+            text if text.starts_with("0x") => string(&text),
+            text => text,
+        },
         Type::Float | Type::Double => match of.to_text(bytes, Wording::Cql) {
             // JSON has no such numbers.
             text if text.contains(['N', 'I']) => "null".into(),
@@ -281,9 +286,12 @@ pub(super) fn read(of: &Type, value: &RawValue, form: &JsonForm) -> Result<Bound
         Type::Double => number("a double value", "double", of, value),
         Type::Integer | Type::Decimal => {
             let text = bare(value);
-            let read = super::value::bytes_of_text(of, &text)
-                .ok()
-                .filter(|_| *of == Type::Decimal || !text.is_empty());
+            let read = super::value::bytes_of_text(of, &text);
+            if text.len() > MAX_DIGITS {
+                // The error says why, and the text would be no help.
+                return read.map(Bound::Bytes);
+            }
+            let read = read.ok().filter(|_| *of == Type::Decimal || !text.is_empty());
             let wrong = || {
                 invalid(format!(
                     "Value '{text}' is not a valid representation of a {} value",

@@ -2,6 +2,7 @@
 //! digits.
 
 use firn_wide::Type;
+use firn_wide::internals::types::{MAX_DIGITS, has_many_digits};
 use num_bigint::BigInt;
 
 use crate::error::{Class, Error, Result, invalid};
@@ -73,6 +74,17 @@ fn fixed<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
         .map_err(|_| invalid(format!("a number has {} bytes instead of {N}", bytes.len())))
 }
 
+/// Refuses integers that can't be computed with in good time.
+fn check_digits(integer: &[u8]) -> Result<()> {
+    if has_many_digits(integer) {
+        return Err(invalid(format!(
+            "a number of more than {MAX_DIGITS} digits can't be computed with; this one has {} bytes",
+            integer.len()
+        )));
+    }
+    Ok(())
+}
+
 impl Number {
     /// The number that these bytes are.
     pub fn decode(of: &Type, bytes: &[u8]) -> Result<Number> {
@@ -89,7 +101,12 @@ impl Number {
                         "a decimal of scale {scale} can't be computed with; the limit is {MAX_SCALE}"
                     )));
                 }
+                check_digits(integer)?;
                 Number::Decimal(scale, BigInt::from_signed_bytes_be(integer))
+            }
+            Type::Integer => {
+                check_digits(bytes)?;
+                Number::Whole(BigInt::from_signed_bytes_be(bytes))
             }
             _ => Number::Whole(BigInt::from_signed_bytes_be(bytes)),
         })

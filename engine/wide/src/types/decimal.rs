@@ -13,6 +13,17 @@ use num_bigint::{BigInt, BigUint, Sign};
 /// negative.
 const PLAIN_ZEROS: i64 = 20;
 
+/// The most digits that a number which is written as text has: to write or read one takes time that
+/// grows with the square of them.
+pub const MAX_DIGITS: usize = 100_000;
+/// The bytes of the largest integer of so many digits.
+const MAX_DIGIT_BYTES: usize = 41_525;
+
+/// Whether an integer of these bytes has so many digits that it is not written as text.
+pub fn has_many_digits(integer: &[u8]) -> bool {
+    integer.len() > MAX_DIGIT_BYTES
+}
+
 fn parts(value: &[u8]) -> Option<(i64, BigInt)> {
     let (scale, integer) = value.split_first_chunk::<4>()?;
     Some((i64::from(i32::from_be_bytes(*scale)), BigInt::from_signed_bytes_be(integer)))

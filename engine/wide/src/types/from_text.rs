@@ -8,6 +8,7 @@ use num_bigint::BigInt;
 use super::errors::{TypeError, error};
 use super::hex::hex_to_bytes;
 use super::{Type, date, decimal, duration, uuids};
+use crate::types::decimal::MAX_DIGITS;
 
 /// Whose error texts are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,20 @@ pub trait TimeSource {
 
     /// A fresh time-uuid of a given time, so that two texts with the same time are two names.
     fn time_uuid_at(&mut self, millis: i64) -> [u8; 16];
+}
+
+/// Refuses numbers of so many digits that to read them takes long: time grows with their square.
+fn check_digits(text: &str) -> Result<(), TypeError> {
+    // Most texts are short, and a long one is looked at once.
+    if text.len() <= MAX_DIGITS {
+        return Ok(());
+    }
+    match text.bytes().filter(u8::is_ascii_digit).count() {
+        digits if digits > MAX_DIGITS => {
+            error(format!("a number has {MAX_DIGITS} digits at most, and this one has {digits}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Type {
@@ -66,6 +81,7 @@ impl Type {
                 text.parse::<i8>().map_err(|_| cannot("byte", text, wording))?.to_be_bytes(),
             ),
             Type::Integer => {
+                check_digits(text)?;
                 let parsed = text
                     .parse::<BigInt>()
                     .map_err(|_| TypeError(format!("unable to make int from '{text}'")))?;
@@ -77,8 +93,11 @@ impl Type {
             Type::Double => out.extend(
                 float::<f64>(text).ok_or_else(|| cannot("double", text, wording))?.to_be_bytes(),
             ),
-            Type::Decimal => decimal::from_text(text, out)
-                .ok_or_else(|| TypeError(format!("unable to make BigDecimal from '{text}'")))?,
+            Type::Decimal => {
+                check_digits(text)?;
+                decimal::from_text(text, out)
+                    .ok_or_else(|| TypeError(format!("unable to make BigDecimal from '{text}'")))?
+            }
             Type::Boolean => match text.to_ascii_lowercase().as_str() {
                 "true" => out.push(1),
                 "false" => out.push(0),

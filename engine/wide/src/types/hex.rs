@@ -4,7 +4,12 @@ use super::errors::{TypeError, error};
 
 /// The digits of these bytes, in lower case.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digits = |b: &u8| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]];
+    let mut out = String::with_capacity(2 * bytes.len());
+    out.extend(bytes.iter().flat_map(digits));
+    out
 }
 
 /// The bytes of a hex text, in either case.

@@ -54,6 +54,7 @@ use std::sync::Arc;
 pub use class::PACKAGE;
 pub use comparator::{Comparator, Custom};
 pub use date::after;
+pub use decimal::{MAX_DIGITS, has_many_digits};
 pub use duration::parse as duration_parts;
 pub use errors::{Malformed, TypeError};
 pub use foreign::ForeignType;

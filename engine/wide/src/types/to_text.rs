@@ -28,6 +28,7 @@ impl Type {
             Type::Bytes | Type::Empty | Type::Custom(_) => hex(value),
             Type::Utf8 | Type::Ascii => String::from_utf8_lossy(value).into_owned(),
             Type::Long | Type::Counter => i64::from_be_bytes(value.try_into().ok()?).to_string(),
+            Type::Integer if decimal::has_many_digits(value) => format!("0x{}", hex(value)),
             Type::Integer => BigInt::from_signed_bytes_be(value).to_string(),
             Type::Int32 => i32::from_be_bytes(value.try_into().ok()?).to_string(),
             Type::Short => i16::from_be_bytes(value.try_into().ok()?).to_string(),
@@ -55,6 +56,7 @@ impl Type {
                 let v = f64::from_be_bytes(value.try_into().ok()?);
                 float(v, v)
             }
+            Type::Decimal if decimal::has_many_digits(value) => format!("0x{}", hex(value)),
             Type::Decimal => decimal::to_text(value)?,
             Type::Inet => match value.len() {
                 4 => Ipv4Addr::from(<[u8; 4]>::try_from(value).ok()?).to_string(),
