@@ -33,7 +33,8 @@ that is hexadecimal is taken so, and `set` says it. A column without validation_
 hexadecimal only, and answers as cassandra-cli 1.1.12 did.
 
 On a terminal, answers are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Ctrl-C stops
-what is typed, runs or is shown. The history is kept in $FIRN_HISTORY, else in ~/.firn_history.
+what is typed, runs or is shown. The history is stored in $FIRN_HISTORY, else in ~/.firn_history, without lines
+that give a password.
 
 With --connect the statements go to a server's port for Thrift: that of `firn serve --thrift`, or of a Cassandra up to 3.11. The
 password of --user is asked for, or read from --password-file or from $FIRN_PASSWORD.

@@ -2,7 +2,7 @@
 //! language that the command speaks.
 //!
 //! Invariants: the history is a file of the user's, and a shell works without one; each statement
-//! is in it before it runs. An interrupt (Ctrl-C) forgets what was typed of a statement, or stops
+//! is in it before it runs, but for one that gives a password. An interrupt (Ctrl-C) forgets what was typed of a statement, or stops
 //! the one that runs; the end of the input (Ctrl-D) leaves.
 
 use std::cell::RefCell;
@@ -128,7 +128,8 @@ pub fn converse(conversation: impl Conversation) -> Done {
             around.pending = whole;
         } else {
             around.pending.clear();
-            if !whole.trim().is_empty() && editor.add_history_entry(whole.trim()).unwrap_or(false) {
+            let is_to_be_found = !whole.trim().is_empty() && !gives_password(&whole);
+            if is_to_be_found && editor.add_history_entry(whole.trim()).unwrap_or(false) {
                 keep(&mut editor, &mut history);
             }
         }
@@ -148,6 +149,28 @@ pub fn converse(conversation: impl Conversation) -> Done {
     Ok(())
 }
 
+/// Reports whether a text gives a password: the word, or a part of one, before a quoted text
+/// (`WITH PASSWORD = '…'`, `SET user_password = '…'`), or a quoted text behind a word that logs in
+/// (`LOGIN ann '…'`; `connect` and `use` of cassandra-cli). Whether the text is a statement that the
+/// shell understands is no matter.
+fn gives_password(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let is_quote = |text: &str| text.starts_with(['\'', '"']) || text.starts_with("$$");
+    let behind = |at: usize| {
+        let rest = &lower[at + "password".len()..];
+        let rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == '"');
+        let rest = rest.trim_start();
+        rest.strip_prefix('=').unwrap_or(rest).trim_start()
+    };
+    if lower.match_indices("password").any(|(at, _)| is_quote(behind(at))) {
+        return true;
+    }
+    lower.split(';').any(|statement| {
+        let mut words = statement.split_whitespace();
+        matches!(words.next(), Some("login" | "connect" | "use")) && statement.contains('\'')
+    })
+}
+
 /// Adds what was typed last to the file; of one that can't be written it is said once.
 fn keep<C: Conversation>(
     editor: &mut Editor<Completing<C>, FileHistory>,
@@ -158,5 +181,41 @@ fn keep<C: Conversation>(
     {
         eprintln!("the history cannot be kept in {}: {e}", file.display());
         *history = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_gives_a_password_is_found() {
+        for text in [
+            "CREATE ROLE x WITH PASSWORD = 'hunter3' AND LOGIN = true;",
+            "create role x with login = true and password='a''b';",
+            "ALTER ROLE x\nWITH SUPERUSER = false AND PASSWORD\n=\n'hunter3';",
+            "CREATE USER ann WITH PASSWORD 'ann' NOSUPERUSER;",
+            "ALTER USER ann WITH PASSWORD $$ann$$;",
+            "CREATE ROLE x WITH HASHED PASSWORD = '$2a$10$abc';",
+            "CREAT ROLE x WITH PASSWORD = 'hunter3';",
+            "SELECT * FROM t; ALTER ROLE x WITH PASSWORD = 'hunter3'; SELECT 1",
+            "UPDATE users SET \"user_password\" = 'x' WHERE id = 1;",
+            "LOGIN ann 'hunter3'",
+            "connect localhost/9160 ann 'hunter3';",
+            "list users; use shop ann 'hunter3';",
+        ] {
+            assert!(gives_password(text), "{text}");
+        }
+        for text in [
+            "SELECT password FROM users WHERE id = 1;",
+            "CREATE TABLE users (id int PRIMARY KEY, password text);",
+            "CREATE ROLE x WITH LOGIN = true;",
+            "LOGIN ann",
+            "USE shop;",
+            "use \"Shop\";",
+            "INSERT INTO t (id, v) VALUES (1, 'x');",
+        ] {
+            assert!(!gives_password(text), "{text}");
+        }
     }
 }

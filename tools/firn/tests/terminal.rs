@@ -80,6 +80,19 @@ fn ctrl_c_stops_what_runs_and_the_shell_goes_on() {
         "{history}"
     );
     p.exp_string("cql> ").unwrap();
+    // A statement over several lines is one.
+    p.send("CREATE ROLE ann WITH PASSWORD = 'hunter3'\r").unwrap();
+    p.flush().unwrap();
+    p.exp_string("... ").unwrap();
+    p.send("AND LOGIN = true;\r").unwrap();
+    p.flush().unwrap();
+    p.exp_string("cql> ").unwrap();
+    p.send("LIST USERS;\r").unwrap();
+    p.flush().unwrap();
+    p.exp_string("(1 rows)").unwrap();
+    let history = fs::read_to_string(t.path("history")).unwrap();
+    assert!(!history.contains("hunter3") && history.contains("WHERE id = 5;"), "{history}");
+    p.exp_string("cql> ").unwrap();
     p.send("EXIT\r").unwrap();
     p.flush().unwrap();
     p.exp_eof().unwrap();

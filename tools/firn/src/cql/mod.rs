@@ -55,8 +55,8 @@ is up, and no password stands in it.
 On a terminal, results are shown a screen at a time: by the program that $PAGER names, or with space, Enter and q. Rows that are
 wider are cut, or shown as lists of their columns; EXPAND ON shows all of them. Ctrl-C stops a statement in the shell, and ends a
 script (130). A store that cannot be written to (a read-only file system, files of another user, a damaged
-table) is opened for reading, with a notice. With --json every row is an object on a line of its own. The history is kept in $FIRN_HISTORY, else in
-~/.firn_history.
+table) is opened for reading, with a notice. With --json every row is an object on a line of its own. The history is stored in
+$FIRN_HISTORY, else in ~/.firn_history, without statements that give a password.
 
 Examples:
   firn --db shop cql                              a shell
