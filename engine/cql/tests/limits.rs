@@ -2,7 +2,9 @@
 //! stack or memory.
 
 use firn_cql::Script;
-use firn_cql::internals::syntax::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS, parse};
+use firn_cql::internals::syntax::{
+    MAX_CHANGES, MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS, parse,
+};
 
 /// A statement around `n` pieces of text.
 type Shape = fn(usize) -> String;
@@ -67,6 +69,13 @@ fn markers_terms_and_bytes_are_capped() {
 
     let terms =
         |n: u32| format!("SELECT * FROM t WHERE k IN ({})", vec!["1"; n as usize].join(","));
+    let batch =
+        |n: usize| format!("BEGIN BATCH {} APPLY BATCH", "DELETE FROM t WHERE k = 1;".repeat(n));
+    assert!(parse(&batch(MAX_CHANGES)).is_ok());
+    assert_eq!(
+        parse(&batch(MAX_CHANGES + 1)).unwrap_err().to_string(),
+        format!("a batch has at most {MAX_CHANGES} changes")
+    );
     assert!(parse(&terms(MAX_TERMS)).is_ok());
     assert_eq!(
         parse(&terms(MAX_TERMS + 1)).unwrap_err().to_string(),
@@ -156,4 +165,22 @@ fn numbers_have_a_hundred_thousand_digits_at_most() {
         let refused = refused.map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains("can't be computed with"), "{text}: {refused}");
     }
+}
+
+#[test]
+fn lists_name_a_million_keys_or_rows_at_most() {
+    use firn_cql::Session;
+    let session = Session::in_memory().unwrap();
+    let run = |cql: &str| session.execute(cql, ());
+    run(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    )
+    .unwrap();
+    run("CREATE TABLE k.t (a int, b int, c int, PRIMARY KEY ((a, b), c))").unwrap();
+    let list = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let select =
+        |n: usize| format!("SELECT c FROM k.t WHERE a IN ({}) AND b IN ({})", list(n), list(1024));
+    assert!(run(&select(16)).unwrap().is_empty());
+    let refused = run(&select(1025)).unwrap_err().to_string();
+    assert!(refused.contains("the IN lists name more than 1048576 keys or rows"), "{refused}");
 }

@@ -57,6 +57,8 @@ pub struct Options {
     /// The requests that wait or run, and their answers, together; 64 MiB. Above it clients are not
     /// read from, or refused where they asked for that.
     pub max_in_flight: usize,
+    /// The largest result of a statement; 256 MiB. A page ends at a quarter of that.
+    pub max_result: usize,
     /// How large batches may be: as servers of Cassandra have it, above 5 KiB they are warned of, and
     /// above 50 KiB refused.
     pub batches: BatchLimits,
@@ -96,6 +98,7 @@ impl Options {
             max_first_frame: 4 << 10,
             max_connections: 1024,
             max_in_flight: 64 << 20,
+            max_result: 256 << 20,
             batches: BatchLimits::default(),
             tombstones: TombstoneLimits::default(),
             login_timeout: Duration::from_secs(5),

@@ -67,6 +67,38 @@ fn large_statements_leave_no_memory_behind() {
     assert!(code == 0x2200 && text.contains("larger than allowed maximum"), "{code} {text}");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn large_texts_are_compiled_a_few_at_a_time() {
+    firn_testkit::own_process!();
+    let server = Server::start(Options::ephemeral()).unwrap();
+    let address = server.address();
+    let mut peer = Peer::ready(address, 4);
+    peer.good(
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    peer.good("CREATE TABLE ks.m (k int PRIMARY KEY, v text)");
+    // A plan has 50 times its text while it is made.
+    let changes: String = (0..9_000).map(|n| format!("DELETE FROM ks.m WHERE k={n};")).collect();
+    let before = anonymous();
+    std::thread::scope(|scope| {
+        for n in 0..24 {
+            let text = format!("BEGIN BATCH /* {n} */ {changes} APPLY BATCH");
+            scope.spawn(move || drop(Peer::ready(address, 4).prepare_or_refuse(&text)));
+        }
+    });
+    let peak = peak().saturating_sub(before) / MIB;
+    println!("peak {peak} MiB of {} KiB", changes.len() >> 10);
+    assert!(peak < 240, "{peak} MiB");
+}
+
+/// The most memory that this process has had.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
 /// Answers the request of a password so; the code of the error.
 fn guess(address: SocketAddr) -> i32 {
     let mut peer = Peer::connect(address, 4);
@@ -98,6 +130,93 @@ fn wrong_passwords_leave_no_memory_behind() {
     // Two buffers of 19 MiB, and 8 connections.
     assert!(grown(before) < 64, "{} MiB for 40 wrong passwords", grown(before));
     assert!(server.session().log_in("ann", "3").is_ok());
+}
+
+#[test]
+fn requests_of_which_a_part_is_here_are_bounded_and_none_stops_the_others() {
+    const MOST: usize = 1 << 20;
+    let mut options = Options::ephemeral();
+    (options.max_frame, options.max_in_flight) = (MOST, MOST);
+    options.login_timeout = std::time::Duration::from_millis(500);
+    options.thrift = Some("127.0.0.1:0".parse().unwrap());
+    let server = Server::start(options).unwrap();
+    let held = || {
+        let metrics = server.metrics();
+        let line = metrics.lines().find_map(|l| l.strip_prefix("firn_server_receiving_bytes "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    let text = format!("SELECT key FROM system.local /* {} */", "x".repeat(900_000));
+    let request = frame(4, 0, 1, QUERY, &[long_string(&text), plain(4)].concat());
+    let framed = [&int(900_000)[..], &[0x80, 1, 0, 1], &vec![0; 800_000]].concat();
+    // Nobody sends the end; of most the server reads a part only.
+    let stalled: Vec<_> = (0..8)
+        .map(|n| {
+            let mut peer = Peer::ready(server.address(), 4);
+            if n % 4 == 3 {
+                peer = Peer::connect(server.thrift_address().unwrap(), 4);
+            }
+            let (bytes, socket) = (if n % 4 == 3 { &framed } else { &request }, peer.socket);
+            socket.set_nonblocking(true).unwrap();
+            let part = &bytes[..bytes.len() - 1000];
+            let mut sent = 0;
+            while sent < part.len() {
+                match std::io::Write::write(&mut &socket, &part[sent..]) {
+                    Ok(len) => sent += len,
+                    Err(_) => break,
+                }
+            }
+            assert!(held() <= MOST + 8 * (64 << 10), "{}", held());
+            socket
+        })
+        .collect();
+    // Others are answered, a small request at once and a large one when those were cut off.
+    Peer::ready(server.address(), 4).good("SELECT key FROM system.local");
+    assert_eq!(Peer::ready(server.address(), 4).query(&text).kind(), 2);
+    drop(stalled);
+    while held() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn results_are_bounded_and_pages_end_before() {
+    let mut options = Options::ephemeral();
+    options.max_result = 64 << 10;
+    let server = Server::start(options).unwrap();
+    let mut peer = Peer::ready(server.address(), 4);
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))",
+    ] {
+        peer.good(cql);
+    }
+    let text = "x".repeat(1000);
+    for c in 0..200 {
+        peer.good(&format!("INSERT INTO ks.t (k, c, v) VALUES ({}, {c}, '{text}')", c % 3));
+    }
+    let all = "SELECT k, c, v FROM ks.t";
+    let (code, said) = peer.query(all).error();
+    assert!(code == 0x2200 && said.contains("The result has more than 65536 bytes"), "{said}");
+    peer.good("SELECT k, c FROM ks.t");
+    peer.good(&format!("{all} LIMIT 50"));
+    // A page of any number of rows is one of a few.
+    let session = server.session();
+    let mut how = firn_cql::Run::default();
+    (how.page_size, how.max_result_bytes) = (Some(100_000), Some(64 << 10));
+    let (mut rows, mut pages) = (0, 0);
+    loop {
+        let page = session.execute_as(all, (), &how).unwrap();
+        (rows, pages) = (rows + page.len(), pages + 1);
+        assert!(page.len() <= 20, "{}", page.len());
+        how.paging = page.paging().cloned();
+        if how.paging.is_none() {
+            break;
+        }
+    }
+    assert_eq!((rows, pages > 10), (200, true), "{pages} pages");
+    how.page_size = Some(1);
+    let sorted = format!("{all} WHERE k IN (0, 1, 2) ORDER BY c");
+    assert!(session.execute_as(&sorted, (), &how).is_err(), "all of it is sorted");
 }
 
 /// Serves a store in the directory of this variable, in a process that may open few files.
@@ -166,4 +285,41 @@ fn serve_until_the_input_ends(dir: &str) {
     println!("\nserves at {}", server.address());
     std::io::Read::read_to_end(&mut std::io::stdin(), &mut vec![]).unwrap();
     server.stop().unwrap();
+}
+
+#[test]
+fn every_bound_of_the_page_names_tests_that_there_are() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = std::fs::read_to_string(root.join("../docs/trust.md")).unwrap();
+    let (_, section) = page.split_once("### Server and CQL sessions").unwrap();
+    let rows: Vec<&str> =
+        section.lines().skip(4).take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 20, "{rows:?}");
+    let mut sources: Vec<(String, String)> = vec![];
+    let mut folders: Vec<_> = ["cql/src", "cql/tests", "server/src", "server/tests"]
+        .iter()
+        .map(|folder| root.join(folder))
+        .collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Some(name) = path.to_str().and_then(|p| p.strip_suffix(".rs")) {
+                let module = name.rsplit('/').next().unwrap().to_owned();
+                sources.push((module, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    for row in rows {
+        let tests = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        assert!(tests.contains("::"), "no test: {row}");
+        for test in tests.split(',') {
+            let (module, name) = test.trim().trim_matches('`').split_once("::").unwrap();
+            let is_there = |(of, text): &(String, String)| {
+                of == module && text.contains(&format!("fn {name}()"))
+            };
+            assert!(sources.iter().any(is_there), "{test} of {row}");
+        }
+    }
 }

@@ -93,6 +93,9 @@ pub struct ServeArgs {
     /// Requests that wait or run, together; above it clients are not read from
     #[arg(long, default_value = "64m", value_parser = parse_size, value_name = "SIZE")]
     max_in_flight: u64,
+    /// The largest result of a statement; a page ends at a quarter of it
+    #[arg(long, default_value = "256m", value_parser = parse_size, value_name = "SIZE")]
+    max_result: u64,
     /// The largest batch over several partitions; 0 for any [default: 50k, as Cassandra]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     max_batch: Option<u64>,
@@ -198,6 +201,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.max_connections = args.max_connections;
     options.max_frame = bounded(args.max_request);
     options.max_in_flight = bounded(args.max_in_flight);
+    options.max_result = bounded(args.max_result);
     if let Some(most) = args.max_batch {
         options.batches.fail_bytes = if most == 0 { usize::MAX } else { bounded(most) };
     }
@@ -255,6 +259,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "max_connections_wanted": short.map(|plan| plan.wanted),
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
+            "max_result_bytes": options.max_result,
             "max_batch_bytes": most_of_batch,
             "max_tombstones": most_tombstones,
             "idle_timeout_seconds": args.idle_timeout,

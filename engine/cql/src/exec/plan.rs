@@ -29,6 +29,8 @@ pub struct Request<'a> {
     pub batch_limits: Option<BatchLimits>,
     /// How many deleted rows and cells a `SELECT` may step over. `None`: as many as there are.
     pub tombstone_limits: Option<TombstoneLimits>,
+    /// How many bytes a result may have. `None`: as many as there are.
+    pub max_result_bytes: Option<usize>,
     /// How many rows a page has at most. `None`: all.
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.

@@ -79,6 +79,11 @@ impl RowCells {
         self.ends.is_empty()
     }
 
+    /// The bytes that they take.
+    pub fn memory(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<RowsEnd>()
+    }
+
     /// The value of this number; `None` is null, too.
     pub fn get(&self, i: usize) -> Option<&[u8]> {
         let end = self.ends.get(i).filter(|e| !e.is_null)?;

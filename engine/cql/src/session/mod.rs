@@ -123,6 +123,7 @@ fn request_of(how: &Run) -> Request<'_> {
         now_in_seconds: how.now_in_seconds,
         batch_limits: how.batch_limits,
         tombstone_limits: how.tombstone_limits,
+        max_result_bytes: how.max_result_bytes,
         page_size: how.page_size,
         paging: how.paging.as_ref(),
         stop: how.stop.as_ref(),

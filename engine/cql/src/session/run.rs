@@ -25,6 +25,10 @@ pub struct Run {
     /// How many deleted rows and cells a `SELECT` may step over: a server says, an application is
     /// free. `None`: as many as there are.
     pub tombstone_limits: Option<TombstoneLimits>,
+    /// How many bytes the result of a `SELECT` may have: a larger one is refused, and a page of it
+    /// ends at a quarter of them. A server says, an application is free. `None`: as many as there
+    /// are.
+    pub max_result_bytes: Option<usize>,
     /// The keyspace of tables that the statement names without one. `None`: that of the session.
     pub keyspace: Option<Arc<str>>,
     /// The address that the client has reached the database at: what `system.local` tells it.

@@ -5,8 +5,8 @@
 //! as a syntax error is found here, all the rest belongs to the analysis, which knows the schema.
 //!
 //! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped
-//! ([`MAX_DEPTH`], [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_MARKERS`]); a tree is at most [`MAX_DEPTH`]
-//! high, so walking it recursively is safe; a tree that was parsed, printed and parsed again is the
+//! ([`MAX_DEPTH`], [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_CHANGES`], [`MAX_MARKERS`]); a tree
+//! is at most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed, printed and parsed again is the
 //! same tree.
 //!
 //! ```
@@ -31,7 +31,7 @@ mod printer;
 mod script;
 
 pub use error::SyntaxError;
-pub use limits::{MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS};
+pub use limits::{MAX_CHANGES, MAX_DEPTH, MAX_LENGTH, MAX_MARKERS, MAX_TERMS};
 pub use parser::ParsedStatement;
 pub use printer::{quote_if_needed, quote_type_if_needed};
 pub use script::{Piece, Script};

@@ -176,6 +176,11 @@ impl Client {
     /// Tells of an event, when it listens to that.
     fn tell(&self, bit: u8, body: impl FnOnce(&mut ResponseBody<'_>)) {
         if self.listens.load(Ordering::Relaxed) & bit != 0 {
+            // What a client listens to that reads nothing would be stored for ever.
+            if !self.outbox.takes_event() {
+                tracing::warn!(client = %self.peer, "it does not read its events");
+                return self.close();
+            }
             self.answer(-1, Opcode::Event, (&[], None), body);
             self.outbox.send_at_once(&self.env);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::client::{Client, Dialect};
 use super::login;
 use super::statement::{self, Exchange};
-use crate::node::{Node, RequestKind};
+use crate::node::{Node, RequestKind, RequestReceipt};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 use crate::wire::{FrameHeader, FrameStream, Opcode, Version, WireError, WireRequest};
 
@@ -33,6 +33,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let (mut has_begun, mut is_sent_away) = (false, false);
     // When the requests came that are looked at.
     let mut came = begun;
+    let mut receipt = RequestReceipt::new(node);
     'reading: loop {
         loop {
             let next = match stream.take_frame() {
@@ -84,6 +85,10 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
                 tracing::debug!(client = %client.peer, "no conversation has begun in time");
                 break;
             }
+        }
+        if !receipt.note(stream.held_bytes(), socket) {
+            tracing::debug!(client = %client.peer, "a request comes too slowly");
+            break;
         }
         match transport.read_into(stream.incoming()) {
             Ok(None) => break,

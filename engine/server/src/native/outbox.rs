@@ -16,6 +16,8 @@ use crate::wire::put_segments;
 
 /// Answers that may lie here before the client is read from no more.
 const MOST: usize = 4 << 20;
+/// Events that may wait behind what is being sent: about a MiB.
+const MOST_EVENTS: usize = 8 << 10;
 /// What a buffer keeps for the next answers.
 const KEPT: usize = 64 << 10;
 
@@ -24,6 +26,8 @@ struct OutboxState {
     envelopes: Vec<u8>,
     /// Where each ends.
     ends: Vec<usize>,
+    /// Events among them.
+    events: usize,
     /// In segments, compressed or not.
     segments: Option<bool>,
     /// Whether somebody sends.
@@ -79,6 +83,7 @@ impl Outbox {
             bytes = framed;
         }
         waiting.ends.clear();
+        waiting.events = 0;
         self.meter.sent(bytes.len());
         Some(bytes)
     }
@@ -166,6 +171,13 @@ impl Outbox {
         }
     }
 
+    /// Counts an event that is to be put in. False: so many wait that the client reads none.
+    pub fn takes_event(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.events += 1;
+        waiting.events <= MOST_EVENTS
+    }
+
     /// Whether more lies here than a client may leave lying.
     pub fn is_full(&self) -> bool {
         self.waiting.lock().envelopes.len() > MOST
@@ -189,5 +201,27 @@ impl Outbox {
         let mut waiting = self.waiting.lock();
         self.end(&mut waiting);
         self.sent.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn events_that_wait_are_bounded_and_those_that_were_sent_are_not_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let transport = Arc::new(Transport::plain(listener.accept().unwrap().0));
+        let outbox = Outbox::new(transport, ConnectionMeter::new(Arc::default(), 1));
+        for _ in 0..2 {
+            assert!((0..MOST_EVENTS).all(|_| outbox.takes_event()));
+            assert!(!outbox.takes_event());
+            outbox.put(|out| out.push(7));
+            outbox.send();
+        }
+        drop(client);
     }
 }

@@ -106,6 +106,18 @@ struct Job {
     work: RequestWork,
 }
 
+/// The bytes of a request's texts that are to be compiled.
+fn text_bytes(request: &WireRequest<'_>) -> usize {
+    match request {
+        WireRequest::Query(request) => request.text.len(),
+        WireRequest::Prepare(request) => request.text.len(),
+        WireRequest::Batch(request) => {
+            request.members.iter().filter_map(|m| m.statement.ok()).map(str::len).sum()
+        }
+        _ => 0,
+    }
+}
+
 /// Carries out a request, or has it carried out. Its answer is in the outbox then, or will be.
 pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool) {
     let Exchange { node, client, .. } = conversation;
@@ -119,6 +131,7 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
     let answered = || client.meter.answered(kind, node.nanos_since(conversation.came));
     let mut trace =
         traced.then(|| RequestTrace::begin(&node.env, None, name, client.peer, client.local));
+    let compiling = node.compile_share(text_bytes(&request));
     let made = match request {
         WireRequest::Query(request) => conversation.query(&request, trace.as_mut()),
         WireRequest::Execute(request) => conversation.execute(&request, trace.as_mut()),
@@ -165,6 +178,8 @@ pub fn take(conversation: &Exchange<'_>, request: WireRequest<'_>, traced: bool)
         client.refuse(conversation.stream, &WireError::new(ErrorCode::Overloaded, text));
         return answered();
     };
+    // The plan counts as in flight.
+    drop(compiling);
     // No more of them than this client may have; what it has been answered goes out meanwhile.
     let turn = client.waiting.take(1);
     node.workers.push(move || {
@@ -252,6 +267,7 @@ impl Exchange<'_> {
             stop: Some(self.client.gone.clone()),
             batch_limits: Some(self.node.options.batches),
             tombstone_limits: Some(self.node.options.tombstones),
+            max_result_bytes: Some(self.node.options.max_result),
             ..Run::default()
         }
     }
@@ -297,7 +313,7 @@ impl Exchange<'_> {
         let prepared = self.client.session.prepare_in(keyspace.as_ref(), request.text)?;
         if let Some(trace) = trace {
             trace.parameter("query", prepared.shown_text());
-            trace.event(format!("Prepared {}", prepared.shown_text()));
+            trace.event(&format!("Prepared {}", prepared.shown_text()));
         }
         let (uses, mut warnings) = (self.node.metrics.uses(&prepared), vec![]);
         let chosen = prepared.keyspace().filter(|_| keyspace.is_none() && !prepared.is_qualified());
@@ -319,7 +335,7 @@ impl Exchange<'_> {
         let prepared = self.client.session.compile_once(keyspace.as_ref(), text)?;
         if let Some(trace) = trace {
             note(trace, prepared.shown_text(), parameters);
-            trace.event(format!("Parsed and prepared {}", prepared.shown_text()));
+            trace.event(&format!("Parsed and prepared {}", prepared.shown_text()));
         }
         self.check_consistency(parameters.consistency, &prepared)?;
         let is_quick = self.is_quick(&prepared) || is_use(text);
@@ -417,7 +433,7 @@ fn note(trace: &mut RequestTrace, text: &str, parameters: &QueryParameters<'_>) 
     trace.parameter("query", text);
     note_consistency(trace, parameters.consistency, parameters.serial_consistency);
     if let Some(size) = parameters.page_size {
-        trace.parameter("page_size", size.to_string());
+        trace.parameter("page_size", &size.to_string());
     }
 }
 
@@ -435,6 +451,9 @@ fn note_consistency(
 /// Notes the values of a prepared statement's markers, by number and name, as literals.
 fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[Bound]) {
     for (i, (marker, bound)) in prepared.markers().iter().zip(bound).enumerate() {
+        if !trace.has_room() {
+            return;
+        }
         let bytes = match bound {
             Bound::Bytes(bytes) => Some(&**bytes),
             Bound::Null | Bound::Unset => None,
@@ -444,7 +463,7 @@ fn note_bound(trace: &mut RequestTrace, prepared: &Prepared, bound: &[Bound]) {
             text.truncate(end);
             text.push_str("...'");
         }
-        trace.parameter(&format!("bound_var_{i}_{}", marker.name), text);
+        trace.parameter(&format!("bound_var_{i}_{}", marker.name), &text);
     }
 }
 
@@ -486,8 +505,8 @@ impl Job {
         };
         let session = trace.map(|mut trace| {
             match &done {
-                Ok(rows) => trace.event(format!("Made {} rows", rows.len())),
-                Err(e) => trace.event(format!("Refused: {e}")),
+                Ok(rows) => trace.event(&format!("Made {} rows", rows.len())),
+                Err(e) => trace.event(&format!("Refused: {e}")),
             }
             finish(&node, trace)
         });

@@ -12,8 +12,15 @@ pub struct FlightBudget(Arc<Flight>);
 #[derive(Debug)]
 struct Flight {
     most: usize,
-    taken: Mutex<usize>,
+    state: Mutex<FlightState>,
     room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct FlightState {
+    taken: usize,
+    /// The number of the next who waits, and of the one whose turn it is.
+    tickets: (u64, u64),
 }
 
 /// Bytes that were taken. They are given back when it is dropped.
@@ -26,47 +33,99 @@ pub struct FlightShare {
 impl FlightBudget {
     /// Of this many bytes.
     pub fn new(most: usize) -> FlightBudget {
-        FlightBudget(Arc::new(Flight { most, taken: Mutex::new(0), room: Condvar::new() }))
+        FlightBudget(Arc::new(Flight { most, state: Mutex::default(), room: Condvar::new() }))
     }
 
-    /// Takes bytes as soon as there is room: who waits is not read from meanwhile. More than all
-    /// there is waits until nothing is in flight.
+    /// Takes bytes as soon as there is room, in the order of the calls: who waits is not read from
+    /// meanwhile. More than all there is waits until nothing is in flight.
     pub fn take(&self, bytes: usize) -> FlightShare {
-        let mut taken = self.0.taken.lock();
-        while *taken > 0 && taken.saturating_add(bytes) > self.0.most {
-            self.0.room.wait(&mut taken);
+        let mut state = self.0.state.lock();
+        let ticket = state.tickets.0;
+        state.tickets.0 += 1;
+        while state.tickets.1 != ticket || !self.has_room(&state, bytes) {
+            self.0.room.wait(&mut state);
         }
-        *taken += bytes;
+        state.tickets.1 += 1;
+        state.taken += bytes;
+        drop(state);
+        // There may be room for the next, too.
+        self.0.room.notify_all();
         FlightShare { flight: self.0.clone(), bytes }
     }
 
     /// Waits until nothing is in flight.
     pub fn wait_until_empty(&self) {
-        let mut taken = self.0.taken.lock();
-        while *taken > 0 {
-            self.0.room.wait(&mut taken);
+        let mut state = self.0.state.lock();
+        while state.taken > 0 {
+            self.0.room.wait(&mut state);
         }
+    }
+
+    fn has_room(&self, state: &FlightState, bytes: usize) -> bool {
+        state.taken == 0 || state.taken.saturating_add(bytes) <= self.0.most
     }
 
     /// What is in flight now.
     pub fn taken(&self) -> usize {
-        *self.0.taken.lock()
+        self.0.state.lock().taken
     }
 
-    /// Takes bytes where there is room.
+    /// Takes bytes where there is room, and nobody waits.
     pub fn try_take(&self, bytes: usize) -> Option<FlightShare> {
-        let mut taken = self.0.taken.lock();
-        if *taken > 0 && taken.saturating_add(bytes) > self.0.most {
+        let mut state = self.0.state.lock();
+        if state.tickets.0 != state.tickets.1 || !self.has_room(&state, bytes) {
             return None;
         }
-        *taken += bytes;
+        state.taken += bytes;
         Some(FlightShare { flight: self.0.clone(), bytes })
     }
 }
 
 impl Drop for FlightShare {
     fn drop(&mut self) {
-        *self.flight.taken.lock() -= self.bytes;
+        self.flight.state.lock().taken -= self.bytes;
         self.flight.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_kv::OsEnv;
+
+    use super::*;
+
+    #[test]
+    fn a_large_share_is_had_though_small_ones_come_all_the_time() {
+        let (budget, env) = (FlightBudget::new(100), OsEnv::new());
+        let first = budget.take(10);
+        let waiter = budget.clone();
+        let large = move || drop(waiter.take(1000));
+        let thread = env.spawn("large", Box::new(large)).unwrap();
+        let waiting = |budget: &FlightBudget| {
+            let (next, turn) = budget.0.state.lock().tickets;
+            next - turn
+        };
+        while waiting(&budget) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(budget.try_take(1).is_none(), "one that came later does not go before it");
+        let (small, order) = (budget.clone(), Arc::new(Mutex::new(vec![])));
+        let done = order.clone();
+        let behind = env.spawn(
+            "small",
+            Box::new(move || {
+                let _share = small.take(1);
+                done.lock().push(1);
+            }),
+        );
+        while waiting(&budget) < 2 {
+            std::thread::yield_now();
+        }
+        assert!(order.lock().is_empty());
+        drop(first);
+        thread.join();
+        behind.unwrap().join();
+        assert_eq!((budget.taken(), order.lock().len()), (0, 1));
+        assert!(budget.try_take(1).is_some());
     }
 }

@@ -7,6 +7,7 @@ mod logins;
 mod metrics;
 mod prepared;
 mod prometheus;
+mod receiving;
 mod running;
 mod traces;
 mod workers;
@@ -15,6 +16,7 @@ pub use budget::{FlightBudget, FlightShare};
 pub use logins::{AFTER_A_GUESS, LoginQueue};
 pub use metrics::{ConnectionMeter, NodeMetrics, RequestKind, TableUse, TableUses};
 pub use prepared::{KnownStatement, PreparedStatements};
+pub use receiving::{ReceiveBudget, RequestReceipt};
 pub use running::RunningRequests;
 pub use traces::{RequestTrace, TraceLog};
 pub use workers::WorkerPool;
@@ -29,6 +31,11 @@ use firn_kv::{Durability, Env};
 
 use crate::options::Options;
 use crate::transport::Transport;
+
+/// Bytes of texts that are compiled at once; a longer one is compiled alone.
+const COMPILING: usize = 1 << 20;
+/// A shorter text is not counted.
+const SHORT_TEXT: usize = 4 << 10;
 
 /// Bytes that a client that is sent away may still send before it is cut off.
 const PARTING: usize = 64 << 20;
@@ -47,6 +54,10 @@ pub struct Node {
     pub thrift_prepared: Arc<PreparedStatements>,
     /// The threads for requests that may take their time.
     pub workers: WorkerPool,
+    /// Large requests of which a part is here.
+    pub receiving: ReceiveBudget,
+    /// The texts that are being compiled: a plan takes many times its text.
+    pub compiling: FlightBudget,
     /// The requests that wait or run.
     pub flight: FlightBudget,
     /// The requests that were traced.
@@ -86,6 +97,8 @@ impl Node {
             prepared,
             thrift_prepared: Arc::new(PreparedStatements::new(options.max_prepared)),
             workers: WorkerPool::start(&env, options.worker_count())?,
+            receiving: ReceiveBudget::new(options.max_in_flight),
+            compiling: FlightBudget::new(COMPILING),
             flight: FlightBudget::new(options.max_in_flight),
             traces: TraceLog::default(),
             running: RunningRequests::default(),
@@ -99,6 +112,11 @@ impl Node {
             env,
             options,
         })
+    }
+
+    /// Waits until a text of this many bytes may be compiled. `None`: a short one, which always may.
+    pub fn compile_share(&self, bytes: usize) -> Option<FlightShare> {
+        (bytes > SHORT_TEXT).then(|| self.compiling.take(bytes))
     }
 
     /// Whether the server stops.

@@ -28,6 +28,11 @@ impl Node {
             "How many there may be before clients are not read from.",
             self.options.max_in_flight,
         );
+        t.gauge(
+            "firn_server_receiving_bytes",
+            "Bytes of large requests of which a part is here.",
+            self.receiving.held(),
+        );
         let (workers, busy, waiting, _) = self.workers.counts();
         t.gauge("firn_server_workers", "Threads for requests that may take their time.", workers);
         t.gauge("firn_server_workers_busy", "Those of them that have one.", busy);

@@ -1,4 +1,7 @@
-//! Traced requests: what `system_traces` shows. They are kept in memory, the newest ones.
+//! Traced requests: what `system_traces` shows. The newest ones are stored in memory.
+//!
+//! Invariants: a trace has at most [`MOST_TRACE`] bytes of text, and a part of it [`MOST_TEXT`]; all
+//! of them have [`MOST_BYTES`] together, and are at most [`KEPT`].
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,8 +11,16 @@ use firn_kv::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
 
-/// How many traced requests are kept.
+/// How many traced requests are stored.
 const KEPT: usize = 256;
+/// Bytes of their texts, together.
+const MOST_BYTES: usize = 4 << 20;
+/// Bytes of the texts of one.
+const MOST_TRACE: usize = 64 << 10;
+/// Bytes of one text: a statement, a value, what happened.
+const MOST_TEXT: usize = 4 << 10;
+/// Bytes that a parameter or an event takes beside its texts.
+const ENTRY: usize = 64;
 /// Units of 100 ns between the beginning of the Gregorian calendar and 1970.
 const GREGORIAN: u64 = 0x01b2_1dd2_1381_4000;
 
@@ -17,6 +28,8 @@ const GREGORIAN: u64 = 0x01b2_1dd2_1381_4000;
 pub struct RequestTrace {
     env: Arc<dyn Env>,
     began: u64,
+    /// Bytes of text that it may still take.
+    room: usize,
     request: TracedRequest,
 }
 
@@ -75,7 +88,7 @@ impl RequestTrace {
             events: vec![],
             took: 0,
         };
-        RequestTrace { env: env.clone(), began: env.monotonic_nanos(), request }
+        RequestTrace { env: env.clone(), began: env.monotonic_nanos(), room: MOST_TRACE, request }
     }
 
     /// Its id.
@@ -83,40 +96,74 @@ impl RequestTrace {
         self.request.session
     }
 
-    /// Notes what went with the request.
-    pub fn parameter(&mut self, name: &str, value: impl Into<String>) {
-        self.request.parameters.push((name.to_owned(), value.into()));
+    /// Whether anything more can be noted.
+    pub fn has_room(&self) -> bool {
+        self.room > 0
+    }
+
+    /// The beginning of a text that there is room for; `name` takes room, too.
+    fn fitted(&mut self, name: &str, text: &str) -> String {
+        let most = MOST_TEXT.min(self.room.saturating_sub(name.len()));
+        let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let end = end.unwrap_or_default();
+        let mut out = text[..end].to_owned();
+        if end < text.len() {
+            out.push('…');
+        }
+        self.room = self.room.saturating_sub(name.len() + out.len() + ENTRY);
+        out
+    }
+
+    /// Notes what went with the request, as far as there is room.
+    pub fn parameter(&mut self, name: &str, value: &str) {
+        if self.has_room() {
+            let value = self.fitted(name, value);
+            self.request.parameters.push((name.to_owned(), value));
+        }
     }
 
     fn elapsed(&self) -> u64 {
         self.env.monotonic_nanos().saturating_sub(self.began) / 1000
     }
 
-    /// Notes what happens now.
-    pub fn event(&mut self, activity: impl Into<String>) {
-        let thread = std::thread::current().name().unwrap_or_default().to_owned();
-        self.request.events.push((self.elapsed(), activity.into(), thread));
+    /// Notes what happens now, as far as there is room.
+    pub fn event(&mut self, activity: &str) {
+        if self.has_room() {
+            let thread = std::thread::current().name().unwrap_or_default().to_owned();
+            let activity = self.fitted(&thread, activity);
+            self.request.events.push((self.elapsed(), activity, thread));
+        }
     }
 
     /// It is done: it is shown from now on.
     pub fn finish(mut self, log: &TraceLog) {
         self.request.took = self.elapsed();
-        let mut kept = log.0.lock();
-        if kept.len() >= KEPT {
-            kept.pop_front();
+        let bytes = MOST_TRACE - self.room;
+        let mut stored = log.0.lock();
+        while stored.requests.len() >= KEPT || stored.bytes + bytes > MOST_BYTES {
+            let Some((_, bytes)) = stored.requests.pop_front() else { break };
+            stored.bytes -= bytes;
         }
-        kept.push_back(self.request);
+        stored.bytes += bytes;
+        stored.requests.push_back((self.request, bytes));
     }
+}
+
+#[derive(Debug, Default)]
+struct StoredTraces {
+    /// Each with the bytes of its texts, the oldest first.
+    requests: VecDeque<(TracedRequest, usize)>,
+    bytes: usize,
 }
 
 /// The requests that were traced last.
 #[derive(Debug, Default)]
-pub struct TraceLog(Mutex<VecDeque<TracedRequest>>);
+pub struct TraceLog(Mutex<StoredTraces>);
 
 impl TraceLog {
     /// All of them.
     pub fn all(&self) -> Vec<TracedRequest> {
-        self.0.lock().iter().cloned().collect()
+        self.0.lock().requests.iter().map(|(request, _)| request.clone()).collect()
     }
 }
 
@@ -126,5 +173,37 @@ impl TracedRequest {
         let micros = (self.started_millis as u64) * 1000 + elapsed;
         let low = self.session.as_u64_pair().1;
         time_uuid(micros, low.wrapping_add(number as u64 + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_kv::OsEnv;
+
+    use super::*;
+
+    #[test]
+    fn traces_are_bounded_in_bytes_and_number() {
+        let (env, log) = (OsEnv::new() as Arc<dyn Env>, TraceLog::default());
+        let address = SocketAddr::from(([127, 0, 0, 1], 9042));
+        let text = "ä".repeat(1 << 20);
+        let bytes = |log: &TraceLog| log.0.lock().bytes;
+        for n in 0..600 {
+            let mut trace = RequestTrace::begin(&env, None, "Execute", address, address);
+            let large = n < 300;
+            for _ in 0..if large { 100 } else { 1 } {
+                trace.parameter("query", if large { &text } else { "SELECT 1" });
+                trace.event(&text);
+            }
+            trace.finish(&log);
+            let all = log.all();
+            assert!(all.len() <= KEPT && bytes(&log) <= MOST_BYTES);
+            let last = all.last().unwrap();
+            let texts = last.parameters.iter().map(|(_, value)| value.len());
+            let texts: usize = texts.chain(last.events.iter().map(|(_, what, _)| what.len())).sum();
+            assert!(texts <= MOST_TRACE && last.parameters[0].1.len() <= MOST_TEXT + 3);
+        }
+        assert!(log.all().len() > 50 && bytes(&log) > MOST_BYTES / 8);
+        assert!(log.all().last().unwrap().events[0].1.ends_with("ä…"));
     }
 }

@@ -150,8 +150,7 @@ impl ThriftSession {
         if method == "login" {
             return self.log_in(f);
         }
-        let needs_login = self.login && !BEFORE_LOGIN.contains(&method);
-        if needs_login && self.session.role().is_none() {
+        if self.must_log_in() && !BEFORE_LOGIN.contains(&method) {
             return Err(invalid("You have not logged in"));
         }
         self.session.check_login()?;

@@ -9,13 +9,16 @@ use super::binary::{MessageKind, ThriftCall, ThriftValue};
 use super::convert::ThriftFields;
 use super::fault::ThriftFault;
 use super::session::ThriftSession;
-use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
+use crate::node::{ConnectionMeter, Node, RequestKind, RequestReceipt, RequestTrace};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 
 /// The first byte of a message that has a version and no frame.
 const VERSIONED: u8 = 0x80;
 /// The largest message without a frame: it is looked at anew whenever more of it has come.
 const MOST_PLAIN: usize = 1 << 20;
+
+/// What a buffer keeps for the next message.
+const KEPT: usize = 64 << 10;
 
 /// How the messages of a connection begin and end.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,6 +47,7 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
     let mut session = ThriftSession::new(node, meter.clone(), peer);
     let mut bytes = vec![];
     let mut framing = None;
+    let mut receipt = RequestReceipt::new(node);
     loop {
         if !has_begun {
             let left = node.left_to_begin(came);
@@ -92,6 +96,12 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
             }
         }
         bytes.drain(..at);
+        if bytes.is_empty() {
+            bytes.shrink_to(KEPT);
+        }
+        if !receipt.note(bytes.len(), socket) {
+            return false;
+        }
     }
 }
 
@@ -119,7 +129,9 @@ fn answer(
         Framing::Framed => {
             let Some((len, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
             let len = u32::from_be_bytes(*len) as usize;
-            if len > node.options.max_frame {
+            let options = &node.options;
+            if len > if session.must_log_in() { options.max_first_frame } else { options.max_frame }
+            {
                 return Err("a frame is too large");
             }
             let Some(message) = rest.get(..len) else { return Ok(None) };
@@ -149,7 +161,7 @@ fn answer(
             false => session.call(call.method, fields),
         });
     if let Some(mut trace) = trace {
-        trace.event(match &done {
+        trace.event(&match &done {
             Ok(_) => "Request complete".to_owned(),
             // An error of the syntax quotes the statement, and there may be a password in that.
             Err(_) if call.method.contains("cql") => "Refused".to_owned(),

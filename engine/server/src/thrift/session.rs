@@ -41,6 +41,7 @@ pub struct ThriftSession {
     /// How large batches of CQL may be.
     pub(super) batch_limits: BatchLimits,
     pub(super) tombstone_limits: TombstoneLimits,
+    pub(super) max_result: usize,
     pub(super) meter: ConnectionMeter,
     /// The identity of the trace of the next call.
     pub(super) traced: Option<Uuid>,
@@ -63,6 +64,7 @@ impl ThriftSession {
             statements: node.thrift_prepared.clone(),
             batch_limits: node.options.batches,
             tombstone_limits: node.options.tombstones,
+            max_result: node.options.max_result,
             meter,
             traced: None,
             env: node.env.clone(),
@@ -73,6 +75,11 @@ impl ThriftSession {
     /// The identity of the trace of the call that comes now, where its client wants one.
     pub fn take_traced(&mut self) -> Option<Uuid> {
         self.traced.take()
+    }
+
+    /// Whether its client has not logged in, and must.
+    pub fn must_log_in(&self) -> bool {
+        self.login && self.session.role().is_none()
     }
 
     /// Whether nothing is done for this client any more, because its role was dropped.

@@ -32,6 +32,7 @@ impl ThriftSession {
             keyspace: self.keyspace.as_deref().map(Into::into),
             batch_limits: Some(self.batch_limits),
             tombstone_limits: Some(self.tombstone_limits),
+            max_result_bytes: Some(self.max_result),
             ..Run::default()
         };
         match method {

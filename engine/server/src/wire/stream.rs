@@ -73,6 +73,11 @@ impl FrameStream {
         !self.raw.rest().is_empty() || !self.inner.rest().is_empty()
     }
 
+    /// The bytes that came and have not been taken.
+    pub fn held_bytes(&self) -> usize {
+        self.raw.rest().len() + self.inner.rest().len()
+    }
+
     /// What came and has not been taken, as it came.
     pub fn untaken(&self) -> &[u8] {
         self.raw.rest()

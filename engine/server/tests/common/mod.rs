@@ -251,6 +251,16 @@ impl<S: Read + Write> Peer<S> {
         (id, metadata)
     }
 
+    /// Prepares a statement, whether or not it is refused.
+    pub fn prepare_or_refuse(&mut self, text: &str) -> Answer {
+        let mut body = long_string(text);
+        if self.version == 5 {
+            body.extend(int(0));
+        }
+        self.send(8, PREPARE, &body);
+        self.receive().unwrap()
+    }
+
     /// The body of EXECUTE with these values and flags.
     pub fn execute_body(&self, ids: &(Vec<u8>, Vec<u8>), values: &[Vec<u8>], flags: u8) -> Vec<u8> {
         let mut body = [&short(16)[..], &ids.0].concat();

@@ -11,7 +11,7 @@ use super::plan::{Grouping, SelectPlan};
 use super::selection::RowContext;
 use crate::analysis::{RowFilter, RowValues};
 use crate::catalog::PartitionKey;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, invalid};
 use crate::exec::row::Row;
 use crate::exec::rows::{PagingState, RowCells, Rows};
 use crate::values::{Bound, EvalEnv, json};
@@ -50,6 +50,8 @@ pub(super) struct Collector<'p> {
     group: Option<RowGroup>,
     accumulators: Vec<FoldState<'p>>,
     cells: RowCells,
+    /// Bytes that the result may have.
+    most_bytes: usize,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
     /// Rows that were taken in since they were last asked for.
@@ -103,6 +105,7 @@ impl<'p> Collector<'p> {
                 .map(|a| FoldState::new(&a.fold))
                 .collect(),
             cells: RowCells::default(),
+            most_bytes: usize::MAX,
             sort_keys: vec![],
             read: 0,
             sees_all: false,
@@ -114,6 +117,11 @@ impl<'p> Collector<'p> {
     /// For somebody from whom masks hide nothing, or something.
     pub fn see_all(&mut self, sees_all: bool) {
         self.sees_all = sees_all;
+    }
+
+    /// The result may have so many bytes. `None`: any number.
+    pub fn limit_bytes(&mut self, most: Option<usize>) {
+        self.most_bytes = most.unwrap_or(usize::MAX);
     }
 
     /// Tells this with the rows.
@@ -254,7 +262,8 @@ impl<'p> Collector<'p> {
             return Ok(CollectStep::Stop);
         }
         let is_done = self.plan.distinct || self.left_in_partition == 0;
-        if self.page_left == 0 {
+        let is_large = self.is_paged && self.cells.memory() > self.most_bytes / 4;
+        if self.page_left == 0 || is_large {
             self.is_page_full = true;
             self.note(key, row.filter(|_| !is_done));
             return Ok(CollectStep::Stop);
@@ -294,6 +303,12 @@ impl<'p> Collector<'p> {
         let mut cells = std::mem::take(&mut self.cells);
         self.put_values(&self.source(key, statics, row, aggregates), &mut cells)?;
         self.cells = cells;
+        if self.cells.memory() > self.most_bytes {
+            let help = "ask for it in pages, for fewer columns, or with LIMIT";
+            let most = self.most_bytes;
+            let text = format!("The result has more than {most} bytes");
+            return Err(invalid(text).with_help(help));
+        }
         if !self.plan.order.sort.is_empty() {
             let value = |(position, _, _): &(usize, firn_wide::Type, bool)| {
                 row.and_then(|r| r.clustering(*position)).unwrap_or_default().to_vec()

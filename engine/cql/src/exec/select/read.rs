@@ -105,6 +105,7 @@ impl SelectPlan {
             request.stop.map(|s| &**s),
         )?;
         out.see_all(sees_all);
+        out.limit_bytes(request.max_result_bytes);
         Ok(SelectInput { limit, from, intervals, indexes, keys, out })
     }
 }

@@ -9,6 +9,7 @@ use crate::syntax::ast::{
 };
 use crate::syntax::keyword::Keyword;
 use crate::syntax::lexer::{CqlToken, Tok};
+use crate::syntax::limits::MAX_CHANGES;
 
 impl<'a> CqlParser<'a> {
     pub(super) fn change(&mut self) -> Rule<ChangeClause<'a>> {
@@ -35,6 +36,10 @@ impl<'a> CqlParser<'a> {
             || self.at_kw(Keyword::Update)
             || self.at_kw(Keyword::Delete)
         {
+            if changes.len() == MAX_CHANGES {
+                let text = format!("a batch has at most {MAX_CHANGES} changes");
+                return self.fail(self.token, text);
+            }
             changes.push(self.change()?);
             self.eat(Tok::Semicolon);
         }
