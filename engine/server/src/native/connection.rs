@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::client::{Client, Dialect};
 use super::login;
 use super::statement::{self, Exchange};
-use crate::node::{Node, RequestKind, RequestReceipt};
+use crate::node::{Node, RequestKind};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 use crate::wire::{FrameHeader, FrameStream, Opcode, Version, WireError, WireRequest};
 
@@ -33,7 +33,7 @@ pub fn serve(node: &Arc<Node>, client: &Arc<Client>, transport: &Transport) {
     let (mut has_begun, mut is_sent_away) = (false, false);
     // When the requests came that are looked at.
     let mut came = begun;
-    let mut receipt = RequestReceipt::new(node);
+    let mut receipt = node.receipt();
     'reading: loop {
         loop {
             let next = match stream.take_frame() {

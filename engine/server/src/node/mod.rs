@@ -114,6 +114,12 @@ impl Node {
         })
     }
 
+    /// What a connection has received of a request that is not here whole: nothing yet.
+    pub fn receipt(&self) -> RequestReceipt {
+        let (patience, idle) = (self.options.login_timeout, self.options.idle_timeout);
+        RequestReceipt::new(&self.env, &self.receiving, patience, idle)
+    }
+
     /// Waits until a text of this many bytes may be compiled. `None`: a short one, which always may.
     pub fn compile_share(&self, bytes: usize) -> Option<FlightShare> {
         (bytes > SHORT_TEXT).then(|| self.compiling.take(bytes))

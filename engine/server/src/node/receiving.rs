@@ -9,9 +9,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_kv::Env;
 use parking_lot::{Condvar, Mutex};
-
-use super::Node;
 
 /// The part of a request that every connection may have here.
 const SMALL: usize = 64 << 10;
@@ -95,35 +94,46 @@ impl Drop for LargeRequest {
 }
 
 /// What a connection has received of a request that is not here whole.
-pub struct RequestReceipt<'n> {
-    node: &'n Node,
+pub struct RequestReceipt {
+    env: Arc<dyn Env>,
+    budget: ReceiveBudget,
+    /// How long a client may stand still.
+    patience: Duration,
+    /// The limit of a connection that has sent no part of a request.
+    idle: Option<Duration>,
     large: Option<LargeRequest>,
     /// When the client was last found to send enough, and how much was here then.
     mark: (u64, usize),
 }
 
-impl<'n> RequestReceipt<'n> {
-    /// Of a connection of this server that has sent nothing.
-    pub fn new(node: &'n Node) -> RequestReceipt<'n> {
-        RequestReceipt { node, large: None, mark: (0, 0) }
+impl RequestReceipt {
+    /// Of a connection that has sent nothing. A large request of which too little comes for
+    /// `patience` is too slow; `idle` limits the wait for the next request.
+    pub fn new(
+        env: &Arc<dyn Env>,
+        budget: &ReceiveBudget,
+        patience: Duration,
+        idle: Option<Duration>,
+    ) -> RequestReceipt {
+        let (env, budget) = (env.clone(), budget.clone());
+        RequestReceipt { env, budget, patience, idle, large: None, mark: (0, 0) }
     }
 
     /// After a read: so many bytes are here of a request that is not whole. Waits while those of all
     /// clients are too many. False: the client sends too slowly, and is to be cut off.
     pub fn note(&mut self, held: usize, socket: &TcpStream) -> bool {
-        let options = &self.node.options;
         // A limit that can't be set is that of a connection that has ended.
-        let patience = |time: Option<Duration>| drop(socket.set_read_timeout(time));
+        let limit = |time: Option<Duration>| drop(socket.set_read_timeout(time));
         if held <= SMALL {
             if self.large.take().is_some() {
-                patience(options.idle_timeout);
+                limit(self.idle);
             }
             return true;
         }
-        let now = self.node.env.monotonic_nanos();
+        let now = self.env.monotonic_nanos();
         let large = match &self.large {
             Some(large) => {
-                if Duration::from_nanos(now.saturating_sub(self.mark.0)) >= options.login_timeout {
+                if Duration::from_nanos(now.saturating_sub(self.mark.0)) >= self.patience {
                     if held < self.mark.1.saturating_add(LEAST) {
                         return false;
                     }
@@ -133,14 +143,14 @@ impl<'n> RequestReceipt<'n> {
             }
             None => {
                 self.mark = (now, held);
-                self.large.insert(self.node.receiving.enter())
+                self.large.insert(self.budget.enter())
             }
         };
         if large.hold(held) {
-            self.mark.0 = self.node.env.monotonic_nanos();
-            patience(Some(AT_ONCE.min(options.login_timeout)));
+            self.mark.0 = self.env.monotonic_nanos();
+            limit(Some(AT_ONCE.min(self.patience)));
         } else {
-            patience(Some(options.login_timeout));
+            limit(Some(self.patience));
         }
         true
     }

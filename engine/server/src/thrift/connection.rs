@@ -9,7 +9,7 @@ use super::binary::{MessageKind, ThriftCall, ThriftValue};
 use super::convert::ThriftFields;
 use super::fault::ThriftFault;
 use super::session::ThriftSession;
-use crate::node::{ConnectionMeter, Node, RequestKind, RequestReceipt, RequestTrace};
+use crate::node::{ConnectionMeter, Node, RequestKind, RequestTrace};
 use crate::transport::{NO_TLS_HERE, Transport, looks_encrypted};
 
 /// The first byte of a message that has a version and no frame.
@@ -47,7 +47,7 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
     let mut session = ThriftSession::new(node, meter.clone(), peer);
     let mut bytes = vec![];
     let mut framing = None;
-    let mut receipt = RequestReceipt::new(node);
+    let mut receipt = node.receipt();
     loop {
         if !has_begun {
             let left = node.left_to_begin(came);
