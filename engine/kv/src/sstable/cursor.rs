@@ -272,6 +272,7 @@ impl TableCursor {
         let TableCursor { table, undecoded, buffer, fill_cache, stride, window, .. } = self;
         let read = table.place(i).stored(at_hand(table, window), |s| {
             Ok(if undecoded.take(&s, buffer) {
+                table.check_place(i, buffer)?;
                 Ok(BlockSource::Stub)
             } else if *fill_cache && let Some(stay) = stride.keeps(table) {
                 table.complete(i, &s, stay).map(BlockSource::Frame)

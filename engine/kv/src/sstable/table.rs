@@ -746,7 +746,7 @@ impl Table {
 
     /// Checks that the keys of block `i`, which is valid, are between the index's separators.
     /// Cursors rely on it: they would turn in a circle where keys descend.
-    fn check_place(&self, i: usize, raw: &[u8]) -> Result<(), &'static str> {
+    pub(super) fn check_place(&self, i: usize, raw: &[u8]) -> Result<(), &'static str> {
         let block = Block::new(raw).ok_or("a data block that is cut off")?;
         let mut key = Vec::with_capacity(64);
         if let Some(before) = i.checked_sub(1) {

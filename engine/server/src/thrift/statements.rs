@@ -1,5 +1,7 @@
 //! The calls that carry statements of CQL 3.
 
+use std::sync::Arc;
+
 use firn_cql::{Bound, Kind, Rows, Run};
 
 use super::binary::{ThriftValue, element};

@@ -32,7 +32,7 @@ fn apply(store: &CellStore, write: impl FnOnce(&mut StoreMutation)) {
 }
 
 fn put(store: &CellStore, f: &StoreFamily, i: u32, timestamp: i64) {
-    apply(store, |m| drop(m.put(f, &place(f, i), timestamp, b"v")));
+    apply(store, |m| _ = m.put(f, &place(f, i), timestamp, b"v"));
 }
 
 /// Deletes all rows of a day.
@@ -40,7 +40,7 @@ fn delete(store: &CellStore, f: &StoreFamily, i: u32, timestamp: i64) {
     let (mut start, mut end) = (vec![], vec![]);
     f.layout().put_bound(&[&day(i)], false, &mut start).unwrap();
     f.layout().put_bound(&[&day(i)], true, &mut end).unwrap();
-    apply(store, |m| drop(m.delete_range(f, &start, &end, timestamp)));
+    apply(store, |m| _ = m.delete_range(f, &start, &end, timestamp));
 }
 
 /// How many entries the engine looks at for this work, done once before.
