@@ -298,6 +298,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         writeln!(out, "                 {plan}")?;
     }
     writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
+    writeln!(out, "largest result   {}", bytes(options.max_result as u64))?;
     match most_of_batch {
         Some(most) => {
             writeln!(out, "largest batch    {}, over several partitions", bytes(most as u64))?;

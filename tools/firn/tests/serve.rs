@@ -124,6 +124,7 @@ fn a_configuration_is_looked_at_without_a_server() {
         ),
         (["--max-connections", "7"], "connections      7 at most", "\"max_connections\":7"),
         (["--max-request", "2m"], "largest request  2.00 MiB", "\"max_request_bytes\":2097152"),
+        (["--max-result", "9m"], "largest result   9.00 MiB", "\"max_result_bytes\":9437184"),
         (["--max-batch", "9k"], "largest batch    9.00 KiB", "\"max_batch_bytes\":9216"),
         (["--max-in-flight", "32m"], "in flight        32.0", "\"max_in_flight_bytes\":33554432"),
         (["--idle-timeout", "9"], "closed after 9 s", "\"idle_timeout_seconds\":9"),
@@ -138,6 +139,16 @@ fn a_configuration_is_looked_at_without_a_server() {
     for (option, told, json) in given {
         shows(&option, told);
         shows(&[&option[..], &["--json"]].concat(), json);
+    }
+    // Where the process may open few files, it is said how many connections are taken.
+    #[cfg(target_os = "linux")]
+    {
+        let firn = env!("CARGO_BIN_EXE_firn");
+        let script = format!("ulimit -n 128; {firn} --db store serve --check --workers 16");
+        let done = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let told = String::from_utf8(done.stdout).unwrap();
+        assert!(told.contains("connections      67 at most"), "{told}");
+        assert!(told.contains("not 1024: this process may open 128 files"), "{told}");
     }
     shows(&["--login"], "who logs in, as far as the role may\n");
     shows(&["--insecure", "--no-login"], "everything; from other machines, too\n");
