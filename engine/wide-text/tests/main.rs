@@ -10,5 +10,6 @@ mod floors;
 mod json;
 mod listings;
 mod longest;
+mod ranges;
 mod storage_conf;
 mod transcript;
