@@ -417,8 +417,8 @@ fn times_to_live_are_the_same_cells() {
     assert_eq!(both.family("flat").row("k").slice().count().unwrap(), 0);
 }
 
-/// What a table has by default counts for calls, and what a family has for statements, also after it
-/// was changed.
+/// What a table has by default counts for calls, and what a family has for statements, also after
+/// it was changed.
 #[test]
 fn a_default_time_to_live_counts_for_both_interfaces() {
     let both = Both::new(5);

@@ -1,5 +1,6 @@
-//! Every listing of the article as it is printed, without a letter changed, is read by `json::import` into the families that the article defines, and
-//! comes out in the order that it states.
+//! Every listing of the article as it is printed, without a letter changed, is read by
+//! `json::import` into the families that the article defines, and comes out in the order that it
+//! states.
 
 use std::sync::Arc;
 
@@ -622,8 +623,8 @@ fn what_is_wrong_with_columns_alone_is_told() {
     assert_eq!(shown(&k, "Columns", Notation::Short), json!({}));
 }
 
-/// A name that stands twice is reported with its line, and the later value counts, as readers of JSON
-/// expect; rows that hold nothing are no rows.
+/// A name that stands twice is reported with its line, and the later value counts, as readers of
+/// JSON expect; rows that hold nothing are no rows.
 #[test]
 fn what_stands_twice_is_reported() {
     let k = open();

@@ -1,5 +1,5 @@
-//! What the attributes of a family do: the time to live that columns have by default, and that every
-//! attribute which is taken is described again, also by a store that is opened anew.
+//! What the attributes of a family do: the time to live that columns have by default, and that
+//! every attribute which is taken is described again, also by a store that is opened anew.
 
 use std::sync::Arc;
 

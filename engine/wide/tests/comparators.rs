@@ -1,5 +1,5 @@
-//! Comparators that not every program knows: a store opens without them, and scripts that are stored
-//! with the definitions.
+//! Comparators that not every program knows: a store opens without them, and scripts that are
+//! stored with the definitions.
 
 use std::sync::Arc;
 

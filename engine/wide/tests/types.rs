@@ -222,8 +222,8 @@ fn header(written: &str) -> Vec<u8> {
     }
 }
 
-/// How components of `DynamicCompositeType` name their types, and these. The aliases are there where
-/// the type has aliases.
+/// How components of `DynamicCompositeType` name their types, and these. The aliases are there
+/// where the type has aliases.
 const WRITTEN: [(&str, &str); 9] = [
     ("UTF8Type", "UTF8Type"),
     ("org.apache.cassandra.db.marshal.UTF8Type", "UTF8Type"),

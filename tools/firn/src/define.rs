@@ -50,8 +50,8 @@ pub struct DefineArgs {
     /// The storage-conf.xml, or - for standard input
     #[arg(value_name = "FILE", required_unless_present = "comparator")]
     file: Option<PathBuf>,
-    /// Make a comparator of this name of a script in rhai that defines `fn encode(value)`, which gives
-    /// the blob, text or whole number that a value sorts by; may be repeated
+    /// Make a comparator of this name of a script in rhai that defines `fn encode(value)`, which
+    /// gives the blob, text or whole number that a value sorts by; may be repeated
     #[arg(long, value_name = "NAME=SCRIPT", value_parser = comparator)]
     comparator: Vec<(String, PathBuf)>,
     /// The file is ColumnFamily elements alone: they belong to this keyspace, which is made if

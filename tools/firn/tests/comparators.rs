@@ -1,5 +1,5 @@
-//! Families sorted by orders of their own, by way of the `firn` binary: scripts, and types that only
-//! another program knows.
+//! Families sorted by orders of their own, by way of the `firn` binary: scripts, and types that
+//! only another program knows.
 
 #![allow(clippy::disallowed_methods, missing_docs, reason = "the tests make files of a user")]
 

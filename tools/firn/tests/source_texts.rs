@@ -1,7 +1,7 @@
-//! The code of the texts that the data model follows, as they print it, through the shipped commands:
-//! `data/texts/*.txt`. A block is a name (`===`), the commands that it runs (`$`; `$!` fails with exit
-//! code 1; `<` at the end types the listing), the listing, and, behind `---`, what must be printed, in
-//! this order.
+//! The code of the texts that the data model follows, as they print it, through the shipped
+//! commands: `data/texts/*.txt`. A block is a name (`===`), the commands that it runs (`$`; `$!`
+//! fails with exit code 1; `<` at the end types the listing), the listing, and, behind `---`, what
+//! must be printed, in this order.
 
 #![allow(clippy::disallowed_methods, missing_docs, reason = "the tests read their texts")]
 

@@ -2,9 +2,9 @@
 //! makes its values of bytes and bytes of them.
 //!
 //! A body can reach nothing but its arguments: no file, no network, no clock, no other function of
-//! the database. Orders of column families may be scripts too ([`with_scripts`]). What it may use is limited ([`MAX_OPERATIONS`] and the others), so that every call
-//! ends, with an error if need be. Without the feature `rhai` functions are kept, and a call of one
-//! is refused.
+//! the database. Orders of column families may be scripts too ([`with_scripts`]). What it may use
+//! is limited ([`MAX_OPERATIONS`] and the others), so that every call ends, with an error if need
+//! be. Without the feature `rhai` functions are kept, and a call of one is refused.
 
 #[cfg(feature = "rhai")]
 mod engine;

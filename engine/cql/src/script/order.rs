@@ -1,4 +1,5 @@
-//! Orders of column families that are scripts: `fn encode(value)` gives what a name or key sorts by.
+//! Orders of column families that are scripts: `fn encode(value)` gives what a name or key sorts
+//! by.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The calls of Cassandra 0.4, whose first argument is the keyspace: each as a call of today. Answered
-//! where the options say so ([`crate::Options::thrift_0_4`]); a call that 0.4 did not have is one of
-//! today.
+//! The calls of Cassandra 0.4, whose first argument is the keyspace: each as a call of today.
+//! Answered where the options say so ([`crate::Options::thrift_0_4`]); a call that 0.4 did not
+//! have is one of today.
 
 use firn_wide::{Column, ColumnPath};
 

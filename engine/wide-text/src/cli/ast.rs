@@ -159,8 +159,8 @@ pub struct Path {
 pub enum CliTerm {
     /// A word or a number.
     Text(String),
-    /// A string: the same, but never hexadecimal where bytes are expected, unless it begins with `0x`.
-    /// (Strictly it is one.)
+    /// A string: the same, but never hexadecimal where bytes are expected, unless it begins with
+    /// `0x`. (Strictly it is one.)
     Quoted(String),
     /// `function('argument')`; without argument, a fresh value.
     Call {

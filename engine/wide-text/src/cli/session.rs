@@ -279,8 +279,8 @@ impl CliSession {
         terms::bytes(t, text, self.strict, &mut self.fresh(), wrapped)
     }
 
-    /// The bytes of a text in quotes, and of a name in a definition: where bytes are expected it stands
-    /// for its characters, unless it begins with `0x`.
+    /// The bytes of a text in quotes, and of a name in a definition: where bytes are expected it
+    /// stands for its characters, unless it begins with `0x`.
     pub(super) fn read_name(&self, t: &Type, text: &str, wrapped: Wrapped) -> CliRun<Vec<u8>> {
         match terms::hexadecimal_of(text) {
             None if !self.strict && *t == Type::Bytes => Ok(text.as_bytes().to_owned()),

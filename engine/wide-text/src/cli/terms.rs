@@ -101,8 +101,8 @@ pub(super) fn hexadecimal_of(text: &str) -> Option<Vec<u8>> {
     hex_to_bytes(text.strip_prefix("0x")?).ok()
 }
 
-/// Says that a word was taken as hexadecimal where bytes are expected, since a reader may have meant its
-/// characters.
+/// Says that a word was taken as hexadecimal where bytes are expected, since a reader may have
+/// meant its characters.
 pub(super) fn note_hexadecimal(what: &str, term: &CliTerm, t: &Type, out: &mut String) {
     let CliTerm::Text(text) = term else { return };
     if *t != Type::Bytes || text.is_empty() {
@@ -151,7 +151,8 @@ pub(super) fn bytes(
 
 /// The text of bytes. Leniently, where bytes are expected those that are the characters of a text
 /// are shown as that text, and others with `0x` before their digits, so that what is shown can be
-/// written in quotes; and characters of texts that would move a terminal's cursor are shown as escapes.
+/// written in quotes; and characters of texts that would move a terminal's cursor are shown as
+/// escapes.
 pub(super) fn text(t: &Type, bytes: &[u8], strict: bool) -> String {
     if strict {
         return t.to_text(bytes, Wording::Cli);

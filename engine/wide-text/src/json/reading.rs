@@ -1,5 +1,5 @@
-//! What readers of a document share: its members, the texts of names and values, and the columns that
-//! it says.
+//! What readers of a document share: its members, the texts of names and values, and the columns
+//! that it says.
 
 use std::io::Read;
 
@@ -140,8 +140,8 @@ impl<R: Read> Import<'_, R> {
         before.times
     }
 
-    /// Appends the name that the lexer's text means. A word that stands for a name in this row, or in
-    /// this super column of it, already stands for another one.
+    /// Appends the name that the lexer's text means. A word that stands for a name in this row, or
+    /// in this super column of it, already stands for another one.
     pub fn read_name(
         &mut self,
         of: &Type,

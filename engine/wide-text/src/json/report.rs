@@ -66,8 +66,8 @@ impl SeenNames {
     }
 }
 
-/// Reads texts of types. A text of a UUID that is none, such as `timeuuid_1`, a date or `now`, means a
-/// new one.
+/// Reads texts of types. A text of a UUID that is none, such as `timeuuid_1`, a date or `now`,
+/// means a new one.
 #[derive(Debug)]
 pub struct StandIns {
     times: Ticks,

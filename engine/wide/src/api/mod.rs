@@ -99,8 +99,8 @@ pub struct Options {
     pub memtable_size: Option<usize>,
     /// The types that definitions can name, custom comparators among them.
     pub registry: Arc<Registry>,
-    /// The languages that comparators in the store may be written in. (The `rhai` of functions of CQL
-    /// is one: `firn_cql::with_scripts` adds it.)
+    /// The languages that comparators in the store may be written in. (The `rhai` of functions of
+    /// CQL is one: `firn_cql::with_scripts` adds it.)
     pub languages: Languages,
     /// The options of the engine beneath, and the clock.
     pub store: StoreOptions,
@@ -118,8 +118,8 @@ impl Wide {
     /// Opens the database in `dir` in this way.
     ///
     /// # Errors
-    /// `Configuration` when the database has another partitioner; `Corrupt` when its records can't be read, or that of the
-    /// partitioner was lost and `options` names none; errors of the engine.
+    /// `Configuration` when the database has another partitioner; `Corrupt` when its records can't
+    /// be read, or that of the partitioner was lost and `options` names none; errors of the engine.
     pub fn open_with(dir: impl AsRef<Path>, options: Options) -> Result<Wide> {
         Wide::open_in(OsEnv::new(), dir, options)
     }

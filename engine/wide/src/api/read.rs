@@ -429,12 +429,13 @@ impl Keyspace {
     }
 
     /// The columns (or super columns) of several ranges of one row: each once, at most `count` over
-    /// all ranges, in the order of their names or, `reversed`, from the last. Ranges are a start and
-    /// a finish in that order; they may overlap and come in any order.
+    /// all ranges, in the order of their names or, `reversed`, from the last. Ranges are a start
+    /// and a finish in that order; they may overlap and come in any order.
     ///
     /// ```
     /// use firn_wide::{CfDef, ColumnParent, KsDef, Wide};
-    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-multi-{}", std::process::id()));
+    /// # let dir = std::env::temp_dir().join(format!("firn-doc-wide-multi-{}",
+    /// std::process::id()));
     /// # let wide = Wide::open(&dir)?;
     /// wide.system_add_keyspace(&KsDef::new("K"))?;
     /// wide.system_add_column_family(&CfDef::new("K", "F"))?;

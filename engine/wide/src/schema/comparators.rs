@@ -65,7 +65,8 @@ pub fn language_of<'l>(
 }
 
 /// Registers the scripts that are among these records of the tree. A type that is registered stands
-/// before a script of the same name. Without its language a script's values can be read all the same.
+/// before a script of the same name. Without its language a script's values can be read all the
+/// same.
 ///
 /// # Errors
 /// `Corrupt` with the name of a record that can't be read.

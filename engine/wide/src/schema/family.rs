@@ -90,8 +90,8 @@ impl Family {
         Family { unregistered, ..self }
     }
 
-    /// Refuses the use of a family with a type that this program does not know. Its definition and its
-    /// stored bytes can be looked at.
+    /// Refuses the use of a family with a type that this program does not know. Its definition and
+    /// its stored bytes can be looked at.
     ///
     /// # Errors
     /// `Configuration` with the family, the class, and what makes it known.

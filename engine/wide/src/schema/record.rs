@@ -382,8 +382,8 @@ impl Schema {
     /// [`RECORD_PREFIX`].
     ///
     /// # Errors
-    /// `Corrupt` with the name of the record that can't be read or contradicts another one. A family
-    /// whose types are not all in the registry is there, and
+    /// `Corrupt` with the name of the record that can't be read or contradicts another one. A
+    /// family whose types are not all in the registry is there, and
     /// [refuses](Family::check_registered) to be used.
     pub fn from_records<'a>(
         registry: Arc<Registry>,

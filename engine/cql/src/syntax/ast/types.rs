@@ -70,8 +70,8 @@ pub enum Native {
     VarInt,
 }
 
-/// What is missing where the word of a type with parameters stands alone. User-defined types may have
-/// such names, except `set`.
+/// What is missing where the word of a type with parameters stands alone. User-defined types may
+/// have such names, except `set`.
 pub fn lacks_parameters(word: &str) -> Option<&'static str> {
     Some(match word {
         "set" => "a set needs the type of its elements: set<text>",

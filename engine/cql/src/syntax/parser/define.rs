@@ -180,7 +180,8 @@ impl<'a> CqlParser<'a> {
     fn column_definition(&mut self, may_be_key: bool) -> Rule<ColumnDefinition<'a>> {
         let name = self.name("a column")?;
         let of = self.type_()?;
-        // A statement that ends within its columns, where something may have cut off the rest of a type.
+        // A statement that ends within its columns, where something may have cut off the rest of a
+        // type.
         if may_be_key
             && self.at(Tok::End)
             && let TypeKind::User(name) = &of.kind
