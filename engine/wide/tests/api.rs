@@ -617,3 +617,28 @@ fn a_database_is_closed_for_all_its_handles() {
         "1"
     );
 }
+
+/// By timestamps a write of an earlier clock loses against what is there: whoever opens the store is
+/// able to say so.
+#[test]
+fn a_clock_that_went_back_is_known_at_the_next_opening() {
+    let (env, clock) = (MemEnv::new(1), Arc::new(ManualClock::new(1_700_000_000_000_000)));
+    let day = 86_400_000_000;
+    let opened = || {
+        let mut o = options();
+        o.store.clock = Some(clock.clone());
+        open(&env, o).unwrap()
+    };
+    let wide = opened();
+    assert_eq!(wide.store().ahead_of_clock(), None, "an empty store");
+    wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
+    wide.keyspace("K").unwrap().family("F").unwrap().row("k").insert("c", "v").unwrap();
+    assert_eq!(wide.store().ahead_of_clock(), None);
+    drop(wide);
+    assert_eq!(opened().store().ahead_of_clock(), None, "the bound on record is ahead by itself");
+    clock.set(1_700_000_000_000_000 - day);
+    let ahead = opened().store().ahead_of_clock().unwrap();
+    assert!((day - 10_000_000..=day).contains(&ahead), "{ahead}");
+    clock.set(1_700_000_000_000_000 + day);
+    assert_eq!(opened().store().ahead_of_clock(), None);
+}

@@ -21,7 +21,7 @@ use serde_json::json;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::serve_backups::{ServeBackupArgs, ServedBackups};
-use crate::store::Global;
+use crate::store::{Global, clock_words};
 
 pub const EXAMPLES: &str = "\
 Clients of Cassandra connect as they would to a node: cqlsh, and the drivers for Python, Java, Node, Go and Rust (native protocol 3, 4
@@ -353,6 +353,9 @@ pub fn run(global: &Global, args: &ServeArgs) -> Done {
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, asked.clone())?;
     let server = Server::start(options).map_err(failure)?;
     let db = server.session().engine().store().db().clone();
+    if let Some(words) = clock_words(server.session().engine().store()) {
+        tracing::warn!("{words}");
+    }
     let mut backups = ServedBackups::begin(global, &args.backups, db)?;
     let address = server.address();
     if args.ephemeral || global.store.json {

@@ -13,7 +13,7 @@ use firn_tools::io;
 use firn_tools::options::{EVERYWHERE, StoreArgs};
 use firn_tools::output::{Done, Failure, Style, things};
 use firn_wide::Wide;
-use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
+use firn_wide::internals::store::{CellStore, SCHEMA_TREE, TreeName};
 
 use crate::names::StoreNames;
 
@@ -171,7 +171,13 @@ impl Global {
 
     /// The same, with the tables of CQL.
     pub fn model(&self, db: DbOptions) -> Done<Session> {
-        Session::new(self.wide(db)?)
+        let wide = self.wide(db)?;
+        if !wide.store().db().is_read_only()
+            && let Some(words) = clock_words(wide.store())
+        {
+            eprintln!("{} {words}", self.style().bold("note:"));
+        }
+        Session::new(wide)
             .map_err(|e| Failure::new(format!("cannot open {}: {e}", self.store.db.display())))
     }
 
@@ -268,6 +274,23 @@ impl Global {
         );
         Err(Failure::with_next(what, next))
     }
+}
+
+/// What is said of a store with writes that are newer than the clock. Timestamps a century ahead are
+/// a client's own numbers.
+pub fn clock_words(store: &CellStore) -> Option<String> {
+    let seconds = store.ahead_of_clock()? / 1_000_000;
+    let ahead = match seconds {
+        s if s < 7_200 => format!("{} minutes", s / 60),
+        s if s < 172_800 => format!("{} hours", s / 3_600),
+        s => format!("{} days", s / 86_400),
+    };
+    (seconds < 100 * 365 * 86_400).then(|| {
+        format!(
+            "the newest write in this store is {ahead} ahead of the clock: the clock went back, or a client gave the timestamp. \
+             Until the clock has passed it, writes to the same cells have no effect: set the clock right, or write USING TIMESTAMP"
+        )
+    })
 }
 
 /// A database without anything in it, in memory.

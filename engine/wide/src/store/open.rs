@@ -36,6 +36,9 @@ impl std::fmt::Debug for StoreOptions {
     }
 }
 
+/// Clocks of clients may be ahead by so much.
+const CLOCK_TOLERANCE_MICROS: i64 = 60_000_000;
+
 impl CellStore {
     /// Opens the store in `dir`, creating it when the directory is missing or empty.
     ///
@@ -120,6 +123,14 @@ impl CellStore {
     /// A timestamp for a write: microseconds since 1970, larger than all that were given before.
     pub fn timestamp(&self) -> i64 {
         self.0.ticker.next(self.0.clock.micros())
+    }
+
+    /// By how many microseconds the newest timestamp that was written is ahead of the clock; `None`
+    /// where it is not, by more than a few seconds. Then the clock went back, or a client gave the
+    /// timestamp: later writes to such a cell have no effect until the clock has passed it.
+    pub fn ahead_of_clock(&self) -> Option<i64> {
+        let ahead = self.0.stripes.newest()?.checked_sub(self.0.clock.micros())?;
+        (ahead > CLOCK_TOLERANCE_MICROS).then_some(ahead)
     }
 
     /// Random bits of the environment that the store was opened in: for identities, not for

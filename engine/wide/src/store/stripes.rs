@@ -86,6 +86,16 @@ impl Stripes {
         self.0.iter().map(Mutex::lock).collect()
     }
 
+    /// A timestamp that something stored has, at most [`AHEAD`] below it: the largest that there
+    /// is; `None` in a store without.
+    pub fn newest(&self) -> Option<i64> {
+        let newest = |s: &Mutex<Stripe>| {
+            let s = s.lock();
+            if s.newest == s.bound { s.bound.checked_sub(AHEAD) } else { Some(s.newest) }
+        };
+        self.0.iter().filter_map(newest).max()
+    }
+
     /// Returns when everybody who holds a lock now has let go of it.
     pub fn pass_through(&self) {
         self.0.iter().for_each(|s| drop(s.lock()));
