@@ -41,7 +41,7 @@ pub use base::events::{Event, Listener};
 pub use base::hooks::{
     FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict,
 };
-pub use base::key::{Kind, MAX_BATCH_LEN, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
+pub use base::key::{Kind, MAX_BATCH_LEN, MAX_BATCH_OPS, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
 pub use base::open_files::{FileStats, OpenFiles};
 pub use base::options::{
     Compression, DbOptions, Durability, FilterAllocation, FilterKind, MemoryBudget, ReadMode,

@@ -17,6 +17,9 @@ pub const MAX_KEY_LEN: usize = (512 << 10) - 1;
 pub const MAX_VALUE_LEN: usize = 256 << 20;
 /// The largest encoded batch, in bytes (512 MiB).
 pub const MAX_BATCH_LEN: usize = 512 << 20;
+/// The most operations of a batch (16,777,216). With [`MAX_BATCH_LEN`] it bounds what a batch takes
+/// in memtables: 2.5 GiB, if its operations are as small as can be.
+pub const MAX_BATCH_OPS: usize = 16 << 20;
 
 /// A sequence number: one per operation, ever increasing over the whole Db.
 pub type Seq = u64;

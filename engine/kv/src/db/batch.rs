@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
-use crate::base::key::{Kind, MAX_BATCH_LEN, successor};
+use crate::base::key::{Kind, MAX_BATCH_LEN, MAX_BATCH_OPS, successor};
 use crate::base::ops::{Op, OpReader, TreeId, encode};
 use crate::memtable::Memtable;
 
@@ -283,10 +283,17 @@ impl Batch {
 
     pub(in crate::db) fn add(&mut self, tree: &Arc<TreeCore>, op: Op<'_>) -> Result<()> {
         let before = self.bytes.len();
+        if self.len() >= MAX_BATCH_OPS {
+            return Err(Error::invalid(format!(
+                "a batch has {MAX_BATCH_OPS} operations at most (MAX_BATCH_OPS); write it, and begin another"
+            )));
+        }
         encode(&mut self.bytes, tree.id, op);
         if self.bytes.len() > MAX_BATCH_LEN {
             self.bytes.truncate(before);
-            return Err(Error::invalid(format!("the batch would be over {MAX_BATCH_LEN} bytes")));
+            return Err(Error::invalid(format!(
+                "the batch would be over {MAX_BATCH_LEN} bytes (MAX_BATCH_LEN); write it, and begin another"
+            )));
         }
         let cost = Memtable::cost_of(&op);
         match self.trees.get_mut(self.last) {
@@ -309,6 +316,29 @@ impl Batch {
             Err(at) => {
                 self.trees.insert(at, (tree.clone(), cost));
                 self.last = at;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memtable::MAX_CAPACITY;
+
+    /// A batch within its limits fits into a memtable, whatever its operations are.
+    #[test]
+    fn the_largest_batch_of_any_operations_fits_into_a_memtable() {
+        for key in (0..40).map(|n| vec![7; n]) {
+            for value in (0..40).map(|n| vec![7; n]) {
+                let point = Op::Point { kind: Kind::Put, key: &key, value: &value };
+                for op in [point, Op::DeleteRange { start: &key, end: &value }] {
+                    let mut bytes = vec![];
+                    encode(&mut bytes, 0, op);
+                    let most = MAX_BATCH_OPS.min(MAX_BATCH_LEN / bytes.len());
+                    let capacity = Memtable::capacity_for(0, most * Memtable::cost_of(&op));
+                    assert!(capacity <= MAX_CAPACITY, "{op:?}: {capacity} bytes");
+                }
             }
         }
     }
