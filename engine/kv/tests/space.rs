@@ -528,3 +528,34 @@ fn openings_do_not_pile_up_logs() {
         assert!(logs <= 20, "{logs} logs with {background_threads} threads");
     }
 }
+
+/// Who looks at the directory after a compaction sees the space that it freed.
+#[test]
+fn the_files_of_replaced_tables_are_gone_when_the_store_is_idle() {
+    own_process!();
+    for _ in 0..20 {
+        let env = MemEnv::new(1);
+        let options = DbOptions { memory_budget: 4 << 20, ..DbOptions::default() };
+        let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
+        let tree_options =
+            TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
+        let tree = db.tree("t", tree_options).unwrap();
+        for i in 0..10_000u32 {
+            tree.put((i * 7 % 3000).to_be_bytes(), [7; 100]).unwrap();
+        }
+        tree.clear().unwrap();
+        tree.compact().unwrap();
+        db.wait_idle().unwrap();
+        let left = || {
+            let names = env.list(Path::new("/db")).unwrap();
+            names.into_iter().filter(|name| name.ends_with(".sst")).collect::<Vec<_>>()
+        };
+        // A background thread that has just ended its work may hold one up for a moment.
+        let mut rounds = 0;
+        while !left().is_empty() {
+            assert!(rounds < 1000, "{:?} are left of an empty tree", left());
+            std::thread::sleep(Duration::from_millis(10));
+            rounds += 1;
+        }
+    }
+}

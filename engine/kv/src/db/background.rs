@@ -10,6 +10,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 
 use super::state::core::Core;
 use super::state::log::Writing;
+use super::state::pins::nudge;
 use super::state::tree::TreeCore;
 
 /// So many trees are all asked for work each time.
@@ -245,6 +246,8 @@ impl Core {
                 && (self.throttle.is_paused()
                     || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
             {
+                // So that the files of replaced tables are gone when it returns, if nobody reads them.
+                nudge();
                 self.opener.bury();
                 return Ok(());
             }

@@ -34,6 +34,7 @@ use crate::env::start_thread;
 use crate::wal::{Unneeded, Wal};
 
 use super::state::core::Core;
+use super::state::pins::nudge;
 use super::state::work::WorkerCrew;
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
@@ -91,6 +92,9 @@ impl Core {
         drop(w);
         // What cannot be removed now is removed after the next opening.
         let _ = unneeded.map(Unneeded::remove);
+        // Tables that no reader holds any more, but that one held when they were replaced.
+        nudge();
+        self.opener.bury();
         if !is_filled && self.arenas.trim() {
             self.memory.rebalance();
         }

@@ -245,7 +245,8 @@ impl Db {
         self.core().torn.get()
     }
 
-    /// Waits until no memtable waits for its flush and no policy wants a compaction.
+    /// Waits until no memtable waits for its flush and no policy wants a compaction. The files of
+    /// tables that were replaced are then removed, except those that somebody still reads.
     ///
     /// # Errors
     /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when it has been

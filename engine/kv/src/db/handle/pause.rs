@@ -8,6 +8,9 @@ use crate::base::options::check_rate;
 use super::handles::{CloseHandle, Db};
 
 /// Keeps compactions from running until it is dropped: see [`Db::pause_background`].
+///
+/// It is a handle of the store, as a tree is: while it is held the store stays open and locked,
+/// unless it is [closed](Db::close).
 #[must_use = "compactions go on when it is dropped"]
 pub struct Pause {
     pub(in crate::db) handle: Arc<CloseHandle>,
