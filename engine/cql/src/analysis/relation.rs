@@ -541,7 +541,8 @@ impl Lookup<'_, '_> {
     }
 }
 
-/// The tuples of an `IN` list. Constants are packed as they come: they take an eighth of the memory.
+/// The tuples of an `IN` list. Constants are packed as they come: they take an eighth of the
+/// memory.
 #[derive(Default)]
 struct TupleList {
     constants: ConstantTuples,

@@ -5,9 +5,9 @@
 //! as a syntax error is found here, all the rest belongs to the analysis, which knows the schema.
 //!
 //! Invariants: no input panics; nesting, length, values and bind markers of a statement are capped
-//! ([`MAX_DEPTH`], [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_CHANGES`], [`MAX_MARKERS`]); a tree
-//! is at most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed, printed and parsed again is the
-//! same tree.
+//! ([`MAX_DEPTH`], [`MAX_LENGTH`], [`MAX_TERMS`], [`MAX_CHANGES`], [`MAX_MARKERS`]); a tree is at
+//! most [`MAX_DEPTH`] high, so walking it recursively is safe; a tree that was parsed, printed and
+//! parsed again is the same tree.
 //!
 //! ```
 //! use firn_cql::internals::syntax::ast::Statement;
