@@ -618,8 +618,7 @@ fn a_database_is_closed_for_all_its_handles() {
     );
 }
 
-/// By timestamps a write of an earlier clock loses against what is there: whoever opens the store is
-/// able to say so.
+/// A write of an earlier clock loses against what is there, by its timestamp: an opening says so.
 #[test]
 fn a_clock_that_went_back_is_known_at_the_next_opening() {
     let (env, clock) = (MemEnv::new(1), Arc::new(ManualClock::new(1_700_000_000_000_000)));

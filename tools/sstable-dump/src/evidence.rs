@@ -261,7 +261,8 @@ pub fn foreign(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<O
     };
     let stores = whose::stores(names, dir)?;
     let others = !stores.is_empty() && !stores.contains(&state.id);
-    if !others && !(live > 0 && finished.iter().any(contradicts)) {
+    let is_foreign = others || live > 0 && finished.iter().any(contradicts);
+    if !is_foreign {
         return Ok(None);
     }
     let ids: Vec<String> =

@@ -582,6 +582,8 @@ fn take_log(
     let flushed = state.trees.values().map(|t| t.flushed).max().unwrap_or(0);
     let end = if log.counts { log.end.max(state.wal_floor) } else { state.wal_floor };
     let lost_end = logcopy::lost_end(names, dir)?;
+    // As this tool makes a store of one that has lost its log.
+    let has_no_log = names.live().is_some() && state.writers.is_empty();
     report.unknown.extend(logcopy::mixed(names, dir)?);
     if flushed > end {
         let file = lost_end.map_or_else(|| dir.to_path_buf(), |n| dir.join(segment_name(n)));
@@ -598,7 +600,7 @@ fn take_log(
         report.losses.push(lost_log(dir.join(segment_name(n)), 0, logcopy::LOST_END.into(), None));
     } else if let Some(words) = logcopy::may_go_on(names, dir)? {
         report.unknown.push(words);
-    } else if !log.any && !(names.live().is_some() && state.writers.is_empty()) {
+    } else if !log.any && !has_no_log {
         report
             .unknown
             .push("there is no log: what was written last and not yet in a table is lost, however much that was".into());
