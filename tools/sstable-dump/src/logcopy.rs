@@ -73,6 +73,9 @@ struct Copier<'a> {
     /// Whose the last segment was: its store and its writer.
     owner: (u64, u64),
     current: Option<CopiedSegment>,
+    /// A mark that may be that of a close, which takes no place in the log: it is written when
+    /// something follows it in its segment, or when nothing follows at all.
+    closing: Option<Vec<u8>>,
     /// The segment that is being read, where its file has been cut off: its path, and its length
     /// now and once.
     cut: Option<(PathBuf, u64, u64)>,
@@ -201,6 +204,7 @@ pub fn copy(
         synced: 0,
         owner: (0, 0),
         current: None,
+        closing: None,
         cut: None,
         ended: false,
         pending: None,
@@ -267,10 +271,17 @@ impl Copier<'_> {
             match item {
                 LogItem::Record(r) => {
                     let lsn = base + (r.offset - SEGMENT_HEADER);
+                    self.pos += self.put_mark()?;
                     if lsn + r.size > limit || !self.fill_damage(lsn)? {
                         return Ok(());
                     }
                     self.synced = self.synced.max(r.synced);
+                    if r.mark && r.synced == lsn {
+                        let mut bytes = vec![0; r.size as usize];
+                        file.read_at(r.offset, &mut bytes)?;
+                        self.closing = Some(bytes);
+                        continue;
+                    }
                     self.pos = lsn + r.size;
                     if lsn < self.floor && self.floor < self.pos {
                         self.done.before_floor = Some(lsn);
@@ -359,6 +370,7 @@ impl Copier<'_> {
     }
 
     fn start(&mut self, header: SegmentHeader, path: PathBuf) -> Result<()> {
+        self.closing = None;
         self.close()?;
         self.pending = None;
         let out = match self.out {
@@ -385,6 +397,15 @@ impl Copier<'_> {
             Some(f) => f.sync(),
             None => Ok(()),
         }
+    }
+
+    /// Writes the mark that was held back, and gives the bytes that it takes.
+    fn put_mark(&mut self) -> Result<u64> {
+        let Some(bytes) = self.closing.take() else { return Ok(0) };
+        if let Some(out) = self.current.as_mut().and_then(|c| c.out.as_mut()) {
+            out.append(&bytes)?;
+        }
+        Ok(bytes.len() as u64)
     }
 
     /// Copies bytes of the present segment.
@@ -507,6 +528,7 @@ impl Copier<'_> {
                 ));
             }
         }
+        self.put_mark()?;
         self.done.end = self.pos;
         self.done.counts = self.current.is_some();
         self.done.next_seq = self.next_seq;
@@ -541,6 +563,7 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
         synced: 0,
         owner: (0, 0),
         current: None,
+        closing: None,
         cut: None,
         ended: false,
         pending: None,
