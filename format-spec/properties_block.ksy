@@ -44,7 +44,6 @@ types:
             '"hook.purge"': text
             '"hook.summary"': text
             '"level"': number
-            '"log.end"': number
             '"merges"': number
             '"oldest.tombstone"': number
             '"range.deletes"': number
@@ -55,7 +54,7 @@ types:
             '"tree"': number
             '"tree.name"': text
             '"writer"': text
-        doc: A number, a text, or bytes (`keys.first`, `keys.last`, `log.writer`, `summary`, and names not known).
+        doc: A number, a text, or bytes (`keys.first`, `keys.last`, `log.end`, `log.writer`, `summary`, and names not known).
   number:
     seq:
       - id: number

@@ -211,7 +211,7 @@ def tombstone_block(b):
 
 
 NUMBERS = (
-    "block.size compression created.micros data.blocks deletes entries entry.largest filter filter.dropped filter.keys level log.end merges "
+    "block.size compression created.micros data.blocks deletes entries entry.largest filter filter.dropped filter.keys level merges "
     "oldest.tombstone range.deletes raw.keys raw.values seq.max seq.min tree"
 ).split()
 TEXTS = "hook.filter_prefix hook.merge hook.purge hook.summary tree.name writer".split()
@@ -224,8 +224,8 @@ def properties_block(b):
         need(name > last, "properties out of order")
         last, name = name, name.decode("utf-8", "replace")
         out[name] = number(value) if name in NUMBERS else text(value) if name in TEXTS else value
-    if "log.writer" in out:
-        need(len(out["log.writer"]) == 8, "a writer of another length")
+    for name in ("log.end", "log.writer"):
+        need(len(out.get(name, bytes(8))) == 8, f"{name} of another length")
     get = lambda name: out.get(name, 0)
     need(get("compression") in (0, 1, 2) and get("filter") in (0, 1, 2) and get("filter.dropped") < 8 and get("tree") < 1 << 32, "a property out of bounds")
     return out

@@ -120,7 +120,7 @@ pub fn write(
 ) -> Result<Stats> {
     let ttl = ExactTtl(workload.ttl_micros);
     let options = if ttl.0 > 0 { ttl.hooked(options) } else { options.clone() };
-    let tree = db.tree("sim", options)?;
+    let tree = db.tree(crate::size::TREE, options)?;
     let clock = SimClock { nanos: 0.0, interval };
     let (mut key, mut value) = (vec![], vec![]);
     for (i, op) in SimOps::new(workload).enumerate() {

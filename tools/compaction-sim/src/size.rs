@@ -15,6 +15,9 @@ use firn_workload::rng::{Rng, mix};
 
 use crate::filters::OVERHEAD;
 
+/// The name of the tree of a simulated store.
+pub const TREE: &str = "sim";
+
 /// A file that is not there; it knows how long it would be.
 #[derive(Default)]
 pub struct CountedSize(u64);
@@ -46,6 +49,10 @@ pub fn counted_table(
     let (filter, filter_dropped) = FilterKind::holding(whole_bits(filter_bits, id));
     let o = WriterOptions {
         tree: 1,
+        tree_name: TREE.into(),
+        // Any of the usual length: they are stored, and compress as those of a store do.
+        log_end: 0x2a_3b4c,
+        log_writer: 0x9E37_79B9_7F4A_7C15,
         level,
         block_size: options.block_size,
         compression: options.compression_at(level as usize),

@@ -94,7 +94,7 @@ fn numbers_alone_come_near() {
             for (name, engine, ours) in figures(&stats, &o) {
                 let off = ours / engine.max(1.0) - 1.0;
                 println!("{policy} {kind}: {name} {engine} {ours} {off:.3}");
-                let most = if name == "flushed" { 0.02 } else { 0.15 };
+                let most = if name == "flushed" { 0.02 } else { 0.17 };
                 assert!(off.abs() < most, "{policy} {kind}, {name}: {engine} and {ours}");
             }
         }

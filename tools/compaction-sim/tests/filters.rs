@@ -108,7 +108,7 @@ fn memory_and_errors_are_the_engine_s() {
             let chance = 5.0 * (c.exact.1 / LOOKS as f64).sqrt();
             assert!((c.engine.1 - c.exact.1).abs() < chance, "{what}");
             // The tables of the model of numbers are about as large.
-            assert!((c.numbers.0 / c.exact.0 - 1.0).abs() < 0.03, "{what}");
+            assert!((c.numbers.0 / c.exact.0 - 1.0).abs() < 0.04, "{what}");
             assert!((c.numbers.1 / c.exact.1 - 1.0).abs() < 0.15, "{what}");
         }
     }

@@ -14,7 +14,7 @@
 //! filter            0 none, 1 or 2: bytes a fingerprint    seq.max, seq.min        sequence numbers, tombstones included
 //! filter.keys       hashes in the filter                   summary                 bytes of the Summary hook
 //! hook.filter_prefix, hook.merge, hook.purge, hook.summary                         names (UTF-8)
-//! log.end           end of what it holds of the log        log.writer              8 bytes: number of the log's writer
+//! log.end           8 bytes: end of what it holds of the log   log.writer           8 bytes: number of the log's writer
 //! tree              tree id                                writer                  name and version of the writing program
 //! tree.name         name of the tree (UTF-8)
 //! values.apart      bytes: for each value file that entries refer to, by number: varints number ‖ values ‖ bytes of their blocks
@@ -160,9 +160,12 @@ impl Properties {
             put_bytes(&mut out, name.as_bytes());
             put_bytes(&mut out, v);
         }
-        if self.log_writer > 0 {
-            put_bytes(&mut out, b"log.writer");
-            put_bytes(&mut out, &self.log_writer.to_le_bytes());
+        // Of one length, so that the length of a table does not depend on the log.
+        for (name, v) in [("log.end", self.log_end), ("log.writer", self.log_writer)] {
+            if v > 0 {
+                put_bytes(&mut out, name.as_bytes());
+                put_bytes(&mut out, &v.to_le_bytes());
+            }
         }
         if !self.tree_name.is_empty() {
             put_bytes(&mut out, b"tree.name");
@@ -199,7 +202,6 @@ impl Properties {
             (self.filter_dropped > 0).then_some(("filter.dropped", self.filter_dropped.into())),
         );
         all.extend(self.oldest_tombstone_micros.map(|t| ("oldest.tombstone", t)));
-        all.extend((self.log_end > 0).then_some(("log.end", self.log_end)));
         all
     }
 
@@ -267,7 +269,7 @@ impl Properties {
             b"keys.first" => self.first_key = value.to_vec(),
             b"keys.last" => self.last_key = value.to_vec(),
             b"level" => self.level = number()?,
-            b"log.end" => self.log_end = number()?,
+            b"log.end" => self.log_end = u64::from_le_bytes(value.try_into().ok()?),
             b"log.writer" => self.log_writer = u64::from_le_bytes(value.try_into().ok()?),
             b"merges" => self.merges = number()?,
             b"oldest.tombstone" => self.oldest_tombstone_micros = Some(number()?),
