@@ -67,10 +67,11 @@ impl Oracle {
         self.trees[tree] = Some(OracleMap { keys: BTreeMap::new(), fold });
     }
 
-    /// Drops a tree.
+    /// Drops a tree, which takes a place in the order of writes.
     pub fn drop_tree(&mut self, tree: usize) {
         if let Some(t) = self.trees.get_mut(tree) {
             *t = None;
+            self.now += 1;
         }
     }
 

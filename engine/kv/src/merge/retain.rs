@@ -418,10 +418,15 @@ impl<C: Cursor> Retain<C> {
         if !self.rules.zero_seqs {
             return Ok(true);
         }
+        // Without a hook nobody needs the value, which may not have been read.
+        let value = match &self.rules.purge {
+            Some(_) => shown(&self.shown, &self.input),
+            None => &[],
+        };
         let judged = Self::ask_purge(
             &mut self.rules,
             &mut self.reach,
-            (&self.key, kind, shown(&self.shown, &self.input)),
+            (&self.key, kind, value),
             (t.seq(), stripe, oldest),
         );
         match judged.verdict {
