@@ -45,6 +45,9 @@ pub struct CliffCase {
     pub normal: u64,
     /// Nanoseconds of the operation after it.
     pub after: u64,
+    /// Whether the operation steps over each entry that the history left, by design. Such a case
+    /// does not count against a bound.
+    pub is_linear: bool,
 }
 
 impl CliffCase {
@@ -63,7 +66,7 @@ pub fn run<S: Subject>(
     mut fresh: impl FnMut() -> Result<S>,
     mut note: impl FnMut(CliffCase),
 ) -> Result<()> {
-    let mut note = |name, normal, after| note(CliffCase { name, normal, after });
+    let mut note = |name, normal, after| note(CliffCase { name, normal, after, is_linear: false });
     range_deletions(n, &fresh()?, &mut note)?;
     nested(n, &fresh()?, &mut note)?;
     for first in [true, false] {
@@ -89,9 +92,12 @@ fn expect(right: bool, what: &str) -> Result<()> {
     if right { Ok(()) } else { Err(format!("a wrong answer: {what}").into()) }
 }
 
-/// Nanoseconds of one operation: the median of nine rounds, so that a busy neighbour counts for
-/// little.
-fn time(each: u64, mut op: impl FnMut(u64) -> Result<()>) -> Result<u64> {
+/// Nanoseconds of one operation: the median of nine rounds of `each` calls, so that a busy
+/// neighbour counts for little.
+///
+/// # Errors
+/// Those of the operation.
+pub fn time(each: u64, mut op: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     let mut rounds = vec![];
     for round in 0..9 {
         let from = Instant::now();

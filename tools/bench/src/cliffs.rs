@@ -46,9 +46,18 @@ pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
         cases.push(c);
     })
     .map_err(failure)?;
-    let worst = cases.iter().map(CliffCase::ratio).fold(0.0, f64::max);
+    if let Some(models) = &setting.models {
+        let dir = &setting.store.db;
+        let mut fresh = || setting.make_room(dir).map(|()| dir.clone());
+        (models.cliffs)(args.history, &mut fresh, &mut |c| {
+            eprintln!("{}", c.name);
+            cases.push(c);
+        })?;
+    }
+    let counted = cases.iter().filter(|c| !c.is_linear);
+    let worst = counted.map(CliffCase::ratio).fold(0.0, f64::max);
     if setting.store.json {
-        let case = |c: &CliffCase| json!({ "name": c.name, "normal_nanos": c.normal, "after_nanos": c.after, "ratio": c.ratio() });
+        let case = |c: &CliffCase| json!({ "name": c.name, "normal_nanos": c.normal, "after_nanos": c.after, "ratio": c.ratio(), "is_linear": c.is_linear });
         let cases: Vec<_> = cases.iter().map(case).collect();
         println!(
             "{}",
@@ -60,10 +69,20 @@ pub fn run(setting: &Setting<'_>, args: &CliffArgs) -> Done {
         for c in &cases {
             row(
                 &mut table,
-                [c.name.to_owned(), nanos(c.normal), nanos(c.after), format!("{:.1}", c.ratio())],
+                [
+                    c.name.to_owned(),
+                    nanos(c.normal),
+                    nanos(c.after),
+                    format!("{:.1}{}", c.ratio(), if c.is_linear { " *" } else { "" }),
+                ],
             );
         }
         print!("{}", print_table(&table, setting.store.style()));
+        if cases.iter().any(|c| c.is_linear) {
+            println!(
+                "* The read steps over each deletion until its grace is over, so the bound does not apply."
+            );
+        }
     }
     if worst <= args.bound {
         return Ok(());

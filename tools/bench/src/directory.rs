@@ -4,13 +4,14 @@
 //! store's own files from one that does, and nothing where somebody has made a tree or a keyspace
 //! that no bench makes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use firn_kv::OsEnv;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
 
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};
+use firn_workload::cliffs::CliffCase;
 
 use crate::{Setting, run};
 
@@ -70,7 +71,17 @@ pub struct ModelStores {
     pub is_beside: fn(&str) -> bool,
     /// What is in the data model of a store that no bench has made.
     pub foreign: fn(&Path) -> Done<Option<String>>,
+    /// Takes stores of the data model through histories of so many operations.
+    pub cliffs: ModelCliffs,
 }
+
+/// Runs histories of a length. `fresh` makes room in a directory for the next store, which the
+/// caller [marks](mark).
+pub type ModelCliffs = fn(
+    history: u64,
+    fresh: &mut dyn FnMut() -> Done<PathBuf>,
+    note: &mut dyn FnMut(CliffCase),
+) -> Done;
 
 fn is_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())

@@ -23,7 +23,7 @@ mod small;
 mod timed;
 mod trees;
 
-pub use directory::{ModelStores, is_of_a_bench, mark};
+pub use directory::{ModelCliffs, ModelStores, is_of_a_bench, mark};
 pub use shape::{given, not_alone, refuse_others};
 
 use std::path::PathBuf;

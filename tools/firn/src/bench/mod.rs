@@ -83,6 +83,7 @@ const MODEL_STORES: ModelStores = ModelStores {
     is_own: |name| name == SCHEMA_TREE || TreeName::parse(name).is_some(),
     is_beside: |name| name.starts_with(wide::BESIDE),
     foreign: foreign_keyspace,
+    cliffs: cql::cliffs::RUN,
 };
 
 /// Runs `firn bench`, for which the options of these names are on the command line.

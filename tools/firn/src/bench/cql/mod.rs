@@ -7,6 +7,7 @@
 //! Invariant: what is read is checked, so that nothing is fast by doing nothing; a wrong answer
 //! ends the bench with a failure.
 
+pub mod cliffs;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod derived;
