@@ -367,3 +367,40 @@ impl SummaryPass for CellFacts {
         self.encode()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::RANGES;
+
+    /// Ranges beyond the bound stay stored, and what they cover stays with them.
+    #[test]
+    fn a_pass_holds_a_bounded_part_of_the_ranges_of_a_partition() {
+        let partition = [&[0; 8][..], &[0x40], b"k\0"].concat();
+        let bound = |i: u32| [&[0x40][..], &i.to_be_bytes(), &[7; 1000]].concat();
+        let purge = StoredPurge { gc_grace: 0, token_len: 8 };
+        let mut pass = purge.start(PurgeJob { now_micros: 1_000_000_000 });
+        let mut stored = vec![];
+        CellDeletion { timestamp: 5, local: 1 }.encode_range(&bound(0), &mut stored);
+        let mut dropped = 0;
+        for i in 0..10_000 {
+            let key = [&partition[..], &[RANGES], &bound(2 * i)].concat();
+            stored.truncate(17);
+            stored.extend_from_slice(&bound(2 * i + 1));
+            match pass.judge(&key, Kind::Put, &stored, true) {
+                Verdict::Drop if dropped == i => dropped += 1,
+                Verdict::Keep => {}
+                other => panic!("range {i} of {dropped}: {other:?}"),
+            }
+        }
+        // Both bounds of a range take 2 KiB.
+        assert!((1500..2100).contains(&dropped), "{dropped}");
+        let mut cell = vec![];
+        Cell { timestamp: 4, state: CellState::Live(b"v") }.encode(&mut cell);
+        for i in 0..10_000 {
+            let key = [&partition[..], &bound(2 * i), &[0]].concat();
+            let verdict = pass.judge(&key, Kind::Put, &cell, true);
+            assert_eq!(verdict == Verdict::Drop, i < dropped, "the cell of range {i}");
+        }
+    }
+}

@@ -219,7 +219,8 @@ impl TortureSettings {
             write_millis: sized(&mut rng, 50, 10_000),
             // On a busy machine an honest client takes its time, too.
             login_millis: sized(&mut rng, 5_000, 30_000),
-            prepared_bytes: sized(&mut rng, 100, 1 << 20) as usize,
+            // Enough for the plan of the largest statement.
+            prepared_bytes: sized(&mut rng, 64 << 10, 1 << 20) as usize,
             stops_at_work: rng.below(2) == 0 && failing.is_none(),
         });
         TorturePlan { cycle, threads, db, trees, end, failing, counted, restore, served }
