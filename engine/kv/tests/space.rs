@@ -554,7 +554,7 @@ fn the_files_of_replaced_tables_are_gone_when_the_store_is_idle() {
         let mut rounds = 0;
         while !left().is_empty() {
             assert!(rounds < 1000, "{:?} are left of an empty tree", left());
-            std::thread::sleep(Duration::from_millis(10));
+            firn_kv::OsEnv::new().sleep(Duration::from_millis(10));
             rounds += 1;
         }
     }

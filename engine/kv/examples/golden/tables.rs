@@ -262,8 +262,8 @@ impl Recipe {
             tree: 3,
             // Of some tables these are not known.
             tree_name: if self.id % 2 == 1 { "früchte".into() } else { String::new() },
-            log_end: if self.id % 3 > 0 { self.id << 20 } else { 0 },
-            log_writer: if self.id % 3 > 0 { u64::MAX - self.id } else { 0 },
+            log_end: if !self.id.is_multiple_of(3) { self.id << 20 } else { 0 },
+            log_writer: if !self.id.is_multiple_of(3) { u64::MAX - self.id } else { 0 },
             level: self.level,
             block_size: self.block_size,
             compression: self.compression,

@@ -135,7 +135,8 @@ impl RangeLookup {
     ) -> Result<Option<CellDeletion>> {
         let is_behind = self.is_known && self.until.as_ref().is_some_and(|until| **until <= *place);
         let is_in = self.is_known && !is_behind && *self.from <= *place;
-        if !is_in && !(is_behind && self.step(partition, place)?) {
+        let is_found = is_in || (is_behind && self.step(partition, place)?);
+        if !is_found {
             self.seek(partition, place)?;
         }
         Ok(self.deletion)

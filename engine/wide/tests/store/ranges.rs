@@ -86,7 +86,8 @@ fn costs(n: u32, compacted: bool) -> Vec<(&'static str, u64)> {
         assert_eq!(reader.count_rows(usize::MAX).unwrap(), 2);
     };
     let late = n / 2;
-    let mut ops: Vec<(&'static str, Box<dyn FnMut() + '_>)> = vec![
+    type RangeOp<'a> = (&'static str, Box<dyn FnMut() + 'a>);
+    let mut ops: Vec<RangeOp<'_>> = vec![
         ("the first row", Box::new(|| first(StoreSlice::rows(), 0))),
         ("the first row behind", Box::new(|| first(slice(1), n + 1))),
         ("the last row", Box::new(|| first(StoreSlice::rows().reversed(), n + 1))),
