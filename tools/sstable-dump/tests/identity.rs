@@ -263,3 +263,25 @@ fn a_store_without_one_of_its_log_segments_is_saved_into_one_that_opens() {
         }
     }
 }
+
+/// What somebody appended behind the mark that closes the log is no part of it: nothing is lost.
+#[test]
+fn bytes_behind_a_closed_log_are_no_loss() {
+    let room = Room::new("behind");
+    for (i, garbage) in [&b"x"[..], &[0; 300], &[0xff; 70_000]].into_iter().enumerate() {
+        let (dir, new) = (room.path(&format!("s{i}")), room.path(&format!("new{i}")));
+        write(&dir, 0..300, "first");
+        let truth = content(&dir);
+        let mut segments: Vec<_> =
+            names(&dir).into_iter().filter(|name| name.ends_with(".wal")).collect();
+        segments.sort();
+        let last = dir.join(segments.pop().unwrap());
+        let mut bytes = fs::read(&last).unwrap();
+        bytes.extend_from_slice(garbage);
+        fs::write(&last, bytes).unwrap();
+        let (text, code) = dump(&["check", &arg(&dir)]);
+        assert!(code == 0 && !text.contains("lost"), "{text}");
+        assert_eq!(dump(&["repair", &arg(&dir), "--out", &arg(&new)]).1, 0);
+        assert_eq!(content(&new), truth);
+    }
+}
