@@ -1,7 +1,7 @@
 //! Passwords: hashed with argon2id and a salt of their own; bcrypt's hashes, which servers have, are
 //! understood too. Without the feature `passwords` only hashes that were made elsewhere are kept.
 //!
-//! Invariant: a hash that costs more than [`MOST_MEMORY`], [`MOST_PASSES`] or [`MOST_BCRYPT`] is
+//! Invariant: a hash that costs more than `MOST_MEMORY`, `MOST_PASSES` or `MOST_BCRYPT` is
 //! refused where it is defined, and matches no password.
 
 #[cfg(feature = "passwords")]
