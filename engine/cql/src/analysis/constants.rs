@@ -13,8 +13,8 @@ pub(super) struct ConstantTuples {
 }
 
 impl ConstantTuples {
-    /// Appends a tuple and returns true. Returns false for terms that are no constants, null, or
-    /// of another number than those before.
+    /// Appends a tuple and returns true. Returns false if a term is null or not a constant, or if
+    /// the number of terms differs from that of the earlier tuples.
     pub fn push(&mut self, terms: &[BoundTerm]) -> bool {
         let fits = |term: &BoundTerm| match term {
             BoundTerm::Constant(Some(bytes)) => u32::try_from(bytes.len()).is_ok(),

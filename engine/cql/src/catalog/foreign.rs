@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-/// Options that are left out or renamed: the name, whose it is, what is done with it.
+/// Options that are left out or renamed: name, the product that has the option, treatment.
 const FOREIGN_OPTIONS: [(&str, &str, &str); 9] = [
     ("index_interval", "Cassandra 2.0", "is read as min_index_interval"),
     ("populate_io_cache_on_flush", "Cassandra 2.0", "is left out"),
@@ -23,10 +23,10 @@ const OLD_CACHING: [(&str, &str, &str); 4] = [
     ("NONE", "NONE", "NONE"),
 ];
 
-/// Returns whose option it is, and what is done with it.
+/// Returns the product that has the option, and how the option is treated.
 pub fn foreign_option(name: &str) -> Option<(&'static str, &'static str)> {
     let found = FOREIGN_OPTIONS.iter().find(|(option, ..)| *option == name);
-    found.map(|(_, whose, done)| (*whose, *done))
+    found.map(|(_, product, treatment)| (*product, *treatment))
 }
 
 /// Reads `caching` as releases before 3.0 wrote it: one word, or JSON.

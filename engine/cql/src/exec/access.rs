@@ -13,7 +13,7 @@ use crate::syntax::ast::{
 /// A permission that a statement needs.
 pub type Need = (Permission, Resource);
 
-/// What reading a table needs. Every role reads what clients read on connecting.
+/// Permission that a read of the table needs. Tables that drivers read on connecting need none.
 pub fn to_read(table: &TableSchema) -> Option<Need> {
     (!table.is_readable_by_all()).then(|| (Permission::Select, of_table(table)))
 }

@@ -9,7 +9,7 @@ use super::prepared::Prepared;
 const MOST_UNPREPARED: usize = 16 << 10;
 /// The share of the memory budget that compiled statements may take: this part of it.
 const SHARE: usize = 32;
-/// What they may take at least.
+/// Bytes that compiled statements may take in any case.
 const LEAST: usize = 1 << 20;
 
 /// The bytes that compiled statements of a database with this memory budget may take.

@@ -227,8 +227,8 @@ impl Session {
         self.login.get().map(|login| &*login.role)
     }
 
-    /// Refuses a session whose role was dropped: it may do nothing any more, not even as another
-    /// role that was given the name since. Every statement does this first.
+    /// Refuses a session whose role was dropped, even if another role has its name now. Every
+    /// statement calls this first.
     ///
     /// # Errors
     /// `Unauthorized`.

@@ -178,7 +178,7 @@ impl SegmentReader {
             return Ok(0);
         }
         let before = std::mem::replace(&mut self.offset, SEGMENT_HEADER);
-        // What somebody put behind the mark of a close is no part of the log.
+        // Bytes after the mark of a clean close are not part of the log.
         let mut closed = false;
         let reason = loop {
             match self.here()? {

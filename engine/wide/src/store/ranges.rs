@@ -230,8 +230,8 @@ pub(super) fn section(
     at.cursor(family.tree(), bound(RANGES)..bound(RANGES + 1))
 }
 
-/// Adds to a batch what makes a partition store these deletions of ranges beside those that it
-/// has. The caller holds the partition's stripe.
+/// Merges deletions of ranges into the fragments that a partition stores, and adds the changes to a
+/// batch. The caller holds the partition's stripe.
 pub(super) fn put_ranges(
     family: &StoreFamily,
     partition: &[u8],
@@ -240,7 +240,7 @@ pub(super) fn put_ranges(
 ) -> Result<()> {
     let mut cursor = section(StoreMoment::Now, family, partition)?;
     let mut change = RangeChange::default();
-    // A fragment that goes on behind the last range, and whether it is stored as it is.
+    // The fragment that extends beyond the last range, and whether it is stored unchanged.
     let mut rest: Option<(RangeFragment, bool)> = None;
     for range in fragments(ranges) {
         if let Some(ended) = rest.take_if(|(old, _)| old.end <= range.start) {
@@ -378,7 +378,7 @@ mod tests {
                 };
                 prop_assert_eq!(newest(&found), newest(&ranges));
             }
-            prop_assert!(found.len() <= (2 * ranges.len()).max(1) - usize::from(!ranges.is_empty()));
+            prop_assert!(found.len() <= (2 * ranges.len()).saturating_sub(1));
         }
     }
 }

@@ -132,7 +132,7 @@ fn check_replication(
             )));
         }
     }
-    // Of datacenters any may be named, but one that is nearly this word is a spelling mistake.
+    // Any other key names a datacenter. One that resembles this option is a spelling mistake.
     let is_misspelt = |name: &&String| {
         let letters = name.chars().filter(char::is_ascii_alphanumeric);
         *name != FACTOR && letters.collect::<String>().eq_ignore_ascii_case("replicationfactor")

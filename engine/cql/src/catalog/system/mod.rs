@@ -119,7 +119,7 @@ impl Catalog {
         let table = found
             .table(&name.name.text)
             .ok_or_else(|| invalid(format!("table {} does not exist", name.name.text)))?;
-        // A family whose order this program does not know.
+        // Refuse a family whose comparator is not registered.
         table.family().map_or(Ok(()), |family| family.check_registered())?;
         Ok(table)
     }

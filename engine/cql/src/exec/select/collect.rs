@@ -119,7 +119,7 @@ impl<'p> Collector<'p> {
         self.sees_all = sees_all;
     }
 
-    /// The result may have so many bytes. `None`: any number.
+    /// Sets the most bytes of the result. `None`: no limit.
     pub fn limit_bytes(&mut self, most: Option<usize>) {
         self.most_bytes = most.unwrap_or(usize::MAX);
     }
