@@ -39,6 +39,7 @@ mod moved;
 mod moves;
 mod observe;
 mod open_files;
+mod operands;
 mod options;
 mod panics;
 mod pieces;

@@ -4,8 +4,11 @@
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
+use crate::base::hooks::Merge;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::TreeOptions;
+use crate::memtable::{MemCursor, SharedMemtable};
+use crate::merge::operands::OperandRun;
 
 /// Hash of the part of a key that filters hold.
 #[inline]
@@ -20,7 +23,7 @@ pub fn unknown_kind(key: &[u8], t: Trailer) -> Error {
     Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
 }
 
-/// The versions of one key in one source, newest first, until a base is met; `met` is told of each.
+/// The versions of one key in one source, newest first, until a base is met; calls `met` with each.
 /// True when there is nothing older to look for.
 pub fn versions(
     c: &mut impl Cursor,
@@ -29,7 +32,40 @@ pub fn versions(
     cover: Seq,
     ops: &mut Vec<Vec<u8>>,
     base: &mut Option<Vec<u8>>,
+    met: impl FnMut(Trailer),
+) -> Result<bool> {
+    versions_by(c, key, read, cover, ops, base, met, |_, _, _| None)
+}
+
+/// The versions of one key in a memtable, as [`versions`]; long runs of operands are combined.
+pub fn memtable_versions(
+    table: &SharedMemtable,
+    merge: &dyn Merge,
+    key: &[u8],
+    read: Seq,
+    cover: Seq,
+    ops: &mut Vec<Vec<u8>>,
+    base: &mut Option<Vec<u8>>,
+) -> Result<bool> {
+    let mut run = OperandRun::default();
+    let meet = |c: &MemCursor, seq, ops: &mut Vec<Vec<u8>>| run.meet(c, key, seq, ops, Some(merge));
+    let done = versions_by(&mut table.cursor(), key, read, cover, ops, base, |_| (), meet)?;
+    run.finish(key, ops, Some(merge));
+    Ok(done)
+}
+
+/// `combined` may push one operand in place of several, and then returns the oldest sequence
+/// number of these.
+#[allow(clippy::too_many_arguments)]
+fn versions_by<C: Cursor>(
+    c: &mut C,
+    key: &[u8],
+    read: Seq,
+    cover: Seq,
+    ops: &mut Vec<Vec<u8>>,
+    base: &mut Option<Vec<u8>>,
     mut met: impl FnMut(Trailer),
+    mut combined: impl FnMut(&C, Seq, &mut Vec<Vec<u8>>) -> Option<Seq>,
 ) -> Result<bool> {
     c.seek(key, Trailer::at(read))?;
     while c.valid() && c.key() == key {
@@ -39,7 +75,13 @@ pub fn versions(
             return Ok(true);
         }
         match t.kind() {
-            Some(Kind::Merge) => ops.push(c.value().to_vec()),
+            Some(Kind::Merge) => {
+                if let Some(oldest) = combined(c, t.seq(), ops) {
+                    c.seek(key, Trailer::at(oldest.saturating_sub(1)))?;
+                    continue;
+                }
+                ops.push(c.value().to_vec());
+            }
             Some(Kind::Put) => {
                 *base = Some(c.value().to_vec());
                 return Ok(true);

@@ -20,7 +20,7 @@ use crate::merge::visible::fold;
 use crate::sstable::Table;
 
 use super::explain;
-use super::lookup::{filter_hash, unknown_kind, versions};
+use super::lookup::{filter_hash, memtable_versions, unknown_kind, versions};
 use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::meters::{TimedCall, Turn};
@@ -392,7 +392,7 @@ fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Optio
     let mut done = false;
     for m in view.memtables() {
         let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
-        done = versions(&mut m.mem.cursor(), key, read, cover, &mut ops, &mut base, |_| ())?;
+        done = memtable_versions(&m.mem, merge, key, read, cover, &mut ops, &mut base)?;
         if done {
             break;
         }

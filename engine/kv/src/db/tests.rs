@@ -345,12 +345,11 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
             .filter(|n| n.ends_with(".sst"))
             .collect::<Vec<_>>()
     };
-    for _ in 0..1000 {
+    // Threads of other tests may hold an epoch for as long as the machine is busy.
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while !tables().is_empty() && std::time::Instant::now() < until {
         crate::base::sync::epoch::pin().flush();
         std::thread::yield_now();
-        if tables().is_empty() {
-            break;
-        }
     }
     assert_eq!(tables(), Vec::<String>::new());
 }

@@ -12,7 +12,7 @@
 
 use super::arena::{ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Ref, word};
 use super::filter::KeyFilter;
-use super::shared::{MemHold, MemValue, SharedMemtable};
+use super::shared::{HeldMemtable, MemHold, MemValue, SharedMemtable};
 use super::skiplist::{InsertTarget, SkipList, SortSlot, Spot};
 use super::{Memtable, Prefixes};
 use crate::base::cursor::Cursor;
@@ -74,6 +74,16 @@ impl MemCursor {
     /// valid.
     pub fn pin(&self) -> MemValue {
         MemValue { table: self.table.clone(), entry: self.slots[self.pos].entry }
+    }
+
+    /// Keeps the memtable alive beyond the cursor.
+    pub fn hold_table(&self) -> HeldMemtable {
+        HeldMemtable(self.table.clone())
+    }
+
+    /// Whether this is the cursor's memtable.
+    pub fn is_over(&self, table: &HeldMemtable) -> bool {
+        std::ptr::eq::<Memtable>(&**self.table, &**table.0)
     }
 
     #[inline]

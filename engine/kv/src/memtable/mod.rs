@@ -21,6 +21,7 @@
 //! - T4: no two entries have the same key and trailer, for sequence numbers are given out once.
 
 mod arena;
+pub mod combined;
 mod cursor;
 mod deletes;
 mod filter;
@@ -36,7 +37,7 @@ mod tests;
 
 pub use cursor::MemCursor;
 pub use pool::ArenaPool;
-pub use shared::{MemValue, SharedMemtable};
+pub use shared::{HeldMemtable, MemValue, SharedMemtable};
 
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
@@ -48,6 +49,7 @@ use crate::base::stripe::Apart;
 use crate::base::sync::epoch::Guard;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, ArenaRecord, LEAF, Ref};
+use combined::{CombinedOperand, CombinedOperands};
 use deletes::RangeDeletes;
 use filter::KeyFilter;
 use pool::Lease;
@@ -82,6 +84,7 @@ pub struct Memtable {
     reserved: Apart<AtomicUsize>,
     deletes: AtomicU64,
     range_deletes: RangeDeletes,
+    combined: CombinedOperands,
 }
 
 debug_by!(Memtable, "Memtable", capacity);
@@ -179,6 +182,7 @@ impl Memtable {
             reserved: Apart(AtomicUsize::new(EMPTY)),
             deletes: AtomicU64::new(0),
             range_deletes: RangeDeletes::new(),
+            combined: CombinedOperands::default(),
         }
     }
 
@@ -342,6 +346,16 @@ impl Memtable {
     /// Adds a range tombstone, for which room has been reserved. Concurrent.
     pub fn add_tombstone(&self, t: &RangeTombstone) {
         self.range_deletes.add(self.list.arena(), t);
+    }
+
+    /// The [combined](combined) operands of a key, if a read has stored them.
+    pub fn combined(&self, key: &[u8]) -> Option<Arc<CombinedOperand>> {
+        self.combined.get(key)
+    }
+
+    /// Stores the [combined](combined) operands of a key, where there is room and none newer.
+    pub fn store_combined(&self, key: &[u8], combined: CombinedOperand) {
+        self.combined.store(key, combined, self.capacity);
     }
 
     /// The newest range deletion of `key` that a reader at `read` sees; for the price of one load

@@ -38,6 +38,19 @@ impl MemHold {
     }
 }
 
+/// A memtable that a reader keeps alive.
+pub struct HeldMemtable(pub(super) Arc<MemHold>);
+
+debug_by!(HeldMemtable, "HeldMemtable");
+
+impl Deref for HeldMemtable {
+    type Target = Memtable;
+
+    fn deref(&self) -> &Memtable {
+        &self.0
+    }
+}
+
 /// A value in a memtable that it keeps alive; derefs to the bytes.
 #[derive(Clone)]
 pub struct MemValue {

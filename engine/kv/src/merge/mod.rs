@@ -8,6 +8,7 @@
 //! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
 //! - [`emptied`]: where the deletes of a memtable leave nothing, so that range deletions can stand
 //!   for them.
+//! - [`operands`]: gathers merge operands, and combines long runs of them in memtables.
 //! - [`retain`]: the versions that a flush or a compaction must keep.
 //! - [`job`]: writes the tables of a flush or a compaction.
 //! - [`value`]: a value that pins what holds it.
@@ -18,6 +19,7 @@ pub mod emptied;
 pub mod gaps;
 pub mod job;
 pub mod merging;
+pub mod operands;
 pub mod retain;
 pub mod run;
 pub mod shadow;

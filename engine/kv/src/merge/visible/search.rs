@@ -8,6 +8,8 @@ use crate::base::key::{Kind, Seq, Trailer};
 use super::fold::{apart_under_operands, fold};
 use super::held::{At, PATIENCE, Visible, VisibleInner};
 use super::walk::VisibleWalk;
+use crate::merge::merging::MergeSource;
+use crate::merge::operands::OperandRun;
 use crate::merge::run::ApartPlace;
 
 impl Visible {
@@ -103,8 +105,9 @@ impl Visible {
     pub(super) fn fold_forward(&mut self) -> Result<bool> {
         self.hold_key();
         self.operands.clear();
-        let mut base = None;
+        let (mut base, mut run) = (None, OperandRun::default());
         let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
+        let merge = self.merge.clone();
         while each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice()) {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() < cover {
@@ -114,7 +117,24 @@ impl Visible {
             each!(&mut self.inner, c => c.complete())?;
             let value = each!(&self.inner, c => c.value());
             match t.kind() {
-                Some(Kind::Merge) => self.operands.push(value.to_vec()),
+                Some(Kind::Merge) => {
+                    let operands = &mut self.operands;
+                    let combined = match self.inner.current() {
+                        MergeSource::Mem(c) => {
+                            run.meet(c, &self.key, t.seq(), operands, merge.as_deref())
+                        }
+                        MergeSource::Run(_) => {
+                            run.finish(&self.key, operands, merge.as_deref());
+                            None
+                        }
+                    };
+                    if let Some(oldest) = combined {
+                        let below = Trailer::at(oldest.saturating_sub(1));
+                        each!(&mut self.inner, c => c.seek(&self.key, below))?;
+                        continue;
+                    }
+                    self.operands.push(value.to_vec());
+                }
                 Some(Kind::Put) => {
                     base = Some(value.to_vec());
                     break;
@@ -124,6 +144,7 @@ impl Visible {
             }
             each!(&mut self.inner, c => c.next())?;
         }
+        run.finish(&self.key, &mut self.operands, merge.as_deref());
         self.operands.reverse();
         self.fold(base)
     }

@@ -1,0 +1,73 @@
+//! Gathers the merge operands of one key, a memtable at a time, and combines long runs of them.
+//!
+//! See [`memtable::combined`](crate::memtable::combined) for what is stored and why it is right.
+
+use std::sync::Arc;
+
+use crate::base::hooks::Merge;
+use crate::base::key::{MAX_VALUE_LEN, Seq};
+use crate::memtable::combined::{CombinedOperand, MIN_STEPS};
+use crate::memtable::{HeldMemtable, MemCursor};
+
+/// The operands of one key that a read has met in one memtable, newest first.
+#[derive(Debug, Default)]
+pub struct OperandRun {
+    table: Option<HeldMemtable>,
+    stored: Option<Arc<CombinedOperand>>,
+    newest: Seq,
+    oldest: Seq,
+    /// Where they begin in the list of all operands.
+    from: usize,
+    steps: usize,
+}
+
+impl OperandRun {
+    /// Takes in the operand at `seq` that the cursor stands on. Pushes the combination that begins
+    /// with it, if there is one, and returns the oldest sequence number that it covers; else the
+    /// caller pushes the operand.
+    pub fn meet(
+        &mut self,
+        cursor: &MemCursor,
+        key: &[u8],
+        seq: Seq,
+        operands: &mut Vec<Vec<u8>>,
+        merge: Option<&dyn Merge>,
+    ) -> Option<Seq> {
+        if !self.table.as_ref().is_some_and(|t| cursor.is_over(t)) {
+            self.finish(key, operands, merge);
+            let table = cursor.hold_table();
+            self.stored = table.combined(key);
+            self.table = Some(table);
+            (self.newest, self.from, self.steps) = (seq, operands.len(), 0);
+        }
+        self.oldest = seq;
+        if let Some(stored) = self.stored.take_if(|s| s.newest == seq) {
+            operands.push(stored.operand.clone());
+            self.oldest = stored.oldest;
+            return Some(stored.oldest);
+        }
+        self.steps += 1;
+        None
+    }
+
+    /// Ends the run: a long one becomes one operand, which is stored for later reads.
+    pub fn finish(&mut self, key: &[u8], operands: &mut Vec<Vec<u8>>, merge: Option<&dyn Merge>) {
+        let Some(table) = self.table.take() else { return };
+        if self.steps < MIN_STEPS {
+            return;
+        }
+        let Some(merge) = merge else { return };
+        let mut oldest_first = operands[self.from..].iter().rev();
+        let Some(mut all) = oldest_first.next().cloned() else { return };
+        for newer in oldest_first {
+            match merge.combine(key, &all, newer) {
+                Some(joined) if joined.len() <= MAX_VALUE_LEN => all = joined,
+                _ => return,
+            }
+        }
+        operands.truncate(self.from);
+        operands.push(all.clone());
+        let (newest, oldest) = (self.newest, self.oldest);
+        table.store_combined(key, CombinedOperand { newest, oldest, operand: all });
+    }
+}
