@@ -184,3 +184,42 @@ fn lists_name_a_million_keys_or_rows_at_most() {
     let refused = run(&select(1025)).unwrap_err().to_string();
     assert!(refused.contains("the IN lists name more than 1048576 keys or rows"), "{refused}");
 }
+
+#[test]
+fn distinct_static_columns_are_read_without_the_deleted_rows_behind_them() {
+    use firn_cql::{Run, Session, TombstoneLimits};
+    let session = Session::in_memory().unwrap();
+    let run = |cql: &str| session.execute(cql, ()).unwrap();
+    run(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    run("CREATE TABLE k.t (p int, c int, s int STATIC, PRIMARY KEY (p, c))");
+    for p in 0..3 {
+        run(&format!("UPDATE k.t SET s = {p} WHERE p = {p}"));
+        for c in 0..100 {
+            run(&format!("INSERT INTO k.t (p, c) VALUES ({p}, {c})"));
+            run(&format!("DELETE FROM k.t WHERE p = {p} AND c = {c}"));
+        }
+    }
+    run("INSERT INTO k.t (p, c) VALUES (3, 1)");
+    let limits = Some(TombstoneLimits { warn: 5, fail: 50 });
+    let count = |text: &str| {
+        let statement = session.prepare(text).unwrap();
+        let run = Run { tombstone_limits: limits, ..Run::default() };
+        session.run(&statement, (), &run).map(|rows| rows.len())
+    };
+    for (text, rows) in [
+        ("SELECT DISTINCT s FROM k.t WHERE p = 1", 1),
+        ("SELECT DISTINCT p, s FROM k.t WHERE p IN (0, 1, 2, 3)", 4),
+        ("SELECT DISTINCT p, s FROM k.t", 4),
+        ("SELECT DISTINCT p, s FROM k.t WHERE s = 2 ALLOW FILTERING", 1),
+        ("SELECT DISTINCT p, s FROM k.t WHERE s = 7 ALLOW FILTERING", 0),
+        ("SELECT DISTINCT p, s FROM k.t LIMIT 2", 2),
+        ("SELECT DISTINCT p, writetime(s) FROM k.t", 4),
+        ("SELECT DISTINCT p, s, count(*) FROM k.t GROUP BY p", 4),
+    ] {
+        assert_eq!(count(text).unwrap(), rows, "{text}");
+    }
+    // Where rows are shown, the deleted ones are passed.
+    count("SELECT p, s FROM k.t WHERE p = 1").unwrap_err();
+}

@@ -481,6 +481,8 @@ pub struct ShapeReader<'s> {
     /// The row that the reader stands in; `begun` when a cell of it was taken in.
     next: Row,
     begun: bool,
+    /// No row of the partition has been looked for yet.
+    fresh: bool,
     scratch: Vec<u8>,
 }
 
@@ -505,6 +507,7 @@ impl<'s> ShapeReader<'s> {
             row,
             next,
             begun: false,
+            fresh: false,
             scratch: vec![],
         }
     }
@@ -516,20 +519,27 @@ impl<'s> ShapeReader<'s> {
     pub fn start(&mut self) -> Result<()> {
         if self.shape.statics {
             self.statics.clear(self.shape);
-        }
-        self.begun = false;
-        while let Some(item) = self.reader.next()? {
-            let id = self.shape.column_of(&item.place)?;
-            if item.place.is_static {
+            while let Some(item) = self.reader.next_static()? {
+                let id = self.shape.column_of(&item.place)?;
                 self.statics.take(self.shape, &item, id, self.now)?;
-            } else {
+            }
+        }
+        (self.begun, self.fresh) = (false, true);
+        self.statics.finish(self.shape, self.reverse, &mut self.scratch);
+        Ok(())
+    }
+
+    /// Takes in the first cell of the first row.
+    fn start_rows(&mut self) -> Result<()> {
+        while let Some(item) = self.reader.next()? {
+            if !item.place.is_static {
+                let id = self.shape.column_of(&item.place)?;
                 self.next.begin(self.shape, &item.place)?;
                 self.next.take(self.shape, &item, id, self.now)?;
                 self.begun = true;
                 break;
             }
         }
-        self.statics.finish(self.shape, self.reverse, &mut self.scratch);
         Ok(())
     }
 
@@ -571,6 +581,9 @@ impl<'s> ShapeReader<'s> {
     /// # Errors
     /// As [`start`](ShapeReader::start).
     pub fn advance(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.fresh) {
+            self.start_rows()?;
+        }
         while self.begun {
             self.begun = false;
             std::mem::swap(&mut self.row, &mut self.next);

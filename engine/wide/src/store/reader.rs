@@ -503,7 +503,17 @@ impl SliceReader {
     #[allow(clippy::should_implement_trait)] // lends, which an Iterator cannot
     #[inline]
     pub fn next(&mut self) -> Result<Option<RowItem<'_>>> {
-        let Some((found, new_row)) = self.find()? else { return Ok(None) };
+        let Some((found, new_row)) = self.find(false)? else { return Ok(None) };
+        self.item(found, new_row).map(Some)
+    }
+
+    /// To the next static cell of the partition; `None` at the first entry behind them, at which
+    /// [`next`](SliceReader::next) continues. So deleted rows behind the static cells are not read.
+    ///
+    /// # Errors
+    /// As [`next`](SliceReader::next).
+    pub fn next_static(&mut self) -> Result<Option<RowItem<'_>>> {
+        let Some((found, new_row)) = self.find(true)? else { return Ok(None) };
         self.item(found, new_row).map(Some)
     }
 
@@ -535,8 +545,8 @@ impl SliceReader {
         Ok(RowItem { place, new_row, body })
     }
 
-    /// Moves to the next entry that is to be shown.
-    fn find(&mut self) -> Result<Option<(FoundCell, bool)>> {
+    /// Moves to the next entry that is to be shown; with `statics`, not beyond the static cells.
+    fn find(&mut self, statics: bool) -> Result<Option<(FoundCell, bool)>> {
         match std::mem::replace(&mut self.state, ReaderState::Done) {
             ReaderState::Start | ReaderState::Done => return Ok(None),
             ReaderState::Fresh => {}
@@ -557,6 +567,10 @@ impl SliceReader {
                 self.scans && !self.slice.is_before_end(place)
             };
             if beyond {
+                return Ok(None);
+            }
+            if statics && place.first() > Some(&STATIC) {
+                self.state = ReaderState::Fresh;
                 return Ok(None);
             }
             if place.first() == Some(&RANGES_SECTION) && !self.slice.raw {
@@ -758,7 +772,7 @@ impl SliceReader {
     /// As [`next`](Self::next).
     pub fn count_cells(&mut self, limit: usize) -> Result<usize> {
         let mut n = 0;
-        while n < limit && self.find()?.is_some() {
+        while n < limit && self.find(false)?.is_some() {
             n += 1;
         }
         Ok(n)
@@ -772,7 +786,7 @@ impl SliceReader {
     pub fn count_rows(&mut self, limit: usize) -> Result<usize> {
         let mut n = 0;
         while n < limit
-            && let Some((_, new_row)) = self.find()?
+            && let Some((_, new_row)) = self.find(false)?
         {
             n += new_row as usize;
             self.skip_row()?;

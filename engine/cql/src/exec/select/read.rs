@@ -160,15 +160,20 @@ impl Execution<'_> {
         let mut place = vec![];
         while rows.next_partition()? {
             self.out.enter(rows.key(), None)?;
-            let (mut any, mut step) = (false, CollectStep::More);
-            while step == CollectStep::More && rows.advance()? {
-                any = true;
-                if is_whole || self.intervals.contains(rows.row().place(), &mut place) {
-                    step = self.out.row(rows.statics(), Some(rows.row()))?;
-                }
-            }
-            if !any && self.plan.shows_statics && rows.statics().exists() {
+            let mut step = CollectStep::More;
+            if self.statics_suffice(rows.statics()) {
                 step = self.out.row(rows.statics(), None)?;
+            } else {
+                let mut any = false;
+                while step == CollectStep::More && rows.advance()? {
+                    any = true;
+                    if is_whole || self.intervals.contains(rows.row().place(), &mut place) {
+                        step = self.out.row(rows.statics(), Some(rows.row()))?;
+                    }
+                }
+                if !any && self.plan.shows_statics && rows.statics().exists() {
+                    step = self.out.row(rows.statics(), None)?;
+                }
             }
             if step == CollectStep::Stop {
                 break;
@@ -191,6 +196,11 @@ impl Execution<'_> {
             let reader = self.view.read(&self.family, key, &StoreSlice::all())?;
             let mut rows = ShapeReader::new(&plan.shape, reader, false);
             rows.start()?;
+            if self.statics_suffice(rows.statics()) {
+                let step = self.out.row(rows.statics(), None)?;
+                self.tombstones.step_over(rows.tombstones())?;
+                return Ok(step);
+            }
             let (mut any, mut step) = (false, CollectStep::More);
             while step == CollectStep::More && rows.advance()? {
                 any = true;
@@ -203,6 +213,9 @@ impl Execution<'_> {
             return if any { Ok(CollectStep::More) } else { self.lone_statics(rows.statics()) };
         }
         let statics = self.statics(key)?;
+        if behind.is_none() && self.statics_suffice(&statics) {
+            return self.out.row(&statics, None);
+        }
         let mut any = behind.is_some();
         let count = self.intervals.len();
         for i in 0..count {
@@ -223,6 +236,12 @@ impl Execution<'_> {
             }
         }
         if any { Ok(CollectStep::More) } else { self.lone_statics(&statics) }
+    }
+
+    /// Whether the static cells of a partition are all that the statement shows of it: `DISTINCT`
+    /// then reads no rows, which may be behind any number of deleted ones.
+    fn statics_suffice(&self, statics: &Row) -> bool {
+        self.plan.distinct && self.plan.shows_statics && statics.exists()
     }
 
     /// Shows the static cells of a partition without rows.
