@@ -106,13 +106,16 @@ fn tables(env: &MemEnv) -> usize {
 }
 
 /// A store whose log holds all kinds of operations, some 5 MiB in 6,000 steps, and what is in it.
-fn long_log(seed: u64, steps: u64) -> (MemEnv, Content) {
+/// `together`: nearly all of them are one batch.
+fn long_log(seed: u64, steps: u64, together: bool) -> (MemEnv, Content) {
     let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
     let db = Db::open_in(Arc::new(env.clone()), "/db", options(64 << 20, 0)).unwrap();
     let trees: Vec<Tree> =
         (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
+    // What the log begins with is still needed when all else is in tables.
+    db.tree("quiet", merging()).unwrap().put(b"k", b"v").unwrap();
+    let mut batch = Batch::new();
     for step in 0..steps {
-        let mut batch = Batch::new();
         for _ in 0..1 + rng.below(3) {
             let tree = &trees[rng.below(TREES) as usize];
             let key = format!("{:05}", rng.below(3_000)).into_bytes();
@@ -127,7 +130,9 @@ fn long_log(seed: u64, steps: u64) -> (MemEnv, Content) {
                     .unwrap(),
             }
         }
-        db.write(batch).unwrap();
+        if !together || step < 20 || step + 20 >= steps {
+            db.write(std::mem::take(&mut batch)).unwrap();
+        }
     }
     assert_eq!(db.stats().flushes, 0);
     (env, content(&trees))
@@ -135,8 +140,8 @@ fn long_log(seed: u64, steps: u64) -> (MemEnv, Content) {
 
 #[test]
 fn an_opening_flushes_what_is_too_much_for_its_memory() {
-    for (seed, threads) in [(0, 0), (1, 1), (2, 3)] {
-        let (env, want) = long_log(seed, 6_000);
+    for (seed, threads) in [(0, 0), (1, 1), (2, 3), (3, 0), (4, 2)] {
+        let (env, want) = long_log(seed, 6_000, seed > 2);
         let open = |options| {
             let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
             let stats = db.stats();
@@ -168,7 +173,7 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
 
 #[test]
 fn an_opening_that_fails_leaves_no_tables() {
-    let (env, _) = long_log(5, 6_000);
+    let (env, _) = long_log(5, 6_000, false);
     // A record in the middle is damaged, and what lies behind it proves that.
     let log: Vec<_> =
         env.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "wal")).collect();
@@ -184,27 +189,34 @@ fn an_opening_that_fails_leaves_no_tables() {
 
 #[test]
 fn a_crash_of_an_opening_that_flushes_loses_nothing() {
-    let (env, want) = long_log(7, 500);
-    let mut rng = Rng::new(7);
+    for (seed, together) in [(7, false), (8, true)] {
+        crash_an_opening(seed, together);
+    }
+}
+
+fn crash_an_opening(seed: u64, together: bool) {
+    let (env, want) = long_log(seed, 500, together);
+    let mut rng = Rng::new(seed);
     let open = |env: &MemEnv| {
         let db = Db::open_in(Arc::new(env.clone()), "/db", options(1 << 20, 0)).unwrap();
         let flushes = db.stats().flushes;
         let trees: Vec<Tree> =
             (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
         assert_eq!(content(&trees), want);
-        flushes
+        (flushes, db, trees)
     };
     let disk = env.fork();
     disk.start_journal();
-    drop(Db::open_in(Arc::new(disk.clone()), "/db", options(1 << 20, 0)).unwrap());
+    let (flushes, db, trees) = open(&disk);
+    assert!(flushes > 3);
+    // The flush of one tree begins the manifest, which names the tables of all.
+    for (tree, pairs) in trees.iter().zip(&want) {
+        tree.put(&pairs[0].0, &pairs[0].1).unwrap();
+        tree.flush().unwrap();
+    }
     let operations = disk.journal_len();
-    disk.stop_journal();
-    let disk = env.fork();
-    disk.start_journal();
-    assert!(open(&disk) > 3);
-    // The end, where what was flushed gets into a manifest, more closely.
-    let sampled = (0..8).map(|_| rng.below(operations as u64) as usize).collect::<Vec<_>>();
-    for at in sampled.into_iter().chain(operations - 10..=operations) {
+    drop((db, trees));
+    for at in (rng.below(4) as usize..operations).step_by(4).chain(operations - 20..=operations) {
         let cut = [Cut::Process, Cut::PowerNone, Cut::PowerRandom(at as u64)][at % 3];
         let image = disk.crash_image(at, &cut);
         open(&image);

@@ -17,6 +17,10 @@
 //!   leaves garbage, and the store as it was. Of an opening that fails they are removed.
 //! - P5: a reader writes nothing, so it keeps all that the log holds in memory, whatever that
 //!   takes; so does an opening whose flushes lack space.
+//! - P6: a record that takes more than the memory is inserted in parts, each of which is flushed.
+//!   Its last part is flushed too, up to the record's end, before anything follows: a manifest that
+//!   named some of its tables and not all would have the record inserted twice. Where that flush
+//!   lacks space the opening fails.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -39,7 +43,7 @@ use super::state::core::Core;
 use super::state::memtable::MemHandle;
 use super::state::pins::nudge;
 use super::state::tree::TreeCore;
-use super::write::insert_ops;
+use super::write::{insert_op, insert_ops};
 
 /// Bytes of records that one thread inserts while it reads, before others are started. Debug builds
 /// start them early, so that tests have some.
@@ -140,12 +144,11 @@ impl Inserter {
         if self.taken > self.most {
             self.flush_some(begin)?;
         }
-        for &i in &self.touched {
-            let place = &mut self.trees[i];
-            self.taken -= place.taken;
-            place.make_room(begin, &self.core.arenas)?;
-            self.taken += place.taken;
+        let cost: usize = self.touched.iter().map(|&i| self.trees[i].cost).sum();
+        if cost as u64 > self.most {
+            return self.insert_in_parts(seq, begin, end, payload);
         }
+        self.make_room(begin)?;
         let of = |tree| {
             find(&self.trees, tree)
                 .map(|i| &self.trees[i])
@@ -154,10 +157,80 @@ impl Inserter {
         };
         let inserted = insert_ops(seq, payload, of);
         debug_assert!(inserted.is_some(), "all operations decoded a moment ago");
+        self.leave();
+        Ok(())
+    }
+
+    /// Makes room for what the touched trees take, and enters their memtables.
+    fn make_room(&mut self, begin: Lsn) -> Result<()> {
+        for &i in &self.touched {
+            let place = &mut self.trees[i];
+            self.taken -= place.taken;
+            place.make_room(begin, &self.core.arenas)?;
+            self.taken += place.taken;
+        }
+        Ok(())
+    }
+
+    /// Leaves the memtables of the touched trees, which are touched no more.
+    fn leave(&mut self) {
         for i in self.touched.drain(..) {
             let place = &mut self.trees[i];
             place.active.leave();
             place.sum += std::mem::take(&mut place.cost) as u64;
+        }
+    }
+
+    /// Inserts a record that takes more than the memory, and flushes it (P6).
+    fn insert_in_parts(&mut self, seq: Seq, begin: Lsn, end: Lsn, payload: &[u8]) -> Result<()> {
+        let all = std::mem::take(&mut self.touched);
+        all.iter().for_each(|&i| self.trees[i].cost = 0);
+        let (mut ahead, mut next) = (OpReader::new(payload).flatten(), seq);
+        let (mut ops, mut is_flushed) = (OpReader::new(payload).flatten(), false);
+        loop {
+            let (mut count, mut cost) = (0, 0);
+            while (cost as u64) < self.most / 2
+                && let Some((tree, op)) = ahead.next()
+            {
+                count += 1;
+                let Some(i) = find(&self.trees, tree).filter(|&i| end > self.trees[i].flushed)
+                else {
+                    continue;
+                };
+                if self.trees[i].cost == 0 {
+                    self.touched.push(i);
+                }
+                self.trees[i].cost += Memtable::cost_of(&op);
+                cost += Memtable::cost_of(&op);
+            }
+            if count == 0 {
+                break;
+            }
+            self.make_room(begin)?;
+            for (tree, op) in ops.by_ref().take(count) {
+                if let Some(i) = find(&self.trees, tree).filter(|&i| self.trees[i].cost > 0) {
+                    insert_op(&self.trees[i].active.mem, next, op);
+                }
+                next += 1;
+            }
+            let part = self.touched.clone();
+            self.leave();
+            if self.most < u64::MAX {
+                for &i in &part {
+                    self.trees[i].seal(begin, &self.core.arenas)?;
+                }
+                match self.flush(&part) {
+                    Err(e) if e.is_transient() && !is_flushed => self.do_without_flushes(e)?,
+                    flushed => flushed?,
+                }
+                is_flushed |= self.most < u64::MAX;
+            }
+        }
+        if is_flushed {
+            for &i in &all {
+                self.trees[i].seal(end, &self.core.arenas)?;
+            }
+            self.flush(&all)?;
         }
         Ok(())
     }
@@ -193,6 +266,20 @@ impl Inserter {
         }
         // What is left are pages.
         self.most = self.most.max(left + left / 8);
+        match self.flush(&chosen) {
+            Err(e) if e.is_transient() => self.do_without_flushes(e),
+            flushed => flushed,
+        }
+    }
+
+    /// Goes on with all in memory, as a reader does (P5).
+    fn do_without_flushes(&mut self, e: Error) -> Result<()> {
+        self.most = u64::MAX;
+        self.core.put_off(e)
+    }
+
+    /// Flushes the sealed memtables of these trees.
+    fn flush(&mut self, chosen: &[usize]) -> Result<()> {
         let flushed = {
             let locks: Vec<_> = chosen
                 .iter()
@@ -206,7 +293,7 @@ impl Inserter {
                 }
             }
         };
-        for i in chosen {
+        for &i in chosen {
             let place = &mut self.trees[i];
             self.taken -= place.taken;
             place.look();
@@ -215,14 +302,7 @@ impl Inserter {
         // Or what has been flushed would still be there while as much is filled again.
         nudge();
         self.core.arenas.trim();
-        match flushed {
-            // It goes on without, as a reader does.
-            Err(e) if e.is_transient() => {
-                self.most = u64::MAX;
-                self.core.put_off(e)
-            }
-            flushed => flushed.map(drop),
-        }
+        flushed.map(drop)
     }
 }
 

@@ -352,6 +352,16 @@ fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeCore>) {
     }
 }
 
+/// Inserts an operation, for which room has been reserved.
+pub fn insert_op(mem: &Memtable, seq: Seq, op: Op<'_>) {
+    match op {
+        Op::Point { kind, key, value } => mem.add(key, Trailer::new(seq, kind), value),
+        Op::DeleteRange { start, end } => {
+            mem.add_tombstone(&RangeTombstone { start: start.to_vec(), end: end.to_vec(), seq })
+        }
+    }
+}
+
 /// Inserts encoded operations into the memtables that `of` names, numbered from `first`. Returns
 /// how many there were.
 pub fn insert_ops<'m>(
@@ -363,14 +373,7 @@ pub fn insert_ops<'m>(
     for op in OpReader::new(bytes) {
         let (tree, op) = op?;
         if let Some(mem) = of(tree) {
-            match op {
-                Op::Point { kind, key, value } => mem.add(key, Trailer::new(seq, kind), value),
-                Op::DeleteRange { start, end } => mem.add_tombstone(&RangeTombstone {
-                    start: start.to_vec(),
-                    end: end.to_vec(),
-                    seq,
-                }),
-            }
+            insert_op(mem, seq, op);
         }
         seq += 1;
     }

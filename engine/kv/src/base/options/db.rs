@@ -112,10 +112,10 @@ pub struct DbOptions {
     /// has beyond 2.5 KiB a tree for memtables that hold more than a page or wait for their flush,
     /// and an eighth for the cache.
     ///
-    /// A batch is in memory as a whole while it is written, and again when an opening reads it from
-    /// the log: its encoded bytes, and some four times as much in memtables if its operations are
-    /// small (30 to 120 bytes beside key and value for each). Batches above an eighth of the budget
-    /// exceed it for that time.
+    /// A batch is in memory as a whole while it is written: its encoded bytes, and some four times
+    /// as much in memtables if its operations are small (30 to 120 bytes beside key and value for
+    /// each). Batches above an eighth of the budget exceed it for that time. An opening that reads
+    /// such a batch from the log holds its encoded bytes, and flushes its operations in parts.
     pub memory_budget: usize,
     /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then
     /// only says how much log is kept. Default none.
