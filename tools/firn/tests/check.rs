@@ -109,7 +109,7 @@ fn each_kind_of_definition_and_statement_is_found() {
             ("refused", "native-function", "shop.sales"),
             ("refused", "time-to-live", "shop.sales"),
             ("refused", "time-to-live", "shop.brief"),
-            ("does badly", "compact-storage", "shop.old"),
+            ("refused", "compact-storage", "shop.old"),
             ("does badly", "reads-all", "shop.items"),
             ("does badly", "asks-every-node", "shop.items"),
             ("does badly", "filters", "shop.sales"),

@@ -21,7 +21,7 @@ use std::time::Duration;
 use firn_cassandra::{NodeCell, NodeCellState, NodeEvent, NodeRow};
 use firn_cql::Session;
 use firn_kv::{BatchOp, Change, ChangeFeed, DbOptions, Env, ErrorKind, MemEnv, Seq, TreeOptions};
-use firn_table_events::{ExportedTable, cql_trouble, model_trouble};
+use firn_table_events::{ExportedTable, MOST_LIST_RUNS, cql_trouble, model_trouble};
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::{
     CellStore, FamilySpec, Partitions, StoreFamily, StoreMutation, StoreOptions, StoreView,
@@ -75,6 +75,8 @@ pub struct Follower {
     outward: Arc<Outward>,
     session: Session,
     feed: ChangeFeed,
+    /// The sequence number that it began behind.
+    began: Seq,
     store: CellStore,
     tables: Vec<FollowedTable>,
     /// Timestamps that lists were sent with where these are not those of their elements.
@@ -209,6 +211,7 @@ impl Follower {
         Ok(Follower {
             outward,
             session,
+            began: feed.seq(),
             feed,
             store,
             tables,
@@ -220,7 +223,14 @@ impl Follower {
         })
     }
 
-    /// How many writes are not sent yet.
+    /// How many changes of the store's log were read, in the units of
+    /// [`behind`](Follower::behind).
+    pub fn followed(&self) -> u64 {
+        self.feed.seq().saturating_sub(self.began)
+    }
+
+    /// How many changes of the store's log are not sent yet: a write is one for each of its cells,
+    /// markers and deletions, and for each entry of an index.
     pub fn behind(&self) -> u64 {
         let newest = self.session.engine().store().view().seq().unwrap_or_default();
         newest.saturating_sub(self.feed.seq())
@@ -240,12 +250,13 @@ impl Follower {
     ) -> Done {
         let env = self.outward.env.clone();
         let mut last = env.monotonic_nanos();
+        let at_first = target.counts.cells.load(Ordering::Relaxed);
         while !target.is_stopped() {
             if self.round(target, journal)? {
                 last = env.monotonic_nanos();
             }
-            let behind = things(self.behind(), "write", "writes");
-            progress.say(format!("{behind} behind"));
+            let sent = target.counts.cells.load(Ordering::Relaxed).saturating_sub(at_first);
+            progress.say(follow_words(self.followed(), sent, Some(self.behind())));
             let idle = Duration::from_nanos(env.monotonic_nanos().saturating_sub(last));
             if until_idle.is_some_and(|most| idle >= most) {
                 return Ok(());
@@ -516,6 +527,15 @@ impl Follower {
     }
 }
 
+/// How far a follower is, in words: changes of the store's log that it followed, what it sent of them,
+/// and how many changes are behind.
+pub fn follow_words(followed: u64, sent: u64, behind: Option<u64>) -> String {
+    let changes = |n| things(n, "change", "changes");
+    let sent = things(sent, "cell and deletion", "cells and deletions");
+    let behind = behind.map_or(String::new(), |n| format!(", {} behind", changes(n)));
+    format!("{} of the store's log followed, {sent} sent{behind}", changes(followed))
+}
+
 /// The tree of an operation, and its first key.
 fn place_of<'a>(op: &BatchOp<'a>) -> Option<(&'a str, &'a [u8])> {
     match op {
@@ -570,9 +590,20 @@ fn with_lists(
         let before = there.iter().filter(|c| !is_new(c)).map(|c| c.timestamp).max();
         let place = (number, partition.to_vec(), clustering.clone(), column.column);
         let before = before.max(raised.get(&place).copied());
+        // Each run of elements that expire together has a timestamp, the last one that of the list.
+        let life = |cell: &NodeCell| match &cell.state {
+            NodeCellState::Expiring(_, e) => Some(e.expires),
+            _ => None,
+        };
+        let runs = there.chunk_by(|a, b| life(a) == life(b)).count().min(MOST_LIST_RUNS);
+        let span = runs.saturating_sub(1) as i64;
+        let deleted = column.deletion.map(|d| d.timestamp).filter(|_| span > 0);
+        let before = before.max(deleted);
+        let oldest = there.iter().map(|c| c.timestamp).min();
+        let least = before.map(|before| before.saturating_add(1)).max(oldest);
         let mut timestamp = newest;
-        if let Some(before) = before.filter(|before| *before >= newest) {
-            timestamp = before.saturating_add(1);
+        if let Some(least) = least.map(|t| t.saturating_add(span)).filter(|t| *t > newest) {
+            timestamp = least;
             if raised.len() >= MOST_RAISED {
                 raised.clear();
             }

@@ -1,13 +1,16 @@
 //! What could not be carried as it was, by number, and what the other side refused.
 
+use firn_table_events::MOST_LIST_RUNS;
 use firn_tools::output::things;
 use serde_json::{Value, json};
 
 /// What CQL has no words for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CarriedLosses {
-    /// Lists whose elements had several timestamps or ends, or were deleted one by one.
+    /// Lists whose elements get write times that are not their own.
     pub mixed_lists: u64,
+    /// Lists whose elements have too many ends, so that they are written whole.
+    pub whole_lists: u64,
     /// Cells whose time to live had ended, which are sent as deletions.
     pub ended: u64,
     /// Cells of columns or fields that the table does not have any more.
@@ -22,6 +25,7 @@ impl CarriedLosses {
     /// Takes in those of another part.
     pub fn add(&mut self, other: &CarriedLosses) {
         self.mixed_lists += other.mixed_lists;
+        self.whole_lists += other.whole_lists;
         self.ended += other.ended;
         self.unknown_columns += other.unknown_columns;
         self.whole_ranges += other.whole_ranges;
@@ -34,8 +38,15 @@ impl CarriedLosses {
             (
                 self.mixed_lists,
                 format!(
-                    "{} whose elements have times of their own, or deletions: each is written whole, with the timestamp of its newest element and its longest time to live",
+                    "{} whose elements get the write time of their newest, because their own do not rise along the list; times to live are kept",
                     things(self.mixed_lists, "list", "lists")
+                ),
+            ),
+            (
+                self.whole_lists,
+                format!(
+                    "{} whose elements expire at more than {MOST_LIST_RUNS} times: each is written whole, so its elements live as long as the one that lives longest",
+                    things(self.whole_lists, "list", "lists")
                 ),
             ),
             (
@@ -73,7 +84,7 @@ impl CarriedLosses {
     /// For programs.
     pub fn json(&self) -> Value {
         json!({
-            "lists_with_times_of_elements": self.mixed_lists, "ended_sent_as_deletions": self.ended,
+            "lists_with_times_of_elements": self.mixed_lists, "lists_that_live_longer": self.whole_lists, "ended_sent_as_deletions": self.ended,
             "cells_of_unknown_columns": self.unknown_columns, "deletions_of_all_rows": self.whole_ranges,
             "deletions_kept_back": self.kept_back,
         })

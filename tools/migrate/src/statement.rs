@@ -2,9 +2,11 @@
 //!
 //! Invariants:
 //! - Cells of one row with the same timestamp and the same end are one statement; what is deleted has
-//!   a statement of its own. A statement may be carried out again: timestamps decide. Only whole
-//!   lists ([`CellStatement::is_list`]) and counters ([`counter_row`](TableStatements::counter_row))
-//!   are not so.
+//!   a statement of its own. A statement may be carried out again: timestamps decide. Only lists
+//!   ([`CellStatement::is_list`]) and counters ([`counter_row`](TableStatements::counter_row)) are not
+//!   so.
+//! - A list that is sent once has elements with their own times where these rise along it. One that
+//!   may have been sent before is above all of that, in runs of elements that expire together.
 //! - A time to live is always named, 0 for none: the table's own would count otherwise.
 
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ use firn_cassandra::{
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::{literal, put_parts};
 use firn_cql::{Bound, quote_if_needed};
-use firn_table_events::{ExportedTable, cql_trouble, model_trouble};
+use firn_table_events::{ExportedTable, MOST_LIST_RUNS, cql_trouble, model_trouble};
 use firn_tools::output::Done;
 use firn_wide::Type;
 use firn_wide::internals::key::{Layout, ROWS, STATIC};
@@ -24,6 +26,9 @@ use firn_wide::internals::key::{Layout, ROWS, STATIC};
 use crate::bounds::{BoundSide, SlicePiece, pieces};
 use crate::definitions::full_name;
 use crate::report::CarriedLosses;
+
+/// A list is sent no more often than this within one run, and is above itself each time.
+const MOST_SENT: i64 = 16;
 
 /// Bytes that a statement takes in a batch besides its values.
 const OVERHEAD: usize = 48;
@@ -39,26 +44,42 @@ pub struct CellStatement {
     pub bytes: usize,
     /// Cells, deletions and markers that it writes.
     pub cells: u64,
-    /// Whether it writes a whole list, whose elements would be there twice if it was carried out
-    /// again with the same timestamp: its first value.
+    /// Whether it writes a list, whose elements would be there twice if it was carried out again with
+    /// the same timestamp: its first value.
     pub is_list: bool,
+    /// Statements that append to that list, in the order in which the same batch has them behind it.
+    pub appends: Vec<(Arc<str>, Vec<Bound>)>,
+}
+
+/// The timestamp that the statement of a list begins with.
+fn list_timestamp(values: &[Bound]) -> Option<i64> {
+    let bytes = values.first().and_then(Bound::bytes)?;
+    Some(i64::from_be_bytes(bytes.try_into().ok()?))
 }
 
 impl CellStatement {
     fn new(text: &Arc<str>, values: Vec<Bound>, cells: u64) -> CellStatement {
         let value = |v: &Bound| v.bytes().map_or(4, |b| b.len() + 4);
         let bytes = OVERHEAD + values.iter().map(value).sum::<usize>();
-        CellStatement { text: text.clone(), values, bytes, cells, is_list: false }
+        CellStatement { text: text.clone(), values, bytes, cells, is_list: false, appends: vec![] }
     }
 
     /// The same, to be carried out once more.
     #[must_use]
     pub fn again(&self) -> CellStatement {
         let mut again = self.clone();
-        if let (true, Some(Bound::Bytes(bytes))) = (self.is_list, again.values.first_mut())
-            && let Ok(timestamp) = <[u8; 8]>::try_from(&**bytes)
-        {
-            *bytes = i64::from_be_bytes(timestamp).saturating_add(1).to_be_bytes().to_vec();
+        if !self.is_list {
+            return again;
+        }
+        let appends = again.appends.iter_mut().map(|a| &mut a.1);
+        let mut all: Vec<&mut Vec<Bound>> =
+            std::iter::once(&mut again.values).chain(appends).collect();
+        let newest = all.iter().filter_map(|values| list_timestamp(values)).max();
+        // The first one deletes what is as old as the newest, which is all that was sent before.
+        for (n, values) in (1..).zip(&mut all) {
+            if let (Some(newest), Some(timestamp)) = (newest, values.first_mut()) {
+                *timestamp = number(newest.saturating_add(n));
+            }
         }
         again
     }
@@ -92,7 +113,8 @@ struct SetColumn {
     name: String,
     delete: Arc<str>,
     delete_element: Arc<str>,
-    /// Of a list: the statement that sets it. Of a user type: those that delete its fields.
+    /// Of a list: the statements that set it and append to it. Of a user type: those that delete its
+    /// fields.
     others: Vec<Arc<str>>,
 }
 
@@ -181,7 +203,10 @@ fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPar
                 counts |= form == SetForm::Counter;
                 sets.push(format!("{quoted} = {quoted} + ?"));
             }
-            SetForm::List => others.push(update(&format!("{quoted} = ?"))),
+            SetForm::List => {
+                others.push(update(&format!("{quoted} = ?")));
+                others.push(update(&format!("{quoted} = {quoted} + ?")));
+            }
             SetForm::Fields => {
                 let Type::Udt(udt) = &column.of.of else { return None };
                 for (field, _) in &udt.fields {
@@ -327,45 +352,79 @@ impl RowMaker<'_> {
         }
     }
 
-    /// A list is written whole: its elements have no names that two sides share. It has the times
-    /// of its newest element, and what is deleted of it is not there.
+    /// A list is written anew, for its elements have no names that two sides share, and what is
+    /// deleted of it is not there. Runs of elements with the same times are appended one by one.
     fn list(&mut self, to: &SetColumn, column: &NodeColumn) -> Done {
         let of_cells = column.cells.iter().map(|c| c.timestamp).max();
-        let Some(timestamp) = of_cells.max(column.deletion.map(|d| d.timestamp)) else {
+        let Some(newest) = of_cells.max(column.deletion.map(|d| d.timestamp)) else {
             return Ok(());
         };
-        let mut elements: Vec<Vec<u8>> = vec![];
-        let mut times: Vec<(i64, Option<i64>)> = vec![];
+        // What is no element says that the list may have been sent before, with lower timestamps.
+        let follows = column.cells.iter().any(|c| c.path.is_none());
+        let sent_before = self.attempt > 0 || follows;
+        // How much higher it is each time that its range is begun again. What follows may be deleted
+        // soon after it was written, so it is raised no more than it must be.
+        let stride = |runs: i64| match (follows, runs) {
+            (true, runs) => runs,
+            (false, 1) => MOST_SENT,
+            (false, _) => MOST_SENT * MOST_LIST_RUNS as i64,
+        };
+        let mut elements: Vec<(SentTimes, &Vec<u8>)> = vec![];
         for cell in &column.cells {
             match &cell.state {
-                NodeCellState::Live(value) => {
-                    elements.push(value.clone());
-                    times.push((cell.timestamp, None));
-                }
+                NodeCellState::Live(value) => elements.push(((cell.timestamp, None), value)),
                 NodeCellState::Expiring(value, e) if e.expires > self.now => {
-                    elements.push(value.clone());
-                    times.push((cell.timestamp, Some(e.expires)));
+                    elements.push(((cell.timestamp, Some(e.expires)), value));
                 }
                 _ => {}
             }
         }
-        if elements.is_empty() {
-            self.push(&to.delete, vec![number(timestamp)]);
+        let exact: Vec<_> = elements.chunk_by(|a, b| a.0 == b.0).collect();
+        let (Some((first, _)), [set, append]) = (exact.split_first(), &*to.others) else {
+            self.push(&to.delete, vec![number(newest.saturating_add(self.attempt))]);
             return Ok(());
+        };
+        let times_of = |run: &[(SentTimes, &Vec<u8>)]| run.first().map_or((newest, None), |e| e.0);
+        let rises = exact.windows(2).all(|two| times_of(two[0]).0 < times_of(two[1]).0);
+        let mut runs: Vec<(SentTimes, &[(SentTimes, &Vec<u8>)])> =
+            exact.iter().map(|run| (times_of(run), *run)).collect();
+        if sent_before || !rises || runs.len() > MOST_LIST_RUNS {
+            let of_life: Vec<_> = elements.chunk_by(|a, b| a.0.1 == b.0.1).collect();
+            if of_life.len() > MOST_LIST_RUNS {
+                self.losses.whole_lists += 1;
+                // One that lives for good outlives all that end.
+                let lasting = elements.iter().any(|e| e.0.1.is_none());
+                let longest = elements.iter().filter_map(|e| e.0.1).max().filter(|_| !lasting);
+                let newest = newest.saturating_add(self.attempt.saturating_mul(stride(1)));
+                runs = vec![((newest, longest), &elements)];
+            } else {
+                let differ = elements.iter().any(|e| e.0.0 != times_of(first).0);
+                self.losses.mixed_lists += u64::from(differ || of_life.len() > 1);
+                // None of them is older than the oldest, which a deletion may be beneath.
+                let (count, oldest) = (of_life.len() as i64, elements.iter().map(|e| e.0.0).min());
+                let newest = newest.max(oldest.unwrap_or(newest).saturating_add(count - 1));
+                let newest = newest.saturating_add(self.attempt.saturating_mul(stride(count)));
+                let below = |n: usize| newest.saturating_sub(count - 1 - n as i64);
+                let run = |(n, run)| ((below(n), times_of(run).1), run);
+                runs = of_life.iter().copied().enumerate().map(run).collect();
+            }
         }
-        if times.iter().any(|t| *t != times[0]) || times.len() < column.cells.len() {
-            self.losses.mixed_lists += 1;
-        }
-        // One that lives for good outlives all that end.
-        let lasting = times.iter().any(|t| t.1.is_none());
-        let expires = times.iter().filter_map(|t| t.1).max().filter(|_| !lasting);
-        let Some(text) = to.others.first() else { return Ok(()) };
-        let count = elements.len();
-        let value = collection(&elements, count)?;
-        let at = number(timestamp.saturating_add(self.attempt));
-        self.push(&text.clone(), vec![at, ttl(expires, self.now), value]);
+        let now = self.now;
+        let values = |((timestamp, expires), run): &(SentTimes, &[(SentTimes, &Vec<u8>)])| {
+            let values: Vec<Vec<u8>> = run.iter().map(|e| e.1.clone()).collect();
+            Ok(vec![number(*timestamp), ttl(*expires, now), collection(&values, values.len())?])
+        };
+        let mut all = runs.iter().map(values).collect::<Done<Vec<_>>>()?.into_iter();
+        let count = elements.len() as u64;
+        self.push(set, all.next().unwrap_or_default());
+        let key = self.key;
         if let Some(made) = self.out.last_mut() {
-            (made.is_list, made.cells) = (true, count as u64);
+            (made.is_list, made.cells) = (true, count);
+            for values in all {
+                let values: Vec<Bound> = values.into_iter().chain(key.iter().cloned()).collect();
+                made.bytes += CellStatement::new(append, values.clone(), 0).bytes;
+                made.appends.push((append.clone(), values));
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_cluster::{Prepared, Session};
-use firn_cql::{BatchKind, Bound, Class, Error, Run};
+use firn_cql::{BatchKind, Bound, Class, Error, Run, quote_if_needed};
 use firn_kv::Env;
 use firn_table_events::cql_trouble;
 use firn_tools::output::{Done, Failure};
@@ -94,6 +94,21 @@ fn did_nothing(class: Class) -> bool {
     matches!(class, Class::Overloaded | Class::Unavailable | Class::IsBootstrapping)
 }
 
+/// What helps where the cluster does not take statements of this keyspace for long.
+fn advice(keyspace: &str, class: Class) -> String {
+    match class {
+        Class::Unavailable => format!(
+            "too few nodes that hold copies are up: start them, or give the keyspace as many copies as there are nodes \
+             (ALTER KEYSPACE {} WITH replication = …), or name a lower level (?consistency=ONE in the URL); then --resume",
+            quote_if_needed(keyspace)
+        ),
+        Class::Overloaded | Class::WriteTimeout | Class::ReadTimeout => {
+            "--resume goes on where this ended; --rate and --parallel make it go easier".to_owned()
+        }
+        _ => "see the log of the node; --resume goes on where this ended".to_owned(),
+    }
+}
+
 impl MigrateTarget {
     /// Sends by this session, at most `rate` cells a second. `stop`: ends pauses, and what waits.
     pub fn new(
@@ -157,13 +172,20 @@ impl MigrateTarget {
     }
 
     fn once(&self, statements: &[CellStatement]) -> Result<(), Error> {
-        let prepare = |s: &CellStatement| self.session.prepare(&s.text);
-        let prepared = statements.iter().map(prepare).collect::<Result<Vec<Prepared>, _>>()?;
+        let all: Vec<(&str, &Vec<Bound>)> = statements
+            .iter()
+            .flat_map(|s| {
+                let appends = s.appends.iter().map(|(text, values)| (&**text, values));
+                std::iter::once((&*s.text, &s.values)).chain(appends)
+            })
+            .collect();
+        let prepare = |(text, _): &(&str, &Vec<Bound>)| self.session.prepare(text);
+        let prepared = all.iter().map(prepare).collect::<Result<Vec<Prepared>, _>>()?;
         let run = Run::default();
-        if let ([prepared], [statement]) = (&*prepared, statements) {
-            return self.session.run(prepared, &statement.values, &run).map(drop);
+        if let ([prepared], [(_, values)]) = (&*prepared, &*all) {
+            return self.session.run(prepared, *values, &run).map(drop);
         }
-        let values = statements.iter().map(|s| s.values.clone());
+        let values = all.iter().map(|(_, values)| (*values).clone());
         let members: Vec<(&Prepared, Vec<Bound>)> = prepared.iter().zip(values).collect();
         self.session.batch(BatchKind::Unlogged, &members, &run).map(drop)
     }
@@ -198,7 +220,7 @@ impl MigrateTarget {
                 });
             }
             if self.is_stopped() || tried >= TRIES {
-                return Err(self.given_up(&error, tried));
+                return Err(self.given_up(table, &error, tried));
             }
             self.counts.retries.fetch_add(1, Ordering::Relaxed);
             self.pause(pause);
@@ -209,12 +231,15 @@ impl MigrateTarget {
         Ok(())
     }
 
-    fn given_up(&self, error: &Error, tried: u32) -> Failure {
+    fn given_up(&self, table: &TableStatements, error: &Error, tried: u32) -> Failure {
         let told = cql_trouble(error);
         match told {
             Failure::Failed { what, .. } => Failure::with_next(
-                format!("the cluster did not take what was sent {tried} times: {what}"),
-                "--resume goes on where this ended; --rate and --parallel make it go easier",
+                format!(
+                    "the cluster did not take what was sent {tried} times: {}: {what}",
+                    table.name()
+                ),
+                advice(&table.table().keyspace, error.class()),
             ),
             other => other,
         }
@@ -262,7 +287,7 @@ impl MigrateTarget {
                 return Ok(Sent::Unanswered);
             }
             if self.is_stopped() || tried >= TRIES {
-                return Err(self.given_up(&error, tried));
+                return Err(self.given_up(table, &error, tried));
             }
             self.counts.retries.fetch_add(1, Ordering::Relaxed);
             self.pause(pause);
@@ -322,5 +347,24 @@ impl<'a> PartitionBatch<'a> {
         self.statements.clear();
         self.bytes = 0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_are_away_and_overload_get_other_advice() {
+        let away = advice("Shop", Class::Unavailable);
+        assert!(
+            away.contains("ALTER KEYSPACE \"Shop\" WITH") && !away.contains("--rate"),
+            "{away}"
+        );
+        for class in [Class::Overloaded, Class::WriteTimeout] {
+            let slower = advice("Shop", class);
+            assert!(slower.contains("--rate") && !slower.contains("ALTER KEYSPACE"), "{slower}");
+        }
+        assert!(!advice("Shop", Class::Unanswered).contains("--rate"));
     }
 }

@@ -158,8 +158,8 @@ pub struct VerifyCounts {
     pub cells: u64,
     /// Differences, by their kinds.
     pub differences: BTreeMap<DifferenceKind, u64>,
-    /// Elements of lists with another write time or time to live: a list is carried to a cluster as
-    /// a whole, so these can't be kept.
+    /// Elements of lists with another write time: not each list can be written at a cluster with the
+    /// times of its elements. Another time to live is a difference.
     pub list_times: u64,
     /// Cells whose write time and time to live the cluster does not tell.
     pub untold_times: u64,
@@ -198,8 +198,8 @@ impl VerifyCounts {
         };
         say(
             self.list_times,
-            "element of a list has another write time or time to live: CQL carries lists as a whole",
-            "elements of lists have another write time or time to live: CQL carries lists as a whole",
+            "element of a list has another write time: CQL can't write each list with the times of its elements",
+            "elements of lists have another write time: CQL can't write each list with the times of its elements",
         );
         say(
             self.untold_times,
@@ -401,11 +401,10 @@ impl DifferenceFindings<'_> {
         if written == theirs_written && lives_alike {
             return;
         }
-        if ours.path.is_some() && matches!(column.of.of, Type::List(_)) {
+        let of_list = ours.path.is_some() && matches!(column.of.of, Type::List(_));
+        if of_list && written != theirs_written {
             self.counts.list_times += 1;
-            return;
-        }
-        if written != theirs_written {
+        } else if written != theirs_written {
             let texts = (written.to_string(), theirs_written.to_string());
             self.found(row, Some(ours), DifferenceKind::WriteTime, texts);
         }

@@ -90,7 +90,7 @@ fn cells_with_the_same_times_are_one_statement() {
     assert_eq!((timestamp(&marker.values[2]), seconds(&marker.values[3])), (10, 0));
     // A list that may have been sent three times takes the place of what was sent.
     let [list] = &*all[texts[6]] else { panic!("{all:?}") };
-    assert_eq!((timestamp(&list.values[0]), timestamp(&list.again().values[0])), (44, 45));
+    assert_eq!((timestamp(&list.values[0]), timestamp(&list.again().values[0])), (89, 90));
     assert_eq!(set.again(), *set);
     let [range] = &*all[texts[1]] else { panic!("{all:?}") };
     assert_eq!((seconds(&range.values[2]), seconds(&range.values[3])), (8, 5));
@@ -100,4 +100,61 @@ fn cells_with_the_same_times_are_one_statement() {
     assert_eq!(losses.ended, 3);
     assert!(!all.contains_key(texts[5]));
     assert_eq!(all[texts[3]].len(), 3);
+}
+
+#[test]
+fn elements_of_lists_have_their_own_times_where_these_rise() {
+    let dir = Scratch::new("lists");
+    let session = Session::open(dir.0.join("store")).unwrap();
+    for cql in [
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE k.t (p int PRIMARY KEY, l list<int>)",
+        "UPDATE k.t USING TIMESTAMP 100 SET l = [1, 2] WHERE p = 1",
+        "UPDATE k.t USING TIMESTAMP 200 AND TTL 1000 SET l = l + [3] WHERE p = 1",
+        "UPDATE k.t USING TIMESTAMP 300 SET l = l + [4] WHERE p = 1",
+        "UPDATE k.t USING TIMESTAMP 300 SET l = [1, 2] WHERE p = 2",
+        "UPDATE k.t USING TIMESTAMP 310 AND TTL 1000 SET l = [0] + l WHERE p = 2",
+    ] {
+        session.execute(cql, ()).unwrap();
+    }
+    let times = |of: &CellStatement| -> Vec<(i64, bool)> {
+        let appends = of.appends.iter().map(|a| &a.1);
+        let all = std::iter::once(&of.values).chain(appends);
+        all.map(|values| (timestamp(&values[0]), seconds(&values[1]) > 0)).collect()
+    };
+    let key = |of: &CellStatement| seconds(of.values.last().unwrap());
+    let lists = |attempt: i64| {
+        let (mut all, losses) = made(&session, "t", 0, attempt);
+        let lists = all.remove("UPDATE k.t USING TIMESTAMP ? AND TTL ? SET l = ? WHERE p = ?");
+        let mut lists = lists.unwrap();
+        lists.sort_by_key(key);
+        assert!(lists.iter().all(|list| list.is_list));
+        (lists, losses)
+    };
+    let (first, losses) = lists(0);
+    assert_eq!(times(&first[0]), [(100, false), (200, true), (300, false)]);
+    assert_eq!(
+        &*first[0].appends[0].0,
+        "UPDATE k.t USING TIMESTAMP ? AND TTL ? SET l = l + ? WHERE p = ?"
+    );
+    // The newest element is the first, so times to live alone are kept.
+    assert_eq!(times(&first[1]), [(309, true), (310, false)]);
+    assert_eq!(losses, CarriedLosses { mixed_lists: 1, ..CarriedLosses::default() });
+    // Sent again it is above all that was sent.
+    assert_eq!(times(&first[0].again()), [(301, false), (302, true), (303, false)]);
+    assert_eq!(times(&first[0].again().again()), [(304, false), (305, true), (306, false)]);
+    assert_eq!(times(&lists(1).0[0]), [(1322, false), (1323, true), (1324, false)]);
+
+    // More runs than that are one.
+    for n in 0..70 {
+        let ttl = if n % 2 == 0 { 1000 } else { 0 };
+        let cql = format!(
+            "UPDATE k.t USING TIMESTAMP {} AND TTL {ttl} SET l = l + [{n}] WHERE p = 2",
+            400 + n
+        );
+        session.execute(&cql, ()).unwrap();
+    }
+    let (whole, losses) = lists(0);
+    assert_eq!(times(&whole[1]), [(469, false)]);
+    assert_eq!((losses.whole_lists, losses.mixed_lists), (1, 0));
 }

@@ -10,6 +10,10 @@ pub use events::{ExportTotals, ExportedTable, LeastFound, counts_told};
 
 use firn_tools::output::Failure;
 
+/// A list whose elements expire at more times than this, counted along it, is not carried to a
+/// cluster element by element.
+pub const MOST_LIST_RUNS: usize = 64;
+
 /// What a user is told of an error of the data model.
 pub fn model_trouble(e: firn_wide::Error) -> Failure {
     match e {

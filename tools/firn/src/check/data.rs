@@ -1,8 +1,9 @@
 //! What a target would make of a table's sizes.
 
 use firn_cql::internals::catalog::TableSchema;
+use firn_tools::output::things;
 
-use super::finding::{CheckFinding, FigureUnit, beyond};
+use super::finding::{CheckFinding, FigureUnit, FindingGravity, beyond};
 use super::sizes::{TableSizes, full_name, shown_key};
 use super::target::TargetTable;
 
@@ -61,14 +62,38 @@ pub fn judge(target: &TargetTable, table: &TableSchema, sizes: &TableSizes) -> V
         finding.at = Some(shown_key(table, &greatest.key));
         all.push(finding);
     }
+    let lists = [
+        (
+            &sizes.mixed_lists,
+            FindingGravity::Differs,
+            "list-times",
+            "expire at different times along the list: `firn migrate` appends them one by one, which keeps their times to live, and not always their write times",
+        ),
+        (
+            &sizes.whole_lists,
+            FindingGravity::Badly,
+            "list-lives-longer",
+            "expire at so many times that `firn migrate` writes the list whole: all its elements live as long as the one that lives longest",
+        ),
+    ];
+    for (found, gravity, rule, what) in lists.into_iter().filter(|l| l.0.figure > 0) {
+        let column =
+            found.column.as_deref().map_or(String::new(), |c| format!(", as of the column {c},"));
+        let lists = things(found.figure, "list", "lists");
+        let what = format!("elements of {lists}{column} {what}");
+        let mut finding = CheckFinding::new(gravity, rule, full_name(table), what, AS_ROWS);
+        finding.at = Some(shown_key(table, &found.key));
+        all.push(finding);
+    }
     all
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use firn_cql::Session;
 
-    use super::super::finding::FindingGravity;
     use super::super::target::CheckTarget;
     use super::*;
 
@@ -104,5 +129,35 @@ mod tests {
             rules,
             [(FindingGravity::Badly, "row_bytes"), (FindingGravity::Refused, "key_bytes")]
         );
+    }
+
+    #[test]
+    fn lists_whose_elements_expire_at_different_times_are_told() {
+        let session = Session::in_memory().unwrap();
+        let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+        session.execute(keyspace, ()).unwrap();
+        session
+            .execute("CREATE TABLE k.t (p int PRIMARY KEY, l list<int>, s set<int>)", ())
+            .unwrap();
+        let add = |p: i32, ttl: i32, n: i32| {
+            let cql = "UPDATE k.t USING TTL ? SET l = l + ?, s = s + ? WHERE p = ?";
+            session.execute(cql, (ttl, vec![n], BTreeSet::from([n]), p)).unwrap();
+        };
+        (0..3).for_each(|n| add(1, 1000, n));
+        let rules = || {
+            let table =
+                session.engine().catalog().keyspace("k").unwrap().table("t").unwrap().clone();
+            let all = super::super::sizes::stretches(session.engine().partitioner(), None).unwrap();
+            let sizes = super::super::sizes::measure(&session, &table, &all, &mut |_| ()).unwrap();
+            let found = judge(CheckTarget::Cassandra5.table(), &table, &sizes);
+            found.into_iter().map(|f| (f.rule, f.at.unwrap())).collect::<Vec<_>>()
+        };
+        let lives_apart = rules().iter().any(|f| f.0.starts_with("list"));
+        assert!(!lives_apart);
+        add(2, 0, 1);
+        add(2, 1000, 2);
+        assert_eq!(rules(), [("list-times", "p = 2".to_owned())]);
+        (0..70).for_each(|n| add(2, 1000 * (n % 2), n));
+        assert!(rules().contains(&("list-lives-longer", "p = 2".to_owned())));
     }
 }

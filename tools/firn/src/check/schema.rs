@@ -139,23 +139,17 @@ fn judge_table(target: &TargetTable, table: &TableSchema, all: &mut Vec<CheckFin
         let what = format!("{what}; `firn migrate` and `firn export --cassandra` leave it out");
         all.push(CheckFinding::new(FindingGravity::Refused, rule, &place, what, AS_TABLE));
     } else if table.is_compact() {
-        let what = "a compact table: deprecated there, and `firn migrate` and `firn export --cassandra` leave it out";
-        all.push(match target.compact_storage {
-            FeatureSupport::There => CheckFinding::new(
-                FindingGravity::Badly,
-                "compact-storage",
-                &place,
-                what,
-                DROP_COMPACT,
-            ),
-            _ => CheckFinding::new(
-                FindingGravity::Refused,
-                "compact-storage",
-                &place,
-                what,
-                DROP_COMPACT,
-            ),
-        });
+        // Whatever the target thinks of it, the tools that go there leave it out.
+        let what = match target.compact_storage {
+            FeatureSupport::There => {
+                "a compact table: deprecated there, and `firn migrate` and `firn export --cassandra` leave it out"
+            }
+            _ => {
+                "a compact table: the target refuses it, and `firn migrate` and `firn export --cassandra` leave it out"
+            }
+        };
+        let (gravity, rule) = (FindingGravity::Refused, "compact-storage");
+        all.push(CheckFinding::new(gravity, rule, &place, what, DROP_COMPACT));
     }
     let columns = table.columns().len() as u64;
     if let Some((gravity, figure)) = beyond(target.columns, FigureUnit::Things, columns) {

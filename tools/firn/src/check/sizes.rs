@@ -12,13 +12,13 @@ use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::literal;
 use firn_cql::quote_if_needed;
 use firn_tools::output::{Done, Failure};
-use firn_wide::Partitioner;
 use firn_wide::internals::cell::CellState;
 use firn_wide::internals::store::{Partitions, RowItem, StoreSlice};
+use firn_wide::{Partitioner, Type};
 use serde_json::{Value, json};
 
 use super::finding::shortened;
-use firn_table_events::model_trouble;
+use firn_table_events::{MOST_LIST_RUNS, model_trouble};
 
 /// Arcs of the ring that a sample is made of, evenly spread.
 const ARCS: u64 = 64;
@@ -39,6 +39,14 @@ pub struct Greatest {
 }
 
 impl Greatest {
+    /// Counts one more; the first is shown.
+    fn count(&mut self, key: &[u8], column: Option<&str>) {
+        if self.figure == 0 {
+            (self.key, self.column) = (key.to_vec(), column.map(str::to_owned));
+        }
+        self.figure += 1;
+    }
+
     fn see(&mut self, figure: u64, key: &[u8], column: impl FnOnce() -> Option<String>) {
         if figure > self.figure {
             self.figure = figure;
@@ -66,6 +74,10 @@ pub struct TableSizes {
     pub key_bytes: Greatest,
     /// The last second since 1970 in which something expires.
     pub last_expiry: Greatest,
+    /// Lists whose elements expire at different times, the partition and the column of the first.
+    pub mixed_lists: Greatest,
+    /// Of these, lists with more such times than a migration keeps apart.
+    pub whole_lists: Greatest,
 }
 
 impl TableSizes {
@@ -90,6 +102,7 @@ impl TableSizes {
         json!({
             "keyspace": table.keyspace, "table": table.name, "partitions": self.partitions, "rows": self.rows,
             "cells": self.cells, "tombstones": self.tombstones, "bytes": self.bytes,
+            "lists_of_mixed_lives": self.mixed_lists.figure,
             "greatest": found.map(|(name, g)| (name.to_owned(), greatest(g))).collect::<serde_json::Map<_, _>>(),
         })
     }
@@ -193,6 +206,9 @@ struct SizeWalk<'t> {
     name: Vec<u8>,
     elements: u64,
     element_bytes: u64,
+    /// The second in which the last element expires, and how often that changed along the column.
+    expires: Option<i64>,
+    changes: usize,
     any: bool,
 }
 
@@ -209,6 +225,8 @@ impl<'t> SizeWalk<'t> {
             name: vec![],
             elements: 0,
             element_bytes: 0,
+            expires: None,
+            changes: 0,
             any: false,
         }
     }
@@ -242,6 +260,12 @@ impl<'t> SizeWalk<'t> {
                 self.end_of_collection();
                 self.name.extend_from_slice(name);
             }
+            let expires = match cell.state {
+                CellState::Expiring { expires, .. } => Some(expires),
+                _ => None,
+            };
+            self.changes += usize::from(self.elements > 0 && expires != self.expires);
+            self.expires = expires;
             self.elements += 1;
             self.element_bytes += bytes;
             return;
@@ -267,8 +291,16 @@ impl<'t> SizeWalk<'t> {
             if is_collection {
                 self.sizes.collection_elements.see(self.elements, &self.key, || called.clone());
             }
+            let is_list = |c: &TableColumn| matches!(c.of.of, Type::List(_));
+            if self.changes > 0 && self.column(&self.name).is_some_and(is_list) {
+                self.sizes.mixed_lists.count(&self.key, called.as_deref());
+                if self.changes >= MOST_LIST_RUNS {
+                    self.sizes.whole_lists.count(&self.key, called.as_deref());
+                }
+            }
             self.sizes.cell_bytes.see(self.element_bytes, &self.key, || called);
         }
+        self.changes = 0;
         self.name.clear();
         (self.elements, self.element_bytes) = (0, 0);
     }

@@ -59,7 +59,6 @@ fn row_text(table: &ExportedTable, mut row: NodeRow) -> String {
             let state = match &cell.state {
                 NodeCellState::Live(v) if of == "counter" => format!("{:?}", counter_sum([&**v])),
                 NodeCellState::Live(v) => format!("{v:?}"),
-                NodeCellState::Expiring(v, _) if is_list => format!("{v:?}"),
                 NodeCellState::Expiring(v, e) => format!("{v:?} {}", until(e.expires)),
                 NodeCellState::Deleted(_) if is_list => continue,
                 NodeCellState::Deleted(_) => "deleted".to_owned(),
