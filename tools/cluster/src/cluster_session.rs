@@ -1,5 +1,6 @@
 //! A session with a cluster: the calls of `firn_cql::Session` as requests of the driver.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -33,6 +34,19 @@ impl Clone for ClusterSession {
     fn clone(&self) -> ClusterSession {
         let keyspace = RwLock::new(self.keyspace.read().clone());
         ClusterSession { cluster: self.cluster.clone(), keyspace, levels: self.levels }
+    }
+}
+
+impl ClusterSession {
+    /// The nodes that the driver knows, by their data centres; those that are down are among them.
+    pub fn nodes_by_datacenter(&self) -> Result<BTreeMap<String, usize>> {
+        let pool = self.cluster.pool(self.keyspace.read().as_ref())?;
+        let state = pool.driver.get_cluster_state();
+        let mut all = BTreeMap::new();
+        for node in state.get_nodes_info() {
+            *all.entry(node.datacenter.clone().unwrap_or_default()).or_default() += 1;
+        }
+        Ok(all)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What an application uses: a [`Session`] with the database that a URL names.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use firn_cql::{
@@ -129,6 +130,18 @@ impl Session {
         match &self.place {
             SessionPlace::Folder(_) => None,
             SessionPlace::Cluster(cluster) => Some(cluster.levels.names()),
+        }
+    }
+
+    /// The nodes of the cluster by the names of their data centres, those that are down included;
+    /// `None` in a folder.
+    ///
+    /// # Errors
+    /// Those of connecting, where the session has no connections yet.
+    pub fn nodes_by_datacenter(&self) -> Result<Option<BTreeMap<String, usize>>> {
+        match &self.place {
+            SessionPlace::Folder(_) => Ok(None),
+            SessionPlace::Cluster(cluster) => cluster.nodes_by_datacenter().map(Some),
         }
     }
 

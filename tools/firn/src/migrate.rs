@@ -3,6 +3,7 @@
 //!
 //! Invariant: definitions, and what can't be carried, are shown before anything is made or sent.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,6 +20,9 @@ use firn_migrate::definitions::{self, CarriedDefinition, DefinitionPhase, full_n
 use firn_migrate::follow::{self, Follower};
 use firn_migrate::journal::MigrateJournal;
 use firn_migrate::outward::{Outward, OutwardTable, TableLook};
+use firn_migrate::replication::{
+    ReplicationMap, ReplicationVerdict, judge, replication_map, replication_there,
+};
 use firn_migrate::report::MOST_TOLD;
 use firn_migrate::target::MigrateTarget;
 use firn_server::{Options, Server};
@@ -125,9 +129,20 @@ fn parse_parallel(text: &str) -> Result<usize, String> {
 pub struct LeftBehind {
     compact: Vec<String>,
     families: Vec<String>,
+    tables: Vec<(String, String)>,
 }
 
 impl LeftBehind {
+    /// All of them, each a keyspace and a name.
+    pub fn tables(&self) -> &[(String, String)] {
+        &self.tables
+    }
+
+    /// Their names, as CQL writes them.
+    fn names(&self) -> Vec<String> {
+        self.tables.iter().map(|(keyspace, table)| full_name(keyspace, table)).collect()
+    }
+
     /// Of each kind how many there are, what becomes of them, and what helps.
     fn told(&self) -> Vec<String> {
         let mut all = vec![];
@@ -171,16 +186,17 @@ pub fn chosen(
             None => **name == *table.keyspace,
         };
         let is_wanted = names.is_empty() || names.iter().any(of);
-        match is_wanted && table.view().is_none() {
-            true if is_plain(table) => {
-                all.push((table.keyspace.to_string(), table.name.to_string()));
-            }
-            true if table.family().is_some() => {
-                left.families.push(full_name(&table.keyspace, &table.name));
-            }
-            true => left.compact.push(full_name(&table.keyspace, &table.name)),
-            false => {}
+        if !is_wanted || table.view().is_some() {
+            continue;
         }
+        let name = (table.keyspace.to_string(), table.name.to_string());
+        if is_plain(table) {
+            all.push(name);
+            continue;
+        }
+        let of_kind = if table.family().is_some() { &mut left.families } else { &mut left.compact };
+        of_kind.push(full_name(&name.0, &name.1));
+        left.tables.push(name);
     }
     all.sort();
     Ok((all, left))
@@ -189,6 +205,20 @@ pub fn chosen(
 /// Tells the user something beside the data.
 pub fn note(global: &Global, words: impl Display) {
     eprintln!("{} {words}", global.style().bold("note:"));
+}
+
+/// Fails where tables were left out that the user did not leave out: the exit code says so.
+pub fn whole(global: &Global, left: &[String]) -> Done {
+    if left.is_empty() {
+        return Ok(());
+    }
+    eprintln!(
+        "{} {}: {}; --tables names the others, and then this is no failure",
+        global.style().error("not carried:"),
+        things(left.len() as u64, "table", "tables"),
+        left.join(", ")
+    );
+    Err(Failure::Found)
 }
 
 impl MigrateArgs {
@@ -218,17 +248,35 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     interrupt::watch()?;
     let stop = interrupt::flag();
     signal_hook::flag::register(signal_hook::consts::SIGTERM, stop.clone())?;
+    let nodes = url.nodes().to_vec();
+    let target = connect(global, args, url)?;
+    if let Some(target) = &target {
+        let asked = replication.as_deref().map(replication_map).transpose()?;
+        judge_replication(global, &session, target, &tables, asked.as_ref())?;
+        for (keyspace, table) in &tables {
+            if definitions::has_table(target, keyspace, table)? {
+                definitions::check_columns(&source, target, keyspace, table)?;
+            }
+        }
+    }
     // Before anything is read, so that nothing lies between.
     let feed = match args.follow && !args.dry_run {
         true => Some(follow::feed(&session, None, args.hold_log)?),
         false => None,
     };
+    let outward =
+        Arc::new(Outward::new(OsEnv::new(), &session, &tables, args.condition.as_deref())?);
+    if let Some(target) = target.as_ref().filter(|_| !args.resume) {
+        if !args.dry_run {
+            let path = args.journal_path(global);
+            MigrateJournal::check(&OsEnv::new(), &path, &outward.head(&nodes), false)?;
+        }
+        outward.check_empty(target)?;
+    }
     let server = match args.listen.filter(|_| !args.dry_run) {
         Some(address) => Some(listen(global, &session, address)?),
         None => None,
     };
-    let outward =
-        Arc::new(Outward::new(OsEnv::new(), &session, &tables, args.condition.as_deref())?);
     let migration = Migration { global, args, definitions, left, outward, stop };
     migration.tell_definitions()?;
     let progress = Progress::operations("look", Some(migration.outward.ranges()));
@@ -238,21 +286,67 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
     if args.dry_run {
         return migration.finish(&looks, None);
     }
-    let nodes = url.nodes().to_vec();
-    let target = Session::connect_to(url).map_err(|e| not_connected(&e))?;
+    let Some(target) = target else { return Ok(()) };
     migration.define(&target, DefinitionPhase::Before)?;
     for (keyspace, table) in &tables {
         definitions::check_columns(&source, &target, keyspace, table)?;
     }
     let copied = migration.copy(target, &nodes)?;
     migration.define(copied.target.session(), DefinitionPhase::After)?;
-    if let Some(feed) = feed {
-        migration.follow(&session, &copied, feed)?;
-    }
+    let behind = match feed {
+        Some(feed) => migration.follow(&session, &copied, feed)?,
+        None => 0,
+    };
     if let Some(server) = server {
         server.stop().map_err(|e| Failure::new(e.to_string()))?;
     }
+    if behind == 0 && migration.is_there(&copied) {
+        copied.journal.complete()?;
+    }
     migration.finish(&looks, Some(&copied))
+}
+
+/// The cluster; `None` where a rehearsal does without one that does not answer.
+fn connect(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done<Option<Session>> {
+    match Session::connect_to(url) {
+        Ok(session) => Ok(Some(session)),
+        Err(e) if args.dry_run => {
+            let why = e.text();
+            note(global, format!("{why}: what the cluster has was not looked at"));
+            Ok(None)
+        }
+        Err(e) => Err(not_connected(&e)),
+    }
+}
+
+/// Refuses replications that the cluster has no nodes for, or that are not those of keyspaces that are
+/// there.
+fn judge_replication(
+    global: &Global,
+    session: &firn_cql::Session,
+    target: &Session,
+    tables: &[(String, String)],
+    asked: Option<&ReplicationMap>,
+) -> Done {
+    let catalog = session.engine().fresh_catalog().map_err(|e| cql_trouble(&e))?;
+    let nodes = target.nodes_by_datacenter().map_err(|e| not_connected(&e))?.unwrap_or_default();
+    let names: BTreeSet<&str> = tables.iter().map(|(keyspace, _)| &**keyspace).collect();
+    for name in names {
+        let Some(keyspace) = catalog.keyspace(name) else { continue };
+        let wanted = asked.unwrap_or(&keyspace.replication);
+        let there = replication_there(target, name)?;
+        let judged = judge(name, wanted, asked.is_some(), there.as_ref(), &nodes)?;
+        if let ReplicationVerdict::ThereWithTooMany(why) = judged {
+            note(
+                global,
+                format!(
+                    "the keyspace {name} is at the cluster already, and {why}: statements fail where their level needs more; \
+                     ALTER KEYSPACE there changes it"
+                ),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Opens the store: beside a writer, or to be the writer that is followed.
@@ -351,16 +445,13 @@ impl Migration<'_> {
         let head = outward.head(nodes);
         let target = MigrateTarget::new(session, env.clone(), args.rate, self.stop.clone());
         let target = Arc::new(target);
-        if !args.resume {
-            outward.check_empty(&target)?;
-        }
         let journal =
             MigrateJournal::open(&env, &self.args.journal_path(self.global), &head, args.resume)?;
         let before = journal.oldest().filter(|seq| *seq != outward.seq && !args.follow);
         if let Some(before) = before {
-            let writes = things(outward.seq.saturating_sub(before), "write", "writes");
+            let changes = things(outward.seq.saturating_sub(before), "change", "changes");
             self.note(format!(
-                "the store has taken {writes} since this began: what they changed in ranges that were done before is not carried"
+                "the store's log has {changes} since this began: what they changed in ranges that were done before is not carried"
             ));
         }
         let (target, journal) = (target, Arc::new(journal));
@@ -372,8 +463,21 @@ impl Migration<'_> {
         Ok(CopiedTables { target, journal, cells, seconds: watch.seconds() })
     }
 
-    /// Sends what is written meanwhile. `feed`: from before the copy on.
-    fn follow(&self, session: &firn_cql::Session, copied: &CopiedTables, feed: ChangeFeed) -> Done {
+    /// Whether everything is at the cluster.
+    fn is_there(&self, copied: &CopiedTables) -> bool {
+        copied.target.counts.refused.load(Ordering::Relaxed) == 0
+            && self.outward.unknown(&copied.journal).is_empty()
+            && self.outward.missing(&copied.journal).is_empty()
+    }
+
+    /// Sends what is written meanwhile, and gives how many changes are not sent. `feed`: from before
+    /// the copy on.
+    fn follow(
+        &self,
+        session: &firn_cql::Session,
+        copied: &CopiedTables,
+        feed: ChangeFeed,
+    ) -> Done<u64> {
         let args = self.args;
         let from = copied.journal.follows_from().filter(|from| *from < feed.seq());
         let feed = match from {
@@ -384,18 +488,20 @@ impl Migration<'_> {
             Follower::new(self.outward.clone(), session.clone(), feed, &copied.journal)?;
         eprintln!(
             "everything is copied, {} behind; what is written now follows, until Ctrl-C",
-            things(follower.behind(), "write", "writes")
+            things(follower.behind(), "change", "changes")
         );
         let progress = Progress::operations("follow", None);
         let idle = args.until_idle.map(Duration::from_secs);
         follower.run(&copied.target, &copied.journal, idle, &progress)?;
         drop(progress);
+        let sent = copied.target.counts.cells.load(Ordering::Relaxed) - copied.cells;
+        eprintln!("{}", follow::follow_words(follower.followed(), sent, None));
         match follower.behind() {
             0 if copied.target.counts.refused.load(Ordering::Relaxed) > 0 => {}
-            0 => eprintln!("all writes to the store are at the cluster"),
+            0 => eprintln!("all changes of the store's log are at the cluster"),
             n => self.note(format!(
-                "{} to the store not at the cluster yet: --resume --follow sends them",
-                things(n, "write", "writes")
+                "{} of the store's log not at the cluster yet: --resume --follow sends them",
+                things(n, "change", "changes")
             )),
         }
         follower
@@ -407,7 +513,7 @@ impl Migration<'_> {
             let count = things(follower.deleted_counters, "deletion", "deletions");
             self.note(format!("{count} of counters sent: a cluster may not count on from these"));
         }
-        Ok(())
+        Ok(follower.behind())
     }
 
     /// Says what was done; fails where something was refused, or is not known.
@@ -444,7 +550,7 @@ impl Migration<'_> {
             });
             writeln!(stdout(), "{all}")?;
         }
-        let Some(copied) = copied else { return Ok(()) };
+        let Some(copied) = copied else { return whole(self.global, &self.left.names()) };
         for (table, look) in self.outward.tables.iter().zip(looks) {
             let name = table.statements.name();
             look.told().into_iter().for_each(|loss| self.note(format!("{name}: {loss}")));
@@ -459,9 +565,6 @@ impl Migration<'_> {
             what(copied.cells),
             output::rate(copied.cells as f64 / seconds.max(1e-3))
         );
-        if cells > copied.cells {
-            eprintln!("and {} of what was written meanwhile", what(cells - copied.cells));
-        }
         for r in refused.iter().take(MOST_TOLD) {
             eprintln!(
                 "{} {} WHERE {}: {}",
@@ -497,8 +600,9 @@ impl Migration<'_> {
             );
         }
         eprintln!("the journal is {}", copied.journal.path().display());
+        let carried = whole(self.global, &self.left.names());
         if all_refused == 0 && unknown.is_empty() && missing.is_empty() {
-            Ok(())
+            carried
         } else {
             Err(Failure::Found)
         }

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::connect::not_connected;
 use crate::interrupt;
-use crate::migrate::{MigrateArgs, note};
+use crate::migrate::{MigrateArgs, note, whole};
 use crate::store::Global;
 
 /// What is known of a table before it is copied.
@@ -214,17 +214,21 @@ impl Inward<'_> {
 
     fn copy(&self, session: &firn_cql::Session) -> Done<Vec<TakenCounts>> {
         let target = Session::from(session.clone());
-        self.of_phase(DefinitionPhase::Before).try_for_each(|d| define(&target, d))?;
-        for (keyspace, table) in &self.schema.tables {
-            check_columns(&self.cluster, &target, keyspace, table)?;
-        }
         let env: Arc<dyn Env> = OsEnv::new();
         let plan = CopyPlan {
+            store: session.engine().host_id().to_string(),
+            tables: self.schema.tables.iter().map(|(k, t)| full_name(k, t)).collect(),
             nodes: self.nodes.clone(),
             condition: self.args.condition.clone(),
             began: i64::try_from(env.wall_micros()).unwrap_or(i64::MAX),
         };
         let path = self.args.journal_path(self.global);
+        // Before anything is made.
+        CopyJournal::check(&env, &path, &plan, self.args.resume)?;
+        self.of_phase(DefinitionPhase::Before).try_for_each(|d| define(&target, d))?;
+        for (keyspace, table) in &self.schema.tables {
+            check_columns(&self.cluster, &target, keyspace, table)?;
+        }
         let journal = CopyJournal::open(&env, &path, &plan, self.args.resume)?;
         let copy = Arc::new(ClusterCopy {
             cluster: self.cluster.clone(),
@@ -237,6 +241,8 @@ impl Inward<'_> {
             journal,
         });
         let tables = tables_in(session, &self.schema.tables)?;
+        // All of them, before the first one is copied.
+        tables.iter().try_for_each(|table| copy.check_empty(table))?;
         let spans = token_spans(session.engine().partitioner()).len() as u64;
         let mut all = vec![];
         for table in &tables {
@@ -248,6 +254,7 @@ impl Inward<'_> {
         }
         self.of_phase(DefinitionPhase::After).try_for_each(|d| define(&target, d))?;
         session.engine().store().db().sync()?;
+        copy.journal.complete()?;
         eprintln!("the journal is {}", path.display());
         Ok(all)
     }
@@ -273,7 +280,9 @@ impl Inward<'_> {
             });
             writeln!(stdout(), "{all}")?;
         }
-        let Some((counts, seconds)) = copied else { return Ok(()) };
+        let left: Vec<String> =
+            self.schema.tables_left.iter().map(|(k, t)| full_name(k, t)).collect();
+        let Some((counts, seconds)) = copied else { return whole(self.global, &left) };
         let mut sum = TakenCounts::default();
         for (outlook, counts) in outlooks.iter().zip(counts) {
             let name = outlook.full_name();
@@ -289,6 +298,6 @@ impl Inward<'_> {
             "{} in {seconds:.1} s, {rate} cells a second; --verify compares both sides",
             sum.told()
         );
-        Ok(())
+        whole(self.global, &left)
     }
 }

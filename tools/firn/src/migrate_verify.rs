@@ -31,10 +31,12 @@ struct ComparedTable {
     found: Vec<FoundDifference>,
 }
 
-/// The tables of both sides, and those that only one has.
+/// The tables of both sides, those that only one has, and those that both have and that are not
+/// compared.
 struct ComparedNames {
     both: Vec<(String, String)>,
     only: Vec<FoundDifference>,
+    uncompared: Vec<String>,
 }
 
 /// The tables that are meant.
@@ -43,25 +45,42 @@ fn names(
     cluster: &Session,
     args: &MigrateArgs,
 ) -> Done<ComparedNames> {
-    let (ours, _) = chosen(session, &args.tables)?;
-    let theirs = source_schema(cluster, &[])?.tables;
+    let (ours, left) = chosen(session, &args.tables)?;
+    let theirs = source_schema(cluster, &[])?;
+    // Families and compact tables, which have another form at each side.
+    let (ours_left, theirs_left) = (left.tables(), theirs.tables_left);
+    let theirs = theirs.tables;
     let is_named = |(keyspace, table): &&(String, String)| {
         let full = format!("{keyspace}.{table}");
         args.tables.iter().any(|n| n == keyspace || *n == full)
-            || args.tables.is_empty() && ours.iter().any(|t| t.0 == *keyspace)
+            || args.tables.is_empty() && ours.iter().chain(ours_left).any(|t| t.0 == *keyspace)
     };
+    let there = |table: &&(String, String)| theirs.contains(table) || theirs_left.contains(table);
     let mut only = vec![];
     let mut lonely = |(keyspace, table): &(String, String), kind| {
         only.push(FoundDifference::of_table(full_name(keyspace, table), kind));
     };
-    for table in ours.iter().filter(|t| !theirs.contains(t)) {
+    for table in ours.iter().filter(|t| !there(t)) {
         lonely(table, DifferenceKind::TableOnlyInFirn);
     }
-    for table in theirs.iter().filter(is_named).filter(|t| !ours.contains(t)) {
+    for table in
+        theirs.iter().filter(is_named).filter(|t| !ours.contains(t) && !ours_left.contains(t))
+    {
+        lonely(table, DifferenceKind::TableOnlyInCluster);
+    }
+    for table in ours_left.iter().filter(|t| !there(t)) {
+        lonely(table, DifferenceKind::TableOnlyInFirn);
+    }
+    let here = |table: &&(String, String)| ours.contains(table) || ours_left.contains(table);
+    for table in theirs_left.iter().filter(is_named).filter(|t| !here(t)) {
         lonely(table, DifferenceKind::TableOnlyInCluster);
     }
     let both = ours.iter().filter(|t| theirs.contains(t)).cloned().collect();
-    Ok(ComparedNames { both, only })
+    // Of tables of both sides those that one of them has in a form that is not carried.
+    let ours_too = ours.iter().filter(|t| theirs_left.contains(t));
+    let uncompared = ours_left.iter().filter(there).chain(ours_too);
+    let uncompared = uncompared.map(|(k, t)| full_name(k, t)).collect();
+    Ok(ComparedNames { both, only, uncompared })
 }
 
 /// Runs `firn migrate --verify`.
@@ -117,7 +136,7 @@ pub fn run(global: &Global, args: &MigrateArgs, url: ClusterUrl) -> Done {
         table.tell(global)?;
         all.push(table);
     }
-    finish(global, &names.only, &all, watch.seconds())
+    finish(global, &names, &all, watch.seconds())
 }
 
 /// Whether static columns are compared: they go with all rows of a partition, or with none.
@@ -163,11 +182,12 @@ impl ComparedTable {
     }
 }
 
-fn finish(global: &Global, only: &[FoundDifference], all: &[ComparedTable], seconds: f64) -> Done {
+fn finish(global: &Global, names: &ComparedNames, all: &[ComparedTable], seconds: f64) -> Done {
+    let only = &*names.only;
     let mut sum = VerifyCounts::default();
     all.iter().for_each(|table| sum.add(&table.counts));
     let total = sum.total() + only.len() as u64;
-    let printed = print_differences(global, only, all, total, seconds);
+    let printed = print_differences(global, names, all, total, seconds);
     note(global, "CQL tells no deletions and no row markers, so these are not compared");
     eprintln!(
         "{} in {} and {}, {seconds:.1} s",
@@ -175,16 +195,23 @@ fn finish(global: &Global, only: &[FoundDifference], all: &[ComparedTable], seco
         things(sum.rows, "row", "rows"),
         things(sum.cells, "cell", "cells")
     );
-    judged(printed, total == 0)
+    for name in &names.uncompared {
+        eprintln!(
+            "{} {name}: it is compact or a column family at one side, which is not carried",
+            global.style().error("not compared:")
+        );
+    }
+    judged(printed, total == 0 && names.uncompared.is_empty())
 }
 
 fn print_differences(
     global: &Global,
-    only: &[FoundDifference],
+    names: &ComparedNames,
     all: &[ComparedTable],
     total: u64,
     seconds: f64,
 ) -> Done {
+    let only = &*names.only;
     if global.store.json {
         let tables = all.iter().map(|table| {
             let mut told = table.counts.json();
@@ -193,7 +220,8 @@ fn print_differences(
             told
         });
         let told = json!({
-            "equal": total == 0, "differences": total, "tables": tables.collect::<Vec<_>>(),
+            "equal": total == 0 && names.uncompared.is_empty(),
+            "tables_not_compared": names.uncompared, "differences": total, "tables": tables.collect::<Vec<_>>(),
             "tables_of_one_side": only.iter().map(FoundDifference::json).collect::<Vec<_>>(), "seconds": seconds,
         });
         writeln!(stdout(), "{told}")?;

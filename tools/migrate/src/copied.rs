@@ -19,6 +19,10 @@ use crate::taker::TakenCounts;
 /// What is copied, and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyPlan {
+    /// The store that is written, by its id.
+    pub store: String,
+    /// The tables that are copied. A copy that goes on may be of others.
+    pub tables: Vec<String>,
     /// The nodes that the cluster is known by.
     pub nodes: Vec<String>,
     /// The condition that rows are copied by.
@@ -37,6 +41,8 @@ enum CopyLine {
     Begun { table: String },
     /// A span of it is copied.
     Span { table: String, span: usize, counts: TakenCounts },
+    /// All is done.
+    Complete {},
 }
 
 /// What is known to be done.
@@ -55,7 +61,30 @@ impl CopyState {
             CopyLine::Span { table, span, counts } => {
                 self.spans.entry(table).or_default().insert(span, counts);
             }
+            CopyLine::Complete {} => {}
         }
+    }
+}
+
+/// What is wrong with a line of a journal that goes on.
+fn check_line(number: usize, line: &CopyLine, plan: &CopyPlan, resume: bool) -> Result<(), String> {
+    match (line, number) {
+        (CopyLine::From(of), 0) if of.store != plan.store => {
+            Err("it is of a copy into another store".to_owned())
+        }
+        (CopyLine::From(of), 0) if !resume && of.tables != plan.tables => {
+            Err("it is of a copy of other tables".to_owned())
+        }
+        (CopyLine::From(of), 0) if of.nodes != plan.nodes => {
+            Err(format!("it is of a copy from {}", of.nodes.join(",")))
+        }
+        (CopyLine::From(of), 0) if of.condition != plan.condition => {
+            let condition = of.condition.as_deref().unwrap_or("nothing");
+            Err(format!("it is of a copy with {condition} behind --where"))
+        }
+        (CopyLine::From(_), 0) => Ok(()),
+        (CopyLine::From(_), _) | (_, 0) => Err("it does not begin as one".to_owned()),
+        _ => Ok(()),
     }
 }
 
@@ -87,20 +116,7 @@ impl CopyJournal {
         let mut state = CopyState { began: plan.began, ..CopyState::default() };
         let line = CopyLine::From(plan.clone());
         let file = JournalFile::open(env, path, &line, resume, |number, line| {
-            match (&line, number) {
-                (CopyLine::From(of), 0) if of.nodes != plan.nodes => {
-                    return Err(format!("it is of a copy from {}", of.nodes.join(",")));
-                }
-                (CopyLine::From(of), 0) if of.condition != plan.condition => {
-                    let condition = of.condition.as_deref().unwrap_or("nothing");
-                    return Err(format!("it is of a copy with {condition} behind --where"));
-                }
-                (CopyLine::From(_), 0) => {}
-                (CopyLine::From(_), _) | (_, 0) => {
-                    return Err("it does not begin as one".to_owned());
-                }
-                _ => {}
-            }
+            check_line(number, &line, plan, resume)?;
             state.take(line);
             Ok(())
         })?;
@@ -120,6 +136,23 @@ impl CopyJournal {
     /// What is done of a table: its spans, each with what was in it.
     pub fn spans(&self, table: &str) -> BTreeMap<usize, TakenCounts> {
         self.state.lock().spans.get(table).cloned().unwrap_or_default()
+    }
+
+    /// Reports what [`open`](CopyJournal::open) would refuse, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`open`](CopyJournal::open).
+    pub fn check(env: &Arc<dyn Env>, path: &Path, plan: &CopyPlan, resume: bool) -> Done {
+        let take = |number, line| check_line(number, &line, plan, resume);
+        JournalFile::check(env, path, &CopyLine::From(plan.clone()), resume, take)
+    }
+
+    /// Says that all is done.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn complete(&self) -> Done {
+        self.file.complete()
     }
 
     fn add(&self, line: CopyLine, durable: bool) -> Done {

@@ -182,6 +182,14 @@ fn columns(session: &Session, keyspace: &str, table: &str) -> Done<BTreeSet<Told
     Ok(rows.typed().map_err(|e| cql_trouble(&e))?.into_iter().collect())
 }
 
+/// Whether a side has a table.
+///
+/// # Errors
+/// Those of reading about it.
+pub fn has_table(session: &Session, keyspace: &str, table: &str) -> Done<bool> {
+    Ok(!columns(session, keyspace, table)?.is_empty())
+}
+
 /// Refuses a table that the target has with other columns than the source.
 ///
 /// # Errors

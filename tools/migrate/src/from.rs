@@ -51,6 +51,28 @@ impl std::fmt::Debug for ClusterCopy {
     }
 }
 
+impl ClusterCopy {
+    /// Refuses a table that a copy would add to, where that copy has not begun and the store has
+    /// something of it.
+    ///
+    /// # Errors
+    /// Such a table, and those of the store.
+    pub fn check_empty(&self, schema: &Arc<TableSchema>) -> Done {
+        let name = full_name(&schema.keyspace, &schema.name);
+        let Some(why) = only_once(schema).filter(|_| !self.journal.has_begun(&name)) else {
+            return Ok(());
+        };
+        let family = self.store.engine().family(schema).map_err(|e| cql_trouble(&e))?;
+        match family.tree().is_empty()? {
+            true => Ok(()),
+            false => Err(Failure::with_next(
+                format!("{name} has {why}, and is not empty in the store"),
+                format!("TRUNCATE {name} there, or copy into a new store (--db)"),
+            )),
+        }
+    }
+}
+
 /// How far the copy of a table is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyProgress {
@@ -99,16 +121,8 @@ pub fn copy_table(
 ) -> Done<TakenCounts> {
     let name = full_name(&schema.keyspace, &schema.name);
     let engine = copy.store.engine();
-    let family = engine.family(schema).map_err(|e| cql_trouble(&e))?;
     if !copy.journal.has_begun(&name) {
-        if let Some(why) = only_once(schema)
-            && !family.tree().is_empty()?
-        {
-            return Err(Failure::with_next(
-                format!("{name} has {why}, and is not empty in the store"),
-                format!("TRUNCATE {name} there, or copy into a new store (--db)"),
-            ));
-        }
+        copy.check_empty(schema)?;
         copy.journal.begin(&name)?;
     }
     let known = copy.journal.spans(&name);

@@ -113,6 +113,8 @@ enum JournalLine {
     Followed {
         seq: u64,
     },
+    /// All is done, unless other lines follow.
+    Complete {},
 }
 
 /// What became of rows of counters that were to be sent together, by their places; the others are
@@ -238,6 +240,7 @@ impl JournalState {
                 state.added.clear();
             }
             JournalLine::Followed { seq } => self.followed = Some(seq),
+            JournalLine::Complete {} => {}
         }
     }
 
@@ -300,6 +303,18 @@ impl JournalState {
     }
 }
 
+/// What is wrong with a line of a journal that goes on.
+fn check_line(number: usize, line: &JournalLine, head: &JournalHead) -> Result<(), String> {
+    match line {
+        JournalLine::Head(of) if number == 0 && of == head => Ok(()),
+        JournalLine::Head(_) => {
+            Err("it is of another store, cluster, choice of tables or condition".to_owned())
+        }
+        _ if number == 0 => Err("it does not begin as one".to_owned()),
+        _ => Ok(()),
+    }
+}
+
 /// The journal of a migration that runs.
 pub struct MigrateJournal {
     env: Arc<dyn Env>,
@@ -328,21 +343,33 @@ impl MigrateJournal {
     ) -> Done<MigrateJournal> {
         let mut state = JournalState::default();
         let line = JournalLine::Head(head.clone());
-        let file = JournalFile::open(env, path, &line, resume, |number, line| match line {
-            JournalLine::Head(of) if number == 0 && of == *head => Ok(()),
-            JournalLine::Head(_) => {
-                Err("it is of another store, cluster, choice of tables or condition".to_owned())
-            }
-            _ if number == 0 => Err("it does not begin as one".to_owned()),
-            line => {
-                state.take(line);
-                Ok(())
-            }
+        let file = JournalFile::open(env, path, &line, resume, |number, line| {
+            check_line(number, &line, head)?;
+            state.take(line);
+            Ok(())
         })?;
         let cut_short = state.end_of_run();
         let journal = MigrateJournal { env: env.clone(), file, state: Mutex::new(state) };
         cut_short.into_iter().try_for_each(|line| journal.add(line, true))?;
         Ok(journal)
+    }
+
+    /// Reports what [`open`](MigrateJournal::open) would refuse, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`open`](MigrateJournal::open).
+    pub fn check(env: &Arc<dyn Env>, path: &Path, head: &JournalHead, resume: bool) -> Done {
+        let line = JournalLine::Head(head.clone());
+        let take = |number, line| check_line(number, &line, head);
+        JournalFile::check(env, path, &line, resume, take)
+    }
+
+    /// Says that all is done.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn complete(&self) -> Done {
+        self.file.complete()
     }
 
     fn add(&self, line: JournalLine, durable: bool) -> Done {

@@ -1,4 +1,5 @@
-//! The file of a journal: lines of JSON, the first of which says what it is of.
+//! The file of a journal: lines of JSON, the first of which says what it is of. The last line of a
+//! migration that has ended is [`COMPLETE`]: such a journal does not bar another migration.
 //!
 //! Invariants: a line that was cut off counts for nothing, and is not in the middle when others
 //! follow; of two who would go on with a journal at once, one is refused.
@@ -14,6 +15,9 @@ use serde::de::DeserializeOwned;
 
 /// The largest journal that is read, in bytes.
 const MAX_JOURNAL: u64 = 4 << 30;
+
+/// The last line of a journal whose migration is complete.
+const COMPLETE: &[u8] = b"{\"complete\":{}}";
 
 /// The file of a journal that is written.
 pub(crate) struct JournalFile {
@@ -52,45 +56,88 @@ fn line_of(line: &impl Serialize) -> Done<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Whether the last whole line of a journal says that its migration is complete.
+fn is_complete(bytes: &[u8]) -> bool {
+    let mut lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    lines.next_back() == Some(COMPLETE)
+}
+
+/// What a journal will have when it is opened: the lines that are there, or those of a new one.
+fn lines_to_keep<L: Serialize + DeserializeOwned>(
+    there: Option<Vec<u8>>,
+    path: &Path,
+    head: &L,
+    resume: bool,
+    mut take: impl FnMut(usize, L) -> Result<(), String>,
+) -> Done<Vec<u8>> {
+    let Some(mut bytes) = there else {
+        return if resume { Err(no_journal(path, "it is not there")) } else { line_of(head) };
+    };
+    if !resume {
+        if !is_complete(&bytes) {
+            return Err(Failure::with_next(
+                format!("{} is the journal of a migration that was begun", path.display()),
+                "--resume goes on with it; remove it to begin anew, which counters need empty tables for",
+            ));
+        }
+        let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+        let first = serde_json::from_slice(first).map_err(|e| e.to_string());
+        return match first.and_then(|line| take(0, line)) {
+            Ok(()) => Err(Failure::with_next(
+                format!("this migration is complete: {} says so", path.display()),
+                "--verify compares both sides; --resume --follow sends what was written to a store since; \
+                 remove the journal to begin anew",
+            )),
+            // It is of something else, which has ended.
+            Err(_) => line_of(head),
+        };
+    }
+    bytes.truncate(bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1));
+    if bytes.is_empty() {
+        return Err(no_journal(path, "it does not begin as one"));
+    }
+    let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+    for (number, line) in lines.enumerate() {
+        let line = serde_json::from_slice(line).map_err(|e| e.to_string());
+        let why = |e: String| no_journal(path, &format!("line {}: {e}", number + 1));
+        line.and_then(|line| take(number, line)).map_err(why)?;
+    }
+    Ok(bytes)
+}
+
 impl JournalFile {
+    /// Reports what [`open`](JournalFile::open) would refuse, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`open`](JournalFile::open), but that the journal may be in use.
+    pub fn check<L: Serialize + DeserializeOwned>(
+        env: &Arc<dyn Env>,
+        path: &Path,
+        head: &L,
+        resume: bool,
+        take: impl FnMut(usize, L) -> Result<(), String>,
+    ) -> Done {
+        let there = read(env, path)?.filter(|bytes| !bytes.is_empty());
+        lines_to_keep(there, path, head, resume, take).map(drop)
+    }
+
     /// Begins a journal with this line, or goes on with the one that is there: `take` is given each
-    /// of its lines, with its number, and says what is wrong with it.
+    /// of its lines, with its number, and says what is wrong with it. One that is complete and of
+    /// something else is replaced.
     ///
     /// # Errors
     /// One that is there and was not asked for, one that is asked for and is missing, or has a line
-    /// that is wrong; those of files.
+    /// that is wrong; one that is complete and of the same; those of files.
     pub fn open<L: Serialize + DeserializeOwned>(
         env: &Arc<dyn Env>,
         path: &Path,
         head: &L,
         resume: bool,
-        mut take: impl FnMut(usize, L) -> Result<(), String>,
+        take: impl FnMut(usize, L) -> Result<(), String>,
     ) -> Done<JournalFile> {
         let lock = env.lock(&beside(path, ".lock"))?;
         let there = read(env, path)?.filter(|bytes| !bytes.is_empty());
-        let kept = match there {
-            None if resume => return Err(no_journal(path, "it is not there")),
-            None => line_of(head)?,
-            Some(_) if !resume => {
-                return Err(Failure::with_next(
-                    format!("{} is the journal of a migration that was begun", path.display()),
-                    "--resume goes on with it; remove it to begin anew, which counters need empty tables for",
-                ));
-            }
-            Some(mut bytes) => {
-                bytes.truncate(bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1));
-                if bytes.is_empty() {
-                    return Err(no_journal(path, "it does not begin as one"));
-                }
-                let lines = bytes.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-                for (number, line) in lines.enumerate() {
-                    let line = serde_json::from_slice(line).map_err(|e| e.to_string());
-                    let why = |e: String| no_journal(path, &format!("line {}: {e}", number + 1));
-                    line.and_then(|line| take(number, line)).map_err(why)?;
-                }
-                bytes
-            }
-        };
+        let kept = lines_to_keep(there, path, head, resume, take)?;
         // Written anew beside it, so that a line that was cut off is not in the middle.
         let anew = beside(path, ".new");
         let mut file = env.create(&anew)?;
@@ -118,8 +165,57 @@ impl JournalFile {
         Ok(())
     }
 
+    /// Says that all is done, as the last line.
+    ///
+    /// # Errors
+    /// Those of files.
+    pub fn complete(&self) -> Done {
+        let mut file = self.file.lock();
+        file.append(&[COMPLETE, b"\n"].concat())?;
+        Ok(file.sync()?)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_kv::MemEnv;
+    use firn_kv::OsEnv;
+
+    use super::*;
+
+    fn open(env: &Arc<dyn Env>, of: &str, resume: bool) -> Done<JournalFile> {
+        let take = |number: usize, line: serde_json::Value| match number {
+            0 if line != of => Err("it is of another".to_owned()),
+            _ => Ok(()),
+        };
+        JournalFile::open(env, Path::new("/journal"), &serde_json::json!(of), resume, take)
+    }
+
+    #[test]
+    fn one_that_is_complete_bars_only_the_same_migration() {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::new(OsEnv::new().random()));
+        env.create_dir_all(Path::new("/")).unwrap();
+        let told = |refused: Done<JournalFile>| format!("{:?}", refused.err().unwrap());
+        let begun = open(&env, "a", false).unwrap();
+        begun.add(&"a line", true).unwrap();
+        drop(begun);
+        for of in ["a", "b"] {
+            assert!(told(open(&env, of, false)).contains("that was begun"), "{of}");
+        }
+        open(&env, "a", true).unwrap().complete().unwrap();
+        let complete = told(open(&env, "a", false));
+        assert!(complete.contains("this migration is complete"), "{complete}");
+        // More can follow, and then it is not complete until that is said again.
+        open(&env, "a", true).unwrap().add(&"more", true).unwrap();
+        assert!(told(open(&env, "a", false)).contains("that was begun"));
+        open(&env, "a", true).unwrap().complete().unwrap();
+        assert!(told(open(&env, "b", true)).contains("it is of another"));
+        drop(open(&env, "b", false).unwrap());
+        assert!(told(open(&env, "b", false)).contains("that was begun"));
     }
 }

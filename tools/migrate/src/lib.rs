@@ -19,6 +19,7 @@ pub mod journal;
 mod journal_file;
 pub mod outward;
 mod ranges;
+pub mod replication;
 pub mod report;
 pub mod source;
 pub mod spans;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firn_cassandra::NodeEvent;
+use firn_cluster::Session as ClusterSession;
 use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
 use firn_kv::Env;
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 
 use crate::condition::KeyCondition;
 use crate::counters::{self, CounterGroup};
+use crate::definitions::has_table;
 use crate::journal::{AddedRow, JOURNAL_VERSION, JournalHead, MigrateJournal};
 use crate::ranges::{RangeWork, in_parallel, token_ranges};
 use crate::report::CarriedLosses;
@@ -261,11 +263,12 @@ impl Outward {
     }
 
     /// Refuses tables that have rows at the target which would not be merged with: counters would be
-    /// added to, and lists that were sent before would have each element twice.
+    /// added to, and lists that were sent before would have each element twice. Tables that the
+    /// target does not have yet are empty.
     ///
     /// # Errors
     /// The first such table, and those of reading it.
-    pub fn check_empty(&self, target: &MigrateTarget) -> Done {
+    pub fn check_empty(&self, target: &ClusterSession) -> Done {
         for table in &self.tables {
             let name = table.statements.name();
             let why = match table.exported.schema().is_counter() {
@@ -275,7 +278,11 @@ impl Outward {
                 }
                 false => continue,
             };
-            let rows = target.session().execute(&format!("SELECT * FROM {name} LIMIT 1"), ());
+            let schema = table.exported.schema();
+            if !has_table(target, &schema.keyspace, &schema.name)? {
+                continue;
+            }
+            let rows = target.execute(&format!("SELECT * FROM {name} LIMIT 1"), ());
             if !rows.map_err(|e| cql_trouble(&e))?.is_empty() {
                 return Err(Failure::with_next(
                     format!("{name} has rows at the cluster already: {why}"),

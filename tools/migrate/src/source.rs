@@ -52,6 +52,9 @@ pub struct SourceSchema {
     pub tables: Vec<(String, String)>,
     /// The statements that make them, in an order in which they can be made.
     pub definitions: Vec<CarriedDefinition>,
+    /// The tables that are not carried, each a keyspace and a name; [`left`](SourceSchema::left) says
+    /// why.
+    pub tables_left: Vec<(String, String)>,
     /// What is not carried.
     pub left: Vec<LeftDefinition>,
 }
@@ -302,6 +305,7 @@ impl SourceReader<'_> {
         let flags: BTreeSet<String> = row.get("flags").map_err(|e| cql_trouble(&e))?;
         let full = self.full(name);
         if flags.contains("super") || flags.contains("dense") || !flags.contains("compound") {
+            self.schema.tables_left.push((self.keyspace.to_owned(), name.to_owned()));
             self.leave(
                 format!("the table {full}"),
                 "it has compact storage: ALTER TABLE … DROP COMPACT STORAGE makes it one that can be carried",

@@ -47,7 +47,7 @@ fn carry(
     let head = outward.head(&["here".to_owned()]);
     let target = Arc::new(MigrateTarget::new(target, env.clone(), None, stop.clone()));
     if !resume {
-        outward.check_empty(&target)?;
+        outward.check_empty(target.session())?;
     }
     let journal = Arc::new(MigrateJournal::open(&env, journal, &head, resume)?);
     let watcher = stop_after.map(|cells| {
