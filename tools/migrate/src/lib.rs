@@ -17,6 +17,7 @@ pub mod follow;
 pub mod from;
 pub mod journal;
 mod journal_file;
+mod list_runs;
 pub mod outward;
 mod ranges;
 pub mod replication;

@@ -18,17 +18,15 @@ use firn_cassandra::{
 use firn_cql::internals::catalog::{PartitionKey, TableColumn, TableSchema};
 use firn_cql::internals::values::{literal, put_parts};
 use firn_cql::{Bound, quote_if_needed};
-use firn_table_events::{ExportedTable, MOST_LIST_RUNS, cql_trouble, model_trouble};
+use firn_table_events::{ExportedTable, cql_trouble, model_trouble};
 use firn_tools::output::Done;
 use firn_wide::Type;
 use firn_wide::internals::key::{Layout, ROWS, STATIC};
 
 use crate::bounds::{BoundSide, SlicePiece, pieces};
 use crate::definitions::full_name;
+use crate::list_runs::{ListLoss, ListRun, SentTimes, TimedElement, list_runs};
 use crate::report::CarriedLosses;
-
-/// A list is sent no more often than this within one run, and is above itself each time.
-const MOST_SENT: i64 = 16;
 
 /// Bytes that a statement takes in a batch besides its values.
 const OVERHEAD: usize = 48;
@@ -230,9 +228,6 @@ fn set_part(name: &str, at: &str, numbered: Vec<Option<&TableColumn>>) -> SetPar
     SetPart { columns, slots, set }
 }
 
-/// When cells were written, and until when they live.
-type SentTimes = (i64, Option<i64>);
-
 /// Cells of one row with the same times.
 struct TimedCells {
     slots: Vec<Bound>,
@@ -361,15 +356,7 @@ impl RowMaker<'_> {
         };
         // What is no element says that the list may have been sent before, with lower timestamps.
         let follows = column.cells.iter().any(|c| c.path.is_none());
-        let sent_before = self.attempt > 0 || follows;
-        // How much higher it is each time that its range is begun again. What follows may be deleted
-        // soon after it was written, so it is raised no more than it must be.
-        let stride = |runs: i64| match (follows, runs) {
-            (true, runs) => runs,
-            (false, 1) => MOST_SENT,
-            (false, _) => MOST_SENT * MOST_LIST_RUNS as i64,
-        };
-        let mut elements: Vec<(SentTimes, &Vec<u8>)> = vec![];
+        let mut elements: Vec<TimedElement<'_>> = vec![];
         for cell in &column.cells {
             match &cell.state {
                 NodeCellState::Live(value) => elements.push(((cell.timestamp, None), value)),
@@ -379,40 +366,18 @@ impl RowMaker<'_> {
                 _ => {}
             }
         }
-        let exact: Vec<_> = elements.chunk_by(|a, b| a.0 == b.0).collect();
-        let (Some((first, _)), [set, append]) = (exact.split_first(), &*to.others) else {
+        let (false, [set, append]) = (elements.is_empty(), &*to.others) else {
             self.push(&to.delete, vec![number(newest.saturating_add(self.attempt))]);
             return Ok(());
         };
-        let times_of = |run: &[(SentTimes, &Vec<u8>)]| run.first().map_or((newest, None), |e| e.0);
-        let rises = exact.windows(2).all(|two| times_of(two[0]).0 < times_of(two[1]).0);
-        let mut runs: Vec<(SentTimes, &[(SentTimes, &Vec<u8>)])> =
-            exact.iter().map(|run| (times_of(run), *run)).collect();
-        if sent_before || !rises || runs.len() > MOST_LIST_RUNS {
-            let of_life: Vec<_> = elements.chunk_by(|a, b| a.0.1 == b.0.1).collect();
-            if of_life.len() > MOST_LIST_RUNS {
-                self.losses.whole_lists += 1;
-                // One that lives for good outlives all that end.
-                let lasting = elements.iter().any(|e| e.0.1.is_none());
-                let longest = elements.iter().filter_map(|e| e.0.1).max().filter(|_| !lasting);
-                let newest = newest.saturating_add(self.attempt.saturating_mul(stride(1)));
-                runs = vec![((newest, longest), &elements)];
-            } else {
-                let differ = elements.iter().any(|e| e.0.0 != times_of(first).0);
-                self.losses.mixed_lists += u64::from(differ || of_life.len() > 1);
-                // None of them is older than the oldest, which a deletion may be beneath.
-                let (count, oldest) = (of_life.len() as i64, elements.iter().map(|e| e.0.0).min());
-                let newest = newest.max(oldest.unwrap_or(newest).saturating_add(count - 1));
-                let newest = newest.saturating_add(self.attempt.saturating_mul(stride(count)));
-                let below = |n: usize| newest.saturating_sub(count - 1 - n as i64);
-                let run = |(n, run)| ((below(n), times_of(run).1), run);
-                runs = of_life.iter().copied().enumerate().map(run).collect();
-            }
-        }
+        let (runs, loss) = list_runs(&elements, newest, self.attempt, follows);
+        self.losses.mixed_lists += u64::from(loss == Some(ListLoss::WriteTimes));
+        self.losses.whole_lists += u64::from(loss == Some(ListLoss::Lives));
         let now = self.now;
-        let values = |((timestamp, expires), run): &(SentTimes, &[(SentTimes, &Vec<u8>)])| {
-            let values: Vec<Vec<u8>> = run.iter().map(|e| e.1.clone()).collect();
-            Ok(vec![number(*timestamp), ttl(*expires, now), collection(&values, values.len())?])
+        let values = |run: &ListRun<'_>| {
+            let values: Vec<Vec<u8>> = run.elements.iter().map(|e| e.1.clone()).collect();
+            let (timestamp, expires) = run.times;
+            Ok(vec![number(timestamp), ttl(expires, now), collection(&values, values.len())?])
         };
         let mut all = runs.iter().map(values).collect::<Done<Vec<_>>>()?.into_iter();
         let count = elements.len() as u64;
