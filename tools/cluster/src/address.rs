@@ -3,6 +3,7 @@
 //! Invariants: an option that nobody knows is refused by its name; `Debug` does not show passwords.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use firn_cql::{Class, Error, Result};
@@ -12,6 +13,8 @@ use scylla::statement::{Consistency, SerialConsistency};
 
 /// What a URL of a cluster begins with.
 const SCHEME: &str = "cassandra://";
+/// The same, with connections that are encrypted.
+const TLS_SCHEME: &str = "cassandra+tls://";
 /// The port where servers listen.
 const PORT: u16 = 9042;
 /// A URL is no longer than this, in bytes.
@@ -41,8 +44,30 @@ pub(crate) struct Levels {
     pub serial: SerialConsistency,
 }
 
+/// How connections are encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsChoice {
+    /// The certificates that those of nodes are signed by.
+    pub authorities: Option<PathBuf>,
+    /// The client's own certificate, and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Whether a node's certificate must be for its address.
+    pub checks_names: bool,
+}
+
+/// The options of TLS as they are read.
+#[derive(Default)]
+struct TlsOptions {
+    asked: Option<bool>,
+    authorities: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    checks_names: Option<bool>,
+}
+
 /// The address of a cluster, with how to speak to it:
-/// `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/KEYSPACE][?OPTION=VALUE&…]`.
+/// `cassandra://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/KEYSPACE][?OPTION=VALUE&…]`, or
+/// `cassandra+tls://…`.
 ///
 /// A name, a password or a keyspace with other characters than letters, digits and `-._~` is
 /// written with `%` and hexadecimal digits; the keyspace is named exactly, in upper and lower case.
@@ -58,6 +83,10 @@ pub(crate) struct Levels {
 /// | `compression` | of what is sent: `none`, `lz4` or `snappy` | `none` |
 /// | `page_size` | how many rows are fetched at a time where [`Run::page_size`](firn_cql::Run::page_size) names no number: the result is whole all the same | all at once |
 /// | `datacenter` | the data centre whose nodes are asked first | any |
+/// | `tls` | whether connections are encrypted: `true` or `false` | `true` for `cassandra+tls://` |
+/// | `tls_ca` | the file (PEM) of the certificates that those of nodes are signed by; TLS needs it | none |
+/// | `tls_certificate`, `tls_key` | the files (PEM) of the client's certificate and its key | none |
+/// | `tls_hostname` | `false`: a node's certificate may be for another name than the address by which the cluster names the node | `true` |
 ///
 /// ```
 /// use firn_cluster::ClusterUrl;
@@ -80,6 +109,7 @@ pub struct ClusterUrl {
     pub(crate) compression: Option<Compression>,
     pub(crate) page_size: Option<usize>,
     pub(crate) datacenter: Option<String>,
+    pub(crate) tls: Option<TlsChoice>,
 }
 
 impl fmt::Debug for ClusterUrl {
@@ -149,6 +179,51 @@ fn seconds(option: &str, value: &str) -> Result<Duration> {
     given.map(Duration::from_secs_f64).ok_or_else(refused)
 }
 
+fn boolean(option: &str, value: &str) -> Result<bool> {
+    let refused = || wrong(format!("{option}: {value:?} is neither true nor false"), "write true");
+    value.parse().map_err(|_| refused())
+}
+
+impl TlsOptions {
+    /// Whether it is an option of these.
+    fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        match name {
+            "tls" => self.asked = Some(boolean(name, value)?),
+            "tls_ca" => self.authorities = Some(value.into()),
+            "tls_certificate" => self.certificate = Some(value.into()),
+            "tls_key" => self.key = Some(value.into()),
+            "tls_hostname" => self.checks_names = Some(boolean(name, value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What they say together. `by_scheme`: the scheme asks for TLS.
+    fn choice(self, by_scheme: bool) -> Result<Option<TlsChoice>> {
+        let has_files =
+            self.authorities.is_some() || self.certificate.is_some() || self.key.is_some();
+        if !self.asked.unwrap_or(by_scheme) {
+            return match by_scheme || has_files || self.checks_names.is_some() {
+                true => Err(wrong(
+                    "the URL has options of TLS and does not ask for it".to_owned(),
+                    "write cassandra+tls://, or tls=true, or leave them out",
+                )),
+                false => Ok(None),
+            };
+        }
+        let certificate = match (self.certificate, self.key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                let text = "a certificate and its key belong together".to_owned();
+                return Err(wrong(text, "write both tls_certificate and tls_key"));
+            }
+        };
+        let checks_names = self.checks_names.unwrap_or(true);
+        Ok(Some(TlsChoice { authorities: self.authorities, certificate, checks_names }))
+    }
+}
+
 impl Levels {
     /// With another consistency of reads and writes.
     pub fn with_consistency(self, name: &str) -> Result<Levels> {
@@ -179,7 +254,9 @@ impl ClusterUrl {
     /// such value: it is named, with what would do.
     pub fn parse(text: &str) -> Result<ClusterUrl> {
         let form = "write cassandra://[USER@]HOST[:PORT][,HOST…][/KEYSPACE][?OPTION=VALUE&…]";
-        let rest = text.strip_prefix(SCHEME).filter(|_| text.len() <= MAX_URL);
+        let by_scheme = text.starts_with(TLS_SCHEME);
+        let rest = text.strip_prefix(SCHEME).or_else(|| text.strip_prefix(TLS_SCHEME));
+        let rest = rest.filter(|_| text.len() <= MAX_URL);
         let rest = rest.ok_or_else(|| wrong("it is no URL of a cluster".to_owned(), form))?;
         let (rest, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (rest, keyspace) = match rest.split_once('/') {
@@ -209,14 +286,21 @@ impl ClusterUrl {
             compression: None,
             page_size: None,
             datacenter: None,
+            tls: None,
         };
-        options.split('&').filter(|o| !o.is_empty()).try_for_each(|option| url.set(option))?;
+        let mut tls = TlsOptions::default();
+        let mut set = |option| url.set(option, &mut tls);
+        options.split('&').filter(|o| !o.is_empty()).try_for_each(&mut set)?;
+        url.tls = tls.choice(by_scheme)?;
         Ok(url)
     }
 
-    fn set(&mut self, option: &str) -> Result<()> {
+    fn set(&mut self, option: &str, tls: &mut TlsOptions) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = &*decoded(name, value)?;
+        if tls.set(name, value)? {
+            return Ok(());
+        }
         match name {
             "consistency" => self.levels = self.levels.with_consistency(value)?,
             "serial_consistency" => self.levels = self.levels.with_serial(value)?,
@@ -242,7 +326,8 @@ impl ClusterUrl {
             "datacenter" => self.datacenter = Some(value.to_owned()),
             _ => {
                 let known = "consistency, serial_consistency, request_timeout, connect_timeout, \
-                             compression, page_size and datacenter";
+                             compression, page_size, datacenter, tls, tls_ca, tls_certificate, tls_key \
+                             and tls_hostname";
                 let text = format!("the URL has an option {name:?}, which there is not");
                 return Err(wrong(text, format!("there are {known}")));
             }

@@ -17,7 +17,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::Runtime;
 
-use crate::address::ClusterUrl;
+use crate::address::{ClusterUrl, TlsChoice};
 use crate::convert::columns;
 use crate::failure::{of_connect, of_prepare};
 use crate::prepared::ClusterStatement;
@@ -61,6 +61,22 @@ async fn until_stopped<T>(future: impl Future<Output = T>, stop: &AtomicBool) ->
         }
     }
     Err(Error::Stopped)
+}
+
+/// With connections that are encrypted.
+#[cfg(feature = "tls")]
+fn encrypted(builder: SessionBuilder, tls: &TlsChoice) -> Result<SessionBuilder> {
+    Ok(builder.tls_context(Some(crate::tls::config(tls)?)))
+}
+
+/// The program was built without it.
+#[cfg(not(feature = "tls"))]
+fn encrypted(_: SessionBuilder, _: &TlsChoice) -> Result<SessionBuilder> {
+    Err(Error::Refused {
+        class: Class::Configuration,
+        text: "this program was built without TLS".to_owned(),
+        help: Some("build it with the feature `tls`".to_owned()),
+    })
 }
 
 impl Cluster {
@@ -125,6 +141,9 @@ impl Cluster {
         if let Some(datacenter) = &url.datacenter {
             builder = builder.prefer_datacenter(datacenter.clone());
         }
+        if let Some(tls) = &url.tls {
+            builder = encrypted(builder, tls)?;
+        }
         // Where something else listens, no answer comes at all.
         let most = url.connect_timeout + url.request_timeout;
         let connected = tokio::time::timeout(most, builder.build()).await;
@@ -133,7 +152,7 @@ impl Cluster {
             text: format!("cannot connect to {} within {most:?}", url.hosts.join(", ")),
             help: Some("see whether it is a node's port of the native protocol".to_owned()),
         };
-        connected.map_err(late)?.map_err(|e| of_connect(e, &url.hosts))
+        connected.map_err(late)?.map_err(|e| of_connect(e, &url.hosts, url.tls.is_some()))
     }
 
     /// A statement that is prepared for this keyspace.

@@ -108,8 +108,23 @@ fn metadata(e: MetadataError) -> Error {
     }
 }
 
+/// What helps where no encrypted connection was agreed on.
+fn tls_help(text: &str) -> &'static str {
+    if text.contains("not valid for name") || text.contains("NotValidForName") {
+        return "let the node have a certificate for the address by which the cluster names it, or write \
+                tls_hostname=false in the URL";
+    }
+    if text.contains("UnknownIssuer") || text.contains("BadSignature") {
+        return "tls_ca names the authority that has signed the certificates of the nodes";
+    }
+    if text.contains("CertificateRequired") {
+        return "the nodes want a certificate of the client: tls_certificate and tls_key name it";
+    }
+    "see whether a node listens there, and speaks TLS at that port"
+}
+
 /// Why a conversation with one of these did not begin.
-pub(crate) fn of_connect(e: NewSessionError, hosts: &[String]) -> Error {
+pub(crate) fn of_connect(e: NewSessionError, hosts: &[String], is_tls: bool) -> Error {
     let error = match e {
         NewSessionError::MetadataError(e) => metadata(e),
         NewSessionError::UseKeyspaceError(e) => keyspace(e),
@@ -118,6 +133,12 @@ pub(crate) fn of_connect(e: NewSessionError, hosts: &[String]) -> Error {
     };
     match error {
         Error::Refused { class: class @ Class::Unanswered, text, help } => {
+            let help = match is_tls {
+                true => Some(tls_help(&text).to_owned()),
+                false => {
+                    help.map(|help| format!("{help}; with TLS where it wants that (tls=true)"))
+                }
+            };
             let text = format!("cannot connect to {}: {text}", hosts.join(", "));
             Error::Refused { class, text, help }
         }

@@ -39,8 +39,7 @@
 //! Beyond the session itself: an unlogged batch over several partitions is whole in a folder and
 //! not at a cluster. A result that is read in pages is of one moment for each page only, in both. A
 //! write without a timestamp gets that of the node which takes it, so the clocks of nodes decide
-//! between writers at several of them. TLS is not spoken yet: `firn cql --connect HOST --tls-ca FILE`
-//! does. Which statements the databases themselves answer otherwise is in `COMPATIBILITY.md` of
+//! between writers at several of them. TLS needs the feature `tls`. Which statements the databases themselves answer otherwise is in `COMPATIBILITY.md` of
 //! `firn-server`.
 
 #![warn(missing_debug_implementations)]
@@ -52,6 +51,8 @@ mod convert;
 mod failure;
 mod prepared;
 mod session;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use address::ClusterUrl;
 pub use prepared::Prepared;

@@ -4,3 +4,5 @@ mod cluster;
 mod differences;
 mod floors;
 mod folder;
+#[cfg(feature = "tls")]
+mod tls;

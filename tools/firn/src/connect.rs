@@ -30,6 +30,8 @@ pub const NOT_ENCRYPTED: &str = "give --tls-ca the certificate that has signed t
 const MAX_PASSWORD: u64 = 64 << 10;
 /// What the URL of a cluster begins with.
 const URL: &str = "cassandra://";
+/// The same, encrypted.
+const TLS_URL: &str = "cassandra+tls://";
 /// The heading of these options in help texts.
 const HEADING: &str = "A server instead of a store";
 
@@ -57,6 +59,11 @@ pub struct ConnectArgs {
     /// Give up when nothing of an answer has come for so long; a URL has an option of its own for that
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     request_timeout: u64,
+}
+
+/// Whether it is a URL of a cluster.
+fn is_url(text: &str) -> bool {
+    text.starts_with(URL) || text.starts_with(TLS_URL)
 }
 
 /// What is named by `--connect`.
@@ -91,7 +98,7 @@ impl ConnectArgs {
                 "leave one of them out",
             ));
         }
-        if connect.starts_with(URL) {
+        if is_url(connect) {
             return Err(Failure::with_next(
                 "a URL of a cluster is for CQL",
                 "`firn cql --connect` takes one; here write HOST or HOST:PORT",
@@ -115,11 +122,11 @@ impl ConnectArgs {
     /// As [`options`](ConnectArgs::options), and those of a URL.
     pub fn target(&self, global: &Global, port: u16) -> Done<Option<ConnectTarget>> {
         #[cfg(feature = "cluster")]
-        if !global.names_store && self.connect.as_ref().is_some_and(|c| c.starts_with(URL)) {
+        if !global.names_store && self.connect.as_ref().is_some_and(|c| is_url(c)) {
             return Ok(self.cluster()?.map(ConnectTarget::Cluster));
         }
         #[cfg(not(feature = "cluster"))]
-        if self.connect.as_ref().is_some_and(|c| c.starts_with(URL)) {
+        if self.connect.as_ref().is_some_and(|c| is_url(c)) {
             return Err(without_driver());
         }
         Ok(self.options(global, port)?.map(ConnectTarget::Server))
@@ -134,8 +141,8 @@ impl ConnectArgs {
         let Some(connect) = &self.connect else { return Ok(None) };
         if self.tls_ca.is_some() {
             return Err(Failure::with_next(
-                "conversations with clusters are not encrypted yet",
-                "`firn cql --connect HOST:PORT --tls-ca FILE` speaks to one node, encrypted",
+                "--tls-ca is for a server, and this is a cluster",
+                "write it into the URL: cassandra+tls://HOST?tls_ca=FILE, with tls_certificate=FILE and tls_key=FILE where nodes want these",
             ));
         }
         cluster_url(connect, self.user.as_deref(), self.password_file.as_deref()).map(Some)
@@ -154,7 +161,7 @@ impl ConnectArgs {
 /// A URL that is none or has a password in it, and a password that can't be had.
 #[cfg(feature = "cluster")]
 pub fn cluster_url(text: &str, user: Option<&str>, file: Option<&Path>) -> Done<ClusterUrl> {
-    let text = match text.starts_with(URL) {
+    let text = match is_url(text) {
         true => text.to_owned(),
         false => format!("{URL}{text}"),
     };
