@@ -57,7 +57,7 @@ pub(crate) struct TlsChoice {
 
 /// The options of TLS as they are read.
 #[derive(Default)]
-struct TlsOptions {
+struct TlsUrlOptions {
     asked: Option<bool>,
     authorities: Option<PathBuf>,
     certificate: Option<PathBuf>,
@@ -184,7 +184,7 @@ fn boolean(option: &str, value: &str) -> Result<bool> {
     value.parse().map_err(|_| refused())
 }
 
-impl TlsOptions {
+impl TlsUrlOptions {
     /// Whether it is an option of these.
     fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         match name {
@@ -288,14 +288,14 @@ impl ClusterUrl {
             datacenter: None,
             tls: None,
         };
-        let mut tls = TlsOptions::default();
+        let mut tls = TlsUrlOptions::default();
         let mut set = |option| url.set(option, &mut tls);
         options.split('&').filter(|o| !o.is_empty()).try_for_each(&mut set)?;
         url.tls = tls.choice(by_scheme)?;
         Ok(url)
     }
 
-    fn set(&mut self, option: &str, tls: &mut TlsOptions) -> Result<()> {
+    fn set(&mut self, option: &str, tls: &mut TlsUrlOptions) -> Result<()> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = &*decoded(name, value)?;
         if tls.set(name, value)? {
