@@ -501,11 +501,33 @@ fn a_url_names_a_cluster() {
     with("cassandra://h?ssl=true", &[], &["\"ssl\"", "there are consistency"]);
     with(&format!("cassandra://{free}"), &[], &["cannot connect to", &free]);
     with(&format!("{url}/missing"), &[], &["'missing' does not exist"]);
-    with(&url, &["--tls-ca", "ca.pem"], &["not encrypted yet", "--connect HOST:PORT --tls-ca"]);
+    with(&url, &["--tls-ca", "ca.pem"], &["--tls-ca is for a server", "tls_ca=FILE"]);
     let cli = ["cli", "--connect", &url, "-e", "x"];
     Ran::of(t.firn_with(&cli, b"")).said(2, &["a URL of a cluster is for CQL"]);
     let both = ["--db", "x", "cql", "--connect", &url];
     Ran::of(t.firn_with(&both, b"")).said(2, &["can't go to a store (--db) and to a server"]);
+    server.stop().unwrap();
+}
+
+#[cfg(all(feature = "cluster", feature = "tls"))]
+#[test]
+fn a_url_asks_for_tls() {
+    use firn_server::{Options, Server, TlsOptions};
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+    let t = Temp::new("connect", "tls-url");
+    let names = vec!["127.0.0.1".to_owned()];
+    let CertifiedKey { cert, key_pair } = generate_simple_self_signed(names).unwrap();
+    let (certificate, key) = (t.path("node.pem"), t.path("node.key"));
+    std::fs::write(&certificate, cert.pem()).unwrap();
+    std::fs::write(&key, key_pair.serialize_pem()).unwrap();
+    let mut options = Options::ephemeral();
+    options.tls = Some(TlsOptions { certificate, key, clients: None });
+    let server = Server::start(options).unwrap();
+    let at = server.address();
+    let url = format!("cassandra+tls://{at}?tls_ca=node.pem");
+    t.at(&url, &["-e", "SELECT key FROM system.local"]).good();
+    t.at(&format!("cassandra+tls://{at}"), &["-e", "USE x"]).said(2, &["tls_ca=FILE"]);
     server.stop().unwrap();
 }
 
