@@ -83,3 +83,28 @@ impl CombinedOperands {
         self.is_used.store(true, Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations_take_a_share_of_the_capacity() {
+        let (stored, capacity) = (CombinedOperands::default(), 1 << 20);
+        let put = |key: u32, newest: Seq, len: usize| {
+            let combined = CombinedOperand { newest, oldest: 1, operand: vec![7; len] };
+            stored.store(&key.to_be_bytes(), combined, capacity);
+            stored.get(&key.to_be_bytes()).is_some_and(|c| c.newest == newest)
+        };
+        let bytes = || {
+            let map = stored.map.lock();
+            assert_eq!(map.bytes, map.by_key.iter().map(|(k, c)| size(k, c)).sum::<usize>());
+            map.bytes
+        };
+        let taken = (0..1000).filter(|&key| put(key, 2, 100)).count();
+        assert!((50..200).contains(&taken), "{taken}");
+        // One is replaced by a newer one, also by one of another length, and by no older one.
+        assert!(put(0, 5, 50) && !put(0, 4, 50) && put(0, 6, 90));
+        assert!(!put(0, 7, capacity) && bytes() <= capacity / SHARE);
+    }
+}

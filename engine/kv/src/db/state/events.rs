@@ -4,8 +4,8 @@
 //! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and
 //!   both get it.
 //! - The log is for people and tools; nothing depends on it, and a failure to write it is ignored.
-//!   Every line has `at` (wall clock, microseconds since 1970) and `event`. At open, a log over 16
-//!   MiB becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended, and no pacing:
+//!   Every line has `at` (wall clock, microseconds since 1970) and `event`. A log over 16 MiB
+//!   becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended, and no pacing:
 //!   lines of flushes have what it took.
 //! - Events may be noted under any lock. The listener is called by a thread that holds none, and
 //!   nobody waits for it but who closes the store.
@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
@@ -22,12 +22,41 @@ use crate::base::events::{Event, Listener, MOST_WAITING};
 use crate::base::sync::{Condvar, Mutex, rank};
 use crate::env::{Env, Thread, WriteFile, start_thread};
 
+/// Bytes of the log of events from which on it is replaced; the one before is kept beside it.
 const LIMIT: u64 = 16 << 20;
+const NAME: &str = "EVENTS.jsonl";
+const OLD_NAME: &str = "EVENTS.old.jsonl";
+
+/// The log of events, of [`LIMIT`] bytes and a line at most.
+struct EventFile {
+    file: Box<dyn WriteFile>,
+    len: u64,
+}
+
+impl EventFile {
+    /// Without one where the file cannot be opened: nothing depends on it.
+    fn open(env: &dyn Env, dir: &Path) -> Option<EventFile> {
+        let path = dir.join(NAME);
+        let mut len = env.file_len(&path).unwrap_or(0);
+        if len > LIMIT && env.rename(&path, &dir.join(OLD_NAME)).is_ok() {
+            len = 0;
+        }
+        env.append(&path).ok().map(|file| EventFile { file, len })
+    }
+
+    /// Adds a line. True when it is time to open the file again, which replaces it.
+    fn append(&mut self, line: &str) -> bool {
+        let _ = self.file.append(line.as_bytes());
+        self.len += line.len() as u64;
+        self.len > LIMIT
+    }
+}
 
 /// Who is told of the events of an open Db.
 pub struct Events {
     env: Arc<dyn Env>,
-    file: Mutex<Option<Box<dyn WriteFile>>, rank::Events>,
+    dir: PathBuf,
+    file: Mutex<Option<EventFile>, rank::Events>,
     delivery: Option<Arc<Delivery>>,
     thread: Mutex<Option<Box<dyn Thread>>>,
 }
@@ -41,11 +70,7 @@ impl Events {
         log: bool,
         listener: Option<Arc<dyn Listener>>,
     ) -> Events {
-        let path = dir.join("EVENTS.jsonl");
-        if log && env.file_len(&path).is_ok_and(|n| n > LIMIT) {
-            let _ = env.rename(&path, &dir.join("EVENTS.old.jsonl"));
-        }
-        let file = Mutex::new(if log { env.append(&path).ok() } else { None });
+        let file = Mutex::new(if log { EventFile::open(&*env, dir) } else { None });
         let new = |listener| {
             Arc::new(Delivery {
                 listener,
@@ -54,7 +79,8 @@ impl Events {
                 who: OnceLock::new(),
             })
         };
-        Events { env, file, delivery: listener.map(new), thread: Mutex::new(None) }
+        let (dir, delivery) = (dir.to_owned(), listener.map(new));
+        Events { env, dir, file, delivery, thread: Mutex::new(None) }
     }
 
     /// Starts the thread of the listener, if there is one.
@@ -76,8 +102,11 @@ impl Events {
             return;
         }
         let event = event();
-        if let (Some(f), Some(line)) = (file.as_mut(), line(&event, self.env.wall_micros())) {
-            let _ = f.append(line.as_bytes());
+        if let (Some(f), Some(line)) = (file.as_mut(), line(&event, self.env.wall_micros()))
+            && f.append(&line)
+        {
+            *file = None;
+            *file = EventFile::open(&*self.env, &self.dir);
         }
         // Still under the lock of the log: so both have one order.
         self.delivery.iter().for_each(|d| d.push(&event));
@@ -320,4 +349,32 @@ fn line(event: &Event, at: u64) -> Option<String> {
         | Event::Missed { .. } => return None,
     };
     Some(line.0 + "}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::mem::MemEnv;
+
+    #[test]
+    fn the_log_of_events_is_bounded_while_the_store_is_open() {
+        let env = Arc::new(MemEnv::new(1));
+        let dir = Path::new("/db");
+        env.create_dir_all(dir).unwrap();
+        let events = Events::open(env.clone(), dir, true, None);
+        let tree = "t".repeat(1000);
+        let most = LIMIT + 2000;
+        for id in 0..50_000 {
+            events.note(|| Event::TreeCreated { tree: tree.clone(), id });
+        }
+        for name in [NAME, OLD_NAME] {
+            let len = env.file_len(&dir.join(name)).unwrap();
+            assert!(len > 0 && len < most, "{name}: {len}");
+        }
+        // The newest events are there, and no line is cut.
+        let newest = env.read_file(&dir.join(NAME)).unwrap();
+        let text = String::from_utf8(newest).unwrap();
+        assert!(text.ends_with("\"id\":49999}\n"), "{}", &text[text.len() - 50..]);
+        assert!(text.lines().all(|l| l.starts_with("{\"at\":") && l.ends_with('}')));
+    }
 }
