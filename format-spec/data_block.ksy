@@ -102,6 +102,7 @@ types:
           + (_parent.width > 6 ? code[6] << 48 : 0)
           + (_parent.width > 7 ? code[7] << 56 : 0)
       seq_number:
+        doc: 0 in a table that a compaction wrote says that every reader sees the entry.
         value: "_parent.is_uniform ? _parent.base >> 8 : _parent.base + (code_number >> 2)"
       kind:
         value: "_parent.is_uniform ? _parent.base & 0xff : (code_number & 3) + 1"

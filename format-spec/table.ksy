@@ -67,8 +67,10 @@ types:
       - id: len_raw
         type: u4
         valid:
-          expr: "codec == codec::none ? _ == len_stored : _ <= len_stored * 255"
-        doc: Bytes after decompression.
+          expr: >-
+            (codec == codec::none ? _ == len_stored : kind != block_kind::filter and _ <= len_stored * 255)
+            and _ <= (kind == block_kind::data or kind == block_kind::value ? 269488126 : kind == block_kind::properties ? 16777216 : 4294967271)
+        doc: Bytes after decompression. A filter is never compressed.
       - id: reserved2
         type: u4
         valid: 0
@@ -91,20 +93,21 @@ types:
         type: u8
         valid:
           max: ofs
-        doc: Length of all data blocks together.
+        doc: Length of all data blocks together, with their headers.
       - id: len_filter
         type: u4
         doc: Length of the filter block with its header; 0 for none.
       - id: len_tombstones
         type: u4
-        doc: Length of the tombstone block; 0 for none.
+        doc: Length of the tombstone block with its header; 0 for none.
       - id: len_index
         type: u4
-        doc: Length of the index block; 0 in value files only.
+        doc: Length of the index block with its header; 0 in value files only.
       - id: len_properties
         type: u4
         valid:
           expr: len_data + len_filter + len_tombstones + len_index + _ == ofs
+        doc: Length of the properties block with its header.
       - id: len_file
         type: u8
         valid: ofs + 72
@@ -140,4 +143,4 @@ enums:
       doc: LZ4 block format, no frame, no length prefix.
     2:
       id: zstd
-      doc: One Zstandard frame (RFC 8878), without a dictionary.
+      doc: One Zstandard frame (RFC 8878), without a dictionary, which states its content size, the raw length.

@@ -48,7 +48,12 @@ def lz4(b, size):
 
 
 def zstd(b, size):
-    """Decompresses a Zstandard frame of exactly `size` bytes."""
+    """Decompresses a Zstandard frame that states its content size, which is `size`."""
+    try:
+        stated = zstandard.frame_content_size(b)
+    except zstandard.ZstdError as e:
+        need(False, f"Zstandard: {e}")
+    need(stated == size, "Zstandard: a frame that does not state the raw length")
     reader = zstandard.ZstdDecompressor().decompressobj(read_across_frames=False)
     try:
         out = reader.decompress(b)
@@ -70,7 +75,9 @@ def physical_block(file, at, size, kind, file_id):
     need(b[4] == kind, "a block of another kind")
     need(b[5] in (0, 1, 2), "a block of unknown compression")
     need(b[6:8] == bytes(2) and b[16:20] == bytes(4), "a block header that is not 0 where it must be")
-    need(kind not in (DATA, VALUE) or raw <= MAX_VALUE + 2 * MAX_KEY + 4096, "a block that is too large")
+    most = {DATA: MAX_VALUE + 2 * MAX_KEY + 4096, VALUE: MAX_VALUE + 2 * MAX_KEY + 4096, PROPERTIES: 1 << 24}
+    need(raw <= most.get(kind, (1 << 32) - 25), "a block that is too large")
+    need(kind != FILTER or b[5] == 0, "a filter that is compressed")
     if b[5] == 0:
         need(raw == stored, "a raw block of two lengths")
         return b[24:], 0

@@ -34,7 +34,8 @@
 //! - F1: every byte of a file is covered by a checksum that knows its file and offset.
 //! - F2: nothing is allocated for a declared length before it is known to be within the file,
 //!   within the kind's cap, and (LZ4 cannot shrink more than 255-fold, and what Zstandard shrinks more
-//!   is stored as LZ4) within 255 times the stored bytes.
+//!   is stored as LZ4) within 255 times the stored bytes. Of a block that is read whole the stored
+//!   bytes themselves must say the same length first.
 //! - F3: the version and the magic stay the last 12 bytes in every later version, so that a newer
 //!   file is refused as newer.
 
@@ -47,7 +48,7 @@ use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::base::options::{Compression, NO_MEMORY, NO_ZSTD};
 
-use super::zstd;
+use super::{lz4, zstd};
 
 /// The version that this code writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
@@ -57,6 +58,13 @@ pub const BLOCK_HEADER: usize = 24;
 pub const FOOTER: usize = 72;
 /// The largest decoded data block: one entry of the largest key and value, and what surrounds it.
 pub const MAX_DATA_BLOCK: usize = MAX_VALUE_LEN + 2 * MAX_KEY_LEN + 4096;
+
+/// The largest properties block: bounds of keys, a summary, and 600,000 value files.
+pub const MAX_PROPERTIES: usize = 16 << 20;
+/// The largest index, filter and tombstone block: its length with the header has 32 bits.
+pub const MAX_BLOCK: usize = u32::MAX as usize - BLOCK_HEADER;
+/// Shorter blocks are allocated by their header's word.
+const LARGE_BLOCK: usize = 64 << 10;
 
 const BLOCK_MAGIC: [u8; 4] = *b"FnB1";
 const FILE_MAGIC: [u8; 8] = *b"FirnSST\n";
@@ -109,7 +117,8 @@ impl BlockKind {
     fn cap(self) -> usize {
         match self {
             BlockKind::Data | BlockKind::Value => MAX_DATA_BLOCK,
-            _ => u32::MAX as usize,
+            BlockKind::Properties => MAX_PROPERTIES,
+            BlockKind::Index | BlockKind::Filter | BlockKind::Tombstones => MAX_BLOCK,
         }
     }
 }
@@ -141,6 +150,8 @@ impl BlockHeader {
         let (stored_len, raw_len) = (u32_at(h, 8) as usize, u32_at(h, 12) as usize);
         let sound = match codec {
             Compression::None => raw_len == stored_len,
+            // Fingerprints are random bits.
+            _ if kind == BlockKind::Filter => false,
             _ => raw_len <= stored_len.saturating_mul(MOST_SHRUNK),
         };
         if !sound || raw_len > kind.cap() || h[6..8] != [0; 2] || h[16..20] != [0; 4] {
@@ -205,11 +216,28 @@ impl<'a> StoredBlock<'a> {
         }
     }
 
-    /// The decompressed bytes.
+    /// The decompressed bytes. Nothing large is allocated for a length that the stored bytes do not
+    /// have.
     pub fn to_vec(&self) -> Result<Vec<u8>, &'static str> {
-        let mut out = vec![0; self.raw_len];
+        if self.raw_len > LARGE_BLOCK && self.own_len()? != Some(self.raw_len as u64) {
+            return Err("a block that decompresses to another length than its header says");
+        }
+        let mut out = vec![];
+        out.try_reserve_exact(self.raw_len).map_err(|_| NO_MEMORY)?;
+        out.resize(self.raw_len, 0);
         self.unpack(&mut out)?;
         Ok(out)
+    }
+}
+
+impl StoredBlock<'_> {
+    /// The decompressed length, by the stored bytes alone.
+    fn own_len(&self) -> Result<Option<u64>, &'static str> {
+        Ok(match self.codec {
+            Compression::None => Some(self.bytes.len() as u64),
+            Compression::Lz4 => lz4::raw_len(self.bytes),
+            Compression::Zstd => zstd::raw_len(self.bytes)?,
+        })
     }
 }
 
@@ -258,7 +286,7 @@ impl Packer {
         codec: Compression,
         raw: &[u8],
     ) -> Result<(u32, bool)> {
-        if raw.len() > kind.cap().min(u32::MAX as usize - BLOCK_HEADER) {
+        if raw.len() > kind.cap() {
             return Err(Error::invalid(format!(
                 "a {} block of {} bytes is too large for a table",
                 kind.name(),

@@ -18,6 +18,7 @@ pub mod fields;
 mod filter;
 pub mod format;
 mod index;
+mod lz4;
 mod output;
 mod properties;
 mod search;

@@ -1039,6 +1039,84 @@ fn no_block_is_larger_than_its_stored_bytes_let_expect() {
     assert_eq!(read_all(&table, true).unwrap(), entries);
 }
 
+/// Another header for the block at `at`, with a sound checksum.
+fn forge(bytes: &[u8], at: u64, len: u32, codec: Option<u8>, raw_len: u64) -> Vec<u8> {
+    let mut forged = bytes.to_vec();
+    let block = &mut forged[at as usize..][..len as usize];
+    block[5] = codec.unwrap_or(block[5]);
+    block[12..16].copy_from_slice(&u32::try_from(raw_len).unwrap().to_le_bytes());
+    let crc = checksum(ID, at, &[&block[..20], &block[24..]]);
+    block[20..24].copy_from_slice(&crc.to_le_bytes());
+    forged
+}
+
+/// A length that only the header of a block states is believed by nobody: neither for the parts that
+/// a table reads when it is opened nor for its data.
+#[test]
+fn a_raw_length_that_the_stored_bytes_do_not_have_is_refused_before_it_is_allocated() {
+    let codecs = codecs().into_iter().filter(|&c| c != Compression::None);
+    for compression in codecs {
+        let options = WriterOptions { compression, block_size: 64, ..WriterOptions::default() };
+        let key = |i: u64| [vec![b'k'; 2000], i.to_be_bytes().to_vec()].concat();
+        let entries: Vec<Entry> =
+            (0..3000).map(|i| (key(i * i), Trailer::new(5, Kind::Put), vec![b'v'; 100])).collect();
+        let (bytes, _) = write(&options, &entries, &some_tombstones());
+        let at = bytes.len() - format::FOOTER;
+        let footer = format::Footer::decode(bytes[at..].try_into().unwrap(), path(), ID, at as u64);
+        let f = footer.unwrap();
+        let parts = [
+            (f.data_len, f.filter_len),
+            (f.tombstones_at(), f.tombstones_len),
+            (f.index_at(), f.index_len),
+            (f.properties_at(), f.properties_len),
+        ];
+        for (at, len) in parts {
+            let header = format::BlockHeader::read(&bytes[at as usize..]).unwrap();
+            let most = 255 * header.stored_len as u64;
+            for (codec, raw) in [
+                (None, header.raw_len as u64 + 1),
+                (Some(compression as u8), most),
+                (Some(compression as u8), most + 1),
+                (Some(compression as u8), u32::MAX.into()),
+            ] {
+                let e = open(&forge(&bytes, at, len, codec, raw), false).unwrap_err();
+                assert_eq!(
+                    e.kind(),
+                    ErrorKind::Corruption,
+                    "{compression:?} {header:?} {raw}: {e}"
+                );
+            }
+        }
+        // The largest index of all, of a file that is large enough for it.
+        let stored = vec![0x5a; format::MAX_BLOCK / 255 + 1];
+        let block =
+            format::StoredBlock { raw_len: format::MAX_BLOCK, codec: compression, bytes: &stored };
+        let e = block.to_vec().unwrap_err();
+        assert!(e.contains("another length than its header says"), "{e}");
+        // Data, which are decoded into frames of the cache.
+        let len = open(&bytes, false).unwrap().blocks().next().unwrap().len;
+        let forged = forge(&bytes, 0, len as u32, None, (255 * (len - 24)) as u64);
+        let e = read_all(&open(&forged, false).unwrap(), true).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    }
+}
+
+/// A Zstandard frame states its length; one that does not is damage.
+#[cfg(feature = "zstd")]
+#[test]
+fn a_frame_without_its_length_is_refused() {
+    use ::zstd::zstd_safe::{CCtx, CParameter};
+    let raw = vec![7; 1000];
+    for states in [true, false] {
+        let mut context = CCtx::create();
+        context.set_parameter(CParameter::ContentSizeFlag(states)).unwrap();
+        let mut bytes = Vec::with_capacity(1000);
+        context.compress2(&mut bytes, &raw).unwrap();
+        let block = format::StoredBlock { raw_len: 1000, codec: Compression::Zstd, bytes: &bytes };
+        assert_eq!(block.to_vec().ok(), states.then_some(raw.clone()));
+    }
+}
+
 /// A build without zstd says so, and calls nothing damaged.
 #[cfg(not(feature = "zstd"))]
 #[test]

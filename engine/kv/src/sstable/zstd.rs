@@ -5,7 +5,9 @@
 mod library {
     use std::cell::RefCell;
 
-    use zstd::zstd_safe::{CCtx, CParameter, DCtx, compress_bound, find_frame_compressed_size};
+    use zstd::zstd_safe::{
+        CCtx, CParameter, DCtx, compress_bound, find_frame_compressed_size, get_frame_content_size,
+    };
 
     use crate::base::error::{Error, ErrorKind, Result};
     use crate::base::options::NO_MEMORY;
@@ -48,6 +50,11 @@ mod library {
         }
     }
 
+    /// Bytes that the frame says that it decompresses to; `None` where it says nothing.
+    pub fn raw_len(packed: &[u8]) -> Result<Option<u64>, &'static str> {
+        Ok(get_frame_content_size(packed).ok().flatten())
+    }
+
     fn unpack_in(
         unpacker: &mut Option<DCtx<'static>>,
         packed: &[u8],
@@ -58,8 +65,9 @@ mod library {
             none => none.insert(DCtx::try_create().ok_or(NO_MEMORY)?),
         };
         let len = out.len();
-        // One frame, and nothing behind it.
+        // One frame that states its length, and nothing behind it.
         if find_frame_compressed_size(packed) == Ok(packed.len())
+            && raw_len(packed) == Ok(Some(len as u64))
             && context.decompress(out, packed) == Ok(len)
         {
             Ok(())
@@ -97,10 +105,15 @@ mod library {
         }
     }
 
+    /// Knows no frame.
+    pub fn raw_len(_: &[u8]) -> Result<Option<u64>, &'static str> {
+        Err(NO_ZSTD)
+    }
+
     /// Refuses to decompress.
     pub fn unpack(_: &[u8], _: &mut [u8]) -> Result<(), &'static str> {
         Err(NO_ZSTD)
     }
 }
 
-pub use library::{ZstdPacker, unpack};
+pub use library::{ZstdPacker, raw_len, unpack};
