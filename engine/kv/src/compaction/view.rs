@@ -256,6 +256,28 @@ pub(super) fn bucket(
     (start, members)
 }
 
+/// Merges of whole runs with their scores, into what is below the oldest: the most urgent first, up
+/// to the first that can start. A crowd of runs has as many, and nobody asks for those behind it.
+pub(super) fn most_urgent(
+    view: &ShapeView<'_>,
+    mut merges: Vec<(RangeInclusive<usize>, f64)>,
+    reason: Reason,
+) -> Vec<CompactionJob> {
+    // Stable: of equally urgent ones the first wins.
+    merges.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut jobs = Vec::new();
+    for (runs, score) in merges {
+        let output = view.below(*runs.end());
+        let job = view.whole(runs, output, reason, score);
+        let starts = view.admits(&job);
+        jobs.push(job);
+        if starts {
+            break;
+        }
+    }
+    jobs
+}
+
 /// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many
 /// together that are not busy).
 pub(super) fn cheapest(

@@ -18,7 +18,7 @@
 use crate::compaction::describe::policy;
 use crate::compaction::shape::{self, CompactionJob, Cuts, MAX_LEVEL, Reason, TreeShape};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView, bucket, crowd_job, space_job};
+use crate::compaction::view::{MAX_FAN, ShapeView, bucket, crowd_job, most_urgent, space_job};
 
 policy! {
     /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats).
@@ -74,16 +74,17 @@ fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
 fn wishes(view: &ShapeView<'_>, scaling: &[i32]) -> Vec<CompactionJob> {
     let levels: Vec<usize> =
         view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
-    let mut jobs = Vec::new();
+    let mut buckets = Vec::new();
     for oldest in (0..view.len()).filter(|&r| !view.is_busy(r)) {
         let (_, trigger) = parameters(scaling, levels[oldest]);
         let (newest, members) =
             bucket(view, 0, oldest, MAX_FAN, |r, _| levels[r].cmp(&levels[oldest]));
         if members >= trigger {
             let score = members as f64 / trigger as f64 * (1.0 + view.density(newest..oldest + 1));
-            jobs.push(view.whole(newest..=oldest, view.below(oldest), Reason::LevelRuns, score));
+            buckets.push((newest..=oldest, score));
         }
     }
+    let mut jobs = most_urgent(view, buckets, Reason::LevelRuns);
     let most = widest(view, scaling);
     jobs.extend(crowd_job(view, 0..view.len(), crowd(view, scaling), most));
     jobs.extend(space_job(view, most as f64 * view.oldest_weight(), MAX_FAN, |oldest| {

@@ -9,10 +9,12 @@
 //!   bound; for space all.
 //! - *Space*: 1 + `space` / 100, or all is merged; a full merge writes one copy.
 
+use std::ops::RangeInclusive;
+
 use crate::compaction::describe::policy;
 use crate::compaction::shape::{CompactionJob, Reason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView, crowd_job, space_job};
+use crate::compaction::view::{MAX_FAN, ShapeView, crowd_job, most_urgent, space_job};
 
 policy! {
     /// RocksDB's universal compaction: a bounded number of runs and of space, as few merges as
@@ -32,7 +34,8 @@ impl Strategy for Universal {
         let (n, most) = (view.len(), self.runs as usize);
         let mut jobs = Vec::new();
         if n >= most {
-            jobs.extend((0..n).filter_map(|newest| self.similar(view, newest)));
+            let similar = (0..n).filter_map(|newest| self.similar(view, newest)).collect();
+            jobs = most_urgent(view, similar, Reason::SimilarSizes);
             if jobs.is_empty() {
                 jobs.extend(crowd_job(view, 0..n, most, n - most + 2));
             }
@@ -54,7 +57,7 @@ impl Strategy for Universal {
 
 impl Universal {
     /// The merge that begins with run `newest` and takes each next older one that is not too large.
-    fn similar(&self, view: &ShapeView<'_>, newest: usize) -> Option<CompactionJob> {
+    fn similar(&self, view: &ShapeView<'_>, newest: usize) -> Option<(RangeInclusive<usize>, f64)> {
         if view.is_busy(newest) {
             return None;
         }
@@ -69,7 +72,6 @@ impl Universal {
         }
         let score =
             view.len() as f64 / f64::from(self.runs.max(1)) * (1.0 + view.density(newest..end));
-        (end - newest > 1)
-            .then(|| view.whole(newest..=end - 1, view.below(end - 1), Reason::SimilarSizes, score))
+        (end - newest > 1).then_some((newest..=end - 1, score))
     }
 }
