@@ -389,7 +389,8 @@ impl SimMeter {
         }
         let mut o = self.outcome;
         o.seconds = now.seconds;
-        o.tombstones = left.iter().map(|l| l.0).sum();
+        // The sum of no numbers is -0.
+        o.tombstones = 0.0 + left.iter().map(|l| l.0).sum::<f64>();
         let ages = self.ages.percentiles();
         o.tombstone_age = [ages.p50, ages.p99, ages.most];
         let written = (o.flush_bytes + o.merge_written) as f64;

@@ -52,7 +52,7 @@ pub(super) const PAPER: Paper = Paper {
             figure: "2.5",
             ours: |o| {
                 let more = o["lazy"].write_amplification - o["tiering"].write_amplification;
-                (format!("{more:.1}"), (0.8..=4.0).contains(&more))
+                (format!("{more:.1}"), (2.0..=3.0).contains(&more))
             },
             differs: "",
         },
@@ -67,7 +67,7 @@ pub(super) const PAPER: Paper = Paper {
                     format!(
                         "over one copy: leveling {level:.2}, lazy {lazy:.2}, tiering {tier:.2}"
                     ),
-                    level < 0.4 && lazy < 0.4 && tier > 2.0 * lazy && tier < 5.0,
+                    level < 0.25 && lazy < 0.25 && tier > lazy && tier < 5.0,
                 )
             },
             differs: "",

@@ -31,7 +31,7 @@ pub(super) const PAPER: Paper = Paper {
             figure: "100 % more",
             ours: |o| {
                 let more = (o["size-tiered"].max_space_amplification - 1.0) * 100.0;
-                (format!("{more:.0} % more at most"), more >= 85.0)
+                (format!("{more:.0} % more at most"), (90.0..=100.0).contains(&more))
             },
             differs: "",
         },
@@ -42,7 +42,10 @@ pub(super) const PAPER: Paper = Paper {
             ours: |o| {
                 let used = |name: &str| 100.0 / o[name].max_space_amplification;
                 let (tiered, steps) = (used("size-tiered"), used("incremental"));
-                (format!("{tiered:.0} % and {steps:.0} %"), tiered < 60.0 && steps >= 90.0)
+                (
+                    format!("{tiered:.0} % and {steps:.0} %"),
+                    (45.0..=55.0).contains(&tiered) && steps >= 90.0,
+                )
             },
             differs: "",
         },

@@ -31,7 +31,7 @@ pub(super) const PAPER: Paper = Paper {
                         of("without"),
                         of("bound of the tree")
                     ),
-                    of("FADE") <= 100.0 * 1.05 && of("without") > 100.0,
+                    of("FADE") <= 100.0 && of("without") > 100.0,
                 )
             },
             differs: "",
@@ -46,7 +46,7 @@ pub(super) const PAPER: Paper = Paper {
                 let bound = 100.0 * (of("bound of the tree") / of("without") - 1.0);
                 (
                     format!("{more:.0} %; with the bound that all policies have {bound:.0} %"),
-                    (-5.0..30.0).contains(&more),
+                    (3.5..25.5).contains(&more),
                 )
             },
             differs: "",

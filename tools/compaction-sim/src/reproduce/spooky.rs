@@ -1,14 +1,15 @@
 //! Dayan, Weiss, Dashevsky, Pan, Bortnikov, Twitto: Spooky: Granulating LSM-Tree Compactions
 //! Correctly.
 
-use crate::paper::{Paper, PaperClaim};
+use crate::paper::{Paper, PaperClaim, times};
 
 pub(super) const PAPER: Paper = Paper {
     name: "spooky",
     title: "Spooky: Granulating LSM-Tree Compactions Correctly (VLDB 2022)",
     setup: "Full and partial merges and Spooky over the same levels, ratio 5 and 10, keys \
             overwritten in random order at a rate that all keep up with. Sizes are ours: 6 GB \
-            written over 1.5 GB of keys, memtables of 4 MiB.",
+            written over 1.5 GB of keys, memtables of 4 MiB; an SSD of 2 GiB that erases 64 MiB \
+            at once, which Spooky nearly fills.",
     options: "--workload uniform --data 6G --value-size 484 --memtable-size 4M --table-size 8M \
               --ingest 10M",
     cases: &[
@@ -18,6 +19,11 @@ pub(super) const PAPER: Paper = Paper {
         ("full, 5", "--policy leveled:5:level0_runs=2:base=40m:movement=whole-level"),
         ("partial, 5", "--policy dynamic-leveled:5:level0_runs=2:base=40m"),
         ("spooky, 5", "--policy spooky:5:level0_runs=2:base=40m"),
+        (
+            "partial, SSD",
+            "--policy dynamic-leveled:10:level0_runs=2:base=40m --ssd 2G --erase-block 64M",
+        ),
+        ("spooky, SSD", "--policy spooky:10:level0_runs=2:base=40m --ssd 2G --erase-block 64M"),
     ],
     claims: &[
         PaperClaim {
@@ -59,7 +65,8 @@ pub(super) const PAPER: Paper = Paper {
                 let of = |name: &str| o[name].max_space_amplification;
                 (
                     format!("{:.2} against {:.2} at most", of("spooky"), of("full")),
-                    of("spooky") < 0.75 * of("full"),
+                    // Half, to the digit that the paper gives.
+                    of("spooky") < 0.55 * of("full"),
                 )
             },
             differs: "",
@@ -70,19 +77,26 @@ pub(super) const PAPER: Paper = Paper {
             figure: "less than half",
             ours: |o| {
                 let of = |name: &str| o[name].write_amplification;
+                let device = |name: &str| {
+                    of(name) * o[name].wear.map_or(1.0, |w| w.device_write_amplification)
+                };
+                let (spooky, partial) = (device("spooky, SSD"), device("partial, SSD"));
                 (
                     format!(
-                        "ratio 10: {:.1} against {:.1}; ratio 5: {:.1} against {:.1}",
+                        "{} of it, with what the SSD's garbage collection writes: {spooky:.1} \
+                         against {partial:.1}; without, ratio 10: {:.1} against {:.1}; ratio 5: \
+                         {:.1} against {:.1}",
+                        times(spooky, partial),
                         of("spooky"),
                         of("partial"),
                         of("spooky, 5"),
                         of("partial, 5")
                     ),
-                    of("spooky") < 0.5 * of("partial"),
+                    spooky < 0.5 * partial,
                 )
             },
-            differs: "the direction is the paper's, but its figure counts what the garbage \
-                      collection of the SSD writes, which is not simulated",
+            differs: "most of it is garbage collection, and how much that writes hangs on how full \
+                      the SSD is and on what it erases at once, which the abstract does not say",
         },
         PaperClaim {
             section: "4",
@@ -93,7 +107,7 @@ pub(super) const PAPER: Paper = Paper {
                 let of = |name: &str| o[name].mean_space() - 1.0;
                 (
                     format!("spooky {:.2}, partial {:.2} on average", of("spooky"), of("partial")),
-                    of("spooky") < 0.2 && of("partial") < 0.2,
+                    of("spooky") <= 0.115 && of("partial") <= 0.115,
                 )
             },
             differs: "",
