@@ -3,7 +3,9 @@
 //! Candidates are simulated ([`question`](crate::question)) and then weighed by the three things
 //! that a policy can trade: bytes written, room, and blocks read. Those that another one beats in
 //! all three are left out. Of the rest that keep up, fit the disk and the bound of latency, the one
-//! is recommended whose most used resource is used the least.
+//! is recommended whose most used resource is used the least. Room is such a resource where the disk
+//! is named. Where it is not, room only counts among policies that use the device and the processor
+//! about alike.
 //!
 //! Reads are not simulated but counted ([`latency`](crate::latency)). What the device takes for a
 //! block grows as the device gets busy, with these reads too, as in a queue with one server.
@@ -31,6 +33,16 @@ use crate::words::{percentiles, seconds, time};
 const FILTER_ERROR: f64 = 1.0 / 256.0;
 /// Bytes of a block.
 const BLOCK: f64 = 4096.0;
+/// Where no disk is named, so many times what is held counts as one, when policies are compared
+/// that use all else alike.
+const ROOM: f64 = 3.0;
+/// How much the sum of all shares counts beside the largest one.
+const REST: f64 = 0.1;
+/// A disk that is smaller is not bought for a store: how often a day all of it would be written says
+/// nothing.
+const LEAST_DISK: f64 = (16u64 << 30) as f64;
+/// Seconds that a log must tell of before its load is carried on to a day.
+const DAY_FROM: f64 = 3600.0;
 /// A candidate that is better by less is not better.
 const TOLERANCE: f64 = 0.02;
 
@@ -135,13 +147,13 @@ impl PolicyCost {
         }
     }
 
-    /// What is used of each resource, with a sentence for when that is more than there is.
+    /// What is used of each resource, with a sentence that says how much. Figures have the digits
+    /// of the table.
     fn limits(&self, q: &StoreQuestion, load: f64) -> Vec<(String, f64)> {
-        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
         let mut all = vec![
             (format!("the device is busy for {} of its time", percent(self.device)), self.device),
             (
-                format!("{:.1} of {:.0} cores are busy", self.cores, q.machine.cores),
+                format!("{:.2} of {:.0} cores are busy", self.cores, q.machine.cores),
                 self.cores / q.machine.cores,
             ),
         ];
@@ -193,14 +205,36 @@ impl PolicyCost {
         [self.write_amplification, self.peak_bytes, blocks]
     }
 
-    /// The share of the resource that is used the most; where the disk is to be bought, three times
-    /// what is held counts as one.
-    fn strain(&self, q: &StoreQuestion) -> f64 {
-        let room = self.peak_bytes / q.disk.unwrap_or(3.0 * q.held);
-        let most = self.limits(q, 1.0).into_iter().map(|(_, used)| used).fold(room, f64::max);
-        // Of equals the one that uses less of all.
-        most + 0.1 * (self.device + self.cores / q.machine.cores + room)
+    /// The resource of which the largest share is used: the words of [`limits`](PolicyCost::limits),
+    /// and the share.
+    fn scarcest(&self, q: &StoreQuestion) -> (String, f64) {
+        let all = self.limits(q, 1.0).into_iter();
+        all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or_default()
     }
+
+    /// What policies with equally used resources are compared by: device, processor, and room, of
+    /// which there is enough where no disk is named.
+    fn shares(&self, q: &StoreQuestion) -> [(String, f64); 3] {
+        let room = self.peak_bytes / q.disk.unwrap_or(ROOM * q.held);
+        [
+            (
+                format!("keeps the device busy for {} of its time", percent(self.device)),
+                self.device,
+            ),
+            (format!("uses {:.2} cores", self.cores), self.cores / q.machine.cores),
+            (format!("takes {} at most", bytes(self.peak_bytes as u64)), room),
+        ]
+    }
+
+    /// The share of the resource that is used the most; of equals the one that uses less of all has
+    /// less.
+    fn strain(&self, q: &StoreQuestion) -> f64 {
+        self.scarcest(q).1 + REST * self.shares(q).iter().map(|s| s.1).sum::<f64>()
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
 }
 
 /// An answer: all candidates, which of them no other beats, and which is recommended.
@@ -300,27 +334,63 @@ fn is_beaten(c: &PolicyCost, all: &[(usize, PolicyCost)], q: &StoreQuestion) -> 
 
 fn because(costs: &[PolicyCost], chosen: usize, q: &StoreQuestion) -> String {
     let c = &costs[chosen];
-    let fit = costs.iter().filter(|c| c.unfit.is_empty()).count();
     if !c.unfit.is_empty() {
         return format!("no policy fits; this one lacks the least: {}", c.unfit.join("; "));
     }
-    let used = c.limits(q, 1.0).into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let used = used.map_or_else(String::new, |(words, _)| {
-        format!(", and uses its scarcest resource the least: {words}")
-    });
-    let compare = |name: &str, of: fn(&PolicyCost) -> f64| {
-        let least = costs.iter().map(of).fold(f64::INFINITY, f64::min);
-        match of(c) / least.max(1e-9) {
-            x if x <= 1.0 + TOLERANCE => format!("{name} the least of all"),
-            x => format!("{name} {x:.1} times the least"),
+    let fit: Vec<&PolicyCost> = costs.iter().filter(|c| c.unfit.is_empty()).collect();
+    // Beside the least of all, as the table has both.
+    let beside = |of: fn(&PolicyCost) -> f64, shown: fn(f64) -> String| {
+        let least = costs.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
+        let mine = shown(of(c));
+        match least.map(|l| (l, shown(of(l)))) {
+            Some((l, other)) if other != mine => format!("{mine} ({}: {other})", short(&l.policy)),
+            _ => format!("{mine} (the least of all)"),
         }
     };
-    let traded = [
-        compare("it writes", |c| c.write_amplification),
-        compare("takes room for", |c| c.peak_bytes),
-        compare("has runs of", |c| c.runs),
-    ];
-    format!("{} of {} policies fit{used}; {}", fit, costs.len(), traded.join(", "))
+    format!(
+        "{} of {} policies fit{}; it writes {} bytes for each byte put, takes {} at most, has {} runs",
+        fit.len(),
+        costs.len(),
+        decided(c, &fit, q),
+        beside(|c| c.write_amplification, |x| format!("{x:.1}")),
+        beside(|c| c.peak_bytes, |x| bytes(x as u64)),
+        beside(|c| c.runs, |x| format!("{x:.1}")),
+    )
+}
+
+/// What decided for `c` among those that fit.
+fn decided(c: &PolicyCost, fit: &[&PolicyCost], q: &StoreQuestion) -> String {
+    let (words, mine) = c.scarcest(q);
+    let others = fit.iter().filter(|o| o.policy != c.policy);
+    let Some(next) = others.clone().min_by(|a, b| a.strain(q).total_cmp(&b.strain(q))) else {
+        return format!(", and only this one: {words}");
+    };
+    let Some(least) = others.min_by(|a, b| a.scarcest(q).1.total_cmp(&b.scarcest(q).1)) else {
+        return String::new();
+    };
+    let (other_words, other) = least.scarcest(q);
+    if percent(mine) != percent(other) && mine < other {
+        return format!(". Of all that fit it uses its scarcest resource the least: {words}");
+    }
+    // Others use theirs as little, or less: what made the difference to the nearest of them.
+    let rival = if percent(mine) == percent(other) { next } else { least };
+    let gains = c.shares(q).into_iter().zip(rival.shares(q));
+    let gain = gains.max_by(|(a, b), (c, d)| (b.1 - a.1).total_cmp(&(d.1 - c.1)));
+    let gain =
+        gain.filter(|(mine, theirs)| theirs.1 > mine.1).map_or_else(String::new, |(m, t)| {
+            format!("; beside {} it {}, which {}", short(&rival.policy), m.0, t.0)
+        });
+    if percent(mine) == percent(other) {
+        format!(". None that fits uses its scarcest resource less: {words}{gain}")
+    } else {
+        let least = short(&least.policy);
+        format!(". Its scarcest resource: {words}; that of {least}: {other_words}{gain}")
+    }
+}
+
+/// A policy's name with its first parameter, as the table has it.
+fn short(policy: &str) -> String {
+    policy.split(':').take(2).collect::<Vec<_>>().join(":")
 }
 
 fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
@@ -467,6 +537,31 @@ impl SeenLoad {
     }
 }
 
+/// How much is written to the device, and what it bears.
+fn wear(c: &PolicyCost, q: &StoreQuestion) -> String {
+    let mut text = match q.seconds {
+        Some(s) if s < DAY_FROM => format!(
+            "{}/s; the log tells of {}, too little to say how much a day",
+            bytes(c.written_per_second as u64),
+            seconds(s)
+        ),
+        _ => format!("{} a day", bytes((c.written_per_second * 86_400.0) as u64)),
+    };
+    let room = q.disk.unwrap_or(1.2 * c.peak_bytes);
+    let by_day = q.seconds.is_none_or(|s| s >= DAY_FROM);
+    if by_day && (q.disk.is_some() || room >= LEAST_DISK) {
+        let times = c.written_per_second * 86_400.0 / room;
+        text += &format!(", {times:.2} times a disk of {}", bytes(room as u64));
+    }
+    if let Some(factor) = c.device_write_amplification {
+        text += &format!("; the device writes {factor:.2} times that");
+    }
+    if let Some(s) = c.endurance_seconds {
+        text += &format!("; its endurance lasts for {}", seconds(s));
+    }
+    text
+}
+
 /// An answer in words.
 fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
     let c = &advice.costs[advice.chosen];
@@ -489,9 +584,14 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
     line(
         "disk",
         format!(
-            "{} of tables at most ({:.2} of what is held); buy a fifth more",
+            "{} of tables at most ({:.2} of what is held); {}",
             bytes(c.peak_bytes as u64),
-            c.peak_bytes / q.held
+            c.peak_bytes / q.held,
+            if q.disk.is_some() {
+                "leave a fifth free"
+            } else {
+                "buy a fifth more, or name --disk"
+            }
         ),
     );
     line(
@@ -503,21 +603,7 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
             c.write_amplification
         ),
     );
-    let day = c.written_per_second * 86_400.0;
-    let room = q.disk.unwrap_or(1.2 * c.peak_bytes);
-    line(
-        "wear",
-        format!(
-            "{} a day, {:.2} times a disk of {}{}{}",
-            bytes(day as u64),
-            day / room,
-            bytes(room as u64),
-            c.device_write_amplification
-                .map_or_else(String::new, |f| format!("; the device writes {f:.2} times that")),
-            c.endurance_seconds
-                .map_or_else(String::new, |s| format!("; its endurance lasts for {}", seconds(s)))
-        ),
-    );
+    line("wear", wear(c, q));
     line("cores", format!("{:.2} of {:.0}", c.cores, q.machine.cores));
     if q.reads + q.scans > 0.0 {
         line(
@@ -585,17 +671,16 @@ fn tell(advice: &Advice, q: &StoreQuestion, style: Style) -> String {
             i if i >= advice.front => "-",
             _ => " ",
         };
-        let name = c.policy.split(':').take(2).collect::<Vec<_>>().join(":");
         row(
             &mut t,
             [
-                format!("{mark} {name}"),
+                format!("{mark} {}", short(&c.policy)),
                 format!("{:.1}", c.write_amplification),
                 bytes(c.peak_bytes as u64),
                 format!("{:.1}", c.runs),
                 format!("{:.2}", c.blocks_per_read),
                 format!("{:.2}", c.blocks_per_scan),
-                format!("{:.0} %", 100.0 * c.device),
+                percent(c.device),
                 format!("{:.2}", c.cores),
                 time(c.scan_latency.p99),
             ],

@@ -399,8 +399,8 @@ pub struct AdviseArgs {
     /// How long what is written is kept, as 30d; for ever if not given
     #[arg(long, value_parser = span_of_time, value_name = "TIME")]
     pub ttl: Option<f64>,
-    /// How keys are chosen, as the workloads above; timeseries if only --ttl says what is held,
-    /// else uniform
+    /// How keys are chosen: one of the workloads that `compaction-sim --help` lists; timeseries if
+    /// only --ttl says what is held, else uniform
     #[arg(long)]
     pub workload: Option<SimOpKind>,
     /// Share of the writes that are deletes, 0 to 1
@@ -424,9 +424,9 @@ pub struct AdviseArgs {
     /// Bytes of a value
     #[arg(long, default_value_t = 100, value_name = "BYTES")]
     pub value_size: usize,
-    /// Memory of a memtable
-    #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
-    pub memtable_size: u64,
+    /// Memory of a memtable; that of the log if not given, else 64M
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    pub memtable_size: Option<u64>,
     /// The machine
     #[command(flatten)]
     pub machine: MachineArgs,

@@ -330,6 +330,7 @@ impl RecordedHistory {
                 .clone()
                 .zip(self.sizes)
                 .map(|(policy, (_, table))| (policy, table)),
+            seconds: self.elapsed as f64 / 1e6,
         })
     }
 

@@ -29,6 +29,13 @@ const TURNS: f64 = 1.5;
 /// How many times what lives at a time is written where everything expires.
 const LIVES: f64 = 2.2;
 
+/// Memtables that a store holds at least, to be simulated: with fewer nothing is merged.
+const LEAST_MEMTABLES: f64 = 16.0;
+/// Bytes of the smallest memtable that the engine has.
+const LEAST_MEMTABLE: u64 = 64 << 10;
+/// Bytes of the largest store that is simulated.
+const MOST_HELD: f64 = 1e18;
+
 /// The share of the time that writers may be held up, in a store that keeps up.
 pub const HELD_UP: f64 = 0.01;
 
@@ -59,6 +66,8 @@ pub struct StoreQuestion {
     pub present: Option<(Policy, u64)>,
     /// The device, where its own garbage collection is asked for.
     pub ssd: Option<SsdShape>,
+    /// Seconds that the log tells of, where a log says what is written.
+    pub seconds: Option<f64>,
     /// The machine.
     pub machine: Machine,
 }
@@ -80,6 +89,8 @@ pub struct KnownStore {
     pub memtable: Option<f64>,
     /// Its policy, and the bytes of its tables.
     pub present: Option<(Policy, u64)>,
+    /// Seconds that the log tells of.
+    pub seconds: f64,
 }
 
 /// What a policy would do to the store of a question.
@@ -230,9 +241,13 @@ impl AdviseArgs {
         let value = known.value.unwrap_or(self.value_size);
         let entry = (self.key_size, value);
         let held = self.live.map(|n| n as f64).or(known.held);
-        let ingest = if machine.ingest > 0.0 { machine.ingest } else { known.ingest };
+        let is_seen = machine.ingest <= 0.0 && known.ingest > 0.0;
+        let ingest = if is_seen { known.ingest } else { machine.ingest };
         let deletes = self.deletes.or(known.deletes);
-        let memtable = known.memtable.unwrap_or(self.memtable_size as f64);
+        let memtable = match self.memtable_size {
+            Some(size) => size as f64,
+            None => known.memtable.unwrap_or((64 << 20) as f64),
+        };
         if ingest <= 0.0 {
             return Err(Failure::with_next(
                 "it is not said what is written",
@@ -262,15 +277,7 @@ impl AdviseArgs {
             (None, None) => SimOpKind::Uniform,
         };
         check_entry(entry.0, entry.1).map_err(Failure::new)?;
-        if held < 16.0 * memtable || held > 1e18 {
-            return Err(Failure::with_next(
-                format!(
-                    "a store of {} is simulated from 16 memtables on, to 1e18 bytes",
-                    bytes(held as u64)
-                ),
-                "give a --live that lies there, or a smaller --memtable-size",
-            ));
-        }
+        check_held(held, memtable)?;
         Ok(StoreQuestion {
             held,
             ingest,
@@ -284,9 +291,43 @@ impl AdviseArgs {
             p99: self.p99,
             present: known.present,
             ssd,
+            seconds: is_seen.then_some(known.seconds),
             machine,
         })
     }
+}
+
+/// Whether a store that holds so much can be simulated with such memtables.
+///
+/// # Errors
+/// A sentence, with options that can be.
+fn check_held(held: f64, memtable: f64) -> Done {
+    let least = LEAST_MEMTABLES * memtable;
+    if (least..=MOST_HELD).contains(&held) {
+        return Ok(());
+    }
+    let (what, next) = if held > MOST_HELD {
+        (format!("{held:.1e} bytes are more than 1e18"), "give a smaller --live".to_owned())
+    } else {
+        let what = format!(
+            "{} are held, less than the {} memtables of {} from which on policies differ",
+            bytes(held as u64),
+            LEAST_MEMTABLES,
+            bytes(memtable as u64)
+        );
+        // Whole KiB, of which the engine takes 64 at least.
+        let fits = (held / LEAST_MEMTABLES / 1024.0).floor() as u64;
+        let live = format!("--live {}M", (least / 1048576.0).ceil() as u64);
+        let next = if fits * 1024 >= LEAST_MEMTABLE {
+            format!(
+                "give --memtable-size {fits}K to see it with smaller ones, or what it will hold: {live}"
+            )
+        } else {
+            format!("give what it will hold, at least {live}")
+        };
+        (what, next)
+    };
+    Err(Failure::with_next(what, next))
 }
 
 /// Bytes written to tables for each byte of the user, in the second half of a simulation: its

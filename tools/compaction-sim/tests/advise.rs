@@ -81,6 +81,119 @@ fn updates_under_a_small_disk_get_a_policy_that_holds_it() {
     assert!(tight["doubled"].as_str().unwrap().len() > 10);
 }
 
+/// The rows of the table of an answer: mark, policy, and its cells.
+fn rows(text: &str) -> Vec<(char, String, Vec<String>)> {
+    let table = text.lines().skip_while(|l| !l.contains("write amp")).skip(1);
+    let row = |line: &str| {
+        let cells: Vec<String> = line
+            .get(2..)?
+            .split("  ")
+            .map(|c| c.trim().to_owned())
+            .filter(|c| !c.is_empty())
+            .collect();
+        let (name, cells) = cells.split_first()?;
+        Some((line.chars().next()?, name.clone(), cells.to_vec()))
+    };
+    table.map_while(|l| (!l.is_empty()).then(|| row(l)).flatten()).collect()
+}
+
+/// The reason says what the table says, to the digit, and "the least" only of what is the least
+/// there; a policy that writes several times as much is not chosen for room that nobody misses.
+#[test]
+fn the_reason_is_what_the_table_says() {
+    for args in [
+        "--live 100M --ingest 2M/s --memtable-size 1M --reads 1k/s",
+        "--live 100M --ingest 2M/s --memtable-size 1M --disk 150M",
+        "--live 60M --ingest 20k/s --memtable-size 1M --deletes 0.2",
+        "--ingest 1M/s --ttl 200s --memtable-size 1M",
+        "--live 100M --ingest 9M/s --memtable-size 1M --read-bandwidth 90M --write-bandwidth 80M",
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        let text = print(&[&["advise"], &args[..]].concat()).0;
+        let because = text.lines().find(|l| l.starts_with("because")).unwrap();
+        let rows = rows(&text);
+        let (_, _, chosen) = rows.iter().find(|r| r.0 == '*').unwrap();
+        let figures = [
+            (0, format!("it writes {}", chosen[0])),
+            (1, format!("takes {}", chosen[1])),
+            (2, format!("has {}", chosen[2])),
+        ];
+        for (column, said) in figures {
+            let at = because.find(&format!("{said} (")).unwrap_or_else(|| panic!("{said}: {text}"));
+            let rest = &because[at + said.len() + 2..];
+            let number = |cell: &str| {
+                let size: u64 = firn_tools::options::size(&cell.replace(" MiB", "M")).unwrap_or(0);
+                cell.parse::<f64>().unwrap_or(size as f64)
+            };
+            let least = rows.iter().map(|r| number(&r.2[column])).fold(f64::MAX, f64::min);
+            let is_least = number(&chosen[column]) <= least;
+            assert_eq!(rest.starts_with("the least of all)"), is_least, "{column}: {text}");
+            if !is_least {
+                let (name, figure) = rest.split_once(')').unwrap().0.rsplit_once(": ").unwrap();
+                let other = rows.iter().find(|r| r.1 == name).unwrap_or_else(|| panic!("{text}"));
+                assert_eq!((other.2[column].as_str(), number(figure)), (figure, least), "{text}");
+            }
+        }
+        // Of those that fit, none uses what it uses most less, unless that is said.
+        if let Some((_, words)) = because.split_once("the device is busy for ") {
+            assert!(words.starts_with(&chosen[5]), "{text}");
+            let percent = |cell: &str| cell.trim_end_matches(" %").parse::<u32>().unwrap();
+            let least = rows.iter().filter(|r| r.0 != '!').map(|r| percent(&r.2[5])).min();
+            let says_least =
+                because.contains("resource the least") || because.contains("resource less");
+            assert!(!says_least || Some(percent(&chosen[5])) == least, "{text}");
+        }
+        assert!(!text.contains("1.0 times the least") && !text.contains("-0 "), "{text}");
+    }
+    let roomy = advice("--live 100M --ingest 2M/s --memtable-size 1M --reads 1k/s");
+    let writes = |c: &Value| c["write_amplification"].as_f64().unwrap();
+    let least = roomy["costs"].as_array().unwrap().iter().map(writes).fold(f64::MAX, f64::min);
+    assert!(writes(chosen(&roomy)) < 1.5 * least, "{roomy:#}");
+}
+
+/// A hint of a refusal is an option with which the question is answered.
+#[test]
+fn what_a_refusal_names_is_taken() {
+    for args in [
+        "--live 110M --ingest 5M/s",
+        "--live 9M --ingest 5M/s --memtable-size 4M",
+        "--live 300K --ingest 5M/s",
+    ] {
+        let refused = question(args).unwrap_err();
+        let hints = refused.split("give ").nth(1).unwrap();
+        let mut words = hints.split([' ', ',', '"']).filter(|w| !w.is_empty());
+        let mut taken = 0;
+        while let Some(word) = words.next() {
+            let option = word.trim_start_matches(':');
+            if !option.starts_with("--") {
+                continue;
+            }
+            let value = words.next().unwrap();
+            // The last one counts.
+            let others = args.split(' ').collect::<Vec<_>>();
+            let others = others.chunks(2).filter(|o| o[0] != option).flatten();
+            let args = others.copied().chain([option, value]).collect::<Vec<_>>().join(" ");
+            question(&args).unwrap_or_else(|e| panic!("{args}: {e}"));
+            taken += 1;
+        }
+        assert!(taken >= 1, "{refused}");
+    }
+    // An option counts more than the log.
+    let cli = ["compaction-sim", "advise", "--memtable-size", "1M"];
+    let SimCommand::Advise(args) = SimCli::try_parse_from(cli).unwrap().command else {
+        unreachable!()
+    };
+    let known = KnownStore {
+        held: Some(1e8),
+        ingest: 1e6,
+        memtable: Some(64e6),
+        seconds: 3.0,
+        ..KnownStore::default()
+    };
+    let q = args.question(Some(known)).unwrap();
+    assert_eq!((q.memtable, q.seconds), (1048576.0, Some(3.0)));
+}
+
 /// What is to be pasted is taken, and means the policy that was simulated.
 #[test]
 fn what_is_to_be_pasted_is_what_the_engine_and_cql_take() {
@@ -146,7 +259,7 @@ fn a_question_that_says_too_little_is_refused() {
     for (args, said) in [
         ("--live 2T", "give --ingest"),
         ("--ingest 5M/s", "give --live"),
-        ("--ingest 5M/s --live 1M", "16 memtables"),
+        ("--ingest 5M/s --live 1M", "the 16 memtables of 64.0 MiB"),
         ("--ingest 5M/s --ttl soon", "is no time"),
         ("--ingest 5M/s --live 1T --key-size 2", "8 to 524287"),
         ("--ingest 5M/s --live 1T --deletes 2", "is no share"),
