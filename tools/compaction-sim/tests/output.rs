@@ -51,6 +51,31 @@ fn the_table_is_as_it_was_and_the_same_each_time() {
     );
 }
 
+/// A newcomer's first sweep shows that strategies differ: the README's command, and the page's.
+#[test]
+fn the_sweeps_of_the_pages_have_lines_that_differ() {
+    let pages = [include_str!("../../../README.md"), include_str!("../../../docs/simulate.md")];
+    for page in pages {
+        let sweep = page.lines().find(|l| l.starts_with("compaction-sim sweep --data")).unwrap();
+        let args = sweep.split(" --svg").next().unwrap().split(' ').skip(1);
+        let text = print(&args.collect::<Vec<_>>());
+        let lines = text.lines().skip(1).filter_map(|l| l.split_once("  "));
+        let different: std::collections::BTreeSet<&str> = lines.map(|l| l.1.trim()).collect();
+        assert!(different.len() >= 8, "{sweep}: {text}");
+    }
+}
+
+/// However long a simulation is, its course has as many points as a figure needs.
+#[test]
+fn a_course_stays_short() {
+    let args = "--json run --policy tiered --data 6G --memtable-size 1M --threads 0";
+    let v: serde_json::Value =
+        serde_json::from_str(&print(&args.split(' ').collect::<Vec<_>>())).unwrap();
+    let flushes = v[0]["flushes"].as_f64().unwrap();
+    let points = v[0]["points"].as_array().unwrap().len();
+    assert!(flushes > 4096.0 && (512..=1024).contains(&points), "{points} of {flushes}");
+}
+
 #[test]
 fn seeds_are_an_interval() {
     let text = print(&[&RUN[..], &["--ingest", "0", "--seeds", "3"]].concat());
