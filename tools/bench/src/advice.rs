@@ -37,7 +37,7 @@ pub struct AdviceFacts {
     /// Bytes of tables written for each byte put; 0 when nothing was put.
     pub write_amplification: f64,
     /// Bytes on disk, without the log, for each live byte.
-    pub space_amplification: f64,
+    pub space_of_raw: f64,
     /// Uncompressed bytes of all tables.
     pub raw_bytes: u64,
     /// What the block cache may hold.
@@ -89,7 +89,7 @@ impl AdviceFacts {
             if s.user_bytes > 0 {
                 facts.write_amplification = s.write_amplification();
             }
-            facts.space_amplification = s.table_bytes() as f64 / bench.live_bytes.max(1) as f64;
+            facts.space_of_raw = s.table_bytes() as f64 / bench.live_bytes.max(1) as f64;
             facts.raw_bytes = s.trees.iter().flat_map(|t| &t.runs).map(|r| r.raw_bytes).sum();
             facts.cache_capacity = s.memory.cache_capacity;
             facts.debt = s.trees.iter().map(|t| t.debt).sum();
@@ -208,11 +208,11 @@ fn amplified(f: &AdviceFacts) -> Option<String> {
             f.write_amplification
         ));
     }
-    (f.space_amplification > 2.0).then(|| {
+    (f.space_of_raw > 2.0).then(|| {
         format!(
             "tables take {:.1} times the live data: old versions wait for a compaction; `firn {}compact` drops them, --policy \
              leveled keeps them few",
-            f.space_amplification, f.db
+            f.space_of_raw, f.db
         )
     })
 }
@@ -263,7 +263,7 @@ mod tests {
         AdviceFacts {
             steps: vec![write, read],
             write_amplification: 1.5,
-            space_amplification: 1.1,
+            space_of_raw: 1.1,
             raw_bytes: 50 << 20,
             cache_capacity: 100 << 20,
             budget: 256 << 20,
@@ -295,7 +295,7 @@ mod tests {
         );
         assert!(first(|f| f.raw_bytes = 1 << 30).contains("the block cache at most 100 MiB"));
         assert!(first(|f| f.write_amplification = 9.0).contains("written 9.0 times"));
-        assert!(first(|f| f.space_amplification = 3.0).contains("3.0 times the live data"));
+        assert!(first(|f| f.space_of_raw = 3.0).contains("3.0 times the live data"));
         assert!(first(|f| f.peak_memory = 400 << 20).contains("the budget is 256 MiB"));
         assert!(first(|f| f.debt = 1 << 30).contains("still wants to rewrite 1.00 GiB"));
         let compacted = |f: &mut AdviceFacts| {

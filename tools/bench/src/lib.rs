@@ -130,6 +130,9 @@ pub struct BenchArgs {
     /// Memory of one memtable
     #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
     memtable: u64,
+    /// Aim for the size of tables [default: as the engine has it]
+    #[arg(long, value_name = "BYTES", value_parser = options::size)]
+    table_size: Option<u64>,
     /// Values of so many bytes or more lie apart from their keys, in value files [default: as the
     /// engine has it]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]

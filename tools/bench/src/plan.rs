@@ -141,6 +141,7 @@ impl BenchPlan {
             filter_allocation: args.filter_allocation.into(),
             compression: vec![args.compression.into()],
             memtable_size: usize::try_from(args.memtable).unwrap_or(usize::MAX),
+            table_size: args.table_size.unwrap_or(usual.table_size),
             policy: args.policy.clone(),
             ..usual
         };
@@ -227,6 +228,17 @@ mod tests {
             ["fillrandom:2", "readrandom@5000:3"]
         );
         assert_eq!(steps("ycsb").len(), 7);
+    }
+
+    #[test]
+    fn a_tree_has_the_sizes_that_were_given() {
+        let sizes = |line: &str| {
+            let line = Line::try_parse_from(line.split(' ')).unwrap_or_else(|e| panic!("{e}"));
+            let tree = BenchPlan::of_options(&line.bench).unwrap().tree;
+            (tree.memtable_size, tree.table_size)
+        };
+        assert_eq!(sizes("bench --memtable 2m --table-size 3m"), (2 << 20, 3 << 20));
+        assert_eq!(sizes("bench").1, TreeOptions::default().table_size);
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn amplification(m: &MeasuredRun) -> f64 {
 }
 
 /// Bytes of tables for each live byte; the log, which is of a fixed size, is left out.
-fn space_amplification(bench: &Bench, s: &firn_kv::Stats) -> f64 {
+fn space_of_raw(bench: &Bench, s: &firn_kv::Stats) -> f64 {
     s.table_bytes() as f64 / bench.live_bytes.max(1) as f64
 }
 
@@ -121,8 +121,8 @@ fn totals(bench: &Bench) -> Vec<String> {
         ));
     }
     out.push(format!(
-        "space amplification {:.2}: {} of tables for {} in {} live keys; {} on disk with the log, {} of it needed",
-        space_amplification(bench, s),
+        "space {:.2} of the raw bytes: {} of tables for {} in {} live keys and their values; {} on disk with the log, {} of it needed",
+        space_of_raw(bench, s),
         bytes(s.table_bytes()),
         bytes(bench.live_bytes),
         count(bench.live_keys),
@@ -213,7 +213,7 @@ fn as_json(setting: &Setting<'_>, args: &BenchArgs, bench: &Bench, advice: &[Str
         "seconds": bench.seconds,
         "live_keys": bench.live_keys,
         "live_bytes": bench.live_bytes,
-        "space_amplification": last.map(|m| space_amplification(bench, &m.after)),
+        "space_of_raw": last.map(|m| space_of_raw(bench, &m.after)),
         "stats": last.map(|m| stats_json(&m.after)),
         "advice": advice,
     })

@@ -192,7 +192,7 @@ fn all_operations(phase: &Phase, runner: &Runner) -> u64 {
     }
 }
 
-/// Keys alive, and the bytes of them and their values: what space amplification is measured
+/// Keys alive, and the raw bytes of them and their values: what the bytes of tables are measured
 /// against.
 fn live(store: &FirnStore) -> Done<(u64, u64)> {
     let progress = Progress::operations("count", None);
