@@ -66,6 +66,8 @@ pub struct Evidence {
     sizes: BTreeMap<u64, u64>,
     /// Flushed positions by name.
     flushed_by_name: BTreeMap<String, u64>,
+    /// The position below which no tree needed the log, when a flush or a manifest last said so.
+    pub log_floor: u64,
     /// A state that is whole, and the number of its manifest: of the newest one, when it is sound
     /// and fits the tables.
     pub whole: Option<(ManifestState, u64)>,
@@ -475,6 +477,7 @@ impl Evidence {
         self.has_source = true;
         match edit {
             Edit::Snapshot(s) => {
+                self.log_floor = self.log_floor.max(s.wal_floor);
                 for t in s.trees.values() {
                     let facts = self.trees.entry(t.id).or_default();
                     (facts.name, facts.options) = (Some(t.name.clone()), Some(t.options.clone()));
@@ -511,7 +514,8 @@ impl Evidence {
                 let facts = self.trees.entry(*tree).or_default();
                 facts.flushed = facts.flushed.max(flushed.unwrap_or(0));
             }
-            Edit::Counters { .. } | Edit::LogWriters { .. } => {}
+            Edit::Counters { wal_floor, .. } => self.log_floor = self.log_floor.max(*wal_floor),
+            Edit::LogWriters { .. } => {}
         }
     }
 
@@ -545,6 +549,7 @@ impl Evidence {
                 if let Some(f) = number("flushed") {
                     self.flushed_by_name.insert(name.clone(), f);
                 }
+                self.log_floor = self.log_floor.max(number("log_floor").unwrap_or(0));
                 self.by_name.entry(name).or_default().extend(list("tables"));
             }
             "compaction" | "drop" => {

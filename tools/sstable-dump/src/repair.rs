@@ -581,13 +581,17 @@ fn rebuild(
         last_seq: e.partial.as_ref().map_or(0, |s| s.last_seq).max(last_in_log),
         ..ManifestState::default()
     };
+    let mut behind = vec![];
     for id in ids {
         if id == NO_TREE || e.dropped.contains(&id) {
             continue;
         }
         let its = by_tree.remove(&id).unwrap_or_default();
-        let tree =
+        let (tree, known) =
             rebuild_tree(names, dir, out, id, &its, e, log.get(&id), &ends, floor, &state, report)?;
+        if known < floor {
+            behind.push(format!("{:?}", tree.name));
+        }
         state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
         state.next_tree = state.next_tree.max(id + 1);
         state.trees.insert(id, tree);
@@ -604,6 +608,13 @@ fn rebuild(
         .filter_map(|n| table_number(n))
         .chain(e.dead.iter().copied())
         .filter(|n| *n < 1 << 61);
+    if e.log_floor < floor && !behind.is_empty() {
+        report.unknown.push(format!(
+            "whether the first segments of the log are missing: it begins at position {floor}, tables are known to hold what was \
+             written before to all trees but {}, and nothing tells that the log was not needed any more",
+            behind.join(", ")
+        ));
+    }
     let runs = state.trees.values().flat_map(|t| &t.runs).map(|r| r.number);
     state.next_file = files.chain(runs).max().unwrap_or(0) + 1;
     state.next_file =
@@ -757,6 +768,7 @@ fn leave_out(out: &Path, t: &Table, report: &mut NewStoreReport) -> Done {
     Ok(())
 }
 
+/// The tree, and the position below which what was written to it is known to be in its tables.
 #[allow(clippy::too_many_arguments)] // all that is known of a tree comes from different places
 fn rebuild_tree(
     names: &TreeNames,
@@ -770,7 +782,7 @@ fn rebuild_tree(
     floor: u64,
     state: &ManifestState,
     report: &mut NewStoreReport,
-) -> Done<TreeState> {
+) -> Done<(TreeState, u64)> {
     let facts = e.trees.get(&id).cloned().unwrap_or_default();
     let taken = |name: &String| state.tree_named(name).is_some();
     let name = facts.name.filter(|n| !taken(n)).unwrap_or_else(|| {
@@ -798,7 +810,7 @@ fn rebuild_tree(
     let (tables, runs_word) =
         (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
     report.notes.push(format!("tree {id} {name:?}: {tables} in {runs_word}"));
-    Ok(TreeState { id, name, options, flushed, runs, values: BTreeMap::new() })
+    Ok((TreeState { id, name, options, flushed, runs, values: BTreeMap::new() }, known))
 }
 
 fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {

@@ -285,3 +285,62 @@ fn bytes_behind_a_closed_log_are_no_loss() {
         assert_eq!(content(&new), truth);
     }
 }
+
+/// The manifest is of an older time, so nothing but flushes says from where the log is needed. A log
+/// whose beginning is missing is not called whole, and one that the store has shortened itself is,
+/// though a tree has not been flushed for long.
+#[test]
+fn a_log_that_lost_its_beginning_is_told_from_one_that_was_shortened() {
+    for is_shortened in [false, true] {
+        let room = Room::new("beginning");
+        let (own, older, bad) = (room.path("own"), room.path("older"), room.path("bad"));
+        let db = Db::open_with(&own, options()).unwrap();
+        let (a, b) = (db.tree("a", tree_options()).unwrap(), db.tree("b", tree_options()).unwrap());
+        let put = |tree: &firn_kv::Tree, from: u32, n: u32| {
+            (from..from + n).for_each(|i| tree.put(format!("{i:05}"), [b'v'; 100]).unwrap());
+        };
+        put(&a, 0, 10);
+        a.flush().unwrap();
+        copy(&own, &older);
+        put(&a, 10, 10);
+        a.flush().unwrap();
+        put(&b, 0, 1000);
+        if is_shortened {
+            b.flush().unwrap();
+            put(&b, 1000, 10);
+        }
+        db.sync().unwrap();
+        drop((a, b, db));
+        let segments: Vec<String> =
+            names(&own).into_iter().filter(|n| n.ends_with(".wal")).collect();
+        assert_eq!(segments[0] != "00000001.wal", is_shortened, "{segments:?}");
+        copy(&own, &bad);
+        let truth = content(&bad);
+        for events in [true, false] {
+            copy(&own, &bad);
+            if !is_shortened {
+                fs::remove_file(bad.join("00000001.wal")).unwrap();
+            }
+            if !events {
+                fs::remove_file(bad.join("EVENTS.jsonl")).unwrap();
+            }
+            for name in names(&own).iter().filter(|n| n.starts_with("MANIFEST")) {
+                fs::remove_file(bad.join(name)).unwrap();
+            }
+            for name in
+                names(&older).iter().filter(|n| n.starts_with("MANIFEST") || *n == "CURRENT")
+            {
+                fs::copy(older.join(name), bad.join(name)).unwrap();
+            }
+            let out = room.path(&format!("out-{events}"));
+            let (text, code) = dump(&["repair", &arg(&bad), "--out", &arg(&out)]);
+            let is_doubted = text.contains("not known: whether the first segments of the log");
+            if is_shortened {
+                assert_eq!(content(&out), truth, "{text}");
+                assert_eq!((code, is_doubted), (i32::from(!events), !events), "{text}");
+            } else {
+                assert!(code == 1 && is_doubted, "{text}");
+            }
+        }
+    }
+}

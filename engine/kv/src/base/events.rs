@@ -97,6 +97,8 @@ pub enum Event {
         heads: Vec<u64>,
         /// The place in the log up to which the tree is in tables now.
         flushed: u64,
+        /// The place in the log below which no tree needs it any more.
+        log_floor: u64,
         /// Bytes that the memtable had in memory.
         memory: u64,
         /// How long it took.

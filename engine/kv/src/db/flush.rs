@@ -191,7 +191,7 @@ impl Core {
         for f in &all {
             f.tree.fill.flush_ended(from + nanos, memory);
             self.end_fill(f.tree);
-            self.tell_of(f, from, nanos / all.len() as u64);
+            self.tell_of(f, floor, from, nanos / all.len() as u64);
         }
         // Writers have been given their room already.
         drop(all);
@@ -230,8 +230,8 @@ impl Core {
     }
 
     /// Counts a flush that has been done, and notes it. `nanos`: what it took, of several that were
-    /// done together its part.
-    fn tell_of(&self, f: &Flush<'_>, from: u64, nanos: u64) {
+    /// done together its part. No tree needs the log below `floor`.
+    fn tell_of(&self, f: &Flush<'_>, floor: Lsn, from: u64, nanos: u64) {
         let (tree, tables, sealed) = (f.tree, &f.tables, &f.sealed);
         let bytes = tables.iter().map(|t| t.size).sum::<u64>()
             + f.values.iter().map(|v| v.size).sum::<u64>();
@@ -253,6 +253,7 @@ impl Core {
                 tables: f.ids(),
                 heads: ends.into_iter().flatten().collect(),
                 flushed: f.end,
+                log_floor: floor,
                 memory: sealed.mem.used() as u64,
                 micros: nanos / 1000,
                 waited_micros: waited / 1000,

@@ -269,6 +269,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             tables,
             heads,
             flushed,
+            log_floor,
             memory,
             micros,
             waited_micros,
@@ -287,6 +288,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("raw_bytes", *raw_bytes)
             .list("heads", heads)
             .num("flushed", *flushed)
+            .num("log_floor", *log_floor)
             .num("memory", *memory)
             .num("micros", *micros)
             .num("waited_micros", *waited_micros)
