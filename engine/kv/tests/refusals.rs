@@ -506,3 +506,70 @@ fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
     let tree = Db::open_in(inner, "db", db_options(0)).unwrap().tree("t", tree_options()).unwrap();
     assert!(tree.contains(b"before").unwrap() && !tree.contains(b"after").unwrap());
 }
+
+/// A disk that is full but for what the store has set aside: a put may not use that, and what frees
+/// space may, in an opening that wrote before and in a new one.
+#[test]
+fn what_frees_space_may_use_the_reserve_of_a_store_on_a_full_disk() {
+    type Frees = fn(&Db, &Tree) -> Result<()>;
+    let ways: [(&str, Frees); 5] = [
+        ("a deletion", |_, tree| tree.delete(key(1))),
+        ("a range deletion", |_, tree| tree.delete_range(..).and_then(|()| tree.compact())),
+        ("a batch of deletions", |db, tree| {
+            let mut batch = Batch::new();
+            batch.delete(tree, key(1))?;
+            batch.delete_range(tree, key(2)..)?;
+            db.write(batch)
+        }),
+        ("a compaction", |_, tree| tree.compact()),
+        ("the removal of a tree", |db, _| db.drop_tree("t")),
+    ];
+    let reserve = Path::new("/db/RESERVE");
+    let options = || DbOptions { memory_budget: 64 << 20, ..db_options(0) };
+    for (name, frees) in ways {
+        for is_new in [false, true] {
+            let env = Refusing::new();
+            let db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
+            let large = TreeOptions { memtable_size: 32 << 20, ..tree_options() };
+            let mut tree = db.tree("t", large).unwrap();
+            let mut value = vec![0; 1 << 20];
+            for run in 0..2 {
+                assert!(env.file_len(reserve).is_err(), "{name}: a small store has none");
+                for i in 0..17 {
+                    Rng::new(run * 17 + i).fill(&mut value);
+                    tree.put(key(i as u32), &value).unwrap();
+                }
+                tree.flush().unwrap();
+            }
+            assert_eq!(env.file_len(reserve).unwrap(), 512 << 10, "{name}");
+            let inner = env.inner.clone();
+            // What was given up is not enough to set as much aside once more.
+            env.refuse(move |what, path| {
+                let grows = matches!(what, "write" | "log" | "create");
+                let is_full = inner.file_len(reserve).is_ok() || path == reserve;
+                error(ENOSPC).filter(|_| grows && is_full)
+            });
+            let mut db = db;
+            if is_new {
+                // Its log was not closed: an opening for writing needs space too.
+                drop((tree, db));
+                db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
+                assert!(env.file_len(reserve).is_err());
+                tree = db.existing_tree("t").unwrap();
+            } else {
+                let (_, e) = fill(&tree, 100);
+                assert_eq!(e.kind(), ErrorKind::NoSpace, "{name}: {e}");
+                assert!(env.file_len(reserve).is_ok(), "{name}: a put has used it");
+            }
+            frees(&db, &tree).unwrap_or_else(|e| panic!("{name}, new {is_new}: {e}"));
+            assert!(env.file_len(reserve).is_err(), "{name}");
+            if name == "a range deletion" {
+                assert_eq!(db.stats().table_bytes(), 0);
+            }
+            // Nothing is latched.
+            let other = db.tree("other", tree_options()).unwrap();
+            other.put(key(1), b"v").unwrap();
+            db.close().unwrap();
+        }
+    }
+}

@@ -46,7 +46,8 @@ pub fn mark(dir: &Path) -> Done {
 }
 
 fn belongs_to_a_store(name: &str) -> bool {
-    let known = [CURRENT, "CURRENT.tmp", "LOCK", "EVENTS.jsonl", "EVENTS.old.jsonl", MARK];
+    let known =
+        [CURRENT, "CURRENT.tmp", "LOCK", "RESERVE", "EVENTS.jsonl", "EVENTS.old.jsonl", MARK];
     known.contains(&name)
         || name.starts_with("MANIFEST-")
         || name.ends_with(".wal")

@@ -201,6 +201,7 @@ impl Core {
             Err(e) if e.is_transient() => {}
             removed => removed.map_err(|e| self.latch(e))?,
         }
+        self.keep_reserve();
         self.bound_log().map(|_| ()).or_else(|e| self.put_off(e))?;
         Ok(true)
     }

@@ -37,6 +37,7 @@ mod rate;
 mod read;
 mod reader;
 mod replay;
+mod reserve;
 mod room;
 mod seal;
 mod sources;

@@ -39,6 +39,7 @@ use super::fresh::{create_dir, new_id};
 use super::outputs::table_number;
 use super::reader::HeldReader;
 use super::replay::{Replayed, replay};
+use super::reserve::RESERVE;
 use super::state::budget::Budget;
 use super::state::catalog::TreeCatalog;
 use super::state::core::Core;
@@ -180,7 +181,8 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let foreign = |n: &&String| {
         // Files whose names begin with a dot are left there by others, who say so by it: a file
         // manager, a version control.
-        let ours = [LOCK, CURRENT_NEW, "EVENTS.jsonl"].contains(&n.as_str()) || n.starts_with('.');
+        let ours = [LOCK, CURRENT_NEW, RESERVE, "EVENTS.jsonl"].contains(&n.as_str())
+            || n.starts_with('.');
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
     };
     let Some(n) = names.iter().find(foreign) else { return Ok(()) };
@@ -386,7 +388,7 @@ impl Core {
             // Not all that it says may be durable, and what was flushed just now stands in no
             // manifest yet.
             c.renounce_end();
-            self.begin_writing(&mut c)?;
+            self.with_reserve(|| self.begin_writing(&mut c))?;
             // Only now is it sure that the manifest is that of these files, and that it stays:
             // under an older one live tables would be garbage, and the last edits of the one that
             // was found may not be durable.

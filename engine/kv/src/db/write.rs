@@ -130,8 +130,21 @@ impl Core {
     }
 
     /// Writes a batch and gives the sequence number of its first operation (of an empty one, the
-    /// newest that may be read).
+    /// newest that may be read). One that only deletes may use the reserve.
     pub fn write_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
+        match self.try_batch(batch, durability) {
+            Err(e)
+                if e.kind() == ErrorKind::NoSpace
+                    && batch.frees_space()
+                    && self.give_up_reserve() =>
+            {
+                self.try_batch(batch, durability)
+            }
+            done => done,
+        }
+    }
+
+    fn try_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
         if batch.is_open() {
             return self.write_made(Batch::new(), durability, &mut |closed| {
                 batch.closed(greatest).map(|b| *closed = b)

@@ -174,7 +174,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree, and errors of writing the manifest.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.core().drop_tree(name)
+        self.core().with_reserve(|| self.core().drop_tree(name))
     }
 
     /// Writes a batch with the handle's durability.

@@ -93,7 +93,8 @@ impl Tree {
     /// As [`put`](Tree::put).
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.core.write_point(&self.core, Kind::Delete, key.as_ref(), &[], self.durability)
+        let (core, key) = (&self.handle.core, key.as_ref());
+        core.with_reserve(|| core.write_point(&self.core, Kind::Delete, key, &[], self.durability))
     }
 
     /// Adds an operand for the tree's merge hook.
@@ -179,8 +180,10 @@ impl Tree {
 
     fn compact_within(&self, range: Option<&VisibleRange>) -> Result<()> {
         self.check_hooked()?;
-        self.flush()?;
-        self.handle.core.compact_range(&self.core, range)
+        self.handle.core.with_reserve(|| {
+            self.flush()?;
+            self.handle.core.compact_range(&self.core, range)
+        })
     }
 
     /// Without its hooks nobody knows what may be merged and forgotten.
