@@ -9,7 +9,7 @@ use firn_kv::{Batch, MAX_VALUE_LEN, Tree, TreeOptions};
 use serde_json::json;
 
 use crate::bench;
-use crate::store::{self, DEFAULT_TREE, Global};
+use crate::store::{DEFAULT_TREE, Global};
 use firn_tools::escape;
 use firn_tools::io::{Input, stderr_is_terminal, stdin_is_terminal, stdout};
 use firn_tools::keys::{self, RangeArgs};
@@ -95,14 +95,15 @@ pub fn put(global: &Global, args: &PutArgs) -> Done {
     // The next bench replaces the tree of the last, with what was put into it; a store with another
     // tree it leaves alone.
     let is_new = db.tree_names().is_empty() || bench::is_of_a_bench(&global.store.db)?;
-    let named = args.tree.as_deref().or(is_new.then_some(DEFAULT_TREE));
+    let named = args.tree.as_deref().map(|name| global.tree_name(&db, name));
+    let named = named.or(is_new.then(|| DEFAULT_TREE.to_owned()));
     // Options are for a tree that has to be made: they would replace those of one that is there.
-    let tree = match named.filter(|name| !db.tree_names().iter().any(|n| n == name)) {
+    let tree = match named.as_deref().filter(|name| !db.tree_names().iter().any(|n| n == name)) {
         Some(new) => {
             global.check_own_tree(new)?;
             db.tree(new, TreeOptions::default())?
         }
-        None => store::tree(&db, named)?,
+        None => global.tree(&db, named.as_deref())?,
     };
     global.check_own_tree(tree.name())?;
     let mut batch = Batch::new();
@@ -184,7 +185,7 @@ pub fn delete(global: &Global, args: &DeleteArgs) -> Done {
         ));
     }
     let db = global.open_to_write(false, 0)?;
-    let tree = store::tree(&db, args.tree.as_deref())?;
+    let tree = global.tree(&db, args.tree.as_deref())?;
     global.check_own_tree(tree.name())?;
     if keys.is_empty() && !args.yes && !is_meant(&tree, &range)? {
         eprintln!("nothing is deleted");
@@ -247,7 +248,7 @@ fn would_delete(
     range: &keys::KeyRangeArg,
 ) -> Done {
     let db = global.open_to_read()?;
-    let tree = store::tree(&db, args.tree.as_deref())?;
+    let tree = global.tree(&db, args.tree.as_deref())?;
     global.check_own_tree(tree.name())?;
     let (mut there, mut bytes) = (0u64, 0u64);
     let mut ends: Option<(Vec<u8>, Vec<u8>)> = None;

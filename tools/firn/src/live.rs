@@ -44,7 +44,7 @@ pub struct LiveArgs {
     /// The store's directory [default: that of --db]
     #[arg(value_name = "DIR")]
     store: Option<PathBuf>,
-    /// A tree; may be repeated [default: all]
+    /// A tree, or KEYSPACE.TABLE; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
     tree: Vec<String>,
     /// Write the page to this file
@@ -260,7 +260,7 @@ impl Live {
             read: env.file_len(&global.store.db.join("EVENTS.jsonl")).unwrap_or(0),
             env,
             global: global.clone(),
-            wanted: args.tree.clone(),
+            wanted: args.tree.iter().map(|name| global.path_to_tree(name)).collect(),
             trees: BTreeMap::new(),
             names: StoreNames::default(),
             rest: vec![],
@@ -268,7 +268,7 @@ impl Live {
             counted: None,
         };
         let state = live.manifest()?;
-        if let Some(name) = args.tree.iter().find(|name| state.tree_named(name).is_none()) {
+        if let Some(name) = live.wanted.iter().find(|name| state.tree_named(name).is_none()) {
             return Err(Failure::with_next(
                 format!("{} has no tree {name:?}", global.store.db.display()),
                 "`firn trees` lists its trees",

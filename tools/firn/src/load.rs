@@ -234,7 +234,7 @@ pub fn run(global: &Global, args: &LoadArgs) -> Done {
         }
         RecordTrouble::Io(e) => Failure::file("read", &args.file, &e),
     })?;
-    global.check_own_tree(&args.tree)?;
+    global.check_own_tree(&global.path_to_tree(&args.tree))?;
     let db = global.open_to_write(true, size)?;
     let tree = match db.tree_names().contains(&args.tree) {
         true => db.existing_tree(&args.tree)?,

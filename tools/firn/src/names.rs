@@ -33,6 +33,9 @@ struct NamedKey {
     words: String,
     /// The same for programs.
     told: Value,
+    /// As users name it: "shop.items", of an index "shop.items_name"; quoted as CQL writes it, and
+    /// without quotes.
+    paths: [String; 2],
     keys: KeyNames,
 }
 
@@ -55,7 +58,12 @@ impl NamedKey {
         if let Some(index) = index {
             told["index"] = index.into();
         }
-        NamedKey { words, told, keys }
+        let last = index.unwrap_or(name);
+        let paths = [
+            format!("{}.{}", quote_if_needed(keyspace), quote_if_needed(last)),
+            format!("{keyspace}.{last}"),
+        ];
+        NamedKey { words, told, paths, keys }
     }
 }
 
@@ -243,6 +251,17 @@ impl StoreNames {
     /// name says it.
     pub fn of_tree(&self, tree: &str) -> Option<&str> {
         self.named(tree).map(|n| n.words.as_str())
+    }
+
+    /// The tree of a table, a family or an index that users name as KEYSPACE.NAME.
+    pub fn tree_at(&self, path: &str) -> Option<String> {
+        let mut all = self.trees.iter();
+        all.find(|(_, n)| n.paths.iter().any(|p| p == path)).map(|(tree, _)| tree.to_string())
+    }
+
+    /// A tree's name, with what is in it where the name does not say it.
+    pub fn both(&self, tree: &str) -> String {
+        self.of_tree(tree).map_or_else(|| tree.to_owned(), |words| format!("{tree} ({words})"))
     }
 
     /// The same for programs: its kind, its keyspace, its name. Null where nobody knows.

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use firn_kv::{Error, ErrorKind, Tree, Value as Bytes};
 use serde_json::{Map, Value};
 
-use crate::store::{self, Global};
+use crate::store::Global;
 use firn_tools::escape::{self, Show, encode};
 use firn_tools::io::{stdout, stdout_is_terminal};
 use firn_tools::json::put_field;
@@ -34,7 +34,7 @@ pub struct GetArgs {
     /// The keys, byte for byte
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<OsString>,
-    /// The tree to read [default: the tree "default", or the only one]
+    /// The tree to read, or KEYSPACE.TABLE [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// Print the bytes of the values and nothing else
@@ -48,7 +48,7 @@ pub struct GetArgs {
 /// Runs `firn get`.
 pub fn get(global: &Global, args: &GetArgs) -> Done {
     let db = global.open_to_read()?;
-    let tree = store::tree(&db, args.tree.as_deref())?;
+    let tree = global.tree(&db, args.tree.as_deref())?;
     let keys = args.keys.iter().map(|k| keys::key(k, args.hex)).collect::<Done<Vec<_>>>()?;
     let show = show(args.hex);
     let mut out = stdout();
@@ -122,7 +122,7 @@ Examples:
 pub struct ScanArgs {
     #[command(flatten)]
     range: RangeArgs,
-    /// The tree to read [default: the tree "default", or the only one]
+    /// The tree to read, or KEYSPACE.TABLE [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// From the last key to the first
@@ -215,7 +215,7 @@ impl EntryPrinter {
 pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     let range = args.range.range(args.hex)?;
     let db = global.open_to_read()?;
-    let tree = store::tree(&db, args.tree.as_deref())?;
+    let tree = global.tree(&db, args.tree.as_deref())?;
     let format =
         args.format.unwrap_or(if global.store.json { ScanFormat::Json } else { ScanFormat::Tsv });
     let mut out = stdout();

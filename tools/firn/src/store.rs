@@ -257,6 +257,68 @@ impl Global {
         }
     }
 
+    /// The name of a tree that users name as it is, or as the KEYSPACE.TABLE (family, index) that is
+    /// in it; the same name where there is neither.
+    pub fn tree_name(&self, db: &Db, name: &str) -> String {
+        match db.tree_names().iter().any(|n| n == name) {
+            true => name.to_owned(),
+            false => self.path_to_tree(name),
+        }
+    }
+
+    /// The name of the tree that holds the table, family or index of this path; the same name where
+    /// there is none, as always in a store without keyspaces.
+    pub fn path_to_tree(&self, path: &str) -> String {
+        let names = Some(path).filter(|path| path.contains('.')).map(|_| self.names());
+        names.and_then(|names| names.tree_at(path)).unwrap_or_else(|| path.to_owned())
+    }
+
+    /// What the trees of a store with keyspaces are called; nothing where it has none, or where that
+    /// can't be read.
+    fn names(&self) -> StoreNames {
+        match self.holding() {
+            Ok(Holding::Model) => self.open_named_quietly().map(|(_, n)| n).unwrap_or_default(),
+            _ => StoreNames::default(),
+        }
+    }
+
+    /// The tree of this name or KEYSPACE.TABLE; without a name the tree `default`, or else the only
+    /// one that there is.
+    pub fn tree(&self, db: &Db, name: Option<&str>) -> Done<Tree> {
+        let names = db.tree_names();
+        let name = name.map(|name| self.tree_name(db, name));
+        let chosen = match &name {
+            Some(name) if names.contains(name) => name,
+            Some(name) => {
+                return Err(Failure::with_next(
+                    format!("the store has no tree {name:?}; {}", self.tree_list(&names)),
+                    "name one of these, or a KEYSPACE.TABLE",
+                ));
+            }
+            None => match &names[..] {
+                [only] => only,
+                _ if names.iter().any(|n| n == DEFAULT_TREE) => DEFAULT_TREE,
+                _ => {
+                    return Err(Failure::with_next(
+                        format!("which tree? {}", self.tree_list(&names)),
+                        "name one with --tree NAME",
+                    ));
+                }
+            },
+        };
+        Ok(db.existing_tree(chosen)?)
+    }
+
+    /// The trees that there are, and what is in them.
+    fn tree_list(&self, trees: &[String]) -> String {
+        if trees.is_empty() {
+            return "it has none".to_owned();
+        }
+        let names = self.names();
+        let all: Vec<String> = trees.iter().map(|t| names.both(t)).collect();
+        format!("it has {}", all.join(", "))
+    }
+
     /// Whether a tree is one of the data model's.
     pub fn is_own_tree(&self, name: &str) -> Done<bool> {
         Ok(TreeName::parse(name).is_some() && self.holding()? == Holding::Model)
@@ -269,8 +331,10 @@ impl Global {
             return Ok(());
         }
         let next = "write with `firn cql`, `firn cli`, `firn import` or `firn load --keyspace … --family …`; `firn trees` lists the trees";
+        let names = self.names();
+        let of = names.of_tree(name).map_or_else(String::new, |words| format!(" ({words})"));
         let what = format!(
-            "the tree {name:?} belongs to the keyspaces of this store: bytes put in or taken out by hand would break them"
+            "the tree {name:?}{of} belongs to the keyspaces of this store: bytes put in or taken out by hand would break them"
         );
         Err(Failure::with_next(what, next))
     }
@@ -318,38 +382,6 @@ pub enum Holding {
     Keys,
     /// Keyspaces too.
     Model,
-}
-
-/// The tree of this name; without a name the tree `default`, or else the only one that there is.
-pub fn tree(db: &Db, name: Option<&str>) -> Done<Tree> {
-    let names = db.tree_names();
-    let list = || {
-        if names.is_empty() {
-            "it has none".to_owned()
-        } else {
-            format!("it has {}", names.join(", "))
-        }
-    };
-    let chosen = match name {
-        Some(name) if names.iter().any(|n| n == name) => name,
-        Some(name) => {
-            return Err(Failure::with_next(
-                format!("the store has no tree {name:?}; {}", list()),
-                "name one with --tree",
-            ));
-        }
-        None => match &names[..] {
-            [only] => only,
-            _ if names.iter().any(|n| n == DEFAULT_TREE) => DEFAULT_TREE,
-            _ => {
-                return Err(Failure::with_next(
-                    format!("which tree? {}", list()),
-                    "name one with --tree NAME",
-                ));
-            }
-        },
-    };
-    Ok(db.existing_tree(chosen)?)
 }
 
 /// The tree of a `load` that names none.

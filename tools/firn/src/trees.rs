@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::inspect::sums;
 use crate::names::StoreNames;
-use crate::store::{self, Global};
+use crate::store::Global;
 use firn_tools::io::stdout;
 use firn_tools::options;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table};
@@ -225,16 +225,17 @@ pub fn set_options(global: &Global, args: &SetOptionsArgs) -> Done {
     values
         .iter()
         .try_for_each(|(name, value)| options::set(&mut tried, name, value).map_err(refused))?;
-    if global.is_own_tree(&args.tree)? {
+    let name = global.path_to_tree(&args.tree);
+    if global.is_own_tree(&name)? {
         let next = "change the definition: ALTER TABLE … WITH compaction = … in `firn cql`, update column family in `firn cli`";
         let what = format!(
             "the tree {:?} belongs to the keyspaces of this store: its options are those of its definition",
-            args.tree
+            name
         );
         return Err(Failure::with_next(what, next));
     }
     let db = global.open_to_write(false, 0)?;
-    let tree = store::tree(&db, Some(&args.tree))?;
+    let tree = global.tree(&db, Some(&name))?;
     let before = options::list(&tree.options());
     let mut options = tree.options();
     values

@@ -8,7 +8,7 @@ use clap::Args;
 use firn_kv::{Db, Tree};
 use serde_json::json;
 
-use crate::store::{self, Global};
+use crate::store::Global;
 use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::keys;
 use firn_tools::output::{self, Done, Progress, things};
@@ -31,7 +31,7 @@ pub struct CompactArgs {
     /// The last key
     #[arg(long, value_name = "KEY", requires = "from")]
     to: Option<OsString>,
-    /// The tree to compact [default: all of them]
+    /// The tree to compact, or KEYSPACE.TABLE [default: all of them]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// Keys are given in hexadecimal
@@ -46,7 +46,7 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
         _ => None,
     };
     let db = global.open_to_write(false, 0)?;
-    let trees = trees_named(&db, args.tree.as_deref())?;
+    let trees = trees_named(global, &db, args.tree.as_deref())?;
     let before = db.stats().table_bytes();
     let watch = Stopwatch::start();
     for tree in &trees {
@@ -79,9 +79,9 @@ pub fn compact(global: &Global, args: &CompactArgs) -> Done {
     Ok(())
 }
 
-fn trees_named(db: &Db, name: Option<&str>) -> Done<Vec<Tree>> {
+fn trees_named(global: &Global, db: &Db, name: Option<&str>) -> Done<Vec<Tree>> {
     match name {
-        Some(_) => Ok(vec![store::tree(db, name)?]),
+        Some(_) => Ok(vec![global.tree(db, name)?]),
         None => db.tree_names().iter().map(|n| Ok(db.existing_tree(n)?)).collect(),
     }
 }

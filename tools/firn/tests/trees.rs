@@ -203,3 +203,53 @@ fn advice_is_about_what_the_store_was_put_to() {
     t.firn(&["advise", "--tree", "other"]).said(2, &["no flush of", "other"]);
     t.firn(&["advise", "nowhere"]).said(2, &["nowhere"]);
 }
+
+/// A table of CQL, a family or an index is named as users know it wherever a tree is named.
+#[test]
+fn trees_of_tables_are_named_by_keyspace_and_table() {
+    let t = Temp::new("trees", "paths");
+    let script = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE shop.items (id int PRIMARY KEY, name text); CREATE INDEX items_name ON shop.items (name);
+        CREATE TABLE shop.\"Odd\" (id int PRIMARY KEY);
+        INSERT INTO shop.items (id, name) VALUES (1, 'pear'); INSERT INTO shop.\"Odd\" (id) VALUES (2);";
+    t.firn(&["cql", "-e", script]).good();
+    let trees = t.json(&["trees", "--json"]);
+    let own = |table: &str, index: Option<&str>| {
+        let all = trees.as_array().unwrap().iter();
+        let is_it = |tree: &&Value| {
+            tree["holds"]["table"] == table && tree["holds"]["index"].as_str() == index
+        };
+        all.cloned().find(|tree| is_it(&tree)).unwrap()["name"].as_str().unwrap().to_owned()
+    };
+    for (path, tree) in [
+        ("shop.items", own("items", None)),
+        ("shop.items_name", own("items", Some("items_name"))),
+        ("shop.Odd", own("Odd", None)),
+        ("shop.\"Odd\"", own("Odd", None)),
+    ] {
+        let scan = |name: &str| t.firn(&["scan", "--hex", "--tree", name]).good();
+        assert!(!scan(path).is_empty() && scan(path) == scan(&tree), "{path}");
+        t.firn(&["compact", "--tree", path]).said(0, &["compacted 1 tree"]);
+        let read = t.firn(&["explain", "--hex", "--prefix", "00", "--tree", path]).good();
+        assert!(read.contains(&tree), "{read}");
+        for change in [
+            &["put", "--tree", path, "a", "b"][..],
+            &["delete", "--tree", path, "a"],
+            &["set-options", path, "block_size=512"],
+        ] {
+            t.firn(change).said(2, &["belongs to the keyspaces of this store", &tree]);
+        }
+    }
+    let lists = [
+        "the store has no tree \"shop.nothing\"",
+        "system.schema",
+        "(table shop.items)",
+        "(index items_name on table shop.items)",
+        "KEYSPACE.TABLE",
+    ];
+    t.firn(&["scan", "--tree", "shop.nothing"]).said(2, &lists);
+    t.firn(&["set-options", "shop.nothing", "block_size=512"]).said(2, &lists);
+    // A tree of such a name may be made all the same.
+    t.firn(&["put", "--tree", "shop.nothing", "a", "b"]).good();
+    assert_eq!(t.firn(&["scan", "--tree", "shop.nothing"]).good(), "a\tb\n");
+}

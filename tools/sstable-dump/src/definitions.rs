@@ -13,6 +13,7 @@ use firn_cql::internals::catalog::{
     Catalog as Tables, KeyspaceEntry, PartitionKey, TableColumn, TableSchema,
 };
 use firn_cql::internals::values::literal;
+use firn_cql::quote_if_needed;
 use firn_kv::TreeOptions;
 use firn_wide::internals::cell::{Cell, CellState};
 use firn_wide::internals::key::Layout;
@@ -319,6 +320,16 @@ impl Definitions {
     /// What the tree of this name is.
     pub fn of_tree(&self, name: &str) -> Option<&Defined> {
         self.trees.get(name)
+    }
+
+    /// The tree of a table, a family or an index that users name as KEYSPACE.NAME.
+    pub fn tree_at(&self, path: &str) -> Option<&str> {
+        let is_it = |d: &Defined| {
+            let name = d.index.as_ref().unwrap_or(&d.name);
+            let quoted = format!("{}.{}", quote_if_needed(&d.keyspace), quote_if_needed(name));
+            path == quoted || path == format!("{}.{name}", d.keyspace)
+        };
+        self.trees.iter().find(|(_, d)| is_it(d)).map(|(tree, _)| tree.as_str())
     }
 
     /// All of them, by the names of their trees.

@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 use crate::apart::{ApartFiles, place_json};
 use crate::beside::settled;
 use crate::names::TreeNames;
+use crate::records;
 use crate::target::{TargetKind, env, kind, known, open_file, state_of};
 use crate::typed::{self, Families};
 use crate::{Screen, text};
@@ -52,7 +53,7 @@ pub struct FindArgs {
     /// The key, byte for byte
     #[arg(value_name = "KEY")]
     pub key: OsString,
-    /// Only this tree
+    /// Only this tree, or KEYSPACE.TABLE
     #[arg(long, value_name = "NAME")]
     pub tree: Option<String>,
     /// The key is given, and values are printed, in hexadecimal
@@ -347,12 +348,22 @@ fn versions(
 /// What each tree, or the one that is named, says of the key.
 fn look(dir: &Path, key: &[u8], tree: Option<&str>) -> Done<Vec<(String, Vec<FoundVersionOf>)>> {
     let state = state_of(dir)?;
-    let names: Vec<&str> = state.trees.values().map(|t| t.name.as_str()).collect();
-    if let Some(name) = tree.filter(|n| !names.contains(n)) {
-        return Err(Failure::new(format!(
-            "the store has no tree {name:?}; it has {}",
-            names.join(", ")
-        )));
+    let defined;
+    let mut tree = tree;
+    if let Some(name) = tree.filter(|n| state.tree_named(n).is_none()) {
+        defined = records::definitions(&TreeNames::as_called(dir), dir, &state);
+        tree = defined.tree_at(name).filter(|n| state.tree_named(n).is_some());
+        if tree.is_none() {
+            let both = |t: &TreeState| match defined.of_tree(&t.name) {
+                Some(d) => format!("{} ({})", t.name, d.words()),
+                None => t.name.clone(),
+            };
+            let all: Vec<String> = state.trees.values().map(both).collect();
+            return Err(Failure::new(format!(
+                "the store has no tree {name:?}; it has {}",
+                all.join(", ")
+            )));
+        }
     }
     let chosen = state.trees.values().filter(|t| tree.is_none_or(|n| t.name == n));
     chosen.map(|t| Ok((t.name.clone(), versions(dir, &state, t, key)?))).collect()

@@ -560,3 +560,26 @@ fn salvage_takes_more_than_one_place() {
         dump(&["salvage", &arg(&tables[0]), &arg(&elsewhere), "--out", &arg(&room.path("x"))]);
     assert_eq!(code, 2, "{text}");
 }
+
+#[test]
+fn find_takes_a_tree_by_the_table_that_is_in_it() {
+    let room = Room::new("find-table");
+    let dir = room.path("s");
+    cql_store(&dir, true);
+    let find = |tree: &str| dump(&["find", &arg(&dir), "--hex", "00", "--tree", tree]);
+    let (text, code) = find("shop.nothing");
+    assert_eq!(code, 2, "{text}");
+    for path in ["items", "hits", "items_name"] {
+        let (_, rest) = text.split_once(" it has ").unwrap();
+        let words = if path == "items_name" {
+            "(index items_name of ".into()
+        } else {
+            format!("(table shop.{path})")
+        };
+        let tree =
+            rest.split(", ").find(|t| t.contains(&words)).unwrap().split(' ').next().unwrap();
+        let (named, code) = find(&format!("shop.{path}"));
+        assert_eq!((named, code), find(tree));
+        assert_eq!(code, 1);
+    }
+}

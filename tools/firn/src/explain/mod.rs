@@ -26,7 +26,7 @@ use firn_wide::internals::cell::{Cell, StoredCell};
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::names::StoreNames;
-use crate::store::{self, Global};
+use crate::store::Global;
 
 pub const EXAMPLES: &str = "\
 Says of one read which memtables and runs were there, which were skipped and by what (bounds, filter, prefix), what each filter said and
@@ -57,7 +57,7 @@ pub struct ExplainArgs {
     /// The keyspace of the statement
     #[arg(short, long, value_name = "NAME", requires = "cql")]
     keyspace: Option<String>,
-    /// The tree to read [default: the tree "default", or the only one]
+    /// The tree to read, or KEYSPACE.TABLE [default: the tree "default", or the only one]
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// Walk a range from its end
@@ -168,7 +168,7 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<ToldSte
 fn of_keys(global: &Global, args: &ExplainArgs) -> Done<ToldSteps> {
     // In a tree of a table or family the hooks fold counters, and know what is in the filters.
     let (db, names) = global.open_named()?;
-    let tree = store::tree(&db, args.tree.as_deref())?;
+    let tree = global.tree(&db, args.tree.as_deref())?;
     let recorded = match &args.key {
         Some(key) => {
             let key = keys::key(key, args.hex)?;
