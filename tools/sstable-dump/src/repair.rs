@@ -532,6 +532,33 @@ fn flushed(
     at
 }
 
+/// Whether tables have each sequence number of the log from position `from` up to `next`, the first
+/// one of the log that is there: then nothing is missing between. What was overwritten before a
+/// flush has left no number.
+fn has_all_before(
+    tables: &[Arc<Table>],
+    state: &ManifestState,
+    ends: &LogEnds,
+    from: u64,
+    next: u64,
+) -> Done<bool> {
+    let ids: BTreeSet<u64> =
+        state.trees.values().flat_map(TreeState::tables).map(|m| m.id).collect();
+    let live = || tables.iter().filter(|t| ids.contains(&t.id()));
+    let before = live().filter(|t| ends.of_table(t.properties()) <= from);
+    let before = before.map(|t| t.properties().max_seq).max().unwrap_or(0);
+    let mut found = 0;
+    for t in live().filter(|t| t.properties().max_seq > before) {
+        let mut c = t.cursor(false);
+        c.first()?;
+        while c.valid() {
+            found += u64::from(before < c.trailer().seq() && c.trailer().seq() < next);
+            c.next()?;
+        }
+    }
+    Ok(before + found + 1 >= next)
+}
+
 /// The state of a store whose manifest is gone.
 fn rebuild(
     names: &TreeNames,
@@ -590,7 +617,7 @@ fn rebuild(
         let (tree, known) =
             rebuild_tree(names, dir, out, id, &its, e, log.get(&id), &ends, floor, &state, report)?;
         if known < floor {
-            behind.push(format!("{:?}", tree.name));
+            behind.push((known, format!("{:?}", tree.name)));
         }
         state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
         state.next_tree = state.next_tree.max(id + 1);
@@ -608,7 +635,11 @@ fn rebuild(
         .filter_map(|n| table_number(n))
         .chain(e.dead.iter().copied())
         .filter(|n| *n < 1 << 61);
-    if e.log_floor < floor && !behind.is_empty() {
+    let from = behind.iter().map(|b| b.0).min().filter(|_| e.log_floor < floor);
+    if let Some(from) = from
+        && !has_all_before(&tables, &state, &ends, from, first_in_log)?
+    {
+        let behind: Vec<String> = behind.into_iter().map(|b| b.1).collect();
         report.unknown.push(format!(
             "whether the first segments of the log are missing: it begins at position {floor}, tables are known to hold what was \
              written before to all trees but {}, and nothing tells that the log was not needed any more",
