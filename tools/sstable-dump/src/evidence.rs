@@ -104,7 +104,7 @@ pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence>
         Some(what) => e.notes.push(format!(
             "EVENTS.jsonl tells of {what} here: it is of another store, and left out"
         )),
-        None => told.lines.iter().for_each(|line| e.take_event(line)),
+        None => told.each(&mut |line| e.take_event(line)),
     }
     Ok(e)
 }
@@ -122,7 +122,7 @@ pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
     }
     let told = ToldFacts::read(names, dir)?;
     if told.contradicts(names, dir)?.is_none() {
-        told.lines.iter().for_each(|line| e.take_event(line));
+        told.each(&mut |line| e.take_event(line));
     }
     Ok(e.dead)
 }
@@ -319,8 +319,13 @@ pub fn other_stores(
 
 /// What the event log tells of the store that was opened last: what stands before it may be another
 /// one's, whose file this was.
+///
+/// Lines are read one by one, each time that they are needed: as values they take ten times as much
+/// memory as text.
 struct ToldFacts {
-    lines: Vec<Value>,
+    text: Vec<u8>,
+    /// Where in the text this store's lines begin.
+    from: usize,
     /// Only these lines.
     evidence: Evidence,
     /// The store, where they say it.
@@ -329,33 +334,40 @@ struct ToldFacts {
 
 impl ToldFacts {
     fn read(env: &TreeNames, dir: &Path) -> Result<ToldFacts> {
-        let mut lines = vec![];
+        let mut text = vec![];
         for name in ["EVENTS.old.jsonl", "EVENTS.jsonl"] {
             match env.read_all(&dir.join(name), MAX_EVENTS) {
-                Ok(bytes) => lines.extend(
-                    bytes
-                        .split(|&b| b == b'\n')
-                        .filter_map(|l| serde_json::from_slice::<Value>(l).ok()),
-                ),
+                Ok(bytes) => {
+                    text.extend(bytes);
+                    text.push(b'\n');
+                }
                 // One that cannot be read tells nothing.
                 Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e),
                 Err(_) => {}
             }
         }
-        let (mut store, mut from) = (None, 0);
-        for (i, line) in lines.iter().enumerate() {
-            if let Some(opened) = opened_store(line) {
-                from = if store.replace(opened).is_some_and(|before| before != opened) {
-                    i
-                } else {
-                    from
-                };
+        let (mut store, mut from, mut at) = (None, 0, 0);
+        for line in text.split(|&b| b == b'\n') {
+            if let Some(opened) =
+                serde_json::from_slice(line).ok().and_then(|v: Value| opened_store(&v))
+                && store.replace(opened).is_some_and(|before| before != opened)
+            {
+                from = at;
             }
+            at += line.len() + 1;
         }
-        lines.drain(..from);
+        let mut told = ToldFacts { text, from, evidence: Evidence::default(), store };
         let mut evidence = Evidence::default();
-        lines.iter().for_each(|line| evidence.take_event(line));
-        Ok(ToldFacts { lines, evidence, store })
+        told.each(&mut |line| evidence.take_event(line));
+        told.evidence = evidence;
+        Ok(told)
+    }
+
+    /// Shows every line.
+    fn each(&self, show: &mut dyn FnMut(&Value)) {
+        let text = self.text.get(self.from..).unwrap_or_default();
+        let lines = text.split(|&b| b == b'\n');
+        lines.filter_map(|l| serde_json::from_slice::<Value>(l).ok()).for_each(|v| show(&v));
     }
 
     /// What contradicts the files in what is told, if anything: none of them is of the store that

@@ -132,11 +132,9 @@ impl Finding {
         v
     }
 
-    /// Whether the other says the same of the same place.
-    pub fn is_same(&self, other: &Finding) -> bool {
-        self.kind == other.kind
-            && self.tree() == other.tree()
-            && self.error.to_string() == other.error.to_string()
+    /// What it says of which place: the same for two that say the same of the same place.
+    pub fn identity(&self) -> String {
+        format!("{} {:?} {}", self.kind.word(), self.tree(), self.error)
     }
 
     fn tree(&self) -> Option<&str> {

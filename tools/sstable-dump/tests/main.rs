@@ -1,6 +1,7 @@
 //! Integration tests of the command `sstable-dump`, one module a subject.
 
 mod apart;
+mod bounds;
 mod cassandra;
 mod cli;
 mod current;

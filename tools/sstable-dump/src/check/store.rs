@@ -33,17 +33,17 @@ pub fn check(dir: &Path) -> Done<Findings> {
 /// What two readings in a row have found alike: beside a writer a file may be gone by the time that
 /// it is looked for. Where readings go on to differ, of the last one what the one before found too.
 fn found_twice(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
-    let (mut before, mut tries): (Vec<Finding>, _) = (vec![], 0);
+    let (mut before, mut count, mut tries): (BTreeSet<String>, _, _) = (BTreeSet::new(), 0, 0);
     loop {
         let mut f = read()?;
-        let is_old = |x: &Finding| before.iter().any(|y| x.is_same(y));
-        let new = f.all.iter().filter(|x| !is_old(x)).count();
-        if f.all.is_empty() || (new == 0 && f.all.len() == before.len()) {
+        let now: Vec<String> = f.all.iter().map(Finding::identity).collect();
+        let new = now.iter().filter(|x| !before.contains(*x)).count();
+        if f.all.is_empty() || (new == 0 && f.all.len() == count) {
             return Ok(f);
         }
         tries += 1;
         if tries > TRIES {
-            f.all.retain(is_old);
+            f.all.retain(|x| before.contains(&x.identity()));
             f.notes.push(format!(
                 "a program writes to the store, so that no two readings of it found the same: {} \
                  left out that only the last one had; check again while less is written",
@@ -53,7 +53,8 @@ fn found_twice(mut read: impl FnMut() -> Done<Findings>) -> Done<Findings> {
             f.opens = f.opens.filter(|opens| *opens || !f.all.is_empty());
             return Ok(f);
         }
-        before = f.all;
+        count = now.len();
+        before = now.into_iter().collect();
     }
 }
 
