@@ -379,11 +379,12 @@ impl ServerCore {
 
     /// Whether requests are answered and writes are taken; else why not.
     fn health(&self) -> HttpAnswer {
-        let stats = self.node.session.engine().wide().db().stats();
-        let is_full = stats.disk_free.is_some_and(|free| free < LEAST_FREE);
+        let db = self.node.session.engine().wide().db();
+        let (stats, may_write) = (db.stats(), !db.is_read_only());
+        let is_full = may_write && stats.disk_free.is_some_and(|free| free < LEAST_FREE);
         let (is_well, said, why) = if self.node.is_stopping() {
             (false, "stopping", None)
-        } else if let Some(refusal) = stats.refusal {
+        } else if let Some(refusal) = stats.refusal.filter(|_| may_write) {
             (false, "read-only", Some(refusal.to_string()))
         } else if is_full {
             let free = stats.disk_free.unwrap_or_default();
@@ -392,6 +393,9 @@ impl ServerCore {
             (true, "serving", None)
         };
         let mut told = json!({ "status": said });
+        if !may_write {
+            told["read_only"] = true.into();
+        }
         if let Some(why) = why {
             told["why"] = why.into();
         }

@@ -37,6 +37,7 @@ Examples:
   firn serve --ephemeral                          for tests: prints {\"host\":\"127.0.0.1\",\"port\":40123} and serves from memory
   firn --db shop serve --backup /mnt/backups --backup-every 60 --backup-keep 48
   firn --db shop serve --log-statements shop.statements    what clients ask, for `firn check --statements`
+  firn --db shop serve --read-only                a store that is damaged, backed up, or read beside its writer
   firn --db shop serve --check                    what a server with these options would do";
 
 /// How often signals are looked for.
@@ -69,6 +70,9 @@ pub struct ServeArgs {
     /// Serve from memory, and print the address as one line of JSON
     #[arg(long)]
     ephemeral: bool,
+    /// Open the store for reading only, as it is now: write nothing, and refuse what would write
+    #[arg(long, conflicts_with_all = ["ephemeral", "backup"])]
+    read_only: bool,
     /// Tell what a server with these options would do, and end
     #[arg(long)]
     check: bool,
@@ -174,7 +178,8 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     let mut options = if args.ephemeral {
         Options::ephemeral()
     } else {
-        let store = firn_wide::StoreOptions { db: global.defaults(), clock: None };
+        let db = if args.read_only { global.to_read() } else { global.defaults() };
+        let store = firn_wide::StoreOptions { db, clock: None };
         let wide = firn_wide::Options {
             durability: args.durability.into(),
             store,
@@ -242,6 +247,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     // What is in memory survives nothing.
     let durability = match (&options.store, args.durability) {
         (StorePlace::Memory, _) => None,
+        _ if args.read_only => None,
         (_, Durable::Process) => Some("process"),
         (_, Durable::Power) => Some("power"),
     };
@@ -255,6 +261,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "tls": options.tls.is_some(),
             "tls_clients": args.tls_clients,
             "store": place,
+            "read_only": args.read_only,
             "max_connections": connections,
             "max_connections_wanted": short.map(|plan| plan.wanted),
             "max_request_bytes": options.max_frame,
@@ -286,8 +293,10 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
         Some(tls) => writeln!(out, "encrypted        {tls}")?,
         None => writeln!(out, "encrypted        nothing")?,
     }
-    writeln!(out, "serves           {place}")?;
+    let how = if args.read_only { ", for reading only" } else { "" };
+    writeln!(out, "serves           {place}{how}")?;
     let survived = match durability {
+        None if args.read_only => "nothing: it is refused",
         None => "nothing: all goes with the server",
         Some("power") => "a power cut, before it is answered",
         Some(_) => "a crash of the process, before it is answered",

@@ -23,8 +23,11 @@ struct Served {
 
 impl Served {
     fn start(dir: &Path, args: &[&str]) -> Served {
+        Served::run(dir, &[&["serve", "--ephemeral", "--log", "info"], args].concat())
+    }
+
+    fn run(dir: &Path, args: &[&str]) -> Served {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
-            .args(["serve", "--ephemeral", "--log", "info"])
             .args(args)
             .current_dir(dir)
             .stdout(Stdio::piped())
@@ -323,4 +326,50 @@ mod tls {
         }
         server.stop();
     }
+}
+
+/// A server that only reads changes no byte, refuses what would write, and is well.
+#[test]
+fn a_server_for_reading_only_writes_nothing() {
+    let t = Temp::new("serve", "read-only");
+    let script =
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+        CREATE TABLE k.t (id int PRIMARY KEY, v text); INSERT INTO k.t (id, v) VALUES (1, 'pear');";
+    t.firn(&["cql", "-e", script]).good();
+    let files = || {
+        let all = std::fs::read_dir(t.path("db")).unwrap().map(|f| f.unwrap().path());
+        let mut all: Vec<_> = all.map(|p| (std::fs::read(&p).unwrap(), p)).collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    let db = t.path("db").display().to_string();
+    let args = ["--db", &db, "--json", "serve", "--read-only", "--listen", "127.0.0.1:0"];
+    let metrics = ["--metrics", "127.0.0.1:0"];
+    let mut served = Served::run(&t.path(""), &[&args[..], &metrics].concat());
+    let at = format!("127.0.0.1:{}", served.at["port"]);
+    let cql =
+        |statement: &str| Ran::of(t.firn_with(&["cql", "--connect", &at, "-e", statement], b""));
+    assert!(cql("SELECT v FROM k.t;").good().contains("pear"));
+    for refused in [
+        "INSERT INTO k.t (id, v) VALUES (2, 'plum');",
+        "INSERT INTO k.t (id, v) VALUES (2, 'plum') IF NOT EXISTS;",
+        "TRUNCATE k.t;",
+        "CREATE TABLE k.u (id int PRIMARY KEY);",
+        "DROP TABLE k.t;",
+        "CREATE ROLE ann;",
+        "BEGIN BATCH DELETE FROM k.t WHERE id = 1; APPLY BATCH;",
+    ] {
+        cql(refused).said(1, &["opened read-only"]);
+    }
+    assert!(cql("SELECT v FROM k.t;").good().contains("pear"));
+    let health = served.ask("metrics", b"GET /health HTTP/1.0\r\n\r\n");
+    let health = String::from_utf8(health).unwrap();
+    assert!(health.contains(" 200 ") && health.contains("\"read_only\":true"), "{health}");
+    assert_eq!(files(), before);
+    // Its writer may come beside it.
+    t.firn(&["cql", "-e", "INSERT INTO k.t (id, v) VALUES (2, 'plum');"]).good();
+    served.signal(Signal::TERM);
+    assert!(served.child.wait().unwrap().success());
+    Ran::of(t.run("nothing", &["serve", "--read-only"], b"")).said(2, &["no store"]);
 }
