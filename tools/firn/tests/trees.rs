@@ -215,11 +215,11 @@ fn trees_of_tables_are_named_by_keyspace_and_table() {
     t.firn(&["cql", "-e", script]).good();
     let trees = t.json(&["trees", "--json"]);
     let own = |table: &str, index: Option<&str>| {
-        let all = trees.as_array().unwrap().iter();
+        let mut all = trees.as_array().unwrap().iter();
         let is_it = |tree: &&Value| {
             tree["holds"]["table"] == table && tree["holds"]["index"].as_str() == index
         };
-        all.cloned().find(|tree| is_it(&tree)).unwrap()["name"].as_str().unwrap().to_owned()
+        all.find(is_it).unwrap()["name"].as_str().unwrap().to_owned()
     };
     for (path, tree) in [
         ("shop.items", own("items", None)),

@@ -140,6 +140,6 @@ fn what_is_said_of_damage_takes_two_kib_a_block() {
     for command in &COMMANDS[..4] {
         let (peak, said) = measured(command, &dir, &out);
         assert!(said.contains("block") || said.contains("lost"), "{said}");
-        assert!(peak < 64 + blocks * 2 / 1024, "{command:?}: {peak} MiB for {blocks} blocks");
+        assert!(peak < 32 + blocks * 2 / 1024, "{command:?}: {peak} MiB for {blocks} blocks");
     }
 }
