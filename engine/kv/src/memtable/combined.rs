@@ -11,7 +11,7 @@
 //!   reader that saw all of them combined them, and what a reader sees no later write changes.
 //! - O2: a reader takes it when it stands on the entry `newest`. So it is never used by a reader
 //!   of an older state.
-//! - O3: combinations take at most [`SHARE`] of the memtable's capacity, in bytes; further ones are
+//! - O3: combinations take at most 1/64 of the memtable's capacity, in bytes; further ones are
 //!   not stored.
 
 use std::collections::HashMap;
