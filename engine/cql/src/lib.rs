@@ -44,8 +44,8 @@ mod values;
 pub use catalog::ColumnType;
 pub use error::{Class, Error, Result};
 pub use exec::{
-    BatchLimits, ChangeKind, FromRow, Kind, PagingState, Row, Rows, SchemaChange, TableAccess,
-    TombstoneLimits,
+    BatchLimits, ChangeKind, FromRow, Kind, PagingState, ResultBudget, ResultShare, Row, Rows,
+    SchemaChange, TableAccess, TombstoneLimits,
 };
 #[cfg(feature = "derive")]
 pub use firn_cql_derive::FromRow;

@@ -59,6 +59,10 @@ pub struct Options {
     pub max_in_flight: usize,
     /// The largest result of a statement; 256 MiB. A page ends at a quarter of that.
     pub max_result: usize,
+    /// The memory of all results that are made or sent: twice their bytes. Where it lacks room,
+    /// pages end early, and larger results are refused as overloaded. `None`: twice
+    /// [`max_result`](Options::max_result), 512 MiB.
+    pub max_results_memory: Option<usize>,
     /// How large batches may be: as servers of Cassandra have it, above 5 KiB they are warned of, and
     /// above 50 KiB refused.
     pub batches: BatchLimits,
@@ -99,6 +103,7 @@ impl Options {
             max_connections: 1024,
             max_in_flight: 64 << 20,
             max_result: 256 << 20,
+            max_results_memory: None,
             batches: BatchLimits::default(),
             tombstones: TombstoneLimits::default(),
             login_timeout: Duration::from_secs(5),
@@ -136,6 +141,7 @@ impl Options {
         least("the number of connections", self.max_connections, 1)?;
         least("the number of workers", self.workers.unwrap_or(1), 1)?;
         least("what is in flight", self.max_in_flight, self.max_frame)?;
+        least("the memory of results", self.results_memory(), self.max_result.saturating_mul(2))?;
         match &self.tls {
             None => Ok(()),
             Some(tls) => {
@@ -176,6 +182,11 @@ impl Options {
             tables,
         };
         Some(DescriptorPlan::new(OsEnv::new().descriptors()?, &needs))
+    }
+
+    /// Returns the memory that all results may take.
+    pub fn results_memory(&self) -> usize {
+        self.max_results_memory.unwrap_or(self.max_result.saturating_mul(2))
     }
 
     /// Threads for requests that may take their time.

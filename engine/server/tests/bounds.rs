@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 
 use common::*;
 use firn_cql::Session;
+use firn_server::client::{ClientError, ClientOptions, ClientRun, CqlClient, FamilyClient};
 use firn_server::{Options, Server};
+use firn_wide::{CfDef, Column, ColumnParent, KsDef, SliceRange};
 
 const AUTH_RESPONSE: u8 = 0x0f;
 const MIB: u64 = 1 << 20;
@@ -217,6 +219,114 @@ fn results_are_bounded_and_pages_end_before() {
     how.page_size = Some(1);
     let sorted = format!("{all} WHERE k IN (0, 1, 2) ORDER BY c");
     assert!(session.execute_as(&sorted, (), &how).is_err(), "all of it is sorted");
+}
+
+/// Calls `execute_cql3_query` over Thrift; the number of the answer's field.
+fn cql_over_thrift(server: &Server, cql: &str) -> u8 {
+    let query = [&[11, 0, 1][..], &int(cql.len() as i32), cql.as_bytes()].concat();
+    let rest = [8, 0, 2, 0, 0, 0, 2, 8, 0, 3, 0, 0, 0, 1, 0];
+    let method = "execute_cql3_query";
+    let head = [&[0x80, 1, 0, 1][..], &int(method.len() as i32), method.as_bytes(), &int(7)];
+    let call = [&head.concat()[..], &query, &rest].concat();
+    let mut socket = std::net::TcpStream::connect(server.thrift_address().unwrap()).unwrap();
+    let framed = [&int(call.len() as i32)[..], &call].concat();
+    std::io::Write::write_all(&mut socket, &framed).unwrap();
+    let mut answer = vec![0; 4 + 12 + method.len() + 3];
+    std::io::Read::read_exact(&mut socket, &mut answer).unwrap();
+    answer[4 + 12 + method.len() + 2]
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn results_of_many_clients_share_one_budget() {
+    firn_testkit::own_process!();
+    const MOST: usize = 20 << 20;
+    let mut options = Options::ephemeral();
+    (options.max_result, options.max_results_memory) = (MOST, Some(2 * MOST));
+    options.thrift = Some("127.0.0.1:0".parse().unwrap());
+    let server = Server::start(options).unwrap();
+    let address = server.address();
+    let taken = || {
+        let metrics = server.metrics();
+        let line = metrics.lines().find_map(|l| l.strip_prefix("firn_server_results_bytes "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    let mut peer = Peer::ready(address, 4);
+    for cql in [
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c))",
+    ] {
+        peer.good(cql);
+    }
+    let text = "x".repeat(1 << 20);
+    for n in 0..16 {
+        peer.good(&format!("INSERT INTO ks.t (k, c, v) VALUES ({}, {n}, '{text}')", n % 2));
+    }
+    let at = server.thrift_address().unwrap().to_string();
+    let mut families = FamilyClient::connect(&ClientOptions::new(at)).unwrap();
+    families.system_add_keyspace(&KsDef::new("K")).unwrap();
+    families.set_keyspace("K").unwrap();
+    families.system_add_column_family(&CfDef::new("K", "F")).unwrap();
+    for n in 0..8 {
+        let column = Column::new(n.to_string(), &*text, 1);
+        families.insert(b"k", &ColumnParent::new("F"), &column).unwrap();
+    }
+    let mut slice =
+        || families.get_slice(b"k", &ColumnParent::new("F"), &SliceRange::default().into());
+    let all = "SELECT k, c, v FROM ks.t";
+    let sorted = "SELECT k, c, v FROM ks.t WHERE k IN (0, 1) ORDER BY c";
+    let asked = |cql: &str| {
+        let mut peer = Peer::ready(address, 4);
+        peer.send(7, QUERY, &[long_string(cql), plain(4)].concat());
+        peer
+    };
+
+    // The answer that nobody reads is more than the connection's buffers take.
+    let before = anonymous();
+    let mut unread = asked(all);
+    while taken() < 2 * (16 << 20) {
+        std::thread::yield_now();
+    }
+    let others: Vec<_> = (0..24).map(|n| asked(if n % 4 == 3 { sorted } else { all })).collect();
+    for mut other in others {
+        let (code, said) = other.receive().unwrap().error();
+        assert!(code == 0x1001 && said.contains("Too many bytes of results"), "{code} {said}");
+    }
+    assert_eq!(cql_over_thrift(&server, all), 2, "UnavailableException");
+    let refused = slice().unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { code: 0x1000, .. }), "{refused:?}");
+    // Pages go on, with fewer rows.
+    let mut client = CqlClient::connect(&ClientOptions::new(address.to_string())).unwrap();
+    let mut how = ClientRun { page_size: Some(100), ..ClientRun::default() };
+    let (mut rows, mut pages) = (0, 0);
+    loop {
+        let page = client.query(all, &how).unwrap().rows;
+        (rows, pages) = (rows + page.len(), pages + 1);
+        how.paging = page.paging().cloned();
+        if how.paging.is_none() {
+            break;
+        }
+    }
+    assert!(rows == 16 && pages > 4, "{rows} rows in {pages} pages");
+    assert!(taken() <= 2 * MOST && taken() >= 32 << 20, "{}", taken());
+    let peak = peak().saturating_sub(before) / MIB;
+    println!("peak {peak} MiB of 25 results of 16 MiB");
+    assert!(peak < 220, "{peak} MiB");
+
+    assert_eq!(unread.receive().unwrap().kind(), 2);
+    while taken() > 0 {
+        std::thread::yield_now();
+    }
+    for cql in [all, sorted] {
+        assert_eq!(asked(cql).receive().unwrap().kind(), 2);
+    }
+    assert_eq!(cql_over_thrift(&server, "SELECT k FROM ks.t"), 0);
+    assert_eq!(slice().unwrap().len(), 8);
+    // A client that goes takes nothing with it.
+    drop(asked(all));
+    while taken() > 0 {
+        std::thread::yield_now();
+    }
 }
 
 /// Serves a store in the directory of this variable, in a process that may open few files.

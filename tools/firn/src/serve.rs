@@ -100,6 +100,10 @@ pub struct ServeArgs {
     /// The largest result of a statement; a page ends at a quarter of it
     #[arg(long, default_value = "256m", value_parser = parse_size, value_name = "SIZE")]
     max_result: u64,
+    /// The memory of all results that are made or sent, twice their bytes; without room pages end
+    /// early and larger results are refused as overloaded [default: twice --max-result]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    max_results_memory: Option<u64>,
     /// The largest batch over several partitions; 0 for any [default: 50k, as Cassandra]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     max_batch: Option<u64>,
@@ -207,6 +211,7 @@ fn options(global: &Global, args: &ServeArgs) -> Options {
     options.max_frame = bounded(args.max_request);
     options.max_in_flight = bounded(args.max_in_flight);
     options.max_result = bounded(args.max_result);
+    options.max_results_memory = args.max_results_memory.map(bounded);
     if let Some(most) = args.max_batch {
         options.batches.fail_bytes = if most == 0 { usize::MAX } else { bounded(most) };
     }
@@ -267,6 +272,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
             "max_request_bytes": options.max_frame,
             "max_in_flight_bytes": options.max_in_flight,
             "max_result_bytes": options.max_result,
+            "max_results_memory_bytes": options.results_memory(),
             "max_batch_bytes": most_of_batch,
             "max_tombstones": most_tombstones,
             "idle_timeout_seconds": args.idle_timeout,
@@ -308,6 +314,7 @@ fn check(global: &Global, args: &ServeArgs, options: &Options) -> Done {
     }
     writeln!(out, "largest request  {}", bytes(options.max_frame as u64))?;
     writeln!(out, "largest result   {}", bytes(options.max_result as u64))?;
+    writeln!(out, "all results      {} of memory", bytes(options.results_memory() as u64))?;
     match most_of_batch {
         Some(most) => {
             writeln!(out, "largest batch    {}, over several partitions", bytes(most as u64))?;

@@ -128,6 +128,11 @@ fn a_configuration_is_looked_at_without_a_server() {
         (["--max-connections", "7"], "connections      7 at most", "\"max_connections\":7"),
         (["--max-request", "2m"], "largest request  2.00 MiB", "\"max_request_bytes\":2097152"),
         (["--max-result", "9m"], "largest result   9.00 MiB", "\"max_result_bytes\":9437184"),
+        (
+            ["--max-results-memory", "1g"],
+            "all results      1.00 GiB of memory",
+            "\"max_results_memory_bytes\":1073741824",
+        ),
         (["--max-batch", "9k"], "largest batch    9.00 KiB", "\"max_batch_bytes\":9216"),
         (["--max-in-flight", "32m"], "in flight        32.0", "\"max_in_flight_bytes\":33554432"),
         (["--idle-timeout", "9"], "closed after 9 s", "\"idle_timeout_seconds\":9"),

@@ -10,6 +10,7 @@ use firn_wide::internals::store::CellStore;
 use super::access::Need;
 use super::change::BatchLimits;
 use super::engine::Engine;
+use super::result_budget::ResultBudget;
 use super::rows::{PagingState, Rows};
 use super::tombstones::TombstoneLimits;
 use crate::catalog::TableSchema;
@@ -31,6 +32,8 @@ pub struct Request<'a> {
     pub tombstone_limits: Option<TombstoneLimits>,
     /// How many bytes a result may have. `None`: as many as there are.
     pub max_result_bytes: Option<usize>,
+    /// The budget that the results of several statements share. `None`: none.
+    pub result_budget: Option<&'a ResultBudget>,
     /// How many rows a page has at most. `None`: all.
     pub page_size: Option<usize>,
     /// Where the page begins. `None`: the first one.

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use firn_wide::Type;
 
+use super::result_budget::ResultShare;
 use crate::catalog::ColumnType;
 use crate::error::{Error, Result, invalid};
 use crate::syntax::ast::BatchKind;
@@ -101,6 +102,7 @@ pub struct Rows {
     paging: Option<PagingState>,
     warnings: Vec<String>,
     batch: Option<(BatchKind, usize)>,
+    share: Option<Arc<ResultShare>>,
 }
 
 impl Rows {
@@ -113,6 +115,7 @@ impl Rows {
             paging: None,
             warnings: vec![],
             batch: None,
+            share: None,
         }
     }
 
@@ -171,6 +174,17 @@ impl Rows {
     /// With what clients should be told.
     pub fn with_warnings(self, warnings: Vec<String>) -> Rows {
         Rows { warnings, ..self }
+    }
+
+    /// With the bytes that were taken for them of a budget.
+    pub(super) fn with_share(self, share: Option<ResultShare>) -> Rows {
+        Rows { share: share.map(Arc::new), ..self }
+    }
+
+    /// Returns the bytes that this result has taken of [`Run::result_budget`](crate::Run). An
+    /// answer made of it holds them until it is sent. `None`: it is small, or has no budget.
+    pub fn share(&self) -> Option<&Arc<ResultShare>> {
+        self.share.as_ref()
     }
 
     /// Of a batch of this kind over so many partitions.

@@ -124,6 +124,7 @@ fn request_of(how: &Run) -> Request<'_> {
         batch_limits: how.batch_limits,
         tombstone_limits: how.tombstone_limits,
         max_result_bytes: how.max_result_bytes,
+        result_budget: how.result_budget.as_ref(),
         page_size: how.page_size,
         paging: how.paging.as_ref(),
         stop: how.stop.as_ref(),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::exec::{BatchLimits, PagingState, TombstoneLimits};
+use crate::exec::{BatchLimits, PagingState, ResultBudget, TombstoneLimits};
 
 /// How a statement is run: one page, a timestamp for writes that name none, what time it is, and
 /// whether somebody may stop it.
@@ -29,6 +29,9 @@ pub struct Run {
     /// ends at a quarter of them. A server says, an application is free. `None`: as many as there
     /// are.
     pub max_result_bytes: Option<usize>,
+    /// The budget that the results of several `SELECT`s share. Where it lacks room, a page ends
+    /// early, and a result that has no pages fails with the class `Overloaded`. `None`: no budget.
+    pub result_budget: Option<ResultBudget>,
     /// The keyspace of tables that the statement names without one. `None`: that of the session.
     pub keyspace: Option<Arc<str>>,
     /// The address that the client has reached the database at: what `system.local` tells it.

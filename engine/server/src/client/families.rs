@@ -135,7 +135,8 @@ fn exception(method: &str, number: i16, fields: &ThriftValue<'_>) -> ClientError
     }
 }
 
-const UNAVAILABLE_TEXT: &str = "not enough nodes are there for this consistency level";
+const UNAVAILABLE_TEXT: &str =
+    "the server is overloaded, or too few nodes are up for this consistency level";
 
 impl FamilyClient {
     /// Connects, and logs in where the options name somebody.

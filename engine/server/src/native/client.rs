@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use firn_cql::internals::exec::SchemaListener;
-use firn_cql::{Class, Error, SchemaChange, Session};
+use firn_cql::{Class, Error, Rows, SchemaChange, Session};
 use firn_kv::Env;
 use parking_lot::Mutex;
 use uuid::Uuid;
@@ -125,6 +125,23 @@ impl Client {
         self.put(version, compression, stream, opcode, about, body);
     }
 
+    /// Puts the result of a statement into the outbox. What it has taken of the budget of results
+    /// stays taken until it is sent.
+    pub fn answer_with_rows(
+        &self,
+        stream: i16,
+        rows: &Rows,
+        trace: Option<Uuid>,
+        body: impl FnOnce(&mut ResponseBody<'_>),
+    ) {
+        let Dialect { version, compression, .. } = self.dialect();
+        let (trace, warnings) = (trace.map(Uuid::into_bytes), rows.warnings());
+        let envelope = Envelope { version, stream, trace, warnings, compression };
+        self.outbox.put(rows.share().cloned(), |out| {
+            envelope.put(out, Opcode::Result, |out| body(&mut ResponseBody::new(out, version)));
+        });
+    }
+
     /// Puts an answer in this language into the outbox.
     pub fn put(
         &self,
@@ -137,7 +154,7 @@ impl Client {
     ) {
         let trace = trace.map(Uuid::into_bytes);
         let envelope = Envelope { version, stream, trace, warnings, compression };
-        self.outbox.put(|out| {
+        self.outbox.put(None, |out| {
             envelope.put(out, opcode, |out| body(&mut ResponseBody::new(out, version)));
         });
     }

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use firn_cql::ResultShare;
 use firn_kv::Env;
 use parking_lot::{Condvar, Mutex};
 
@@ -28,6 +29,9 @@ struct OutboxState {
     ends: Vec<usize>,
     /// Events among them.
     events: usize,
+    /// The room of these answers in the budget of results, and that of those being sent.
+    shares: Vec<Arc<ResultShare>>,
+    leaving: Vec<Arc<ResultShare>>,
     /// In segments, compressed or not.
     segments: Option<bool>,
     /// Whether somebody sends.
@@ -57,13 +61,15 @@ impl Outbox {
         self.waiting.lock().segments = Some(lz4);
     }
 
-    /// Puts in one envelope, which `put` appends.
-    pub fn put(&self, put: impl FnOnce(&mut Vec<u8>)) {
+    /// Puts in one envelope, which `put` appends. Its room in the budget of results stays taken until
+    /// it is sent.
+    pub fn put(&self, share: Option<Arc<ResultShare>>, put: impl FnOnce(&mut Vec<u8>)) {
         let mut waiting = self.waiting.lock();
         if waiting.ended {
             return;
         }
         put(&mut waiting.envelopes);
+        waiting.shares.extend(share);
         let end = waiting.envelopes.len();
         waiting.ends.push(end);
     }
@@ -83,6 +89,7 @@ impl Outbox {
             bytes = framed;
         }
         waiting.ends.clear();
+        waiting.leaving = std::mem::take(&mut waiting.shares);
         waiting.events = 0;
         self.meter.sent(bytes.len());
         Some(bytes)
@@ -128,6 +135,7 @@ impl Outbox {
     }
 
     fn after(&self, waiting: &mut OutboxState, mut bytes: Vec<u8>, good: bool) {
+        waiting.leaving.clear();
         if !good {
             self.end(waiting);
         }
@@ -140,6 +148,7 @@ impl Outbox {
     fn end(&self, waiting: &mut OutboxState) {
         waiting.ended = true;
         waiting.envelopes = vec![];
+        waiting.shares = vec![];
         waiting.ends.clear();
         // The thread that reads finds out.
         self.transport.end();
@@ -166,6 +175,7 @@ impl Outbox {
         if env.spawn("firn-send", Box::new(work)).is_err() {
             let mut waiting = self.waiting.lock();
             waiting.sending = false;
+            waiting.leaving = vec![];
             self.end(&mut waiting);
             self.sent.notify_all();
         }
@@ -219,7 +229,7 @@ mod tests {
         for _ in 0..2 {
             assert!((0..MOST_EVENTS).all(|_| outbox.takes_event()));
             assert!(!outbox.takes_event());
-            outbox.put(|out| out.push(7));
+            outbox.put(None, |out| out.push(7));
             outbox.send();
         }
         drop(client);

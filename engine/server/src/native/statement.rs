@@ -268,6 +268,7 @@ impl Exchange<'_> {
             batch_limits: Some(self.node.options.batches),
             tombstone_limits: Some(self.node.options.tombstones),
             max_result_bytes: Some(self.node.options.max_result),
+            result_budget: Some(self.node.results.clone()),
             ..Run::default()
         }
     }
@@ -518,7 +519,7 @@ impl Job {
                     Kind::SetKeyspace(keyspace) => body.set_keyspace(keyspace),
                     Kind::Schema(change) => body.schema_change(change),
                 };
-                client.answer(stream, Opcode::Result, (rows.warnings(), session), body);
+                client.answer_with_rows(stream, &rows, session, body);
                 let nanos = node.nanos_since(came);
                 client.meter.used(uses, nanos);
                 if let Some((kind, partitions)) = rows.batch() {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_cql::Session;
+use firn_cql::{ResultBudget, Session};
 use firn_kv::{Durability, Env};
 
 use crate::options::Options;
@@ -60,6 +60,8 @@ pub struct Node {
     pub compiling: FlightBudget,
     /// The requests that wait or run.
     pub flight: FlightBudget,
+    /// The results that are made or sent.
+    pub results: ResultBudget,
     /// The requests that were traced.
     pub traces: TraceLog,
     /// The requests that workers carry out.
@@ -100,6 +102,7 @@ impl Node {
             receiving: ReceiveBudget::new(options.max_in_flight),
             compiling: FlightBudget::new(COMPILING),
             flight: FlightBudget::new(options.max_in_flight),
+            results: ResultBudget::new(options.results_memory()),
             traces: TraceLog::default(),
             running: RunningRequests::default(),
             started: env.monotonic_nanos(),

@@ -29,6 +29,11 @@ impl Node {
             self.options.max_in_flight,
         );
         t.gauge(
+            "firn_server_results_bytes",
+            "Bytes that results take which are made or sent, beyond 64 KiB each.",
+            self.results.taken(),
+        );
+        t.gauge(
             "firn_server_receiving_bytes",
             "Bytes of large requests of which a part is here.",
             self.receiving.held(),

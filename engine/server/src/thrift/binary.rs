@@ -62,6 +62,28 @@ pub enum ThriftValue<'a> {
     EmptyMap(u8, u8),
 }
 
+impl ThriftValue<'_> {
+    /// Estimates the bytes that it holds on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            ThriftValue::Bytes(bytes) => bytes.len(),
+            ThriftValue::Struct(fields) => {
+                let held = fields.iter().map(|(_, value)| value.heap_bytes());
+                size_of_val(&**fields) + held.sum::<usize>()
+            }
+            ThriftValue::Map(pairs) => {
+                let held = pairs.iter().map(|(key, value)| key.heap_bytes() + value.heap_bytes());
+                size_of_val(&**pairs) + held.sum::<usize>()
+            }
+            ThriftValue::List(values) => {
+                let held = values.iter().map(ThriftValue::heap_bytes);
+                size_of_val(&**values) + held.sum::<usize>()
+            }
+            _ => 0,
+        }
+    }
+}
+
 /// The types of what empty containers would hold.
 pub mod element {
     /// Bytes or a text.

@@ -87,6 +87,7 @@ fn converse(node: &Node, transport: &Transport, peer: SocketAddr, number: u64) -
             if transport.write_all(&out).is_err() {
                 return false;
             }
+            session.end_of_call();
             if session.is_over() {
                 return true;
             }
@@ -160,6 +161,7 @@ fn answer(
             true => session.call_of_0_4(call.method, fields),
             false => session.call(call.method, fields),
         });
+    let done = done.and_then(|value| session.with_room(value));
     if let Some(mut trace) = trace {
         trace.event(&match &done {
             Ok(_) => "Request complete".to_owned(),

@@ -12,6 +12,8 @@ pub enum ThriftFault {
     Invalid(String),
     /// `NotFoundException`
     NotFound,
+    /// `UnavailableException`: results take as much memory as they may.
+    Unavailable,
     /// `AuthenticationException`: a name or a password that nobody has.
     Authentication(String),
     /// Arguments that can't be understood: an exception of Thrift's own, of this kind.
@@ -25,6 +27,7 @@ impl fmt::Display for ThriftFault {
             | ThriftFault::Authentication(text)
             | ThriftFault::Application(_, text) => f.write_str(text),
             ThriftFault::NotFound => f.write_str("not found"),
+            ThriftFault::Unavailable => f.write_str("too many bytes of results are being made"),
         }
     }
 }
@@ -50,6 +53,7 @@ impl ThriftFault {
         Some(match self {
             ThriftFault::NotFound => return None,
             ThriftFault::Invalid(_) => ErrorCode::Invalid as u16,
+            ThriftFault::Unavailable => ErrorCode::Overloaded as u16,
             ThriftFault::Authentication(_) => ErrorCode::Credentials as u16,
             ThriftFault::Application(INTERNAL, _) => 0,
             ThriftFault::Application(..) => ErrorCode::Protocol as u16,
@@ -68,6 +72,9 @@ impl ThriftFault {
                 (1, ThriftValue::Struct(vec![]))
             }
             ThriftFault::NotFound => (2, ThriftValue::Struct(vec![])),
+            // `get` throws `NotFoundException` before it.
+            ThriftFault::Unavailable if method == "get" => (3, ThriftValue::Struct(vec![])),
+            ThriftFault::Unavailable => (2, ThriftValue::Struct(vec![])),
             ThriftFault::Authentication(text) => (1, why(text)),
             ThriftFault::Application(..) => return None,
         })
@@ -107,6 +114,7 @@ impl From<firn_cql::Error> for ThriftFault {
     fn from(e: firn_cql::Error) -> ThriftFault {
         match e.class() {
             firn_cql::Class::Server => ThriftFault::Application(INTERNAL, e.to_string()),
+            firn_cql::Class::Overloaded => ThriftFault::Unavailable,
             firn_cql::Class::BadCredentials => ThriftFault::Authentication(e.to_string()),
             _ => ThriftFault::Invalid(e.to_string()),
         }

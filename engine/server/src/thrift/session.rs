@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_cql::internals::catalog::Resource;
 use firn_cql::internals::syntax::ast::Permission;
-use firn_cql::{BatchLimits, Session, TombstoneLimits};
+use firn_cql::{BatchLimits, ResultBudget, ResultShare, Session, TombstoneLimits};
 use firn_kv::Env;
 use firn_wide::Wide;
 use uuid::Uuid;
@@ -18,6 +18,9 @@ use crate::node::{ConnectionMeter, LoginQueue, Node, PreparedStatements};
 type Result<T> = std::result::Result<T, ThriftFault>;
 /// What a call gives: `None` is nothing.
 pub(super) type Answer = Result<Option<ThriftValue<'static>>>;
+
+/// Bytes of an answer that take nothing of the budget of results.
+const FREE: usize = 64 << 10;
 
 /// A list of texts.
 pub(super) fn texts(all: impl IntoIterator<Item = String>) -> ThriftValue<'static> {
@@ -42,6 +45,9 @@ pub struct ThriftSession {
     pub(super) batch_limits: BatchLimits,
     pub(super) tombstone_limits: TombstoneLimits,
     pub(super) max_result: usize,
+    /// The results of all connections, and the room that the answer to this call takes among them.
+    pub(super) results: ResultBudget,
+    pub(super) share: Option<Arc<ResultShare>>,
     pub(super) meter: ConnectionMeter,
     /// The identity of the trace of the next call.
     pub(super) traced: Option<Uuid>,
@@ -65,6 +71,8 @@ impl ThriftSession {
             batch_limits: node.options.batches,
             tombstone_limits: node.options.tombstones,
             max_result: node.options.max_result,
+            results: node.results.clone(),
+            share: None,
             meter,
             traced: None,
             env: node.env.clone(),
@@ -75,6 +83,36 @@ impl ThriftSession {
     /// The identity of the trace of the call that comes now, where its client wants one.
     pub fn take_traced(&mut self) -> Option<Uuid> {
         self.traced.take()
+    }
+
+    /// Takes room for an answer of this many bytes, in memory and as it is sent. It stays taken until
+    /// [`end_of_call`](ThriftSession::end_of_call).
+    pub(super) fn take_room(&mut self, bytes: usize) -> Result<()> {
+        if bytes <= FREE {
+            return Ok(());
+        }
+        let most = self.results.most();
+        if bytes > most {
+            let text = format!("The result takes more than {most} bytes; ask for fewer rows");
+            return Err(invalid(text));
+        }
+        let share = self.share.get_or_insert_with(|| Arc::new(self.results.share()));
+        if share.grow_to(bytes) { Ok(()) } else { Err(ThriftFault::Unavailable) }
+    }
+
+    /// Takes room for a value that was read, and for the answer made of it.
+    pub fn with_room<'v>(
+        &mut self,
+        value: Option<ThriftValue<'v>>,
+    ) -> Result<Option<ThriftValue<'v>>> {
+        let bytes = value.as_ref().map_or(0, ThriftValue::heap_bytes);
+        self.take_room(bytes.saturating_mul(2))?;
+        Ok(value)
+    }
+
+    /// Returns the room of an answer that was sent.
+    pub fn end_of_call(&mut self) {
+        self.share = None;
     }
 
     /// Whether its client has not logged in, and must.

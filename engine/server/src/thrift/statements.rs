@@ -15,6 +15,8 @@ type Result<T> = std::result::Result<T, ThriftFault>;
 const MOST_TEXT: usize = 1 << 20;
 /// Statements that one connection may have prepared.
 const MOST_PREPARED: usize = 1024;
+/// Half of the bytes that a cell takes beside its name and value.
+const CELL: usize = 3 * size_of::<(i16, ThriftValue<'_>)>() / 2 + 32;
 
 impl ThriftSession {
     fn statement(&self, f: ThriftFields<'_>) -> Result<String> {
@@ -35,6 +37,7 @@ impl ThriftSession {
             batch_limits: Some(self.batch_limits),
             tombstone_limits: Some(self.tombstone_limits),
             max_result_bytes: Some(self.max_result),
+            result_budget: Some(self.results.clone()),
             ..Run::default()
         };
         match method {
@@ -67,19 +70,19 @@ impl ThriftSession {
                 let bound: Vec<Bound> = values.into_iter().map(Bound::Bytes).collect();
                 let known = known.ok_or_else(unknown)?;
                 let rows = self.session.run(&known.prepared, bound, &how)?;
-                Ok(Some(self.result(&rows)))
+                self.result(&rows)
             }
             _ => {
                 let statement = self.statement(f)?;
                 let prepared = self.session.compile_once(how.keyspace.as_ref(), &statement)?;
                 let rows = self.session.run(&prepared, (), &how)?;
-                Ok(Some(self.result(&rows)))
+                self.result(&rows)
             }
         }
     }
 
     /// A result as the interface has it: `USE` counts for its other calls, too.
-    fn result(&mut self, rows: &Rows) -> ThriftValue<'static> {
+    fn result(&mut self, rows: &Rows) -> Answer {
         if let Some((kind, partitions)) = rows.batch() {
             self.meter.batch(kind, partitions);
         }
@@ -87,9 +90,16 @@ impl ThriftSession {
             self.keyspace = Some(name.clone());
         }
         if *rows.kind() != Kind::Rows {
-            return ThriftValue::Struct(vec![(1, ThriftValue::I32(2))]);
+            return Ok(Some(ThriftValue::Struct(vec![(1, ThriftValue::I32(2))])));
         }
         let columns = rows.columns();
+        // A cell has its column's name, and is here as rows, as values, and as it is sent.
+        let names: usize = columns.iter().map(|c| c.name.len() + CELL).sum();
+        let values =
+            rows.iter().flat_map(|row| (0..columns.len()).filter_map(move |i| row.bytes(i)));
+        let bytes = 3 * values.map(<[u8]>::len).sum::<usize>() + 2 * names * rows.len();
+        self.share = rows.share().cloned();
+        self.take_room(bytes)?;
         let of = |kind: &dyn Fn(usize) -> String| {
             let pair = |i: usize| {
                 let name = columns[i].name.clone().into_bytes();
@@ -115,6 +125,6 @@ impl ThriftSession {
             (4, ThriftValue::text("UTF8Type")),
         ]);
         let rows = ThriftValue::list(element::STRUCT, rows.iter().map(row));
-        ThriftValue::Struct(vec![(1, ThriftValue::I32(1)), (2, rows), (4, schema)])
+        Ok(Some(ThriftValue::Struct(vec![(1, ThriftValue::I32(1)), (2, rows), (4, schema)])))
     }
 }

@@ -11,7 +11,8 @@ use super::plan::{Grouping, SelectPlan};
 use super::selection::RowContext;
 use crate::analysis::{RowFilter, RowValues};
 use crate::catalog::PartitionKey;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Class, Error, Result, invalid};
+use crate::exec::result_budget::{ResultBudget, ResultShare};
 use crate::exec::row::Row;
 use crate::exec::rows::{PagingState, RowCells, Rows};
 use crate::values::{Bound, EvalEnv, json};
@@ -25,6 +26,11 @@ pub(super) enum CollectStep {
     /// Nothing more at all.
     Stop,
 }
+
+/// Bytes of a result that take nothing of a budget.
+const FREE: usize = 64 << 10;
+/// Bytes that the last row of a page may have beyond what the budget has room for.
+const MOST_BEYOND: usize = 1 << 20;
 
 /// The group that is being put together: its first row, which says what is not aggregated.
 struct RowGroup {
@@ -52,8 +58,13 @@ pub(super) struct Collector<'p> {
     cells: RowCells,
     /// Bytes that the result may have.
     most_bytes: usize,
+    /// The budget of all results, and what this one has taken of it.
+    pub(super) budget: Option<&'p ResultBudget>,
+    share: Option<ResultShare>,
+    lacks_room: bool,
     /// Of each row, what it is sorted by.
     sort_keys: Vec<Vec<Vec<u8>>>,
+    sort_bytes: usize,
     /// Rows that were taken in since they were last asked for.
     read: u64,
     /// Whether masks hide nothing.
@@ -106,7 +117,11 @@ impl<'p> Collector<'p> {
                 .collect(),
             cells: RowCells::default(),
             most_bytes: usize::MAX,
+            budget: None,
+            share: None,
+            lacks_room: false,
             sort_keys: vec![],
+            sort_bytes: 0,
             read: 0,
             sees_all: false,
             warnings: plan.warning.map_or_else(Vec::new, |w| vec![w.to_owned()]),
@@ -262,7 +277,8 @@ impl<'p> Collector<'p> {
             return Ok(CollectStep::Stop);
         }
         let is_done = self.plan.distinct || self.left_in_partition == 0;
-        let is_large = self.is_paged && self.cells.memory() > self.most_bytes / 4;
+        let is_large =
+            self.is_paged && (self.lacks_room || self.cells.memory() > self.most_bytes / 4);
         if self.page_left == 0 || is_large {
             self.is_page_full = true;
             self.note(key, row.filter(|_| !is_done));
@@ -303,19 +319,41 @@ impl<'p> Collector<'p> {
         let mut cells = std::mem::take(&mut self.cells);
         self.put_values(&self.source(key, statics, row, aggregates), &mut cells)?;
         self.cells = cells;
-        if self.cells.memory() > self.most_bytes {
+        if !self.plan.order.sort.is_empty() {
+            let value = |(position, _, _): &(usize, firn_wide::Type, bool)| {
+                row.and_then(|r| r.clustering(*position)).unwrap_or_default().to_vec()
+            };
+            let key: Vec<_> = self.plan.order.sort.iter().map(value).collect();
+            self.sort_bytes += size_of::<Vec<Vec<u8>>>();
+            self.sort_bytes += key.iter().map(|v| v.len() + size_of_val(v)).sum::<usize>();
+            self.sort_keys.push(key);
+        }
+        let memory = self.cells.memory() + self.sort_bytes;
+        if memory > self.most_bytes {
             let help = "ask for it in pages, for fewer columns, or with LIMIT";
             let most = self.most_bytes;
             let text = format!("The result has more than {most} bytes");
             return Err(invalid(text).with_help(help));
         }
-        if !self.plan.order.sort.is_empty() {
-            let value = |(position, _, _): &(usize, firn_wide::Type, bool)| {
-                row.and_then(|r| r.clustering(*position)).unwrap_or_default().to_vec()
-            };
-            self.sort_keys.push(self.plan.order.sort.iter().map(value).collect());
+        self.take_room(memory)
+    }
+
+    /// Takes room in the budget for a result of this many bytes: twice as many, because its rows
+    /// and the answer made of them are in memory together.
+    fn take_room(&mut self, memory: usize) -> Result<()> {
+        let Some(budget) = self.budget.filter(|_| memory > FREE) else { return Ok(()) };
+        let share = self.share.get_or_insert_with(|| budget.share());
+        if share.grow_to(memory.saturating_mul(2)) {
+            return Ok(());
         }
-        Ok(())
+        // A page ends here, unless its last row is large.
+        self.lacks_room = true;
+        let is_little = |memory: usize| share.grow_to(memory.saturating_sub(MOST_BEYOND) * 2);
+        if self.is_paged && self.plan.groups == Grouping::None && is_little(memory) {
+            return Ok(());
+        }
+        let text = "Too many bytes of results are being made or sent";
+        Err(Error::refused(Class::Overloaded, text).with_help("try again later, or ask for pages"))
     }
 
     fn put_values(&self, source: &RowContext<'_>, cells: &mut RowCells) -> Result<()> {
@@ -400,6 +438,7 @@ impl<'p> Collector<'p> {
         let paging = self.paging();
         Ok(Rows::new(self.plan.columns.clone(), self.cells)
             .with_paging(paging)
+            .with_share(self.share)
             .with_warnings(self.warnings))
     }
 

@@ -106,6 +106,7 @@ impl SelectPlan {
         )?;
         out.see_all(sees_all);
         out.limit_bytes(request.max_result_bytes);
+        out.budget = request.result_budget;
         Ok(SelectInput { limit, from, intervals, indexes, keys, out })
     }
 }

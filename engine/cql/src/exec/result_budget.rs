@@ -1,0 +1,103 @@
+//! The bytes that the results of all statements of a server take together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that a share takes at once.
+const STEP: usize = 64 << 10;
+
+/// A budget of bytes that the results of several statements share. Clones share one budget.
+///
+/// ```
+/// use firn_cql::{ResultBudget, Run, Session};
+/// let budget = ResultBudget::new(64 << 20);
+/// let how = Run { result_budget: Some(budget.clone()), ..Run::default() };
+/// Session::in_memory()?.execute_as("SELECT key FROM system.local", (), &how)?;
+/// assert_eq!(budget.taken(), 0); // a small result is free
+/// # Ok::<(), firn_cql::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct ResultBudget(Arc<ResultBudgetInner>);
+
+struct ResultBudgetInner {
+    most: usize,
+    taken: AtomicUsize,
+}
+
+impl ResultBudget {
+    /// Creates a budget of `most` bytes.
+    pub fn new(most: usize) -> ResultBudget {
+        ResultBudget(Arc::new(ResultBudgetInner { most, taken: AtomicUsize::new(0) }))
+    }
+
+    /// Returns the bytes that are taken now.
+    pub fn taken(&self) -> usize {
+        self.0.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that there are in all.
+    pub fn most(&self) -> usize {
+        self.0.most
+    }
+
+    /// Returns a share that has taken nothing.
+    pub fn share(&self) -> ResultShare {
+        ResultShare { budget: self.clone(), bytes: AtomicUsize::new(0) }
+    }
+}
+
+impl fmt::Debug for ResultBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ResultBudget({} of {})", self.taken(), self.most())
+    }
+}
+
+/// The bytes that one result has taken of a [`ResultBudget`]. They return to it on drop.
+#[derive(Debug)]
+pub struct ResultShare {
+    budget: ResultBudget,
+    bytes: AtomicUsize,
+}
+
+impl ResultShare {
+    /// Grows to `bytes` at least. Returns false, and takes nothing, where the budget lacks room.
+    pub fn grow_to(&self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes.load(Ordering::Relaxed));
+        if more == 0 {
+            return true;
+        }
+        let more = more.checked_next_multiple_of(STEP).unwrap_or(more);
+        let ResultBudgetInner { most, taken } = &*self.budget.0;
+        let sum = |taken: usize| taken.checked_add(more).filter(|sum| sum <= most);
+        let grown = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok();
+        if grown {
+            self.bytes.fetch_add(more, Ordering::Relaxed);
+        }
+        grown
+    }
+}
+
+impl Drop for ResultShare {
+    fn drop(&mut self) {
+        self.budget.0.taken.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_grow_within_the_budget_and_return_their_bytes() {
+        let budget = ResultBudget::new(10 * STEP);
+        let (one, other) = (budget.share(), budget.share());
+        assert!(one.grow_to(1) && one.grow_to(STEP) && budget.taken() == STEP);
+        assert!(other.grow_to(9 * STEP) && !one.grow_to(STEP + 1));
+        assert!(!other.grow_to(usize::MAX) && budget.taken() == 10 * STEP);
+        drop(other);
+        assert!(one.grow_to(STEP + 1) && budget.taken() == 2 * STEP);
+        drop(one);
+        assert_eq!(budget.taken(), 0);
+    }
+}
