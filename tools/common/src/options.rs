@@ -29,7 +29,7 @@ pub const EVERYWHERE: &str = "Options of every command";
 #[derive(Args, Clone, Debug)]
 pub struct StoreArgs {
     /// Directory of the store
-    #[arg(long, visible_alias = "dir", global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "firn-data")]
+    #[arg(long, visible_alias = "dir", global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = DEFAULT_STORE)]
     pub db: PathBuf,
     /// Print JSON for programs instead of text for people
     #[arg(long, global = true, help_heading = EVERYWHERE)]
@@ -38,6 +38,9 @@ pub struct StoreArgs {
     #[arg(long, global = true, help_heading = EVERYWHERE, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: Color,
 }
+
+/// The directory of the store where the command line names none.
+pub const DEFAULT_STORE: &str = "firn-data";
 
 impl StoreArgs {
     /// The colours to use.

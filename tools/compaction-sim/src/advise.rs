@@ -15,6 +15,7 @@ use std::path::Path;
 
 use firn_kv::Policy;
 use firn_tools::output::{Done, Failure, Style, bytes, count, print_table, row, table};
+use firn_tools::shell;
 use serde::Serialize;
 
 use crate::batch::{simulate_all, simulate_each};
@@ -405,6 +406,25 @@ fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
     }
 }
 
+/// Returns the command that gives a tree, by its name, a policy.
+pub type SetPolicy<'a> = dyn Fn(&str, &str) -> String + 'a;
+
+/// Returns the directory of the store that is named by it or by its event log.
+pub fn directory(store: &Path) -> &Path {
+    let is_log = store.file_name().is_some_and(|name| name == "EVENTS.jsonl");
+    match store.parent().filter(|_| is_log) {
+        Some(dir) if dir.as_os_str().is_empty() => Path::new("."),
+        Some(dir) => dir,
+        None => store,
+    }
+}
+
+/// Returns the command of `firn` that gives a tree of the store in `dir` a policy.
+pub fn set_policy(dir: &Path, tree: &str, policy: &str) -> String {
+    let (dir, tree) = (shell::path(dir), shell::quote(tree));
+    format!("firn --db {dir} set-options {tree} {}", shell::quote(&format!("policy={policy}")))
+}
+
 /// `advise`, with what the log of the store at a path tells, where one is given.
 ///
 /// # Errors
@@ -413,8 +433,8 @@ fn doubled_text(cost: &PolicyCost, q: &StoreQuestion) -> String {
 pub fn run(
     args: &AdviseArgs,
     store: Option<&Path>,
-    json: bool,
-    style: Style,
+    by: &SetPolicy<'_>,
+    (json, style): (bool, Style),
     out: &mut dyn Write,
 ) -> Done {
     if store.is_none() && args.tree.is_some() {
@@ -433,7 +453,7 @@ pub fn run(
         told["seen"] = serde_json::json!(seen);
         writeln!(out, "{told}")?;
     } else {
-        let seen = seen.map_or_else(String::new, |seen| seen.words(&advice, style));
+        let seen = seen.map_or_else(String::new, |seen| seen.words(by, &advice, style));
         write!(out, "{seen}{}", tell(&advice, &q, style))?;
     }
     if advice.costs[advice.chosen].unfit.is_empty() { Ok(()) } else { Err(Failure::Found) }
@@ -483,7 +503,8 @@ impl SeenLoad {
         }
     }
 
-    fn words(&self, advice: &Advice, style: Style) -> String {
+    /// `by` returns the command that gives a tree a policy.
+    fn words(&self, by: &SetPolicy<'_>, advice: &Advice, style: Style) -> String {
         let mut text = String::new();
         let mut line = |head: &str, body: String| {
             text += &format!("{}  {body}\n", style.heading(format_args!("{head:<9}")));
@@ -531,7 +552,7 @@ impl SeenLoad {
             },
         );
         if chosen.policy != self.policy {
-            line("by", format!("firn set-options {} policy={}", self.tree, chosen.policy));
+            line("by", by(&self.tree, &chosen.policy));
         }
         text
     }

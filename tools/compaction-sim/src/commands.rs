@@ -1,6 +1,7 @@
 //! The commands: `run` and `sweep` here, the others in files of their own.
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::CommandFactory;
 use firn_kv::TreeOptions;
@@ -29,7 +30,9 @@ pub fn execute(cli: &SimCli, out: &mut dyn Write) -> Done {
         SimCommand::Trace(args) => trace(args, cli, out),
         SimCommand::Validate(args) => validate::run(args, cli, out),
         SimCommand::Advise(args) => {
-            advise::run(args, args.events.as_deref(), cli.json, cli.style(), out)
+            let dir = advise::directory(args.events.as_deref().unwrap_or(Path::new(".")));
+            let by = |tree: &str, policy: &str| advise::set_policy(dir, tree, policy);
+            advise::run(args, args.events.as_deref(), &by, (cli.json, cli.style()), out)
         }
         SimCommand::Reproduce(args) => reproduce::run(args, cli, out),
         SimCommand::Metrics => Ok(write!(out, "{}", report::metrics(cli.json, cli.style()))?),

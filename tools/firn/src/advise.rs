@@ -29,5 +29,18 @@ pub struct StoreAdviseArgs {
 /// Runs `firn advise`.
 pub fn run(global: &Global, args: &StoreAdviseArgs) -> Done {
     let store = args.question.events.as_deref().unwrap_or(&global.store.db);
-    advise::run(&args.question, Some(store), global.store.json, global.style(), &mut stdout())
+    let dir = advise::directory(store);
+    let by = |tree: &str, policy: &str| {
+        let mut there = global.clone();
+        there.store.db = dir.to_owned();
+        match there.is_own_tree(tree) {
+            Ok(true) => {
+                let firn = there.firn();
+                format!("its definition: ALTER TABLE … WITH compaction = … in `{firn} cql`")
+            }
+            _ => advise::set_policy(dir, tree, policy),
+        }
+    };
+    let how = (global.store.json, global.style());
+    advise::run(&args.question, Some(store), &by, how, &mut stdout())
 }

@@ -56,7 +56,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
             "leave --json out",
         ));
     }
-    let dir = &global.store.db;
+    let (dir, firn) = (&global.store.db, global.firn());
     let wide =
         Wide::open_with(dir, with_scripts(Options::default())).map_err(|e| wide_failure(e, dir))?;
     let keyspace = args.which.keyspace();
@@ -64,8 +64,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
         return Err(Failure::with_next(
             format!("{} has the keyspace {keyspace} already", dir.display()),
             format!(
-                "look at it with `firn --db {} cli -k {keyspace}`, or name another directory with --db",
-                dir.display()
+                "look at it with `{firn} cli -k {keyspace}`, or name another directory with --db"
             ),
         ));
     }
@@ -76,6 +75,6 @@ pub fn run(global: &Global, args: &DemoArgs) -> Done {
     let mut out = io::stdout();
     out.write_all(told.map_err(|e| wide_failure(e, dir))?.as_bytes())?;
     out.flush()?;
-    eprintln!("\nit is in {0}: `firn --db {0} cli -k {keyspace}` speaks with it", dir.display());
+    eprintln!("\nit is in {}: `{firn} cli -k {keyspace}` speaks with it", dir.display());
     Ok(())
 }

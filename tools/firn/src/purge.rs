@@ -7,6 +7,7 @@ use clap::Args;
 use firn_table_events::model_trouble;
 use firn_tools::io::stdout;
 use firn_tools::output::{Done, Failure, bytes, count, print_table, row, table, things};
+use firn_tools::shell;
 use firn_wide::{Blocker, Grace, PurgeReport, TablePurge, Type, Wording};
 use serde_json::{Value, json};
 
@@ -163,7 +164,7 @@ fn print(
             p.name
         )?;
     }
-    writeln!(out, "{}", advice(r))
+    writeln!(out, "{}", advice(&global.firn(), r))
 }
 
 fn beneath(t: &TablePurge) -> String {
@@ -186,7 +187,7 @@ fn beneath(t: &TablePurge) -> String {
 }
 
 /// What can be done about it, in a line.
-fn advice(r: &PurgeReport) -> String {
+fn advice(firn: &str, r: &PurgeReport) -> String {
     let due: Vec<&TablePurge> =
         r.tables.iter().filter(|t| matches!(t.grace, Grace::Some | Grace::Whole)).collect();
     let is_snapshot = |b: &Blocker| matches!(b, Blocker::Snapshot(_));
@@ -203,5 +204,5 @@ fn advice(r: &PurgeReport) -> String {
     if due.iter().any(|t| t.blocked_by.iter().any(is_snapshot)) {
         return "Snapshots keep what is past grace: drop them first.".into();
     }
-    format!("`firn compact --tree {}` purges what is past grace now.", r.tree)
+    format!("`{firn} compact --tree {}` purges what is past grace now.", shell::quote(&r.tree))
 }

@@ -249,7 +249,7 @@ pub fn scan(global: &Global, args: &ScanArgs) -> Done {
     for e in &lost {
         eprintln!("  {e}");
     }
-    eprintln!("{} `firn verify` says what to do", global.style().bold(" next:"));
+    eprintln!("{} `{} verify` says what to do", global.style().bold(" next:"), global.firn());
     Err(Failure::Found)
 }
 

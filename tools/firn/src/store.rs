@@ -10,8 +10,9 @@ use firn_kv::MemEnv;
 use firn_kv::internals::manifest::{CURRENT, Manifest};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, FileTerms, OsEnv, Tree};
 use firn_tools::io;
-use firn_tools::options::{EVERYWHERE, StoreArgs};
+use firn_tools::options::{DEFAULT_STORE, EVERYWHERE, StoreArgs};
 use firn_tools::output::{Done, Failure, Style, things};
+use firn_tools::shell;
 use firn_wide::Wide;
 use firn_wide::internals::store::{CellStore, SCHEMA_TREE, TreeName};
 
@@ -69,6 +70,15 @@ impl Global {
     /// The colours to use.
     pub fn style(&self) -> Style {
         self.store.style()
+    }
+
+    /// Returns the words that commands printed for this store begin with: `firn`, and where its
+    /// directory is not the default one, `--db DIR`.
+    pub fn firn(&self) -> String {
+        match self.store.db == Path::new(DEFAULT_STORE) {
+            true => "firn".to_owned(),
+            false => format!("firn --db {}", shell::path(&self.store.db)),
+        }
     }
 
     /// Opens the store for reading only: without its lock, without writing a byte, beside a writer

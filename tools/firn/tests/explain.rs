@@ -110,13 +110,13 @@ fn tombstones_name_their_file_and_what_to_do() {
     let said = e["stands_out"][0].as_str().unwrap();
     assert!(
         said.starts_with(
-            "passed 4,800 tombstones of default (all in memtables) for 1 key: `firn compact"
+            "passed 4,800 tombstones of default (all in memtables) for 1 key: `firn --db db compact"
         ),
         "{said}"
     );
     // What it advises is a command that does away with it.
     let command: Vec<&str> = said.split('`').nth(1).unwrap().split(' ').skip(1).collect();
-    t.firn_fed(&command, b"");
+    Ran::of(t.firn_with(&command, b"")).good();
     let e = t.explained(&range);
     assert_eq!(
         (e["reads"][0]["found"].as_u64(), e["reads"][0]["total"]["tombstones"].as_u64()),
@@ -206,7 +206,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
     assert!(
         text.starts_with("0 rows, ")
             && text.contains("partition id = 1")
-            && text.contains("`firn purge-report`"),
+            && text.contains("`firn --db db purge-report -k shop -f items`"),
         "{text}"
     );
     // Where deletions are known, they are looked for at the partition's beginning first.

@@ -198,8 +198,17 @@ fn advice_is_about_what_the_store_was_put_to() {
     for word in ["seen", "now", "change", "choose", "in Rust", policy] {
         assert!(text.contains(word), "{word}: {text}");
     }
-    // What was said can be done.
-    t.firn(&["set-options", "bench", &format!("policy={policy}")]).good();
+    // The command runs as it is printed.
+    let command = text.lines().find_map(|line| line.strip_prefix("by")).unwrap().trim();
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(&words[..3], ["firn", "--db", "db"], "{command}");
+    let by_log =
+        Ran::of(t.firn_with(&["advise", "db/EVENTS.jsonl", "--reads", "100/s"], b"")).good();
+    assert!(
+        by_log.lines().any(|line| line.starts_with("by") && line.ends_with(command)),
+        "{by_log}"
+    );
+    Ran::of(t.firn_with(&words[1..], b"")).good();
     t.firn(&["advise", "--tree", "other"]).said(2, &["no flush of", "other"]);
     t.firn(&["advise", "nowhere"]).said(2, &["nowhere"]);
 }

@@ -25,7 +25,6 @@ use firn_cql::Session;
 use firn_cql::internals::catalog::TableSchema;
 use firn_tools::io::{self, Stopwatch};
 use firn_tools::output::{self, Done, Failure, Progress, things};
-use firn_tools::shell;
 use serde_json::json;
 
 pub use export::{NodeExportArgs, export};
@@ -184,8 +183,7 @@ pub fn import(global: &Global, import: &NodeImport<'_>) -> Done {
     }
     let cells = done.iter().map(|d| d.2.cells).sum::<u64>();
     let rate = output::rate(cells as f64 / seconds.max(1e-9));
-    let here = shell::path(&global.store.db);
-    eprintln!("{seconds:.2} s, {rate} cells/s; `firn --db {here} cql` reads them");
+    eprintln!("{seconds:.2} s, {rate} cells/s; `{} cql` reads them", global.firn());
     Ok(())
 }
 

@@ -29,25 +29,39 @@ struct OfTree<'a> {
 }
 
 /// How `firn compact` is asked for what a read read: of a range only that, of a tree of cells the
-/// whole tree.
-fn compact(read: &ReadCost) -> String {
+/// whole tree. `firn` begins the command.
+fn compact(firn: &str, read: &ReadCost) -> String {
     let tree = shell::quote(&read.tree);
     let (from, until) = match &read.of {
         ReadOf::Range { from, until: Some(until) } if !from.is_empty() => (from, until),
-        _ => return format!("firn compact --tree {tree}"),
+        _ => return format!("{firn} compact --tree {tree}"),
     };
     match (std::str::from_utf8(from), std::str::from_utf8(until)) {
         (Ok(from), Ok(until)) if !from.chars().chain(until.chars()).any(char::is_control) => {
             format!(
-                "firn compact --tree {tree} --from {} --to {}",
+                "{firn} compact --tree {tree} --from {} --to {}",
                 shell::quote(from),
                 shell::quote(until)
             )
         }
         _ => {
             let hex = firn_tools::escape::hex;
-            format!("firn compact --tree {tree} --hex --from {} --to {}", hex(from), hex(until))
+            format!("{firn} compact --tree {tree} --hex --from {} --to {}", hex(from), hex(until))
         }
+    }
+}
+
+/// Returns the command that reports on the table or family of a tree.
+fn purge_report(told: &ToldSteps, tree: &str) -> String {
+    let of = told.names.of_tree(tree).and_then(|words| words.split_once(' '));
+    match of.and_then(|(_, path)| path.split_once('.')) {
+        Some((keyspace, family)) => format!(
+            "{} purge-report -k {} -f {}",
+            told.firn,
+            shell::quote(keyspace),
+            shell::quote(family)
+        ),
+        None => format!("{} purge-report -k KEYSPACE", told.firn),
     }
 }
 
@@ -75,21 +89,21 @@ pub fn lines(told: &ToldSteps) -> Vec<String> {
         t.dead += cells.dead();
         t.last = Some(&read.cost);
     }
-    trees.values().filter_map(|t| Some(of_tree(t, t.last?))).flatten().collect()
+    trees.values().filter_map(|t| Some(of_tree(told, t, t.last?))).flatten().collect()
 }
 
 fn is_run(s: &SourceCost) -> bool {
     matches!(s.place, VersionPlace::Run { .. })
 }
 
-fn of_tree(t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
+fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     let (e, found, tree) = (&t.sum.entries, t.found, &last.tree);
     let stands_out = |n: u64| n > MANY_PASSED.1 && n > MANY_PASSED.0 * found;
     let place = |of: fn(&Entries) -> u64| {
         at_most(&t.tables, of)
             .map_or_else(|| "all in memtables".to_owned(), |most| format!("most: {most}"))
     };
-    let compact = || format!("`{}`", compact(last));
+    let compact = || format!("`{}`", compact(&told.firn, last));
     let mut said = vec![];
     if stands_out(e.tombstones()) {
         said.push(format!(
@@ -131,9 +145,10 @@ fn of_tree(t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
     }
     if t.dead > MANY_PASSED.1 && t.dead * 2 > t.cells {
         said.push(format!(
-            "{} of {} in what was read of {tree} are deleted or have expired: `firn purge-report` says what keeps them, and until when",
+            "{} of {} in what was read of {tree} are deleted or have expired: `{}` says what keeps them, and until when",
             count(t.dead),
             things(t.cells, "cell", "cells"),
+            purge_report(told, tree)
         ));
     }
     let wrong = t.sum.filters.iter().filter(|f| f.right == Some(false)).count() as u64;

@@ -82,6 +82,8 @@ struct ToldSteps {
     /// Reads of which only the number is known.
     more: u64,
     names: StoreNames,
+    /// The words that commands for this store begin with.
+    firn: String,
 }
 
 /// One read of the engine.
@@ -162,7 +164,7 @@ fn of_statement(global: &Global, args: &ExplainArgs, text: &str) -> Done<ToldSte
     let (rows, recorded) =
         record(db, args, || session.execute_as(text, (), &how).map_err(refused))?;
     let names = StoreNames::of_session(&session);
-    told(db, recorded, names, Some(rows.len()))
+    told(global, db, recorded, names, Some(rows.len()))
 }
 
 fn of_keys(global: &Global, args: &ExplainArgs) -> Done<ToldSteps> {
@@ -183,7 +185,7 @@ fn of_keys(global: &Global, args: &ExplainArgs) -> Done<ToldSteps> {
             record(&db, args, || Ok(walk(&tree, range.bounds(), args)?))?.1
         }
     };
-    told(&db, recorded, names, None)
+    told(global, &db, recorded, names, None)
 }
 
 type ExplainBounds<'a> = (std::ops::Bound<&'a [u8]>, std::ops::Bound<&'a [u8]>);
@@ -201,7 +203,13 @@ fn walk(tree: &Tree, bounds: ExplainBounds<'_>, args: &ExplainArgs) -> Result<()
     Ok(())
 }
 
-fn told(db: &Db, recorded: Recorded, names: StoreNames, rows: Option<usize>) -> Done<ToldSteps> {
+fn told(
+    global: &Global,
+    db: &Db,
+    recorded: Recorded,
+    names: StoreNames,
+    rows: Option<usize>,
+) -> Done<ToldSteps> {
     let mut reads = vec![];
     for cost in recorded.reads.into_iter().filter(|r| r.tree != SCHEMA_TREE) {
         let cells = match TreeName::parse(&cost.tree) {
@@ -210,7 +218,7 @@ fn told(db: &Db, recorded: Recorded, names: StoreNames, rows: Option<usize>) -> 
         };
         reads.push(ExplainedRead { cost, cells });
     }
-    Ok(ToldSteps { rows, reads, more: recorded.more, names })
+    Ok(ToldSteps { rows, reads, more: recorded.more, names, firn: global.firn() })
 }
 
 /// Counts the entries in the range of a read. Dead ones stay until their grace is over.
