@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::http::{HttpAnswer, HttpPort};
 use crate::native::{Client, Clients, ServerViews, serve};
-use crate::node::Node;
+use crate::node::{CompactionHistory, Node};
 use crate::options::{Options, ServerError, StorePlace};
 use crate::thrift::serve_thrift;
 use crate::transport::{TlsAcceptor, Transport};
@@ -92,6 +92,7 @@ impl Server {
     /// Options that can't be, a store that can't be opened, an address that can't be had.
     pub fn start(options: Options) -> Result<Server, ServerError> {
         options.check()?;
+        let mut compactions = None;
         let session = match &options.store {
             StorePlace::Memory => Session::in_memory()?,
             StorePlace::Directory(dir, wide) => {
@@ -99,11 +100,15 @@ impl Server {
                 if let (Some(plan), None) = (options.descriptor_plan(), &wide.store.db.open_files) {
                     wide.store.db.open_files = Some(OpenFiles::new(plan.tables));
                 }
+                let next = wide.store.db.listener.take();
+                let history = Arc::new(CompactionHistory::new(OsEnv::new(), next));
+                wide.store.db.listener = Some(history.clone());
+                compactions = Some(history);
                 let wide = Wide::open_with(dir, with_scripts(wide));
                 Session::new(wide.map_err(firn_cql::Error::from)?)?
             }
         };
-        Server::over(session, options)
+        Server::begin(session, options, compactions)
     }
 
     /// As [`start`](Server::start), over a database that is open. Of `options` the store is not
@@ -112,6 +117,14 @@ impl Server {
     /// # Errors
     /// As [`start`](Server::start).
     pub fn over(session: Session, options: Options) -> Result<Server, ServerError> {
+        Server::begin(session, options, None)
+    }
+
+    fn begin(
+        session: Session,
+        options: Options,
+        compactions: Option<Arc<CompactionHistory>>,
+    ) -> Result<Server, ServerError> {
         options.check()?;
         let login = options.wants_login(&session)?;
         if let Some(file) = &options.statement_log {
@@ -140,8 +153,8 @@ impl Server {
             }
             options.max_connections = plan.connections;
         }
-        let node =
-            Node::new(session, env.clone(), options, login).map_err(firn_cql::Error::from)?;
+        let node = Node::new(session, env.clone(), options, login, compactions)
+            .map_err(firn_cql::Error::from)?;
         let (node, clients) = (Arc::new(node), Arc::new(Clients::default()));
         let engine = node.session.engine();
         engine.add_listener(clients.clone());

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use common::*;
-use firn_cql::Session;
 use firn_cql::internals::exec::{SystemRows, SystemSource};
+use firn_cql::{Session, Value};
 use firn_kv::MemEnv;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_server::{Options, Server};
@@ -228,4 +228,62 @@ fn an_address_that_others_reach_wants_a_word() {
     options.insecure = true;
     let e = Server::start(options).unwrap_err().to_string();
     assert!(e.starts_with("listen at 0.0.0.0:"), "{e}");
+}
+
+#[test]
+fn compactions_since_the_start_are_listed() {
+    let dir = std::env::temp_dir().join(format!("firn-watch-history-{}", std::process::id()));
+    let heard = Arc::new(Mutex::new(vec![]));
+    let mut options = firn_wide::Options::default();
+    let listener = heard.clone();
+    options.store.db.listener = Some(Arc::new(move |event: &firn_kv::Event| {
+        if let firn_kv::Event::CompactionEnded { bytes_in, bytes_out, .. } = event {
+            listener.lock().unwrap().push((*bytes_in as i64, *bytes_out as i64));
+        }
+    }));
+    let mut all = Options::directory(&dir);
+    all.address = "127.0.0.1:0".parse().unwrap();
+    all.store = firn_server::StorePlace::Directory(dir.clone(), Box::new(options));
+    let server = Server::start(all).unwrap();
+    let session = server.session();
+    let make = |cql: &str| session.execute(cql, ()).unwrap();
+    make(
+        "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    let db = session.engine().wide().db();
+    let compact = |table: &str| {
+        make(&format!("CREATE TABLE ks.{table} (k int PRIMARY KEY, v text)"));
+        let trees = db.stats().trees.into_iter().map(|t| t.name);
+        let tree = trees.filter(|name| name.starts_with("cf-")).max().unwrap();
+        let tree = db.existing_tree(&tree).unwrap();
+        for n in 0..3 {
+            make(&format!("INSERT INTO ks.{table} (k, v) VALUES ({n}, 'one')"));
+            tree.flush().unwrap();
+        }
+        tree.compact().unwrap();
+    };
+    ["gone", "t"].into_iter().for_each(compact);
+    make("DROP TABLE ks.gone");
+    let history = || {
+        let rows = make(
+            "SELECT columnfamily_name, keyspace_name, bytes_in, bytes_out, compacted_at, compaction_properties, \
+             toTimestamp(id) FROM system.compaction_history",
+        );
+        let rows: Vec<(String, String, i64, i64, Value, Value, Value)> = rows.typed().unwrap();
+        rows
+    };
+    // Events come soon after.
+    while history().is_empty() {
+        std::thread::yield_now();
+    }
+    for (table, keyspace, bytes_in, bytes_out, at, properties, id_at) in history() {
+        assert_eq!((&*table, &*keyspace), ("t", "ks"));
+        assert!(bytes_in > bytes_out && bytes_out > 0, "{bytes_in} {bytes_out}");
+        assert_eq!(at, id_at);
+        assert!(format!("{properties:?}").contains("COMPACTION"), "{properties:?}");
+        // The listener of the options hears them, too.
+        assert!(heard.lock().unwrap().contains(&(bytes_in, bytes_out)));
+    }
+    drop(server);
+    std::fs::remove_dir_all(dir).unwrap();
 }

@@ -30,6 +30,8 @@ impl SystemSource for ServerViews {
             clients.all().iter().for_each(|c| client(c, rows));
         } else if rows.is("system", "prepared_statements") {
             prepared(&node, rows);
+        } else if rows.is("system", "compaction_history") {
+            compactions(&node, rows);
         } else if rows.is("system_traces", "sessions") {
             sessions(&node, rows);
         } else if rows.is("system_traces", "events") {
@@ -84,6 +86,30 @@ fn prepared(node: &Node, rows: &mut SystemRows<'_>) {
             ("prepared_id", &known.prepared.id().to_vec()),
             ("logged_keyspace", &keyspace),
             ("query_string", &known.prepared.shown_text()),
+        ]);
+    }
+}
+
+/// The compactions of tables that are there. How many versions of a row were merged is not known.
+fn compactions(node: &Node, rows: &mut SystemRows<'_>) {
+    let whole = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let properties = BTreeMap::from([("compaction_type", "COMPACTION")]);
+    let properties: BTreeMap<String, String> =
+        properties.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let mut owners = BTreeMap::new();
+    for past in node.compactions.iter().flat_map(|history| history.all()) {
+        let owner = owners
+            .entry(past.tree.clone())
+            .or_insert_with(|| node.session.engine().owner_of(&past.tree));
+        let Some((keyspace, table)) = owner else { continue };
+        rows.add(&[
+            ("id", &past.id),
+            ("bytes_in", &whole(past.bytes_in)),
+            ("bytes_out", &whole(past.bytes_out)),
+            ("columnfamily_name", table),
+            ("compacted_at", &Value::Timestamp(past.ended_millis)),
+            ("compaction_properties", &properties),
+            ("keyspace_name", keyspace),
         ]);
     }
 }

@@ -2,6 +2,7 @@
 //! what is in flight, traces, counters.
 
 mod budget;
+mod compactions;
 mod histogram;
 mod logins;
 mod metrics;
@@ -13,6 +14,7 @@ mod traces;
 mod workers;
 
 pub use budget::{FlightBudget, FlightShare};
+pub use compactions::CompactionHistory;
 pub use logins::{AFTER_A_GUESS, LoginQueue};
 pub use metrics::{ConnectionMeter, NodeMetrics, RequestKind, TableUse, TableUses};
 pub use prepared::{KnownStatement, PreparedStatements};
@@ -62,6 +64,8 @@ pub struct Node {
     pub flight: FlightBudget,
     /// The results that are made or sent.
     pub results: ResultBudget,
+    /// The compactions since the server has opened the store. `None`: it was open before.
+    pub compactions: Option<Arc<CompactionHistory>>,
     /// The requests that were traced.
     pub traces: TraceLog,
     /// The requests that workers carry out.
@@ -91,6 +95,7 @@ impl Node {
         env: Arc<dyn Env>,
         options: Options,
         login: bool,
+        compactions: Option<Arc<CompactionHistory>>,
     ) -> firn_kv::Result<Node> {
         let durability = session.engine().wide().durability();
         let prepared = Arc::new(PreparedStatements::new(options.max_prepared));
@@ -103,6 +108,7 @@ impl Node {
             compiling: FlightBudget::new(COMPILING),
             flight: FlightBudget::new(options.max_in_flight),
             results: ResultBudget::new(options.results_memory()),
+            compactions,
             traces: TraceLog::default(),
             running: RunningRequests::default(),
             started: env.monotonic_nanos(),

@@ -7,8 +7,9 @@ use md5::{Digest, Md5};
 use uuid::Uuid;
 
 use super::view::SystemView;
-use crate::catalog::TableSchema;
+use crate::catalog::{Catalog, TableSchema};
 use crate::error::Result;
+use crate::exec::engine::Engine;
 use crate::exec::source::SystemRows;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -44,8 +45,16 @@ fn caches(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
     ]);
 }
 
-/// The table or family whose rows, or index, a tree has.
-fn owner(view: &SystemView<'_>, tree: &str) -> Option<(String, String)> {
+impl Engine {
+    /// Returns the keyspace and the name of the table or family whose rows, or index, a tree has.
+    /// `None`: it was dropped, or the tree is of the store itself.
+    pub fn owner_of(&self, tree: &str) -> Option<(String, String)> {
+        owner(&self.catalog(), self, tree)
+    }
+}
+
+/// As [`Engine::owner_of`], by this catalog.
+fn owner(catalog: &Catalog, engine: &Engine, tree: &str) -> Option<(String, String)> {
     let (family, index) = match TreeName::parse(tree)? {
         TreeName::Family(id) => (Some(id), None),
         TreeName::Index(id) => (None, Some(id)),
@@ -53,10 +62,10 @@ fn owner(view: &SystemView<'_>, tree: &str) -> Option<(String, String)> {
     };
     let is_it =
         |t: &TableSchema| Some(t.id) == family || t.indexes().iter().any(|i| Some(i.id) == index);
-    if let Some(table) = view.catalog.tables().find(|t| is_it(t)) {
+    if let Some(table) = catalog.tables().find(|t| is_it(t)) {
         return Some((table.keyspace.clone(), table.name.clone()));
     }
-    let schema = view.engine.wide().schema();
+    let schema = engine.wide().schema();
     let found = schema
         .families()
         .find(|f| Some(f.id()) == family || f.indexes().any(|(_, i)| Some(i.id) == index))?;
@@ -71,7 +80,9 @@ fn tasks(view: &SystemView<'_>, rows: &mut SystemRows<'_>) {
             continue;
         }
         // One that is about no table has gone, or is of the store's own.
-        let Some((keyspace, table)) = owner(view, &pin.tree) else { continue };
+        let Some((keyspace, table)) = owner(&view.catalog, view.engine, &pin.tree) else {
+            continue;
+        };
         let digest: [u8; 16] = Md5::digest(format!("{} {}", pin.tree, pin.name)).into();
         let (head, tail) = digest.split_at(8);
         let clock = u16::from_be_bytes([head[0], head[1]]);

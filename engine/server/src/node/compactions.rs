@@ -1,0 +1,94 @@
+//! The compactions since the server started: what `system.compaction_history` shows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use firn_kv::{Env, Event, Listener};
+use firn_wide::uuids::time_uuid;
+use parking_lot::Mutex;
+use uuid::Uuid;
+
+/// How many compactions are stored; the oldest ones make room.
+const MOST: usize = 1000;
+
+/// A compaction that has ended.
+#[derive(Clone, Debug)]
+pub struct PastCompaction {
+    /// Its id, of the time when it ended.
+    pub id: Uuid,
+    /// The tree that was compacted.
+    pub tree: Arc<str>,
+    /// Bytes of the tables that were read.
+    pub bytes_in: u64,
+    /// Bytes of the tables that were written.
+    pub bytes_out: u64,
+    /// Milliseconds since 1970 when it ended.
+    pub ended_millis: i64,
+}
+
+/// The last compactions of a store. It listens to the store's events and passes them on.
+pub struct CompactionHistory {
+    env: Arc<dyn Env>,
+    next: Option<Arc<dyn Listener>>,
+    past: Mutex<VecDeque<PastCompaction>>,
+}
+
+impl CompactionHistory {
+    /// Creates an empty history that passes events on to `next`.
+    pub fn new(env: Arc<dyn Env>, next: Option<Arc<dyn Listener>>) -> CompactionHistory {
+        CompactionHistory { env, next, past: Mutex::default() }
+    }
+
+    /// Returns the compactions, the oldest one first.
+    pub fn all(&self) -> Vec<PastCompaction> {
+        self.past.lock().iter().cloned().collect()
+    }
+
+    fn add(&self, tree: &str, bytes_in: u64, bytes_out: u64) {
+        let (micros, random) = (self.env.wall_micros() as i64, self.env.random());
+        let mut past = self.past.lock();
+        if past.len() == MOST {
+            past.pop_front();
+        }
+        // Trees have few names: those of the same tree share one.
+        let known = past.iter().rev().find(|p| &*p.tree == tree).map(|p| p.tree.clone());
+        past.push_back(PastCompaction {
+            id: Uuid::from_bytes(time_uuid(micros, 0, random as u16, random >> 16)),
+            tree: known.unwrap_or_else(|| tree.into()),
+            bytes_in,
+            bytes_out,
+            ended_millis: micros / 1000,
+        });
+    }
+}
+
+impl Listener for CompactionHistory {
+    fn event(&self, event: &Event) {
+        // Tables that were only moved or dropped were not compacted.
+        if let Event::CompactionEnded { tree, bytes_in, bytes_out, .. } = event
+            && *bytes_in > 0
+        {
+            self.add(tree, *bytes_in, *bytes_out);
+        }
+        if let Some(next) = &self.next {
+            next.event(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use firn_kv::OsEnv;
+
+    use super::*;
+
+    #[test]
+    fn the_last_compactions_are_stored() {
+        let history = CompactionHistory::new(OsEnv::new(), None);
+        (0..MOST as u64 + 7).for_each(|n| history.add("tree", n, 1));
+        let all = history.all();
+        assert_eq!((all.len(), all[0].bytes_in), (MOST, 7));
+        let ids: std::collections::BTreeSet<_> = all.iter().map(|c| c.id).collect();
+        assert_eq!(ids.len(), MOST);
+    }
+}
