@@ -395,7 +395,7 @@ fn damage_is_found_and_named() {
         found["errors"][0]["file"].as_str().unwrap().ends_with(&table)
             && found["errors"][0]["offset"].is_u64()
     );
-    t.firn_bytes(&["scan"]).said(1, &["corruption", &table, "firn verify"]);
+    t.firn_bytes(&["scan"]).said(1, &["corruption", &table, "firn --db db verify"]);
     assert_eq!(t.content("db"), before);
 }
 
