@@ -131,7 +131,7 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
     assert_eq!(t.firn_in("db", &["scan", "--tree", "a"], "").good(), whole);
     let none = t
         .firn_in("db", &["scan", "--tree", "b"], "")
-        .said(1, &["damaged:", "key000000", "key019999", "firn verify"]);
+        .said(1, &["damaged:", "key000000", "key019999", "firn --db db verify"]);
     assert_eq!(none, "");
     t.firn_in("db", &["stats"], "").good();
     t.firn_in("db", &["trees"], "").good();
