@@ -581,7 +581,7 @@ enums:
     28: oldest_tombstone
     30: ingested_seq
     32: identity
-    34: values_apart
+    34: blobs
   value_file_tag:
     2: id
     4: size
@@ -627,8 +627,8 @@ enums:
     18: purge
     20: summary
     22: filter_prefix
-    24: values_apart
-    26: values_garbage
+    24: blob_threshold
+    26: blob_gc_percent
     28: filter_allocation
   policy_tag:
     2: name

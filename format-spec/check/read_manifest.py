@@ -15,7 +15,7 @@ MESSAGES = {
     "table": {
         2: "id", 4: "size", 6: "entries", 8: "deletes", 10: "merges", 12: "range_deletes", 14: "raw_bytes", 16: "first_key",
         18: "last_key", 20: "min_seq", 22: "max_seq", 24: "created", 26: "newest", 28: "oldest_tombstone", 30: "ingested_seq",
-        32: "identity", 34: "values_apart",
+        32: "identity", 34: "blobs",
     },
     "value_file": {2: "id", 4: "size", 6: "values", 8: "bytes", 10: "raw_bytes", 12: "identity"},
     "create_tree": {2: "id", 4: "name", 6: "options", 8: "flushed"},
@@ -27,7 +27,7 @@ MESSAGES = {
     "log_writers": {2: "writers"},
     "options": {
         2: "compression", 4: "filter", 6: "block_size", 8: "table_size", 10: "memtable_size", 12: "policy", 14: "tombstone_age_secs",
-        16: "merge", 18: "purge", 20: "summary", 22: "filter_prefix", 24: "values_apart", 26: "values_garbage",
+        16: "merge", 18: "purge", 20: "summary", 22: "filter_prefix", 24: "blob_threshold", 26: "blob_gc_percent",
         28: "filter_allocation",
     },
     "policy": {2: "name", 4: "parameters"},
@@ -37,12 +37,12 @@ EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: 
 REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
 REPEATED |= {"log_writers.writers", "tree.values", "tables.values"}
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge", "options.purge", "options.summary"}
-OPTIONAL |= {"options.filter_prefix", "options.values_apart", "options.values_garbage", "options.filter_allocation", "state.parent", "table.values_apart"}
+OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.blobs"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
 INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
 NAMES = {"name", "merge", "purge", "summary", "filter_prefix"}
-BITS = {"values_garbage": 8, "level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
+BITS = {"blob_gc_percent": 8, "level": 8, "next_tree": 32, "tree": 32, "tree.id": 32, "create_tree.id": 32, "drop_tree.id": 32, "set_options.id": 32}
 
 
 def policies():
@@ -89,7 +89,7 @@ def message(kind, b):
             v = message("added", value)
         elif name == "values" and kind in ("tree", "tables"):
             v = message("value_file", value)
-        elif kind == "table" and name == "values_apart":
+        elif kind == "table" and name == "blobs":
             v = value
             need(uses(value), "values apart of nothing")
         elif name in INNER and not (kind == "tables" and name == "removed"):
@@ -238,7 +238,7 @@ class Manifest:
             need(v["id"] not in there, "a value file that is added and there already")
             self.state["next_file"] = max(self.state["next_file"], v["id"] + 1)
         tree["values"] = sorted(tree["values"] + edit["values"], key=lambda v: v["id"])
-        used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("values_apart", b""))}
+        used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("blobs", b""))}
         tree["values"] = [v for v in tree["values"] if v["id"] in used]
         tree["runs"] = sorted((r for r in tree["runs"] if r["tables"]), key=lambda r: (r["level"], -r["number"]))
         for r in tree["runs"]:
@@ -280,7 +280,7 @@ class Manifest:
         there, sums = {v["id"]: v for v in tree["values"]}, {}
         need(len(there) == len(tree["values"]), "a value file that is there twice")
         for t in (t for r in tree["runs"] for t in r["tables"]):
-            for file, values, size in uses(t.get("values_apart", b"")):
+            for file, values, size in uses(t.get("blobs", b"")):
                 a, b = sums.get(file, (0, 0))
                 sums[file] = a + values, b + size
         need(sums.keys() == there.keys(), "value files that are not those that tables refer to")
@@ -290,7 +290,7 @@ class Manifest:
     def content(self):
         names = [n for n in MESSAGES["table"].values()]
         table = lambda t: {n: t[n].hex() if n in BYTES else t[n] for n in names if n in t} | {
-            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "values_apart": uses(t.get("values_apart", b""))
+            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "blobs": uses(t.get("blobs", b""))
         }  # fmt: skip
         run = lambda r: {"level": r["level"], "number": r["number"], "tables": [table(t) for t in r["tables"]]}
         tree = lambda t: {"id": t["id"], "name": t["name"], "flushed": t["flushed"], "runs": [run(r) for r in t["runs"]], "values": t["values"]}

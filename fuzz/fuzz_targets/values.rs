@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use firn_fuzz::{probe, seal_table};
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::reads::ReadCounters;
 use firn_kv::internals::sstable::values::value_block;
-use firn_kv::internals::sstable::{Maps, ValueFile};
+use firn_kv::internals::sstable::{Maps, BlobFile};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -19,18 +19,18 @@ fuzz_target!(|input: &[u8]| {
         seal_table(&mut file, 1);
     }
     let (file, cache) = probe::file(file, how & 2 != 0);
-    let Ok(values) = ValueFile::open(file, Path::new("/t"), 1, cache, Maps::new(how & 4 != 0)) else {
+    let Ok(values) = BlobFile::open(file, Path::new("/t"), 1, cache, Maps::new(how & 4 != 0)) else {
         return;
     };
     let reads = ReadCounters::default();
-    let blocks = (0..4u32).map(|i| ValueRef {
+    let blocks = (0..4u32).map(|i| BlobHandle {
         file: 1,
         number: i,
         offset: u64::from(i) * u64::from(*len),
         stored: u32::from(*len) + 24,
         len: u32::from(*how),
     });
-    for r in ValueRef::decode(reference).into_iter().chain(blocks) {
+    for r in BlobHandle::decode(reference).into_iter().chain(blocks) {
         let mut copy = vec![];
         let got = values.get(&r, &reads, None).map(|v| v.to_vec());
         if let (Ok(got), Ok(())) = (&got, values.read_into(&r, &mut copy)) {

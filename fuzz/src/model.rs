@@ -154,7 +154,7 @@ impl Merge for Sum {
 fn policy(choice: [u8; 8]) -> Policy {
     let mut bytes = choice.into_iter();
     let policy = Policy::draw(&mut |n| u64::from(bytes.next().unwrap_or(0)) % n);
-    if policy.forgets() { Policy::default() } else { policy }
+    if policy.drops_live_data() { Policy::default() } else { policy }
 }
 
 struct Run {

@@ -10,11 +10,11 @@ use firn_kv::Env;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::compaction::{
-    Cuts, RunShape, TableShape, TreeShape, debt, pick, run_limits,
+    LsmShape, OutputSplits, RunShape, TableShape, debt, pick, run_limits,
 };
 use firn_kv::internals::merge::job::{Outputs, run};
 use firn_kv::internals::merge::merging::MergeSource;
-use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
+use firn_kv::internals::merge::retain::{OlderRuns, OtherRuns, Rules};
 use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun, table_path};
 use firn_kv::internals::merge::visible::VisibleRange;
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
@@ -46,14 +46,14 @@ fn run_shape(level: u8, number: u64, n: u64, now: u64) -> RunShape {
 
 /// A busy tree: eight flushed runs, then levels of 12, 105 and 875 tables, a little more than each
 /// policy wants.
-fn shape() -> TreeShape {
+fn shape() -> LsmShape {
     let now = 1_000_000_000_000;
     let mut runs: Vec<RunShape> = (0..8).rev().map(|i| run_shape(0, 100 + i, 1, now)).collect();
     runs.extend(
         [(1, 90, 12), (2, 80, 105), (3, 70, 875)]
             .map(|(level, number, n)| run_shape(level, number, n, now)),
     );
-    TreeShape {
+    LsmShape {
         now_micros: now,
         memtable_size: 64 * MIB,
         table_size: 64 * MIB,
@@ -88,7 +88,7 @@ fn policies(c: &mut Criterion) {
         ("fifo", Policy::Fifo(Fifo { max_bytes: 32 << 30, max_age_secs: 0 })),
     ];
     for (question, ask) in [
-        ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &TreeShape) -> u64),
+        ("pick", (|p, s| pick(p, s).is_some() as u64) as fn(&Policy, &LsmShape) -> u64),
         ("debt", debt),
         ("limits", |p, s| run_limits(p, s).0 as u64),
     ] {
@@ -172,15 +172,15 @@ fn jobs(c: &mut Criterion) {
                 brings_back: false,
                 snapshots: vec![],
                 tombstones: Arc::default(),
-                beneath: Beneath::new(vec![]),
-                outside: Outside::new(vec![], None),
+                beneath: OlderRuns::new(vec![]),
+                outside: OtherRuns::new(vec![], None),
                 merge: None,
                 purge: None,
                 zero_seqs: true,
             };
             (sources, rules, InMemory { env: env.clone(), options: options.clone(), next: 0 })
         };
-        let cuts = Cuts { size: 64 * MIB, at: vec![] };
+        let cuts = OutputSplits { size: 64 * MIB, at: vec![] };
         group.bench_function(name, |b| {
             let merge = |(sources, rules, mut outputs)| {
                 run(sources, rules, &cuts, None, &mut outputs).unwrap().entries

@@ -17,7 +17,7 @@ use firn_kv::internals::base::key::{Kind, MAX_SEQ, Seq, Trailer};
 use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::merge::merging::{MergeSource, Merging};
-use firn_kv::internals::merge::retain::{Advanced, Beneath, Outside, Retain, Rules};
+use firn_kv::internals::merge::retain::{Advanced, OlderRuns, OtherRuns, Retain, Rules};
 use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun};
 use firn_kv::internals::merge::shadow::{Cover, RangeShadow};
 use firn_kv::internals::merge::visible::{Visible, VisibleRange};
@@ -180,8 +180,8 @@ fn retain(c: &mut Criterion) {
             brings_back: false,
             snapshots: snapshots.clone(),
             tombstones: deletions(),
-            beneath: Beneath::new(vec![]),
-            outside: Outside::new(vec![], None),
+            beneath: OlderRuns::new(vec![]),
+            outside: OtherRuns::new(vec![], None),
             merge: None,
             purge: None,
             zero_seqs: true,

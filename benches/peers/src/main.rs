@@ -158,7 +158,7 @@ struct Run {
     no_compression: bool,
     /// Firn and RocksDB keep values of at least so many bytes in files of their own (`1k`)
     #[arg(long, default_value = "0", value_parser = parse_count)]
-    values_apart: u64,
+    blob_threshold: u64,
     /// MiB of memory that are used and freed before each stage: a host lends a guest each page for
     /// a time only, and whoever touches it first afterwards pays some microseconds for it. At most
     /// half of what is free; 0: none
@@ -193,7 +193,7 @@ impl Run {
             cache: self.cache << 20,
             background: self.background,
             lz4: !self.no_compression,
-            apart: usize::try_from(self.values_apart)?,
+            apart: usize::try_from(self.blob_threshold)?,
         })
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! After every `cql` the records that are stored must give the definitions that are in use.
 
-use firn_cql::internals::catalog::{Catalog, Homeless, KeyspaceEntry};
+use firn_cql::internals::catalog::{Catalog, KeyspaceEntry, OrphanedTable};
 use firn_cql::{Kind, Rows, Script, Session};
 use firn_kv::MemEnv;
 use firn_testkit::datadriven::{Case, files, walk};
@@ -228,7 +228,8 @@ fn records_without_their_keyspace_are_told_and_odd_ones_refused() {
     };
     let loaded = load(&records).unwrap();
     let table = catalog.tables().next().unwrap();
-    let of = |key: String, table| Homeless { key: key.into_bytes(), keyspace: "k".into(), table };
+    let of =
+        |key: String, table| OrphanedTable { key: key.into_bytes(), keyspace: "k".into(), table };
     let key = format!("cql/table/{:010}", table.id);
     assert_eq!(loaded.homeless, [of(key.clone(), Some(table.id)), of("cql/type/k/u".into(), None)]);
     assert_eq!(loaded.catalog.tables().count(), 0);

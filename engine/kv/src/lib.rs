@@ -56,10 +56,10 @@ pub use db::TracingListener;
 pub use db::explain;
 pub use db::explain::{ReadContext, ReadSum};
 pub use db::{
-    Batch, BatchOp, BatchOps, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds, Keys,
-    Latencies, Latency, Memory, Pause, Pin, PinKind, Range, Readable, Retry, RunStats, Snapshot,
-    SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange, TtlTree,
-    TtlValue, Updated, ValueStats, Verified,
+    Batch, BatchOp, BatchOps, BlobStats, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds,
+    Keys, Latencies, Latency, Memory, Pause, Pin, PinKind, Range, Readable, Retry, RunStats,
+    Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange,
+    TtlTree, TtlValue, Updated, Verified,
 };
 pub use env::mem::{Crasher, Cut, MemEnv};
 pub use env::os::OsEnv;

@@ -410,7 +410,7 @@ fn values_that_lie_apart_are_told_with_their_file() {
         let env = Arc::new(MemEnv::new(1));
         let options = DbOptions { background_threads: 0, read_mode, ..DbOptions::default() };
         let tree_options =
-            TreeOptions { compression: vec![compression], values_apart: 100, ..piling() };
+            TreeOptions { compression: vec![compression], blob_threshold: 100, ..piling() };
         let db = Db::open_in(env.clone(), "db", options.clone()).unwrap();
         let tree = db.tree("t", tree_options.clone()).unwrap();
         for n in 0..40 {

@@ -140,7 +140,7 @@ fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
     let tree_options = TreeOptions {
         policy: Policy::Tiered(Tiered { min_runs: 2, max_runs: 16, bucket: 4.0 }),
         memtable_size: 1 << 20,
-        values_apart: 200,
+        blob_threshold: 200,
         ..TreeOptions::default()
     };
     let tree = db.tree("t", tree_options.clone()).unwrap();

@@ -217,7 +217,7 @@ fn new_files_have_the_mode_that_was_asked_for() {
         let (mut options, tree_options) = small(0);
         options.file_mode = mode;
         let db = Db::open_with(&dir, options).unwrap();
-        let tree = db.tree("t", TreeOptions { values_apart: 256, ..tree_options }).unwrap();
+        let tree = db.tree("t", TreeOptions { blob_threshold: 256, ..tree_options }).unwrap();
         (0..400u64).for_each(|n| tree.put(n.to_be_bytes(), [b'x'; 300]).unwrap());
         tree.flush().unwrap();
         db.checkpoint(dir.join("copy")).unwrap();

@@ -43,7 +43,7 @@ fn open(env: Arc<dyn Env>, threads: usize, memtable: usize, apart: usize) -> Res
         memtable_size: memtable,
         table_size: TABLE,
         merge: if apart == 0 { Some(Arc::new(Append)) } else { None },
-        values_apart: apart,
+        blob_threshold: apart,
         ..TreeOptions::default()
     };
     let tree = db.tree("t", options)?;

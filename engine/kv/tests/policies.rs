@@ -26,8 +26,8 @@ use std::sync::Arc;
 use firn_kv::Policy;
 use firn_kv::internals::compaction::shape::{apply, estimate, flush};
 use firn_kv::internals::compaction::{
-    Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape, debt,
-    manual, pick, run_limits, space_bound, steps,
+    Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape,
+    TableShape, debt, manual, pick, run_limits, space_bound, steps,
 };
 use firn_kv::policy::LazyLeveled;
 use firn_testkit::datadriven::{Case, files, walk};
@@ -38,7 +38,7 @@ fn conversations() {
     for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies")) {
         let mut tree = Tree {
             policy: Policy::default(),
-            shape: TreeShape::default(),
+            shape: LsmShape::default(),
             next_id: 1,
             started: Vec::new(),
         };
@@ -74,7 +74,7 @@ const NONE: fn(&TableShape, u8) -> bool = |_, _| false;
 
 struct Tree {
     policy: Policy,
-    shape: TreeShape,
+    shape: LsmShape,
     next_id: u64,
     started: Vec<CompactionJob>,
 }
@@ -167,9 +167,9 @@ fn job(line: &str) -> CompactionJob {
     } else {
         place(to)
     };
-    let cuts = Cuts { size: 64 << 20, at: Vec::new() };
+    let cuts = OutputSplits { size: 64 << 20, at: Vec::new() };
     CompactionJob {
-        reason: Reason::Manual,
+        reason: CompactionReason::Manual,
         action,
         inputs,
         adopted: ids(adopted.trim_matches(['[', ']'])),
@@ -285,13 +285,13 @@ impl Tree {
     fn set_shape(&mut self, case: &Case) -> String {
         let now = case.parse("now", 1000u64) * 1_000_000;
         self.started.clear();
-        self.shape = TreeShape {
+        self.shape = LsmShape {
             now_micros: now,
             memtable_size: size(case.get("memtable").unwrap_or("64M")),
             table_size: size(case.get("table").unwrap_or("64M")),
             tombstone_age_secs: case.parse("tomb-age", 0),
             tied: case.has("tied"),
-            ..TreeShape::default()
+            ..LsmShape::default()
         };
         for line in case.input.lines() {
             let (run, tables) = line.split_once(':').unwrap();
@@ -386,7 +386,7 @@ type Entries = BTreeMap<u64, u64>;
 
 struct Model {
     policy: Policy,
-    shape: TreeShape,
+    shape: LsmShape,
     entries: BTreeMap<u64, Entries>,
     truth: Entries,
     next_id: u64,
@@ -403,14 +403,14 @@ struct Model {
 impl Model {
     /// A random legal tree: any levels, any numbers, newer data in earlier runs.
     fn new(rng: &mut Rng, policy: Policy) -> Model {
-        let shape = TreeShape {
+        let shape = LsmShape {
             now_micros: 1 << 40,
             memtable_size: 8 * ENTRY,
             table_size: 4 * ENTRY,
             tombstone_age_secs: [0, 0, 3600][rng.below(3) as usize],
             tied: rng.one_in(4),
             next_run: 100,
-            ..TreeShape::default()
+            ..LsmShape::default()
         };
         let (entries, truth) = (BTreeMap::new(), Entries::new());
         let mut model = Model {
@@ -495,7 +495,7 @@ impl Model {
     fn start(&mut self) -> bool {
         let Some(job) = pick(&self.policy, &self.shape) else { return false };
         job.check(&self.shape).unwrap();
-        if job.reason == Reason::Readers {
+        if job.reason == CompactionReason::Readers {
             self.shape.toll = 0;
         }
         self.begin(job);
@@ -705,7 +705,7 @@ fn readers_get_one_run_for_their_toll() {
         model.quiet();
         let before = model.shape.runs.len();
         model.pay();
-        let is_paid = |job: CompactionJob| (job.reason == Reason::Readers).then_some(job);
+        let is_paid = |job: CompactionJob| (job.reason == CompactionReason::Readers).then_some(job);
         for barrier in ["toll", "budget", "flush"] {
             let mut shape = model.shape.clone();
             match barrier {
@@ -805,7 +805,8 @@ fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
         let now = model.shape.now_micros;
         let fates = [None, Some(now - 1), Some(now), Some(now + 1)];
         model.shape.change(|_| true, |t| t.gone_micros = fates[rng.below(4) as usize]);
-        let dropped = pick(&model.policy, &model.shape).filter(|j| j.reason == Reason::Expired);
+        let dropped =
+            pick(&model.policy, &model.shape).filter(|j| j.reason == CompactionReason::Expired);
         let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|g| g <= now);
         let may_go = |r: usize, t: &TableShape| {
             is_gone(t)
@@ -827,7 +828,7 @@ fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
         assert!(ids.iter().all(|id| model.shape.tables().all(|t| t.id != *id)));
         assert_ne!(
             pick(&model.policy, &model.shape).map(|j| j.reason),
-            Some(Reason::Expired),
+            Some(CompactionReason::Expired),
             "all at once"
         );
     }

@@ -186,7 +186,7 @@ fn first_in_first_out_counts_values_that_lie_apart() {
     own_process!();
     for (background_threads, long) in [(0, 900), (0, 9000), (2, 4000)] {
         let policy = Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0 });
-        let options = TreeOptions { values_apart: 512, ..tiny(policy) };
+        let options = TreeOptions { blob_threshold: 512, ..tiny(policy) };
         let env = Watching::new();
         let open = || {
             let db = DbOptions {

@@ -105,7 +105,7 @@ fn store(
     let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     let options = TreeOptions {
         policy,
-        values_apart: 512,
+        blob_threshold: 512,
         compression: vec![compression],
         ..TreeOptions::default()
     };

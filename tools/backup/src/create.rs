@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::internals::base::apart::ValueFacts;
+use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta, manifest_name};
 use firn_kv::internals::merge::run::{TableOpener, table_path};
@@ -63,7 +63,7 @@ fn known(present: &Present, file: &KeptFile) -> Option<String> {
 /// What a file that is kept holds.
 enum KeptContent {
     Table(Arc<TableMeta>),
-    Values(Arc<ValueFacts>),
+    Values(Arc<BlobFileMeta>),
 }
 
 impl KeptContent {

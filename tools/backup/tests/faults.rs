@@ -21,7 +21,7 @@ const ONE: KeepRule = KeepRule { newest: Some(1), days: None };
 /// A store with a backup of an earlier state, and something to copy.
 fn prepared(env: &Arc<dyn Env>) -> (Db, String) {
     let db = Db::open_in(env.clone(), STORE, small()).unwrap();
-    let apart = TreeOptions { values_apart: 16, ..TreeOptions::default() };
+    let apart = TreeOptions { blob_threshold: 16, ..TreeOptions::default() };
     let tree = db.tree("t", apart).unwrap();
     tree.put("old", "1").unwrap();
     tree.put("long", "a value that lies apart").unwrap();

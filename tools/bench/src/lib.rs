@@ -136,7 +136,7 @@ pub struct BenchArgs {
     /// Values of so many bytes or more lie apart from their keys, in value files [default: as the
     /// engine has it]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
-    values_apart: Option<u64>,
+    blob_threshold: Option<u64>,
     /// How runs share the memory of their filters
     #[arg(long, value_enum, default_value = "by-level")]
     filter_allocation: options::Allocation,

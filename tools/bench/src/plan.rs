@@ -135,9 +135,9 @@ impl BenchPlan {
         db.check()?;
         let usual = TreeOptions::default();
         let tree = TreeOptions {
-            values_apart: args
-                .values_apart
-                .map_or(usual.values_apart, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            blob_threshold: args
+                .blob_threshold
+                .map_or(usual.blob_threshold, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             filter_allocation: args.filter_allocation.into(),
             compression: vec![args.compression.into()],
             memtable_size: usize::try_from(args.memtable).unwrap_or(usize::MAX),

@@ -10,8 +10,8 @@
 //! | `filter_allocation` | `by-level`, `monkey` |
 //! | `block_size`, `table_size`, `memtable_size` | bytes, as `64m` |
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
-//! | `values_apart` | bytes of the shortest value that lies apart, as `4k`; 0 for none |
-//! | `values_garbage` | percent |
+//! | `blob_threshold` | bytes of the shortest value that lies apart, as `4k`; 0 for none |
+//! | `blob_gc_percent` | percent |
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -77,8 +77,8 @@ pub const NAMES: [&str; 10] = [
     "table_size",
     "memtable_size",
     "tombstone_age_secs",
-    "values_apart",
-    "values_garbage",
+    "blob_threshold",
+    "blob_gc_percent",
 ];
 
 const CODECS: [(Compression, &str); 3] =
@@ -131,8 +131,8 @@ pub fn list(options: &TreeOptions) -> Vec<(&'static str, String)> {
         size_text(options.table_size),
         size_text(options.memtable_size as u64),
         options.tombstone_age_secs.to_string(),
-        size_text(options.values_apart as u64),
-        options.values_garbage.to_string(),
+        size_text(options.blob_threshold as u64),
+        options.blob_gc_percent.to_string(),
     ];
     NAMES.into_iter().zip(values).collect()
 }
@@ -175,8 +175,8 @@ pub fn set(options: &mut TreeOptions, name: &str, text: &str) -> Result<(), Stri
         "tombstone_age_secs" => {
             options.tombstone_age_secs = text.trim().parse().map_err(|e| told(&e))?
         }
-        "values_apart" => options.values_apart = in_memory(text).map_err(|e| told(&e))?,
-        "values_garbage" => options.values_garbage = text.trim().parse().map_err(|e| told(&e))?,
+        "blob_threshold" => options.blob_threshold = in_memory(text).map_err(|e| told(&e))?,
+        "blob_gc_percent" => options.blob_gc_percent = text.trim().parse().map_err(|e| told(&e))?,
         _ => return Err(format!("no option is called {name:?}; there are {}", NAMES.join(", "))),
     }
     Ok(())

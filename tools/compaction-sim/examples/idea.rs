@@ -11,7 +11,7 @@ use compaction_sim::meter::SimOutcome;
 use compaction_sim::sim::{Setup, run};
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
-use firn_kv::internals::compaction::TreeShape;
+use firn_kv::internals::compaction::LsmShape;
 use firn_kv::{Policy, TreeOptions};
 
 /// The binomial counter: two neighbouring runs of about the same size become one.
@@ -19,7 +19,7 @@ use firn_kv::{Policy, TreeOptions};
 struct Binomial;
 
 impl SimPolicy for Binomial {
-    fn wishes(&self, shape: &TreeShape) -> Vec<Wish> {
+    fn wishes(&self, shape: &LsmShape) -> Vec<Wish> {
         let alike = |i: &usize| shape.runs[*i].size() * 2 > shape.runs[i + 1].size();
         let pairs = (0..shape.runs.len().saturating_sub(1)).filter(alike);
         pairs.map(|i| Wish::whole(i..=i + 1)).collect()

@@ -178,10 +178,10 @@ pub struct CostModel {
     /// Values of so many bytes or more lie apart from their keys, in value files, which merges do not
     /// write again; 0 for none. Not with --ttl
     #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
-    pub values_apart: u64,
+    pub blob_threshold: u64,
     /// Percent of value files that may be garbage before the worst of them are given up, 1 to 90
     #[arg(long, default_value_t = 30, value_name = "PERCENT")]
-    pub values_garbage: u8,
+    pub blob_gc_percent: u8,
     /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the
     /// run's time if this is 0
     #[arg(long, default_value_t = 0, value_name = "SECS")]
@@ -551,8 +551,8 @@ impl CostModel {
             filter_allocation: self.filter_allocation.into(),
             memtable_size: self.memtable_size as usize,
             table_size: self.table_size,
-            values_apart: usize::try_from(self.values_apart).unwrap_or(usize::MAX),
-            values_garbage: self.values_garbage,
+            blob_threshold: usize::try_from(self.blob_threshold).unwrap_or(usize::MAX),
+            blob_gc_percent: self.blob_gc_percent,
             tombstone_age_secs: self.tombstone_age,
             ..TreeOptions::default()
         }
@@ -606,10 +606,10 @@ impl CostModel {
     /// # Errors
     /// Options that do not fit, in words.
     pub fn setup(&self, named: &NamedPolicy, options: &TreeOptions, picture: bool) -> Done<Setup> {
-        if self.values_apart > 0 && self.ttl > 0 {
+        if self.blob_threshold > 0 && self.ttl > 0 {
             return Err(Failure::with_next(
                 "values that expire do not lie apart",
-                "leave --values-apart or --ttl away",
+                "leave --blob-threshold or --ttl away",
             ));
         }
         let sample = match &self.sample {

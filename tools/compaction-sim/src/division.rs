@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use firn_kv::internals::base::key::head;
-use firn_kv::internals::compaction::{CompactionJob, TreeShape, marks_of_each, piece_ends};
+use firn_kv::internals::compaction::{CompactionJob, LsmShape, marks_of_each, piece_ends};
 
 /// Heads of keys, so many and evenly behind `from` up to `to`, each with its share of the bytes.
 fn marks((from, to): (u64, u64), bytes: u64, many: usize) -> impl Iterator<Item = (u64, u64)> {
@@ -41,7 +41,7 @@ pub fn flush_starts(stretches: &[((u64, u64), f64)], pieces: usize) -> Vec<Arc<[
 }
 
 /// Cuts a merge where its pieces begin, into at most so many. Gives how many there are.
-pub fn cut_merge(shape: &TreeShape, job: &mut CompactionJob, pieces: usize) -> usize {
+pub fn cut_merge(shape: &LsmShape, job: &mut CompactionJob, pieces: usize) -> usize {
     if pieces < 2 {
         return 1;
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::compaction::TreeShape;
+use firn_kv::internals::compaction::LsmShape;
 use firn_kv::{Db, DbOptions, Result, Stats, Summary, SummaryPass, TreeOptions};
 
 use crate::exact::ExactTtl;
@@ -67,7 +67,7 @@ pub fn simulated_in_memory(
     workload: &SimWorkload,
     interval: u64,
     exact: bool,
-) -> Result<(SimOutcome, TreeShape)> {
+) -> Result<(SimOutcome, LsmShape)> {
     let machine = Machine {
         threads: 0,
         instant: true,

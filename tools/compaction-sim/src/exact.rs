@@ -20,19 +20,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use firn_kv::MemEnv;
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::key::{Kind, Seq, Trailer, head, successor};
 use firn_kv::internals::base::tombstone::Fragments;
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::compaction::{
-    CompactionJob, Cuts, RunShape, TableShape, TreeShape, piece_ends,
+    CompactionJob, LsmShape, OutputSplits, RunShape, TableShape, piece_ends,
 };
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::merge::job::{self, Outputs};
-use firn_kv::internals::merge::retain::{Beneath, Outside, Rules};
+use firn_kv::internals::merge::retain::{OlderRuns, OtherRuns, Rules};
 use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
 use firn_kv::internals::merge::visible::VisibleRange;
 use firn_kv::internals::sstable::{TableWriter, ValueWriter};
@@ -41,7 +41,7 @@ use firn_kv::{
     TreeOptions, Verdict,
 };
 
-use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 use crate::size::{ContentSize, Sizes, counted_table, counted_values};
 use crate::store::{LiveKeys, MadeRuns, SimClock, SimStore, Written};
 use crate::workload::{SimOp, SimOps, SimWorkload};
@@ -57,7 +57,7 @@ struct ExactEntry {
     stamp: u64,
     len: u32,
     /// Where its value lies apart.
-    apart: Option<ValueRef>,
+    apart: Option<BlobHandle>,
 }
 
 impl ExactEntry {
@@ -289,7 +289,7 @@ impl Exact {
         &mut self,
         entries: Vec<ExactEntry>,
         rules: Rules,
-        cuts: &Cuts,
+        cuts: &OutputSplits,
         place: ExactPlace,
     ) -> Result<MadeRuns> {
         let entries_in = entries.len() as f64;
@@ -314,7 +314,7 @@ impl Exact {
             gone.map(|&(_, stamp)| (1.0, place.now_micros.saturating_sub(stamp))).collect();
         let raw_bytes = made.tables.iter().map(|t| t.raw_bytes as f64).sum();
         let of = |f: &TableFacts| {
-            let uses = f.values.iter().map(|u| ApartUse {
+            let uses = f.values.iter().map(|u| BlobShare {
                 file: u.file,
                 values: u.values as f64,
                 bytes: u.bytes as f64,
@@ -323,8 +323,9 @@ impl Exact {
         };
         let uses = made.tables.iter().map(of).collect();
         let values = made.values.iter();
-        let values =
-            values.map(|v| MadeValues { id: v.id, size: v.size, bytes: v.bytes as f64 }).collect();
+        let values = values
+            .map(|v| SimBlobOutput { id: v.id, size: v.size, bytes: v.bytes as f64 })
+            .collect();
         let tables = made
             .tables
             .iter()
@@ -362,7 +363,7 @@ impl Exact {
 
     /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
     /// keys are known.
-    fn beneath(&self, shape: &TreeShape, job: &CompactionJob) -> Beneath {
+    fn beneath(&self, shape: &LsmShape, job: &CompactionJob) -> OlderRuns {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let newest = shape
@@ -385,7 +386,7 @@ impl Exact {
                 r.tables.iter().filter(|t| !taken.contains(&t.id)).map(handle).collect();
             (!tables.is_empty()).then(|| Arc::new(TableRun::new(r.level, r.number, tables)))
         };
-        Beneath::new(shape.runs[newest..].iter().filter_map(rest).collect())
+        OlderRuns::new(shape.runs[newest..].iter().filter_map(rest).collect())
     }
 }
 
@@ -428,8 +429,9 @@ impl SimStore for Exact {
             return Ok(MadeRuns::default());
         };
         entries.sort_unstable_by_key(ExactEntry::order);
-        let rules = rules(Beneath::new(vec![]), None, false, Arc::default());
-        let cuts = Cuts { size: self.options.table_size, at: self.piece_starts(&entries, pieces) };
+        let rules = rules(OlderRuns::new(vec![]), None, false, Arc::default());
+        let cuts =
+            OutputSplits { size: self.options.table_size, at: self.piece_starts(&entries, pieces) };
         let place = ExactPlace {
             level: 0,
             filter_bits,
@@ -443,9 +445,9 @@ impl SimStore for Exact {
 
     fn merge(
         &mut self,
-        shape: &TreeShape,
+        shape: &LsmShape,
         job: &CompactionJob,
-        values: &ValueFiles,
+        values: &SimBlobFiles,
         filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns> {
@@ -501,7 +503,7 @@ impl SimStore for Exact {
 }
 
 fn rules(
-    beneath: Beneath,
+    beneath: OlderRuns,
     purge: Option<Box<dyn PurgePass>>,
     zero_seqs: bool,
     given_up: Arc<BTreeSet<u64>>,
@@ -516,7 +518,7 @@ fn rules(
         merge: None,
         purge,
         zero_seqs,
-        outside: Outside::new(vec![], None),
+        outside: OtherRuns::new(vec![], None),
     }
 }
 
@@ -539,7 +541,7 @@ struct Counting<'a> {
     now: Rc<Cell<ExactEntry>>,
     tables: Vec<Vec<ExactEntry>>,
     /// Where the value of the entry that is added next has gone.
-    put_apart: Option<ValueRef>,
+    put_apart: Option<BlobHandle>,
 }
 
 impl Outputs for Counting<'_> {
@@ -551,8 +553,8 @@ impl Outputs for Counting<'_> {
         Ok(counted_table(self.options, level, id, filter_bits, now_micros))
     }
 
-    fn apart_from(&self) -> usize {
-        self.options.apart_from()
+    fn blob_from(&self) -> usize {
+        self.options.blob_from()
     }
 
     fn create_values(&mut self) -> Result<ValueWriter> {
@@ -561,7 +563,7 @@ impl Outputs for Counting<'_> {
         Ok(counted_values(self.options, self.place.level, id, self.place.now_micros))
     }
 
-    fn put_apart(&mut self, place: &ValueRef) {
+    fn put_apart(&mut self, place: &BlobHandle) {
         self.put_apart = Some(*place);
     }
 
@@ -572,8 +574,8 @@ impl Outputs for Counting<'_> {
     fn added(&mut self, _key: &[u8], trailer: Trailer) {
         let now = self.now.get();
         let (trailer, apart) = match (self.put_apart.take(), trailer.kind()) {
-            (Some(place), _) => (Trailer::new(trailer.seq(), Kind::Apart), Some(place)),
-            (None, Some(Kind::Apart)) => (trailer, now.apart),
+            (Some(place), _) => (Trailer::new(trailer.seq(), Kind::Blob), Some(place)),
+            (None, Some(Kind::Blob)) => (trailer, now.apart),
             (None, _) => (trailer, None),
         };
         if let Some(table) = self.tables.last_mut() {
@@ -630,7 +632,7 @@ impl Cursor for ExactWalk {
         &self.value
     }
 
-    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+    fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
         if let Some(e) = self.entries.get(self.at) {
             self.content.value(e.id, e.len as usize, e.stamp, out);
         }

@@ -13,8 +13,8 @@ use std::ops::{Range, RangeInclusive};
 use firn_kv::Policy;
 use firn_kv::internals::compaction::shape::{MAX_LEVEL, ShapePlace};
 use firn_kv::internals::compaction::{
-    Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TreeShape, fits, pick,
-    run_limits, steps,
+    Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape,
+    fits, pick, run_limits, steps,
 };
 
 /// What the simulator asks of a policy. [`Policy`] is one, and chooses by itself; an
@@ -38,29 +38,29 @@ use firn_kv::internals::compaction::{
 /// ```
 pub trait SimPolicy: fmt::Debug + Send + Sync {
     /// All that it wants done, the most urgent first. A wish that cannot start now is left out.
-    fn wishes(&self, _: &TreeShape) -> Vec<Wish> {
+    fn wishes(&self, _: &LsmShape) -> Vec<Wish> {
         Vec::new()
     }
 
     /// The job that starts now: of an idea the first of its wishes that can.
-    fn choose(&self, shape: &TreeShape) -> Option<CompactionJob> {
+    fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
         self.wishes(shape).iter().find_map(|wish| wish.job(shape).ok())
     }
 
     /// Whether the job may start beside merges that read so many bytes each; by default always.
-    fn has_room(&self, _: &TreeShape, _merging: &[u64], _: &CompactionJob) -> bool {
+    fn has_room(&self, _: &LsmShape, _merging: &[u64], _: &CompactionJob) -> bool {
         true
     }
 
     /// The jobs that make a chosen one together, each put in place before the next begins; by default
     /// it is one.
-    fn steps(&self, _: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
+    fn steps(&self, _: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
         vec![job]
     }
 
     /// The numbers of runs at which writers are slowed and slowed the most; by default there are
     /// none.
-    fn limits(&self, _: &TreeShape) -> (usize, usize) {
+    fn limits(&self, _: &LsmShape) -> (usize, usize) {
         (usize::MAX, usize::MAX)
     }
 
@@ -76,19 +76,19 @@ pub trait SimPolicy: fmt::Debug + Send + Sync {
 }
 
 impl SimPolicy for Policy {
-    fn choose(&self, shape: &TreeShape) -> Option<CompactionJob> {
+    fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
         pick(self, shape)
     }
 
-    fn has_room(&self, shape: &TreeShape, merging: &[u64], job: &CompactionJob) -> bool {
+    fn has_room(&self, shape: &LsmShape, merging: &[u64], job: &CompactionJob) -> bool {
         fits(self, shape, merging, job)
     }
 
-    fn steps(&self, shape: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
+    fn steps(&self, shape: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
         steps(self, shape, job)
     }
 
-    fn limits(&self, shape: &TreeShape) -> (usize, usize) {
+    fn limits(&self, shape: &LsmShape) -> (usize, usize) {
         run_limits(self, shape)
     }
 
@@ -121,7 +121,7 @@ impl Wish {
     /// # Errors
     /// Why it is none: runs or tables that there are not, one run that would stay where it is, an
     /// order of versions that would break. And that it has to wait for a job that runs.
-    pub fn job(&self, shape: &TreeShape) -> Result<CompactionJob, String> {
+    pub fn job(&self, shape: &LsmShape) -> Result<CompactionJob, String> {
         let (newest, oldest) = (*self.runs.start(), *self.runs.end());
         let runs = shape.runs.get(newest..=oldest).filter(|runs| !runs.is_empty());
         let runs = runs
@@ -140,13 +140,13 @@ impl Wish {
             return Err("a run alone would stay where it is".to_owned());
         }
         let job = CompactionJob {
-            reason: Reason::LevelRuns,
+            reason: CompactionReason::LevelRuns,
             action: if inputs.len() == 1 { Action::Move } else { Action::Merge },
             inputs,
             adopted: Vec::new(),
             output_level: output.level,
             output_run: output.number,
-            cuts: Cuts { size: shape.table_size, at: Vec::new() },
+            cuts: OutputSplits { size: shape.table_size, at: Vec::new() },
             score: 1.0,
         };
         if output.level > MAX_LEVEL {
@@ -203,9 +203,9 @@ mod tests {
     /// A level and the first and last keys of its tables.
     type RunKeys<'a> = (u8, &'a [(&'a str, &'a str)]);
 
-    fn shape(all: &[RunKeys<'_>]) -> TreeShape {
+    fn shape(all: &[RunKeys<'_>]) -> LsmShape {
         let mut shape =
-            TreeShape { memtable_size: 1, table_size: 1, next_run: 9, ..TreeShape::default() };
+            LsmShape { memtable_size: 1, table_size: 1, next_run: 9, ..LsmShape::default() };
         for (i, (level, keys)) in all.iter().enumerate() {
             let mut tables = vec![];
             for (first, last) in *keys {

@@ -47,9 +47,9 @@
 #[doc(hidden)]
 pub mod advise;
 #[doc(hidden)]
-pub mod apart;
-#[doc(hidden)]
 pub mod batch;
+#[doc(hidden)]
+pub mod blobs;
 #[doc(hidden)]
 pub mod candidates;
 pub mod choice;

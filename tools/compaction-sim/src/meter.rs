@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use firn_kv::internals::base::key::head;
-use firn_kv::internals::compaction::{RunShape, TableShape, TreeShape};
+use firn_kv::internals::compaction::{LsmShape, RunShape, TableShape};
 use firn_tools::page::{DrawnRun, Film, PageFrame};
 use serde::Serialize;
 
@@ -236,7 +236,7 @@ pub struct Moment<'a> {
     /// Seconds since the beginning.
     pub seconds: f64,
     /// The tables.
-    pub shape: &'a TreeShape,
+    pub shape: &'a LsmShape,
     /// Their filters.
     pub filters: &'a TableFilters,
     /// Their bytes.
@@ -421,7 +421,7 @@ impl SimMeter {
 }
 
 /// The levels of a shape.
-pub fn levels(shape: &TreeShape) -> Vec<Level> {
+pub fn levels(shape: &LsmShape) -> Vec<Level> {
     let mut levels: Vec<Level> = vec![];
     for r in &shape.runs {
         let (tables, bytes) = (r.tables.len(), r.size());

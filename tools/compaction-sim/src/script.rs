@@ -19,7 +19,7 @@
 use std::fmt;
 use std::sync::Mutex;
 
-use firn_kv::internals::compaction::{CompactionJob, RunShape, TableShape, TreeShape};
+use firn_kv::internals::compaction::{CompactionJob, LsmShape, RunShape, TableShape};
 use rhai::{AST, Array, Dynamic, Engine, Map, Scope};
 
 use crate::idea::{SimPolicy, Wish};
@@ -110,7 +110,7 @@ impl ScriptPolicy {
         done.map_err(|e| format!("{name}: {e}"))
     }
 
-    fn read_wishes(&self, shape: &TreeShape) -> Result<Vec<Wish>, String> {
+    fn read_wishes(&self, shape: &LsmShape) -> Result<Vec<Wish>, String> {
         if shape.runs.iter().any(|run| run.tables.len() > MAX_SCRIPT_ELEMENTS) {
             return Err(format!(
                 "a run has more than {MAX_SCRIPT_ELEMENTS} tables: give a larger --table-size"
@@ -134,7 +134,7 @@ impl ScriptPolicy {
 impl SimPolicy for ScriptPolicy {
     /// The first wish that can start. One that could not even if no job ran is an error of the
     /// script, and ends its work.
-    fn choose(&self, shape: &TreeShape) -> Option<CompactionJob> {
+    fn choose(&self, shape: &LsmShape) -> Option<CompactionJob> {
         if self.failed().is_some() {
             return None;
         }
@@ -149,7 +149,7 @@ impl SimPolicy for ScriptPolicy {
         None
     }
 
-    fn limits(&self, shape: &TreeShape) -> (usize, usize) {
+    fn limits(&self, shape: &LsmShape) -> (usize, usize) {
         if !self.has_limit() {
             return (usize::MAX, usize::MAX);
         }
@@ -203,7 +203,7 @@ fn run_map(run: &RunShape, now: u64) -> Dynamic {
     .into()
 }
 
-fn tree_map(shape: &TreeShape) -> Map {
+fn tree_map(shape: &LsmShape) -> Map {
     map(&[
         ("memtable", whole(shape.memtable_size)),
         ("table", whole(shape.table_size)),
@@ -276,7 +276,7 @@ mod tests {
         ] {
             let script = format!("fn wishes(runs, tree) {{ {body} }}");
             let policy = ScriptPolicy::read(&script).unwrap();
-            assert_eq!(policy.choose(&TreeShape::default()), None);
+            assert_eq!(policy.choose(&LsmShape::default()), None);
             let failed = policy.failed().unwrap_or_default();
             assert!(failed.contains(said), "{body}: {failed}");
         }

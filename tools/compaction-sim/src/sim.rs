@@ -15,14 +15,14 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use firn_kv::internals::compaction::{
-    Action, CompactionJob, RunShape, TableShape, TreeShape, delay, fill_delay, least_flushed,
+    Action, CompactionJob, LsmShape, RunShape, TableShape, delay, fill_delay, least_flushed,
     pieces_of, pressure,
 };
 use firn_kv::internals::memtable::Memtable;
 use firn_kv::{Error, ErrorKind, Result, TreeOptions};
 use firn_workload::rng::Rng;
 
-use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 use crate::division::cut_merge;
 use crate::exact::{Exact, ExactTtl};
 use crate::filters::TableFilters;
@@ -97,7 +97,7 @@ pub fn run(setup: &Setup, progress: OnProgress<'_>) -> Result<SimOutcome> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutcome, TreeShape)> {
+pub fn run_to_shape(setup: &Setup, progress: OnProgress<'_>) -> Result<(SimOutcome, LsmShape)> {
     let ttl = ExactTtl(setup.workload.ttl_micros);
     let options = if ttl.0 > 0 { ttl.hooked(&setup.options) } else { setup.options.clone() };
     options.check()?;
@@ -220,10 +220,10 @@ struct Sim<'a, S> {
     setup: &'a Setup,
     options: Arc<TreeOptions>,
     store: S,
-    values: ValueFiles,
+    values: SimBlobFiles,
     filters: TableFilters,
     ssd: Option<Ssd>,
-    shape: TreeShape,
+    shape: LsmShape,
     /// Bytes of the shape's tables.
     bytes: u64,
     running: Vec<RunningJob>,
@@ -249,7 +249,7 @@ struct Sim<'a, S> {
 
 impl<'a, S: SimStore> Sim<'a, S> {
     fn new(setup: &'a Setup, options: Arc<TreeOptions>, store: S) -> Result<Self> {
-        let shape = TreeShape {
+        let shape = LsmShape {
             now_micros: EPOCH_MICROS,
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
@@ -276,7 +276,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             setup,
             ssd,
             filters: TableFilters::new(options.clone()),
-            values: ValueFiles::new(options.clone()),
+            values: SimBlobFiles::new(options.clone()),
             options,
             store,
             shape,
@@ -314,7 +314,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         SimClock { nanos: self.now, interval: 0.0 }.wall(0)
     }
 
-    fn run(mut self, progress: OnProgress<'_>) -> Result<(SimOutcome, TreeShape)> {
+    fn run(mut self, progress: OnProgress<'_>) -> Result<(SimOutcome, LsmShape)> {
         let written = if self.machine().threads == 0 {
             self.run_inline(progress)
         } else {
@@ -917,11 +917,11 @@ impl<'a, S: SimStore> Sim<'a, S> {
     /// A job has made value files and what its tables refer to, and tables are gone.
     fn change_values(
         &mut self,
-        made: Vec<MadeValues>,
-        uses: Vec<(u64, Vec<ApartUse>)>,
+        made: Vec<SimBlobOutput>,
+        uses: Vec<(u64, Vec<BlobShare>)>,
         gone: &[(u64, u64)],
     ) {
-        if self.options.values_apart == 0 {
+        if self.options.blob_threshold == 0 {
             return;
         }
         let files = self.values.change(made, uses, gone.iter().map(|t| t.0));
@@ -985,8 +985,8 @@ fn of_device(why: String) -> Error {
 }
 
 /// Marks the inputs of a job as busy, or as free, and gives the bytes that are written again. The same as
-/// [`TreeShape::set_busy`] and [`CompactionJob::rewritten`], without a look at every table.
-fn mark(shape: &mut TreeShape, job: &CompactionJob, busy: bool) -> u64 {
+/// [`LsmShape::set_busy`] and [`CompactionJob::rewritten`], without a look at every table.
+fn mark(shape: &mut LsmShape, job: &CompactionJob, busy: bool) -> u64 {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut bytes = 0;
     for input in &job.inputs {
@@ -1009,7 +1009,7 @@ fn mark(shape: &mut TreeShape, job: &CompactionJob, busy: bool) -> u64 {
 }
 
 /// Marks those of the tables that a step has left in its output run and before as busy, or as free.
-fn hold(shape: &mut TreeShape, step: &CompactionJob, held: &HashSet<u64>, busy: bool) {
+fn hold(shape: &mut LsmShape, step: &CompactionJob, held: &HashSet<u64>, busy: bool) {
     if let Some(run) = shape.runs.iter_mut().find(|r| r.place() == step.output()) {
         let tables = Arc::make_mut(run).tables.iter_mut();
         tables.filter(|t| held.contains(&t.id)).for_each(|t| t.busy = busy);
@@ -1019,7 +1019,7 @@ fn hold(shape: &mut TreeShape, step: &CompactionJob, held: &HashSet<u64>, busy: 
 /// Does to the shape what the job does to the tree, in place, and gives the tables that are no
 /// more, with their sizes. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
 /// which copies and checks the whole shape: too slow for a hundred thousand tables.
-fn apply(shape: &mut TreeShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
+fn apply(shape: &mut LsmShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();
     let mut out = outputs;
     let mut gone = vec![];

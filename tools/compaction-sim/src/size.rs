@@ -276,11 +276,11 @@ fn sample(
             ),
             _ => value.clear(),
         }
-        if kind == Kind::Put && value.len() >= options.apart_from() {
+        if kind == Kind::Put && value.len() >= options.blob_from() {
             let place = values.add(&key, seq, &value)?;
             value.clear();
             place.encode(&mut value);
-            writer.add(&key, Trailer::new(seq, Kind::Apart), &value)?;
+            writer.add(&key, Trailer::new(seq, Kind::Blob), &value)?;
         } else {
             writer.add(&key, Trailer::new(seq, kind), &value)?;
         }

@@ -3,9 +3,9 @@
 //! either in the same way.
 
 use firn_kv::Result;
-use firn_kv::internals::compaction::{CompactionJob, TableShape, TreeShape};
+use firn_kv::internals::compaction::{CompactionJob, LsmShape, TableShape};
 
-use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 
 /// When operations happen: `nanos` before the first, and so many between two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,9 +47,9 @@ pub struct MadeRuns {
     /// The tables, in key order.
     pub tables: Vec<TableShape>,
     /// The value files that were written for them.
-    pub values: Vec<MadeValues>,
+    pub values: Vec<SimBlobOutput>,
     /// What tables refer to in value files, by table.
-    pub uses: Vec<(u64, Vec<ApartUse>)>,
+    pub uses: Vec<(u64, Vec<BlobShare>)>,
     /// Entries written.
     pub entries: f64,
     /// Entries read.
@@ -118,9 +118,9 @@ pub trait SimStore {
     /// What the engine's parts refuse.
     fn merge(
         &mut self,
-        shape: &TreeShape,
+        shape: &LsmShape,
         job: &CompactionJob,
-        values: &ValueFiles,
+        values: &SimBlobFiles,
         filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns>;

@@ -23,13 +23,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::compaction::{CompactionJob, Cuts, RunShape, TableShape, TreeShape};
+use firn_kv::internals::compaction::{CompactionJob, LsmShape, OutputSplits, RunShape, TableShape};
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::{Result, TreeOptions};
 use firn_workload::dist::Zipfian;
 use firn_workload::rng::Rng;
 
-use crate::apart::{ApartUse, MadeValues, ValueFiles};
+use crate::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
 use crate::division::flush_starts;
 use crate::exact::ExactTtl;
 use crate::size::{EntrySize, Sizes};
@@ -442,7 +442,7 @@ impl RunSummary {
     fn piece_starts(&self, all: &[PiecedEntries], pieces: usize) -> Vec<Arc<[u8]>> {
         let stretch = |(parts, size, _): &PiecedEntries| {
             let bytes: f64 = parts.iter().map(|p| self.part_bytes(p, size)).sum();
-            hull(parts).map(|(lo, hi)| ((to_key(lo), to_key(hi)), bytes))
+            key_span(parts).map(|(lo, hi)| ((to_key(lo), to_key(hi)), bytes))
         };
         flush_starts(&all.iter().filter_map(stretch).collect::<Vec<_>>(), pieces)
     }
@@ -452,14 +452,14 @@ impl RunSummary {
     fn tables_of(
         &mut self,
         pieces: Vec<PiecedEntries>,
-        cut: &Cuts,
+        cut: &OutputSplits,
         place: SummaryPlace,
     ) -> MadeRuns {
         let mut made = MadeRuns::default();
         let mut open = OpenRun::default();
         let mut ends = cut.at.iter().map(|k| from_key(k)).peekable();
         for (parts, size, alone) in pieces {
-            let Some((lo, hi)) = hull(&parts) else { continue };
+            let Some((lo, hi)) = key_span(&parts) else { continue };
             let mut from = lo;
             while from < hi {
                 while ends.peek().is_some_and(|&e| e <= from) {
@@ -515,7 +515,7 @@ impl RunSummary {
         let mut done = std::mem::take(open);
         self.join_alike(&mut done.stretches);
         let parts: Vec<SummaryPart> = done.stretches.into_iter().flat_map(|s| s.parts).collect();
-        let (lo, hi) = hull(&parts)?;
+        let (lo, hi) = key_span(&parts)?;
         let sum = |f: fn(&SummaryPart) -> f64| parts.iter().map(f).sum::<f64>();
         let (puts, deletes) = (sum(|p| p.puts), sum(|p| p.deletes));
         let entries = (puts + deletes).round() as u64;
@@ -554,8 +554,8 @@ impl RunSummary {
                 // The cast saturates.
                 ExactTtl(self.workload.ttl_micros).gone_at(newest_put as u64)
             }),
-            apart: 0,
-            stale: 0,
+            blob_bytes: 0,
+            blob_garbage_bytes: 0,
             held_back: false,
             busy: false,
         };
@@ -565,7 +565,7 @@ impl RunSummary {
 
     /// Adds value files with so many bytes of values to what was made, and shares those and what
     /// `stays` in others out among the tables, by their puts.
-    fn put_apart(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[ApartUse]) {
+    fn put_apart(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[BlobShare]) {
         let puts = |t: &TableShape| (t.entries - t.deletes) as f64;
         let all = made.tables.iter().map(puts).sum::<f64>();
         if all <= 0.0 || (bytes <= 0.0 && stays.is_empty()) {
@@ -574,23 +574,26 @@ impl RunSummary {
         let files = (bytes / VALUE_FILE).ceil();
         let each = bytes / files.max(1.0);
         for _ in 0..files as u64 {
-            made.values.push(MadeValues { id: self.next_id, size: each as u64, bytes: each });
+            made.values.push(SimBlobOutput { id: self.next_id, size: each as u64, bytes: each });
             self.next_id += 1;
         }
         let stored = self.stored_value();
         let mut before = 0.0;
         for t in &made.tables {
             let share = puts(t) / all;
-            let of =
-                |u: &ApartUse| ApartUse { values: u.values * share, bytes: u.bytes * share, ..*u };
-            let mut uses: Vec<ApartUse> = stays.iter().map(of).collect();
+            let of = |u: &BlobShare| BlobShare {
+                values: u.values * share,
+                bytes: u.bytes * share,
+                ..*u
+            };
+            let mut uses: Vec<BlobShare> = stays.iter().map(of).collect();
             // The files come in key order, as the tables do.
             let (from, to) = (before, before + bytes * share);
             for (i, file) in made.values.iter().enumerate() {
                 let begins = each * i as f64;
                 let bytes = to.min(begins + each) - from.max(begins);
                 if bytes > 0.0 {
-                    uses.push(ApartUse { file: file.id, values: bytes / stored, bytes });
+                    uses.push(BlobShare { file: file.id, values: bytes / stored, bytes });
                 }
             }
             before = to;
@@ -602,7 +605,7 @@ impl RunSummary {
     fn stored_value(&self) -> f64 {
         let (lo, hi) = self.workload.content.value_len;
         let lengths = (hi - lo + 1) as f64;
-        let apart = (hi + 1).saturating_sub(self.options.apart_from().max(lo)) as f64;
+        let apart = (hi + 1).saturating_sub(self.options.blob_from().max(lo)) as f64;
         (self.sizes.flushed.apart * lengths / apart.max(1.0)).max(1.0)
     }
 
@@ -718,7 +721,7 @@ struct SummaryPlace {
     oldest: Option<u64>,
 }
 
-fn hull(parts: &[SummaryPart]) -> Option<(f64, f64)> {
+fn key_span(parts: &[SummaryPart]) -> Option<(f64, f64)> {
     let full = || parts.iter().filter(|p| p.puts + p.deletes > 0.0);
     full().next()?;
     Some((full().map(|p| p.lo).fold(f64::MAX, f64::min), full().map(|p| p.hi).fold(0.0, f64::max)))
@@ -873,7 +876,10 @@ impl SimStore for RunSummary {
         let stretches: Vec<_> = key_pieces(&runs, &[]).into_iter().map(flushed).collect();
         let place =
             SummaryPlace { now_micros, newest_micros: now_micros, oldest: Some(now_micros) };
-        let cut = Cuts { size: self.options.table_size, at: self.piece_starts(&stretches, pieces) };
+        let cut = OutputSplits {
+            size: self.options.table_size,
+            at: self.piece_starts(&stretches, pieces),
+        };
         let mut made = self.tables_of(stretches, &cut, place);
         let bytes = made.tables.iter().map(|t| (t.entries - t.deletes) as f64).sum::<f64>()
             * self.sizes.flushed.apart;
@@ -883,9 +889,9 @@ impl SimStore for RunSummary {
 
     fn merge(
         &mut self,
-        shape: &TreeShape,
+        shape: &LsmShape,
         job: &CompactionJob,
-        values: &ValueFiles,
+        values: &SimBlobFiles,
         filter_bits: f64,
         now_micros: u64,
     ) -> Result<MadeRuns> {
@@ -901,7 +907,7 @@ impl SimStore for RunSummary {
             let near = &run.tables[run.overlapping(&first_key, &last_key)];
             let is_input = job.inputs.iter().any(|i| (i.level, i.run) == (run.level, run.number));
             let is_taken = |t: &TableShape| is_input && taken.contains(&t.id);
-            let mut referred: Vec<ApartUse> = vec![];
+            let mut referred: Vec<BlobShare> = vec![];
             for t in near.iter().filter(|t| is_taken(t)) {
                 let of_table = self.tables.get(&t.id).into_iter().flatten();
                 parts.extend(of_table.map(|p| SummaryPart { run: runs.len(), ..*p }));
@@ -964,17 +970,17 @@ impl SimStore for RunSummary {
             .into_iter()
             .enumerate()
             .flat_map(|(run, uses)| uses.into_iter().map(move |u| (share(run), u)));
-        let (mut again, mut stay) = (0.0, BTreeMap::<u64, ApartUse>::new());
+        let (mut again, mut stay) = (0.0, BTreeMap::<u64, BlobShare>::new());
         for (share, u) in uses {
             if values.given_up().contains(&u.file) {
                 again += u.bytes * share;
             } else {
-                let sum = stay.entry(u.file).or_insert(ApartUse { values: 0.0, bytes: 0.0, ..u });
+                let sum = stay.entry(u.file).or_insert(BlobShare { values: 0.0, bytes: 0.0, ..u });
                 (sum.values, sum.bytes) =
                     (sum.values + u.values * share, sum.bytes + u.bytes * share);
             }
         }
-        let stay: Vec<ApartUse> = stay.into_values().collect();
+        let stay: Vec<BlobShare> = stay.into_values().collect();
         self.put_apart(&mut made, again, &stay);
         Ok(made)
     }

@@ -1,7 +1,7 @@
 //! Integration tests of the simulator, one module a subject.
 
 mod advise;
-mod apart;
+mod blobs;
 mod closed;
 #[path = "../examples/compare.rs"]
 #[allow(dead_code, reason = "a program, of which the tests are run here")]

@@ -171,7 +171,7 @@ fn every_metric_is_told_everywhere() {
     let device = ["--ssd", "600M", "--erase-block", "8M", "--endurance", "1T"];
     let files = ["--csv", csv.to_str().unwrap(), "--svg", dir.to_str().unwrap()];
     firn_tools::io::make_dirs(&dir).unwrap();
-    let apart = ["--values-apart", "64"];
+    let apart = ["--blob-threshold", "64"];
     let all = [&RUN[..], &device, &apart, &files].concat();
     let table = print(&all);
     let json: serde_json::Value =
@@ -282,7 +282,7 @@ fn options_beyond_their_bounds_are_refused() {
         ("--max-sealed 4", "1..=3"),
         ("--write-cpu inf", "from 1 to"),
         ("--merge-cpu inf", "from 0 to"),
-        ("--values-apart 1k --ttl 5", "do not lie apart"),
+        ("--blob-threshold 1k --ttl 5", "do not lie apart"),
     ] {
         let refused = tried(args).unwrap_err();
         assert!(refused.contains(said), "{args}: {refused}");

@@ -19,7 +19,7 @@ use firn_migrate::definitions::{
 use firn_migrate::from::{ClusterCopy, copy_table, only_once};
 use firn_migrate::source::{LeftDefinition, SourceSchema, estimate, partitioner, source_schema};
 use firn_migrate::spans::token_spans;
-use firn_migrate::taker::TakenCounts;
+use firn_migrate::taker::ImportStats;
 use firn_table_events::cql_trouble;
 use firn_tools::io::{Stopwatch, stdout};
 use firn_tools::output::{self, Done, Failure, Progress, bytes, things};
@@ -212,7 +212,7 @@ impl Inward<'_> {
         Ok(())
     }
 
-    fn copy(&self, session: &firn_cql::Session) -> Done<Vec<TakenCounts>> {
+    fn copy(&self, session: &firn_cql::Session) -> Done<Vec<ImportStats>> {
         let target = Session::from(session.clone());
         let env: Arc<dyn Env> = OsEnv::new();
         let plan = CopyPlan {
@@ -260,12 +260,12 @@ impl Inward<'_> {
     }
 
     /// Says what was done.
-    fn finish(&self, outlooks: &[TableOutlook], copied: Option<(&[TakenCounts], f64)>) -> Done {
+    fn finish(&self, outlooks: &[TableOutlook], copied: Option<(&[ImportStats], f64)>) -> Done {
         let counts = copied.map_or(&[][..], |c| c.0);
         if self.global.store.json {
             let tables = outlooks.iter().enumerate().map(|(n, outlook)| {
                 let mut told = outlook.json();
-                told["copied"] = counts.get(n).map_or(Value::Null, TakenCounts::json);
+                told["copied"] = counts.get(n).map_or(Value::Null, ImportStats::json);
                 told
             });
             let definitions =
@@ -283,7 +283,7 @@ impl Inward<'_> {
         let left: Vec<String> =
             self.schema.tables_left.iter().map(|(k, t)| full_name(k, t)).collect();
         let Some((counts, seconds)) = copied else { return whole(self.global, &left) };
-        let mut sum = TakenCounts::default();
+        let mut sum = ImportStats::default();
         for (outlook, counts) in outlooks.iter().zip(counts) {
             let name = outlook.full_name();
             eprintln!("copied {} of {name}", counts.told());

@@ -68,8 +68,8 @@ impl Options {
         all.insert("table_size".into(), o.table_size.into());
         all.insert("memtable_size".into(), o.memtable_size.into());
         all.insert("tombstone_age_secs".into(), o.tombstone_age_secs.into());
-        all.insert("values_apart".into(), o.values_apart.into());
-        all.insert("values_garbage".into(), o.values_garbage.into());
+        all.insert("blob_threshold".into(), o.blob_threshold.into());
+        all.insert("blob_gc_percent".into(), o.blob_gc_percent.into());
         let hooks: Map<String, Value> = self
             .hooks(tree)
             .into_iter()
@@ -174,8 +174,8 @@ Options, with their defaults:
   table_size=64m           aim for a table's file, from 64k on
   memtable_size=64m        memory that is filled before it becomes a table, 64k to 2g
   tombstone_age_secs=0     longest time that a delete stays unmerged, in seconds; 0 for no bound
-  values_apart=0           values of so many bytes or more lie in files of their own, not written again by merges; 0 for none
-  values_garbage=30        percent of those files that nobody may need any more, 1 to 90
+  blob_threshold=0           values of so many bytes or more lie in files of their own, not written again by merges; 0 for none
+  blob_gc_percent=30        percent of those files that nobody may need any more, 1 to 90
 
 Policies, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:
 ";

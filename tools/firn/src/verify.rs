@@ -158,7 +158,7 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
     let opener = Arc::new(opener);
     let live: Vec<_> = state.trees.values().flat_map(|t| t.tables().map(move |m| (t, m))).collect();
     let progress =
-        Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size + m.apart_bytes()).sum()));
+        Progress::bytes("verify", Some(live.iter().map(|(_, m)| m.size + m.blob_bytes()).sum()));
     let mut done = 0;
     for (tree, meta) in live {
         let handle = TableHandle::new(meta.clone(), opener.clone(), Arc::default(), &tree.values);
@@ -180,7 +180,7 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
                 report.tables += 1;
                 report.blocks += r.blocks;
                 report.entries += r.entries;
-                if meta.apart_bytes() > 0 {
+                if meta.blob_bytes() > 0 {
                     let step = |bytes| {
                         read += bytes;
                         progress.at(read);
@@ -196,8 +196,8 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
             }
             Err(e) => drop(note(e)),
         }
-        report.bytes += meta.size + meta.apart_bytes();
-        done += meta.size + meta.apart_bytes();
+        report.bytes += meta.size + meta.blob_bytes();
+        done += meta.size + meta.blob_bytes();
         progress.at(done);
     }
     // What kept the store from being opened has been found again, unless it lies outside the

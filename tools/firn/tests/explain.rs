@@ -229,7 +229,7 @@ fn values_that_lie_apart_are_told_with_their_file() {
     let t = Temp::new("explain", "apart");
     let long = "v".repeat(5000);
     t.firn_fed(&["put", "pear", "short"], b"");
-    t.firn_fed(&["set-options", "default", "values_apart=1k"], b"");
+    t.firn_fed(&["set-options", "default", "blob_threshold=1k"], b"");
     t.firn_fed(&["put", "apple", &long], b"");
     t.firn_fed(&["compact"], b"");
     let e = t.explained(&["apple"]);

@@ -36,7 +36,7 @@ fn store(t: &Temp) -> PathBuf {
     let tree_options =
         || TreeOptions { compression: vec![Compression::None], ..TreeOptions::default() };
     let plain = db.tree("plain", tree_options()).unwrap();
-    let long = db.tree("long", TreeOptions { values_apart: 256, ..tree_options() }).unwrap();
+    let long = db.tree("long", TreeOptions { blob_threshold: 256, ..tree_options() }).unwrap();
     for i in 0..500u32 {
         plain.put(format!("key{i:04}"), [b'x'; 200]).unwrap();
         if i % 50 == 0 {

@@ -170,7 +170,7 @@ fn a_damaged_table_hurts_reads_of_its_own_keys_only() {
 fn a_damaged_value_apart_hides_its_own_key_only() {
     let t = Temp::new("truth", "apart");
     t.firn_in("db", &["put", "a", "1"], "").good();
-    t.firn_in("db", &["set-options", "default", "values_apart=64"], "").good();
+    t.firn_in("db", &["set-options", "default", "blob_threshold=64"], "").good();
     let value = |i: u32| format!("[{i:03}]{}", lines(10, "v").replace(['\t', '\n'], "."));
     let input: String = (0..300).map(|i| format!("key{i:03}\t{}\n", value(i))).collect();
     t.firn_in("db", &["load", "-"], &input).good();

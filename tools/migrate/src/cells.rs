@@ -48,7 +48,7 @@ pub struct ToldCell {
 
 /// A row, or what is static of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ToldRow {
+pub struct CqlRow {
     /// The key of its partition.
     pub key: Vec<u8>,
     /// The partition's part of the store's keys, which orders partitions.
@@ -224,7 +224,7 @@ pub struct CellReader<'q> {
     /// Partition and place of the last row that was given.
     last: Option<(Vec<u8>, Vec<u8>)>,
     /// Rows of the page that are not given yet.
-    rows: VecDeque<ToldRow>,
+    rows: VecDeque<CqlRow>,
 }
 
 impl std::fmt::Debug for CellReader<'_> {
@@ -238,7 +238,7 @@ impl CellReader<'_> {
     ///
     /// # Errors
     /// What the database says, where it says so again and again; an answer that can't be understood.
-    pub fn advance(&mut self) -> Result<Option<ToldRow>> {
+    pub fn advance(&mut self) -> Result<Option<CqlRow>> {
         let row = loop {
             match self.rows.pop_front() {
                 Some(row) => break row,
@@ -296,7 +296,7 @@ impl CellReader<'_> {
                 let cells = query.cells(&row, true, second)?;
                 if !cells.is_empty() {
                     let (key, order, place) = (key.clone(), order.clone(), vec![STATIC]);
-                    self.rows.push_back(ToldRow { key, order, place, clustering: None, cells });
+                    self.rows.push_back(CqlRow { key, order, place, clustering: None, cells });
                 }
             }
             let clustering = (of_key..of_key + of_clustering).map(|i| row.bytes(i));
@@ -308,7 +308,7 @@ impl CellReader<'_> {
             query.layout.put_row(&clustering, &mut place)?;
             let cells = query.cells(&row, false, second)?;
             let clustering = Some(clustering.iter().map(|v| v.to_vec()).collect());
-            self.rows.push_back(ToldRow { key, order, place, clustering, cells });
+            self.rows.push_back(CqlRow { key, order, place, clustering, cells });
         }
         Ok(())
     }
@@ -413,7 +413,7 @@ fn cell(
 }
 
 /// The key of a row, as CQL writes it.
-pub fn row_text(schema: &TableSchema, row: &ToldRow) -> String {
+pub fn row_text(schema: &TableSchema, row: &CqlRow) -> String {
     let mut key = PartitionKey::default();
     let is_key = key.set(schema, &row.key).is_ok();
     let of = |c: &TableColumn, value: Option<&[u8]>| {

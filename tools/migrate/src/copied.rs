@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::journal_file::JournalFile;
-use crate::taker::TakenCounts;
+use crate::taker::ImportStats;
 
 /// What is copied, and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ enum CopyLine {
     /// A table was found to be as it must be, and is copied into from now on.
     Begun { table: String },
     /// A span of it is copied.
-    Span { table: String, span: usize, counts: TakenCounts },
+    Span { table: String, span: usize, counts: ImportStats },
     /// All is done.
     Complete {},
 }
@@ -50,7 +50,7 @@ enum CopyLine {
 struct CopyState {
     began: i64,
     begun: BTreeSet<String>,
-    spans: BTreeMap<String, BTreeMap<usize, TakenCounts>>,
+    spans: BTreeMap<String, BTreeMap<usize, ImportStats>>,
 }
 
 impl CopyState {
@@ -134,7 +134,7 @@ impl CopyJournal {
     }
 
     /// What is done of a table: its spans, each with what was in it.
-    pub fn spans(&self, table: &str) -> BTreeMap<usize, TakenCounts> {
+    pub fn spans(&self, table: &str) -> BTreeMap<usize, ImportStats> {
         self.state.lock().spans.get(table).cloned().unwrap_or_default()
     }
 
@@ -174,7 +174,7 @@ impl CopyJournal {
     ///
     /// # Errors
     /// Those of files.
-    pub fn end(&self, table: &str, span: usize, counts: TakenCounts) -> Done {
+    pub fn end(&self, table: &str, span: usize, counts: ImportStats) -> Done {
         // A line that is lost is a span that is copied again.
         self.add(CopyLine::Span { table: table.to_owned(), span, counts }, false)
     }

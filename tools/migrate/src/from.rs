@@ -19,7 +19,7 @@ use crate::copied::CopyJournal;
 use crate::definitions::full_name;
 use crate::ranges::in_parallel;
 use crate::spans::{TokenSpan, token_spans};
-use crate::taker::{RowTaker, TakenCounts};
+use crate::taker::{ImportStats, RowTaker};
 use firn_table_events::cql_trouble;
 
 /// How long a thread that is too fast sleeps before it looks whether it is to stop.
@@ -118,7 +118,7 @@ pub fn copy_table(
     copy: &Arc<ClusterCopy>,
     schema: &Arc<TableSchema>,
     mut look: impl FnMut(CopyProgress),
-) -> Done<TakenCounts> {
+) -> Done<ImportStats> {
     let name = full_name(&schema.keyspace, &schema.name);
     let engine = copy.store.engine();
     if !copy.journal.has_begun(&name) {
@@ -157,7 +157,7 @@ pub fn copy_table(
     if copy.stop.load(Ordering::Relaxed) {
         return Err(Failure::with_next("the copy was interrupted", "--resume goes on with it"));
     }
-    let mut counts = TakenCounts::default();
+    let mut counts = ImportStats::default();
     copy.journal.spans(&name).values().for_each(|of| counts.add(of));
     Ok(counts)
 }

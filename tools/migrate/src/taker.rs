@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Builder;
 
-use crate::cells::{ToldCell, ToldRow, row_text};
+use crate::cells::{CqlRow, ToldCell, row_text};
 use crate::definitions::full_name;
 use firn_table_events::{cql_trouble, model_trouble};
 
@@ -35,7 +35,7 @@ const LIST_NODE: [u8; 6] = [1, 0, 0, 0, 0, 0];
 
 /// What was copied, and what of it had to be made up, since CQL does not tell it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TakenCounts {
+pub struct ImportStats {
     /// Partitions.
     pub partitions: u64,
     /// Rows.
@@ -53,9 +53,9 @@ pub struct TakenCounts {
     pub elements: u64,
 }
 
-impl TakenCounts {
+impl ImportStats {
     /// Adds those of another part.
-    pub fn add(&mut self, other: &TakenCounts) {
+    pub fn add(&mut self, other: &ImportStats) {
         self.partitions += other.partitions;
         self.rows += other.rows;
         self.cells += other.cells;
@@ -133,7 +133,7 @@ pub struct RowTaker<'a> {
     /// The key of the last row.
     key: Option<Vec<u8>>,
     /// What was taken.
-    pub counts: TakenCounts,
+    pub counts: ImportStats,
 }
 
 impl std::fmt::Debug for RowTaker<'_> {
@@ -161,7 +161,7 @@ impl<'a> RowTaker<'a> {
             mutations: vec![],
             waiting: (0, 0),
             key: None,
-            counts: TakenCounts::default(),
+            counts: ImportStats::default(),
         })
     }
 
@@ -169,7 +169,7 @@ impl<'a> RowTaker<'a> {
     ///
     /// # Errors
     /// A value that is none of its column's type; those of the store.
-    pub fn take(&mut self, row: &ToldRow) -> Done {
+    pub fn take(&mut self, row: &CqlRow) -> Done {
         if self.key.as_ref() != Some(&row.key) {
             self.key = Some(row.key.clone());
             self.counts.partitions += 1;
@@ -195,7 +195,7 @@ impl<'a> RowTaker<'a> {
     }
 
     /// Marks a row as one that is there by itself, as long as any of its cells is.
-    fn mark(&mut self, row: &ToldRow, newest: Option<i64>) {
+    fn mark(&mut self, row: &CqlRow, newest: Option<i64>) {
         let expires = row.cells.iter().map(|c| c.expires).reduce(|a, b| Some(a?.max(b?)));
         match row.cells.is_empty() {
             true => self.counts.bare_markers += 1,
@@ -212,7 +212,7 @@ impl<'a> RowTaker<'a> {
         self.put(&place, &cell, newest);
     }
 
-    fn cell(&mut self, row: &ToldRow, cell: &ToldCell, newest: Option<i64>) -> Done {
+    fn cell(&mut self, row: &CqlRow, cell: &ToldCell, newest: Option<i64>) -> Done {
         let schema = self.schema.clone();
         let column = &schema.columns()[cell.column];
         let mut place = [&*row.place, &self.ends[cell.column]].concat();
@@ -239,7 +239,7 @@ impl<'a> RowTaker<'a> {
         Ok(())
     }
 
-    fn refused(&self, row: &ToldRow, column: &TableColumn, why: &str) -> Failure {
+    fn refused(&self, row: &CqlRow, column: &TableColumn, why: &str) -> Failure {
         let table = full_name(&self.schema.keyspace, &self.schema.name);
         let what = format!("{table}, {}, {}: {why}", row_text(&self.schema, row), column.name);
         Failure::with_next(
@@ -262,7 +262,7 @@ impl<'a> RowTaker<'a> {
     }
 
     /// Brings a counter to its value.
-    fn count(&mut self, row: &ToldRow, place: &[u8], cell: &ToldCell) -> Done {
+    fn count(&mut self, row: &CqlRow, place: &[u8], cell: &ToldCell) -> Done {
         let sum = <[u8; 8]>::try_from(&*cell.value).map_or(0, i64::from_be_bytes);
         let known = self.store.get(&self.family, &row.key, place).map_err(model_trouble)?;
         let known = known.map(|k| k.cell().counter().unwrap_or(0));

@@ -16,7 +16,7 @@ use firn_tools::output::things;
 use firn_wide::Type;
 use serde_json::{Value, json};
 
-use crate::cells::{CellQuery, CellReader, ToldCell, ToldRow, cell_text, row_text, value_text};
+use crate::cells::{CellQuery, CellReader, CqlRow, ToldCell, cell_text, row_text, value_text};
 use crate::definitions::full_name;
 use crate::spans::TokenSpan;
 
@@ -284,7 +284,7 @@ impl VerifiedTable<'_> {
         };
         let (mut ours, mut theirs) =
             (self.firn.read(self.env, span), self.cluster.read(self.env, span));
-        let next = |reader: &mut CellReader<'_>| -> Result<Option<ToldRow>> {
+        let next = |reader: &mut CellReader<'_>| -> Result<Option<CqlRow>> {
             loop {
                 match reader.advance()? {
                     Some(row) if row.clustering.is_none() && !self.has_statics => {}
@@ -323,7 +323,7 @@ impl VerifiedTable<'_> {
 impl DifferenceFindings<'_> {
     fn found(
         &mut self,
-        row: &ToldRow,
+        row: &CqlRow,
         cell: Option<&ToldCell>,
         kind: DifferenceKind,
         (firn, cluster): (String, String),
@@ -346,7 +346,7 @@ impl DifferenceFindings<'_> {
     }
 
     /// A row that only one side has.
-    fn lonely(&mut self, row: &ToldRow, kind: DifferenceKind) {
+    fn lonely(&mut self, row: &CqlRow, kind: DifferenceKind) {
         if !row.cells.is_empty() && row.cells.iter().all(|c| self.is_up(c)) {
             self.counts.expired += 1;
             return;
@@ -354,7 +354,7 @@ impl DifferenceFindings<'_> {
         self.found(row, None, kind, (String::new(), String::new()));
     }
 
-    fn rows(&mut self, a: &ToldRow, b: &ToldRow) {
+    fn rows(&mut self, a: &CqlRow, b: &CqlRow) {
         self.counts.rows += 1;
         let (ours, theirs) = (by_place(a), by_place(b));
         let places: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
@@ -377,7 +377,7 @@ impl DifferenceFindings<'_> {
         }
     }
 
-    fn cells(&mut self, row: &ToldRow, ours: &ToldCell, theirs: &ToldCell) {
+    fn cells(&mut self, row: &CqlRow, ours: &ToldCell, theirs: &ToldCell) {
         self.counts.cells += 1;
         let schema = self.schema;
         if ours.value != theirs.value {
@@ -420,6 +420,6 @@ impl DifferenceFindings<'_> {
 }
 
 /// The cells of a row by their columns and what their parts are found by.
-fn by_place(row: &ToldRow) -> BTreeMap<(usize, Option<&[u8]>), &ToldCell> {
+fn by_place(row: &CqlRow) -> BTreeMap<(usize, Option<&[u8]>), &ToldCell> {
     row.cells.iter().map(|c| ((c.column, c.path.as_deref()), c)).collect()
 }

@@ -43,7 +43,7 @@ pub struct TreeFacts {
 
 /// What is known of a store.
 #[derive(Default)]
-pub struct Evidence {
+pub struct RecoveredHistory {
     /// Trees by id.
     pub trees: BTreeMap<TreeId, TreeFacts>,
     /// Trees that were dropped.
@@ -94,8 +94,8 @@ pub enum Sources {
 ///
 /// # Errors
 /// `Incompatible` for files of a newer version, I/O errors; damage is none.
-pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence> {
-    let mut e = Evidence::default();
+pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<RecoveredHistory> {
+    let mut e = RecoveredHistory::default();
     if sources != Sources::None {
         e.read_manifests(env, dir, sources)?;
     }
@@ -114,7 +114,7 @@ pub fn gather(env: &TreeNames, dir: &Path, sources: Sources) -> Result<Evidence>
 /// # Errors
 /// What the system says of the files; damage is none.
 pub fn removed(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
-    let mut e = Evidence::default();
+    let mut e = RecoveredHistory::default();
     for number in names.list(dir)?.iter().filter_map(|n| manifest_number(n)) {
         if let Ok((log, _)) = manifest::read_around(names, dir, number) {
             log.frames.iter().flat_map(|f| &f.edits).for_each(|edit| e.take_edit(edit));
@@ -142,7 +142,7 @@ pub fn outdated(names: &TreeNames, dir: &Path, state: &ManifestState) -> Result<
     let (openings, told) = (openings(names, dir, state)?, ToldFacts::read(names, dir)?);
     let events = match told.contradicts(names, dir)? {
         None => told.evidence,
-        Some(_) => Evidence::default(),
+        Some(_) => RecoveredHistory::default(),
     };
     let all_told: BTreeSet<u64> =
         events.by_name.values().flatten().chain(&events.dead).copied().collect();
@@ -327,7 +327,7 @@ struct ToldFacts {
     /// Where in the text this store's lines begin.
     from: usize,
     /// Only these lines.
-    evidence: Evidence,
+    evidence: RecoveredHistory,
     /// The store, where they say it.
     store: Option<u64>,
 }
@@ -356,8 +356,8 @@ impl ToldFacts {
             }
             at += line.len() + 1;
         }
-        let mut told = ToldFacts { text, from, evidence: Evidence::default(), store };
-        let mut evidence = Evidence::default();
+        let mut told = ToldFacts { text, from, evidence: RecoveredHistory::default(), store };
+        let mut evidence = RecoveredHistory::default();
         told.each(&mut |line| evidence.take_event(line));
         told.evidence = evidence;
         Ok(told)
@@ -381,7 +381,7 @@ impl ToldFacts {
                 return Ok(Some("another store than the files"));
             }
         }
-        let Evidence { by_name, dead, .. } = &self.evidence;
+        let RecoveredHistory { by_name, dead, .. } = &self.evidence;
         let finished = names.finished();
         let wrong = finished.iter().filter(|id| !self.evidence.fits(names, dir, **id)).count();
         let told: BTreeSet<u64> = by_name.values().flatten().copied().collect();
@@ -393,7 +393,7 @@ impl ToldFacts {
     }
 }
 
-impl Evidence {
+impl RecoveredHistory {
     /// Whether the file of table `id` is as long as is told of it.
     fn fits(&self, names: &TreeNames, dir: &Path, id: u64) -> bool {
         self.sizes.get(&id).is_none_or(|&n| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use firn_kv::Error;
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind as EntryKind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader};
@@ -20,8 +20,8 @@ use firn_wide::internals::store::TreeName;
 use firn_wide_text::files::{DescribedFile, TypedText};
 use serde_json::{Map, Value};
 
-use crate::apart::{ApartFiles, place_json};
 use crate::beside::settled;
+use crate::blobs::{StoreBlobs, place_json};
 use crate::names::TreeNames;
 use crate::records;
 use crate::target::{TargetKind, env, kind, known, open_file, state_of};
@@ -96,7 +96,7 @@ struct FoundVersionOf {
     value: Vec<u8>,
     place: String,
     /// Where the value lies apart, and why it cannot be read, if so.
-    apart: Option<(ValueRef, Option<Error>)>,
+    apart: Option<(BlobHandle, Option<Error>)>,
     /// In the log, but in tables already: replay passes it over.
     flushed: bool,
     verdict: String,
@@ -124,9 +124,9 @@ fn apart_version(
     place: &str,
     key: &[u8],
     reference: &[u8],
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
 ) -> firn_kv::Result<FoundVersionOf> {
-    let r = ValueRef::decode(reference)
+    let r = BlobHandle::decode(reference)
         .ok_or_else(|| Error::corruption("an entry refers to no value").keys(key, key))?;
     let place = format!(
         "{place}, the value in {} at {}",
@@ -141,7 +141,7 @@ fn apart_version(
 }
 
 fn in_table(
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
     place: &str,
     m: &TableMeta,
     key: &[u8],
@@ -154,7 +154,7 @@ fn in_table(
     c.seek(key, Trailer::NEWEST)?;
     while c.valid() && c.key() == key {
         let what = match c.trailer().kind() {
-            Some(EntryKind::Apart) => {
+            Some(EntryKind::Blob) => {
                 out.push(apart_version(c.trailer().seq(), &place, key, c.value(), files)?);
                 c.next()?;
                 continue;
@@ -230,7 +230,7 @@ fn said<'a>(op: &Op<'a>, key: &[u8]) -> Option<(FindQuestion, &'a [u8])> {
     match *op {
         Op::Point { kind, key: k, value } if k == key => Some(match kind {
             // No log has values apart: the reader of operations refuses them.
-            EntryKind::Put | EntryKind::Apart => (FindQuestion::Put, value),
+            EntryKind::Put | EntryKind::Blob => (FindQuestion::Put, value),
             EntryKind::Merge => (FindQuestion::Merge, value),
             EntryKind::Delete => (FindQuestion::Delete, value),
         }),
@@ -325,7 +325,7 @@ fn versions(
 ) -> firn_kv::Result<Vec<FoundVersionOf>> {
     let mut all = vec![];
     let names = TreeNames::as_called(dir);
-    let files = ApartFiles::of(&names, dir);
+    let files = StoreBlobs::of(&names, dir);
     in_log(dir, state, tree, key, &mut all)?;
     for run in &tree.runs {
         let place = format!("L{}#{}", run.level, run.number);

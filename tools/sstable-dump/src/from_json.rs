@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
 use firn_kv::internals::base::tombstone::{Fragment, Fragments, RangeTombstone};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
@@ -97,7 +97,7 @@ fn reference(o: &Map<String, Value>) -> Result<Vec<u8>, String> {
     let small = |name: &str| {
         u32::try_from(number(place, name)?).map_err(|_| format!("the field {name:?} is too large"))
     };
-    let r = ValueRef {
+    let r = BlobHandle {
         file: number(place, "file")?,
         number: small("number")?,
         offset: number(place, "offset")?,
@@ -217,7 +217,7 @@ impl Maker {
             Some("put") | None => Kind::Put,
             Some("delete") => Kind::Delete,
             Some("merge") => Kind::Merge,
-            Some("apart") => Kind::Apart,
+            Some("apart") => Kind::Blob,
             Some(other) => return Err(format!("the unknown kind {other:?}")),
         };
         let (key, seq) = (need(&o, "key")?, number(&o, "seq")?);
@@ -226,7 +226,7 @@ impl Maker {
         }
         let value = match kind {
             Kind::Delete => vec![],
-            Kind::Apart => reference(&o)?,
+            Kind::Blob => reference(&o)?,
             Kind::Put | Kind::Merge => need(&o, "value")?,
         };
         let writer = self.writer().map_err(|e| e.to_string())?;

@@ -9,8 +9,8 @@
 //! own metadata.
 
 pub mod ages;
-pub mod apart;
 pub mod beside;
+pub mod blobs;
 pub mod cassandra;
 pub mod check;
 pub mod current;

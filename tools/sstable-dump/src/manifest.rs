@@ -15,7 +15,7 @@ use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, thin
 use serde_json::{Value, json};
 
 use crate::target::{TargetKind, dir_of, env, kind};
-use crate::{Screen, apart, text};
+use crate::{Screen, blobs, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -57,7 +57,7 @@ pub fn meta_json(t: &TableMeta) -> Value {
         "range_deletes": t.range_deletes, "raw_bytes": t.raw_bytes, "first_key": escape::words(&t.first_key),
         "last_key": escape::words(&t.last_key), "min_seq": t.min_seq, "max_seq": t.max_seq, "created_micros": t.created_micros,
         "newest_micros": t.newest_micros, "ingested_seq": t.ingested_seq, "oldest_tombstone_micros": t.oldest_tombstone_micros,
-        "values_apart": apart::uses_json(&t.values),
+        "blobs": blobs::uses_json(&t.values),
     })
 }
 
@@ -68,7 +68,7 @@ fn options_json(o: &PersistedOptions) -> Value {
         "compression": codecs, "filter": filters, "block_size": o.block_size, "table_size": o.table_size,
         "memtable_size": o.memtable_size, "policy": o.policy.to_string(), "tombstone_age_secs": o.tombstone_age_secs,
         "merge": o.merge, "purge": o.purge, "summary": o.summary, "filter_prefix": o.filter_prefix,
-        "values_apart": o.values_apart, "values_garbage": o.values_garbage,
+        "blob_threshold": o.blob_threshold, "blob_gc_percent": o.blob_gc_percent,
         "filter_allocation": allocation_name(o.filter_allocation),
     })
 }
@@ -87,7 +87,7 @@ fn state_json(s: &ManifestState) -> Value {
         json!({
             "id": t.id, "name": t.name, "flushed": t.flushed, "options": options_json(&t.options),
             "runs": t.runs.iter().map(run).collect::<Vec<_>>(),
-            "value_files": t.values.values().map(|v| apart::facts_json(v)).collect::<Vec<_>>(),
+            "value_files": t.values.values().map(|v| blobs::facts_json(v)).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -112,7 +112,7 @@ fn edit_json(e: &Edit) -> Value {
                 .iter()
                 .map(|a| json!({"level": a.level, "run": a.run, "table": meta_json(&a.table)}))
                 .collect();
-            let values: Vec<_> = values.iter().map(|v| apart::facts_json(v)).collect();
+            let values: Vec<_> = values.iter().map(|v| blobs::facts_json(v)).collect();
             json!({"edit": "tables", "tree": tree, "removed": removed, "added": added, "flushed": flushed, "value_files": values})
         }
         Edit::Counters { next_file, last_seq, wal_floor } => {
@@ -209,12 +209,12 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
             let name = allocation_name(o.filter_allocation);
             writeln!(screen.out, "  memory of filters is shared out as {name}")?;
         }
-        if o.values_apart > 0 {
+        if o.blob_threshold > 0 {
             writeln!(
                 screen.out,
                 "  values from {} on lie apart, at most {} % of their files garbage",
-                bytes(o.values_apart),
-                o.values_garbage
+                bytes(o.blob_threshold),
+                o.blob_gc_percent
             )?;
         }
         let hooks = [

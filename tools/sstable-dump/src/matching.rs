@@ -23,7 +23,7 @@ use firn_wide::internals::schema::FOREIGN_IDS;
 use firn_wide::internals::store::{SCHEMA_TREE, TreeName};
 
 use crate::definitions::{Defined, Definitions};
-use crate::evidence::Evidence;
+use crate::evidence::RecoveredHistory;
 use crate::mend::TreeWitnesses;
 use crate::names::TreeNames;
 use crate::repair::options_by;
@@ -69,7 +69,7 @@ impl TableContent<'_> {
         let mut show = |tree, key: &[u8], kind: Option<Kind>, value: &[u8]| match kind {
             Some(Kind::Put) => see(tree, key, Some(value), false),
             // Trees of families have a summary, and so no values apart.
-            Some(Kind::Apart) => {}
+            Some(Kind::Blob) => {}
             Some(Kind::Merge) => see(tree, key, Some(value), true),
             Some(Kind::Delete) | None => see(tree, key, None, false),
         };
@@ -98,7 +98,7 @@ impl TableContent<'_> {
 
     /// The tree of definitions: the one without a name and without hooks that has the record of the
     /// partitioner, or another one of [`TELLING`].
-    fn schema(&self, e: &Evidence) -> Done<Option<TreeId>> {
+    fn schema(&self, e: &RecoveredHistory) -> Done<Option<TreeId>> {
         if let Some((id, _)) = e.trees.iter().find(|(_, t)| t.name.as_deref() == Some(SCHEMA_TREE))
         {
             return Ok(Some(*id));
@@ -134,7 +134,7 @@ impl TableContent<'_> {
 ///
 /// # Errors
 /// What the files say; damage of the log is none.
-pub fn find(content: &TableContent<'_>, e: &Evidence) -> Done<Matched> {
+pub fn find(content: &TableContent<'_>, e: &RecoveredHistory) -> Done<Matched> {
     let mut m = Matched::default();
     let Some(schema) = content.schema(e)? else { return Ok(m) };
     if e.trees.get(&schema).is_none_or(|t| t.name.is_none()) {

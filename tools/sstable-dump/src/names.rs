@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::internals::base::apart::ValueFacts;
+use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::identity::writer_of;
 use firn_kv::internals::manifest::{
     self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
@@ -452,7 +452,7 @@ impl TreeNames {
     }
 
     /// The same of a value file.
-    fn is_own_values(&self, name: &str, v: &ValueFacts) -> Option<bool> {
+    fn is_own_values(&self, name: &str, v: &BlobFileMeta) -> Option<bool> {
         let path = self.dir.join(name);
         let file = self.env.open_read(&path, false).ok()?;
         if !is_of_values(&*file).ok()? {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::internals::base::apart::ValueFacts;
+use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::key::{Kind, Seq};
 use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
 use firn_kv::internals::manifest::{CURRENT, ManifestState, RunState, TableMeta, TreeState};
@@ -20,7 +20,7 @@ use firn_tools::output::{Done, Failure, Progress, bytes, things};
 use firn_tools::shell;
 use serde_json::{Value, json};
 
-use crate::apart::{ApartFiles, OldStore};
+use crate::blobs::{OldStore, StoreBlobs};
 use crate::definitions::Definitions;
 use crate::findings::{Finding, FindingPlace};
 use crate::losses::Loss;
@@ -142,7 +142,7 @@ pub fn take(
     id: u64,
     seq: Seq,
     fallback: &WriterOptions,
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
 ) -> firn_kv::Result<TakenNames> {
     let to = table_path(out, id);
     let file = env().open_read(from, false)?;
@@ -170,11 +170,11 @@ pub fn take(
 /// # Errors
 /// What the files say.
 pub fn take_values(
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
     out: &Path,
     runs: &[Arc<RunState>],
     report: &mut NewStoreReport,
-) -> firn_kv::Result<BTreeMap<u64, Arc<ValueFacts>>> {
+) -> firn_kv::Result<BTreeMap<u64, Arc<BlobFileMeta>>> {
     let tables = runs.iter().flat_map(|r| &r.tables);
     let used: BTreeSet<u64> = tables.flat_map(|t| &t.values).map(|u| u.file).collect();
     let mut all = BTreeMap::new();
@@ -458,7 +458,7 @@ pub fn write(
         + trees().flat_map(|t| t.values.values()).map(|v| v.size).sum::<u64>();
     let progress = Progress::bytes("salvage", Some(total));
     let mut done = 0;
-    let files = &ApartFiles::told_by(names, dir, &state);
+    let files = &StoreBlobs::told_by(names, dir, &state);
     let old = OldStore { names, dir, out, files };
     let known = (state.wal_floor, state.id);
     for tree in state.trees.values_mut() {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use firn_kv::internals::base::apart::ValueFacts;
+use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::sstable::Properties;
 use firn_tools::escape;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::target::{is_of_values, open_table, open_values, table_file};
 use crate::typed::{self, Families};
-use crate::{Screen, apart, text};
+use crate::{Screen, blobs, text};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
@@ -45,13 +45,13 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
         "data_blocks": p.data_blocks, "block_size": p.block_size, "compression": p.compression.name(),
         "filter": filter_name(p.filter_bits()), "filter_keys": p.filter_keys, "oldest_tombstone_micros": p.oldest_tombstone_micros,
         "hooks": {"filter_prefix": p.filter_prefix, "merge": p.merge, "purge": p.purge, "summary": p.summary},
-        "summary_hex": escape::hex(&p.summary_bytes), "values_apart": apart::uses_json(&p.values),
+        "summary_hex": escape::hex(&p.summary_bytes), "blobs": blobs::uses_json(&p.values),
     })
 }
 
 /// Those of a value file.
-fn values_json(v: &ValueFacts, p: &Properties) -> Value {
-    let mut all = apart::facts_json(v);
+fn values_json(v: &BlobFileMeta, p: &Properties) -> Value {
+    let mut all = blobs::facts_json(v);
     let own = json!({
         "what": "value file", "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
@@ -76,7 +76,7 @@ fn log_words(p: &Properties) -> String {
     }
 }
 
-fn value_lines(v: &ValueFacts, p: &Properties) -> Vec<(&'static str, String)> {
+fn value_lines(v: &BlobFileMeta, p: &Properties) -> Vec<(&'static str, String)> {
     vec![
         ("value file", v.id.to_string()),
         ("identity", v.identity.to_string()),
@@ -153,7 +153,7 @@ fn lines(
     let named: Vec<String> =
         hooks.iter().filter(|h| !h.1.is_empty()).map(|h| format!("{} {:?}", h.0, h.1)).collect();
     if !p.values.is_empty() {
-        v.push(("values apart", apart::uses_text(&p.values)));
+        v.push(("values apart", blobs::uses_text(&p.values)));
     }
     if !named.is_empty() {
         v.push(("hooks", named.join(", ")));

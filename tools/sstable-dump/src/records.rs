@@ -13,7 +13,7 @@ use firn_kv::internals::manifest::{ManifestState, TableMeta};
 use firn_kv::internals::sstable::Table;
 use firn_wide::internals::store::SCHEMA_TREE;
 
-use crate::apart::ApartFiles;
+use crate::blobs::StoreBlobs;
 use crate::definitions::Definitions;
 use crate::logcopy;
 use crate::mend::TreeWitnesses;
@@ -57,7 +57,7 @@ pub fn newest(
     floor: u64,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut all = Newest::new();
-    let files = ApartFiles::of(names, dir);
+    let files = StoreBlobs::of(names, dir);
     for table in tables {
         let mut c = table.cursor(false);
         let mut more = c.first();

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use firn_kv::Result;
-use firn_kv::internals::base::apart::{ValueRef, ValueUse};
+use firn_kv::internals::base::blob_ref::{BlobHandle, BlobUse};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
@@ -32,7 +32,7 @@ use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions, block_entries};
 use firn_tools::output::Done;
 
-use crate::apart::OldStore;
+use crate::blobs::OldStore;
 use crate::logcopy;
 use crate::losses::Loss;
 use crate::rescue::options_of;
@@ -70,7 +70,7 @@ pub struct Missing<'a> {
     pub tree: &'a TreeState,
     /// What the tree's tables referred to, by number of the value file; empty where no manifest
     /// tells.
-    pub uses: BTreeMap<u64, ValueUse>,
+    pub uses: BTreeMap<u64, BlobUse>,
     /// What is lost.
     pub lost: &'a [LostEntries],
     /// Where the log begins that is needed.
@@ -124,8 +124,8 @@ impl Missing<'_> {
         let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for m in self.tree.tables() {
             each_sound(&self.old.files.path(m.id), m.id, &mut |trailer, value| {
-                let apart = trailer.kind() == Some(Kind::Apart);
-                if let Some(r) = ValueRef::decode(value).filter(|_| apart) {
+                let apart = trailer.kind() == Some(Kind::Blob);
+                if let Some(r) = BlobHandle::decode(value).filter(|_| apart) {
                     all.entry(r.file).or_default().insert(r.offset);
                 }
             })?;

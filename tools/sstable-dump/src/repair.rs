@@ -41,9 +41,9 @@ use firn_tools::io::remove;
 use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::TreeName;
 
-use crate::apart::{ApartFiles, OldStore};
 use crate::beside::refuse_open;
-use crate::evidence::{Evidence, Sources, gather, nothing, other_stores};
+use crate::blobs::{OldStore, StoreBlobs};
+use crate::evidence::{RecoveredHistory, Sources, gather, nothing, other_stores};
 use crate::losses::Loss;
 use crate::matching::{self, TableContent};
 use crate::names::TreeNames;
@@ -52,7 +52,7 @@ use crate::recovered::{LostEntries, Missing};
 use crate::rescue::options_of;
 use crate::survey::survey;
 use crate::target::{TargetKind, env, kind, open_file, open_values, table_number};
-use crate::whose::{self, Whose};
+use crate::whose::{self, StoreOwner};
 use crate::{Screen, ages, logcopy, renames};
 
 /// What the names of trees begin with whose own is lost; their numbers follow.
@@ -116,7 +116,7 @@ struct InLog {
 }
 
 /// How tables of a tree are written, by what is known of it.
-fn fallback(e: &Evidence, tree: TreeId) -> WriterOptions {
+fn fallback(e: &RecoveredHistory, tree: TreeId) -> WriterOptions {
     match e.trees.get(&tree).and_then(|t| t.options.as_ref()) {
         Some(o) => options_of(tree, o),
         None => WriterOptions { tree, ..WriterOptions::default() },
@@ -141,8 +141,8 @@ struct TakenFiles {
 /// numbers that are in the log.
 fn take_all(
     old: OldStore<'_>,
-    e: &Evidence,
-    whose: &Whose,
+    e: &RecoveredHistory,
+    whose: &StoreOwner,
     log: &Range<u64>,
     report: &mut NewStoreReport,
 ) -> Done<TakenFiles> {
@@ -259,7 +259,7 @@ fn value_file(path: &Path, id: u64) -> Option<Option<TreeId>> {
 /// there are such.
 fn say_what_is_gone(
     dir: &Path,
-    e: &Evidence,
+    e: &RecoveredHistory,
     all: &BTreeSet<u64>,
     report: &mut NewStoreReport,
 ) -> bool {
@@ -284,7 +284,7 @@ fn say_what_is_gone(
 
 /// Whether every entry of `t` is in `tables` too: the same key with the same value, whatever its
 /// sequence number, which a merge all the way down takes away.
-fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &ApartFiles<'_>) -> Done<bool> {
+fn is_contained(t: &Arc<Table>, tables: &[Arc<Table>], files: &StoreBlobs<'_>) -> Done<bool> {
     let mut others: Vec<_> = tables.iter().map(|t| t.cursor(false)).collect();
     let mut c = t.cursor(false);
     c.first()?;
@@ -319,9 +319,9 @@ fn take_stray(
     t: Arc<Table>,
     taken: TakenNames,
     tables: &[Arc<Table>],
-    e: &Evidence,
+    e: &RecoveredHistory,
     log: &Range<u64>,
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
     report: &mut NewStoreReport,
 ) -> Done<Option<Arc<Table>>> {
     let (id, new) = (t.id(), table_path(out, t.id()));
@@ -383,7 +383,7 @@ fn runs_of(
     dir: &Path,
     out: &Path,
     tables: &[Arc<Table>],
-    e: &Evidence,
+    e: &RecoveredHistory,
     report: &mut NewStoreReport,
 ) -> Done<Vec<Arc<RunState>>> {
     let ages = ages::compare(tables)?;
@@ -564,8 +564,8 @@ fn rebuild(
     names: &TreeNames,
     dir: &Path,
     out: &Path,
-    e: &mut Evidence,
-    whose: &Whose,
+    e: &mut RecoveredHistory,
+    whose: &StoreOwner,
     report: &mut NewStoreReport,
 ) -> Done<ManifestState> {
     let floor = logcopy::unbroken(names, dir)?;
@@ -576,7 +576,7 @@ fn rebuild(
         .map(|r| r.1)
         .min()
         .unwrap_or(last_in_log + 1);
-    let apart = ApartFiles::of(names, dir);
+    let apart = StoreBlobs::of(names, dir);
     let old = OldStore { names, dir, out, files: &apart };
     let logged = first_in_log..last_in_log + 1;
     let TakenFiles { tables, values, gone } = take_all(old, e, whose, &logged, report)?;
@@ -700,7 +700,7 @@ impl LooseFiles<'_> {
     fn take_values(
         &self,
         state: &mut ManifestState,
-        e: &Evidence,
+        e: &RecoveredHistory,
         report: &mut NewStoreReport,
     ) -> Done {
         let mut by_tree: BTreeMap<TreeId, BTreeSet<u64>> = BTreeMap::new();
@@ -765,7 +765,7 @@ fn match_trees(
     out: &Path,
     floor: u64,
     by_tree: &mut BTreeMap<TreeId, Vec<Arc<Table>>>,
-    e: &mut Evidence,
+    e: &mut RecoveredHistory,
     report: &mut NewStoreReport,
 ) -> Done {
     by_tree.retain(|id, _| *id != NO_TREE && !e.dropped.contains(id));
@@ -807,7 +807,7 @@ fn rebuild_tree(
     out: &Path,
     id: TreeId,
     tables: &[Arc<Table>],
-    e: &Evidence,
+    e: &RecoveredHistory,
     log: Option<&InLog>,
     ends: &LogEnds,
     floor: u64,
@@ -844,7 +844,7 @@ fn rebuild_tree(
     Ok((TreeState { id, name, options, flushed, runs, values: BTreeMap::new() }, known))
 }
 
-fn say_what_is_unknown(e: &Evidence, report: &mut NewStoreReport) {
+fn say_what_is_unknown(e: &RecoveredHistory, report: &mut NewStoreReport) {
     if e.trees.values().all(|t| t.options.is_none()) {
         report.unset.push(
             "the trees' policies, sizes of tables and of memtables: the defaults are taken; opening a tree with options sets them".into(),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::ReadFile;
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
@@ -20,7 +20,7 @@ use firn_kv::internals::sstable::{Properties, TableWriter, WriterOptions, block_
 use firn_kv::{Error, ErrorKind, FilterKind, Result, Summary};
 use firn_tools::output::{count, things};
 
-use crate::apart::ApartFiles;
+use crate::blobs::StoreBlobs;
 use crate::from_json::KeptSummary;
 use crate::losses::Loss;
 use crate::survey::{Survey, SurveyKind, SurveyRegion, survey};
@@ -201,7 +201,7 @@ pub fn rescue(
     out: &Path,
     new_id: u64,
     fallback: &WriterOptions,
-    apart: Option<&ApartFiles<'_>>,
+    apart: Option<&StoreBlobs<'_>>,
 ) -> Result<Rescued> {
     let file = env().open_read(path, false)?;
     let s = survey(file.clone(), path, id)?;
@@ -249,11 +249,11 @@ pub fn rescue(
         let bad = |what| Error::corruption(what).at(path, region.offset);
         for (key, trailer, value) in block_entries(&raw).map_err(bad)? {
             deletes |= trailer.kind() == Some(Kind::Delete);
-            let taken = match apart.filter(|_| trailer.kind() == Some(Kind::Apart)) {
+            let taken = match apart.filter(|_| trailer.kind() == Some(Kind::Blob)) {
                 Some(files) => take_value(&key, trailer, value, files)?,
                 None => Ok((trailer, Cow::Borrowed(value))),
             };
-            if let (Ok((_, Cow::Owned(_))), Some(at)) = (&taken, ValueRef::decode(value)) {
+            if let (Ok((_, Cow::Owned(_))), Some(at)) = (&taken, BlobHandle::decode(value)) {
                 *moved.entry(at.file).or_default() += 1;
             }
             match taken {
@@ -295,7 +295,7 @@ fn take_value<'a>(
     key: &[u8],
     trailer: Trailer,
     reference: &'a [u8],
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
 ) -> Result<Result<(Trailer, Cow<'a, [u8]>)>> {
     match files.find(key, reference) {
         Ok(v) if files.is_whole(v.place.file)? => Ok(Ok((trailer, Cow::Borrowed(reference)))),

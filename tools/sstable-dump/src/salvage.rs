@@ -10,8 +10,8 @@ use firn_tools::output::{Done, Failure, bytes, things};
 use firn_tools::shell;
 use serde_json::json;
 
-use crate::apart::uses_text;
 use crate::beside::refuse_open;
+use crate::blobs::uses_text;
 use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
 use crate::from_json::refuse_existing;

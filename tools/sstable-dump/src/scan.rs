@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::sstable::{Table, TableCursor};
@@ -23,7 +23,7 @@ use firn_wide_text::json::{Dump, Times};
 use serde_json::{Map, Value, json};
 
 use crate::Screen;
-use crate::apart::{ApartFiles, place_json};
+use crate::blobs::{StoreBlobs, place_json};
 use crate::names::TreeNames;
 use crate::props::filter_name;
 use crate::target::{TargetKind, dir_of, env, kind, open_table};
@@ -90,12 +90,12 @@ struct ScanPrinter<'a, 'b> {
     family: Option<DescribedFile>,
     lines: Option<TypedLines>,
     /// Where values lie that are not in the table.
-    files: &'a ApartFiles<'a>,
+    files: &'a StoreBlobs<'a>,
 }
 
 impl ScanPrinter<'_, '_> {
     fn entry(&mut self, key: &[u8], t: Trailer, value: &[u8]) -> Done {
-        if let Some(r) = ValueRef::decode(value).filter(|_| t.kind() == Some(Kind::Apart)) {
+        if let Some(r) = BlobHandle::decode(value).filter(|_| t.kind() == Some(Kind::Blob)) {
             return self.apart(key, t, value, &r);
         }
         if let Some(lines) = &mut self.lines {
@@ -138,7 +138,7 @@ impl ScanPrinter<'_, '_> {
     }
 
     /// An entry whose value lies apart: with it, where it can be read, and where it lies.
-    fn apart(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &ValueRef) -> Done {
+    fn apart(&mut self, key: &[u8], t: Trailer, reference: &[u8], r: &BlobHandle) -> Done {
         let found = (!self.keys_only).then(|| self.files.find(key, reference));
         self.line.clear();
         if self.screen.json {
@@ -351,7 +351,7 @@ pub fn run(screen: &mut Screen<'_>, args: &DumpScanArgs) -> Done {
     let lines = if screen.json { None } else { family.clone().map(TypedLines::new) };
     let dir = dir_of(&args.table);
     let names = TreeNames::as_called(&dir);
-    let files = &ApartFiles::of(&names, &dir);
+    let files = &StoreBlobs::of(&names, &dir);
     let keys_only = args.keys_only;
     let mut printer = ScanPrinter { screen, show, keys_only, line: vec![], family, lines, files };
     let overlaps = |start: &[u8], end: &[u8]| {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use firn_kv::internals::base::apart::ValueRef;
+use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind as EntryKind;
 use firn_kv::internals::base::ops::TreeId;
@@ -96,7 +96,7 @@ struct SpaceEntry {
     /// Bytes that it takes in the table.
     size: u64,
     delete: bool,
-    apart: Option<ValueRef>,
+    apart: Option<BlobHandle>,
 }
 
 /// The groups of one tree.
@@ -177,7 +177,7 @@ impl Groups {
         let mut c = t.cursor(false);
         c.first()?;
         let mut block: Vec<SpaceEntry> = vec![];
-        let (mut data, mut apart_bytes) = (0, 0);
+        let (mut data, mut blob_bytes) = (0, 0);
         for info in t.blocks() {
             block.clear();
             let mut raw = 0;
@@ -187,9 +187,9 @@ impl Groups {
                 }
                 let size = (c.key().len() + c.value().len()) as u64;
                 raw += size;
-                let apart = ValueRef::decode(c.value())
-                    .filter(|_| c.trailer().kind() == Some(EntryKind::Apart));
-                apart_bytes += apart.map_or(0, |r| u64::from(r.stored));
+                let apart = BlobHandle::decode(c.value())
+                    .filter(|_| c.trailer().kind() == Some(EntryKind::Blob));
+                blob_bytes += apart.map_or(0, |r| u64::from(r.stored));
                 block.push(SpaceEntry {
                     group: args.group(c.key(), self.defined.as_ref()).to_vec(),
                     key: c.key().to_vec(),
@@ -223,7 +223,7 @@ impl Groups {
             }
         }
         self.tables += 1;
-        self.file_bytes += t.size() + apart_bytes;
+        self.file_bytes += t.size() + blob_bytes;
         self.others += t.size() - data;
         Ok(())
     }

@@ -10,7 +10,7 @@ use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, manifest_number};
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, VERSION};
-use firn_kv::internals::sstable::{Maps, Table, ValueFile};
+use firn_kv::internals::sstable::{BlobFile, Maps, Table};
 use firn_kv::internals::wal::{KnownSegments, segment_number};
 use firn_kv::{Env, ReadFile};
 use firn_kv::{Error, ErrorKind, Result};
@@ -165,10 +165,10 @@ fn footer_of(file: &dyn ReadFile, path: &Path, id: u64) -> Result<Option<Footer>
 /// Opens `file` as value file `id`.
 ///
 /// # Errors
-/// As [`ValueFile::open`], and [`footer`].
-pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<ValueFile>> {
+/// As [`BlobFile::open`], and [`footer`].
+pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<BlobFile>> {
     footer_of(&*file, path, id)?;
-    ValueFile::open(file, path, id, Cache::new(1 << 20), Maps::new(true))
+    BlobFile::open(file, path, id, Cache::new(1 << 20), Maps::new(true))
 }
 
 /// Opens a table.

@@ -37,7 +37,7 @@ pub fn kind(t: Trailer) -> &'static str {
         Some(Kind::Put) => "put",
         Some(Kind::Delete) => "delete",
         Some(Kind::Merge) => "merge",
-        Some(Kind::Apart) => "apart",
+        Some(Kind::Blob) => "apart",
         None => "unknown",
     }
 }

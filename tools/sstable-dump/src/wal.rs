@@ -68,7 +68,7 @@ fn op_name(op: &Op<'_>) -> &'static str {
         Op::Point { kind: EntryKind::Delete, .. } => "delete",
         Op::Point { kind: EntryKind::Merge, .. } => "merge",
         // No log has any: the reader of operations refuses them.
-        Op::Point { kind: EntryKind::Apart, .. } => "apart",
+        Op::Point { kind: EntryKind::Blob, .. } => "apart",
         Op::DeleteRange { .. } => "delete range",
     }
 }

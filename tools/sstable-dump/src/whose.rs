@@ -20,7 +20,7 @@ use crate::target::{is_of_values, open_file, open_values};
 
 /// What the files tell.
 #[derive(Debug, Default)]
-pub struct Whose {
+pub struct StoreOwner {
     /// The store's id; `None` when no file tells of one.
     pub id: Option<u64>,
     /// Other stores that have a log here.
@@ -37,8 +37,8 @@ pub struct Whose {
 ///
 /// # Errors
 /// What the system says of the files; damage is none.
-pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<Whose> {
-    let mut w = Whose { tables: tables(names), ..Whose::default() };
+pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<StoreOwner> {
+    let mut w = StoreOwner { tables: tables(names), ..StoreOwner::default() };
     let mut logs: Vec<(u64, u64)> = vec![];
     for number in names.list(dir)?.iter().filter_map(|n| segment_number(n)) {
         let mut reader = SegmentReader::open(names, dir, number)?;
@@ -91,7 +91,7 @@ pub fn stores(names: &TreeNames, dir: &Path) -> Result<BTreeSet<u64>> {
     Ok(all)
 }
 
-impl Whose {
+impl StoreOwner {
     /// The other store that table `id` is of, where it has a log here.
     pub fn stranger(&self, id: u64) -> Option<u64> {
         self.tables.get(&id).copied().filter(|s| self.others.contains(s))

@@ -149,7 +149,7 @@ fn a_busy_store_is_not_called_damaged() {
     let dir = room.path("s");
     let options = DbOptions { wal_segment: 256 << 10, ..DbOptions::default() };
     let db = Db::open_with(&dir, options).unwrap();
-    let small = TreeOptions { memtable_size: 64 << 10, values_apart: 64, ..tree_options() };
+    let small = TreeOptions { memtable_size: 64 << 10, blob_threshold: 64, ..tree_options() };
     let tree = db.tree("t", small).unwrap();
     // `find` may come before the thread has written anything.
     tree.put(0u32.to_be_bytes(), [0; 300]).unwrap();

@@ -73,7 +73,7 @@ fn content(dir: &Path) -> firn_kv::Result<Content> {
 fn plain(room: &Room, seed: u64, apart: usize) -> Subject {
     let (dir, old) = (room.path(&format!("plain{seed}")), room.path(&format!("plain{seed}-old")));
     let db = Db::open_with(&dir, options()).unwrap();
-    let tree_options = || TreeOptions { values_apart: apart, ..tree_options() };
+    let tree_options = || TreeOptions { blob_threshold: apart, ..tree_options() };
     let trees = [db.tree("a", tree_options()).unwrap(), db.tree("b", tree_options()).unwrap()];
     let mut rng = Rng::new(seed);
     for i in 0..1600 {

@@ -15,7 +15,7 @@ use support::{Room, arg, content, copy, dump, options, tree_options};
 /// only to the log, which fills more than one segment.
 fn write(dir: &Path, keys: std::ops::Range<u32>, word: &str) {
     let db = Db::open_with(dir, options()).unwrap();
-    let blobs = TreeOptions { values_apart: 256, ..tree_options() };
+    let blobs = TreeOptions { blob_threshold: 256, ..tree_options() };
     let (a, b) = (db.tree("a", tree_options()).unwrap(), db.tree("b", blobs).unwrap());
     let len = keys.len() as u32;
     for (i, k) in keys.enumerate() {

@@ -1,6 +1,6 @@
 //! Integration tests of the command `sstable-dump`, one module a subject.
 
-mod apart;
+mod blobs;
 mod bounds;
 mod cassandra;
 mod cli;

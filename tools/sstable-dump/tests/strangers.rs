@@ -131,7 +131,7 @@ fn a_flushed_position_in_the_midst_of_a_record() {
 /// A store of one table and one value file, 40 long values in it.
 fn apart(dir: &Path) -> PathBuf {
     let db = Db::open_with(dir, options()).unwrap();
-    let t = db.tree("t", TreeOptions { values_apart: 64, ..tree_options() }).unwrap();
+    let t = db.tree("t", TreeOptions { blob_threshold: 64, ..tree_options() }).unwrap();
     for i in 0..40 {
         t.put(format!("key{i:02}"), [b'x'; 100]).unwrap();
     }
@@ -175,7 +175,7 @@ fn a_stray_file_of_another_store_makes_no_manifest_old() {
     let room = Room::new("stray");
     let other = room.path("other");
     let db = Db::open_with(&other, options()).unwrap();
-    let t = db.tree("t", TreeOptions { values_apart: 64, ..tree_options() }).unwrap();
+    let t = db.tree("t", TreeOptions { blob_threshold: 64, ..tree_options() }).unwrap();
     for round in 0..9 {
         t.put(format!("foreign{round}"), [b'y'; 100]).unwrap();
         t.flush().unwrap();

@@ -24,7 +24,7 @@ pub fn open(dir: &Path, settings: &Settings) -> Result<FirnStore> {
         compression,
         memtable_size: settings.memtable,
         merge,
-        values_apart: settings.apart,
+        blob_threshold: settings.apart,
         ..TreeOptions::default()
     };
     FirnStore::open(dir, options, "default", tree)

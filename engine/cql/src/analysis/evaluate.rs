@@ -14,7 +14,7 @@ use super::relation::{Choices, RelationKind, Restriction, Tuple, needed};
 use super::restrictions::Restrictions;
 use crate::catalog::TableSchema;
 use crate::error::{Error, Result, invalid};
-use crate::values::{BoundTerm, EvalEnv, GivenTerm};
+use crate::values::{BoundTerm, EvalEnv, EvaluatedTerm};
 
 /// The most keys, or rows of a partition, that the lists of a statement may name together.
 const MAX_CHOICES: usize = 1 << 20;
@@ -104,9 +104,9 @@ impl Restrictions {
         let Some(token) = &self.token else { return Ok(None) };
         let read = |term: &BoundTerm| {
             let value = match term.value(env)? {
-                GivenTerm::Bytes(bytes) => bytes,
-                GivenTerm::Null => return Err(invalid("Invalid null token value")),
-                GivenTerm::Unset => return Err(invalid("Invalid unset token value")),
+                EvaluatedTerm::Bytes(bytes) => bytes,
+                EvaluatedTerm::Null => return Err(invalid("Invalid null token value")),
+                EvaluatedTerm::Unset => return Err(invalid("Invalid unset token value")),
             };
             self.partitioner.read_token(&value).map_err(|e| invalid(e.0))
         };

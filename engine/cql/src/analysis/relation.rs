@@ -8,7 +8,9 @@ use super::constants::ConstantTuples;
 use crate::catalog::{ColumnType, TableColumn, TableIndex, TableSchema, has_duration};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, AstName, Comparison, Relation, TermKind};
-use crate::values::{Bound, BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, split};
+use crate::values::{
+    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split,
+};
 
 /// The values for the columns of a relation.
 #[derive(Clone, Debug)]
@@ -133,13 +135,13 @@ impl Restriction {
 }
 
 /// The value of a term for a key; null and unset are refused.
-pub(super) fn needed<'v>(value: GivenTerm<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
+pub(super) fn needed<'v>(value: EvaluatedTerm<'v>, column: &str) -> Result<Cow<'v, [u8]>> {
     match value {
-        GivenTerm::Bytes(bytes) => Ok(bytes),
-        GivenTerm::Null => {
+        EvaluatedTerm::Bytes(bytes) => Ok(bytes),
+        EvaluatedTerm::Null => {
             Err(invalid(format!("Invalid null value in condition for column {column}")))
         }
-        GivenTerm::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
+        EvaluatedTerm::Unset => Err(invalid(format!("Invalid unset value for column {column}"))),
     }
 }
 

@@ -51,7 +51,9 @@ pub use function::{Signature, StoredAggregate, StoredFunction, argument_text};
 pub use index_class::IndexClass;
 pub use mask::ColumnMask;
 pub use options::{TableOptions, quoted_map};
-pub use record::{CatalogDiff, Homeless, LoadedCatalog, RECORD_PREFIX, ROLE_PREFIX, RecordGaps};
+pub use record::{
+    CatalogDiff, LoadedCatalog, OrphanedTable, RECORD_PREFIX, ROLE_PREFIX, RecordGaps,
+};
 pub use resolve::native_type;
 pub use role::{Resource, RoleEntry};
 pub use system::{CQL_VERSION, DATACENTER, RELEASE_VERSION, system_keyspace, system_keyspaces};

@@ -309,12 +309,12 @@ pub struct LoadedCatalog {
     /// Those of the keyspaces that are there.
     pub catalog: Catalog,
     /// Those of other keyspaces.
-    pub homeless: Vec<Homeless>,
+    pub homeless: Vec<OrphanedTable>,
 }
 
 /// A record of a table or type whose keyspace isn't there, or is another one of its name.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Homeless {
+pub struct OrphanedTable {
     /// The record's key.
     pub key: Vec<u8>,
     /// The keyspace that it names.
@@ -343,7 +343,7 @@ impl Catalog {
         let mut homeless = vec![];
         for (raw, value) in records {
             let key = String::from_utf8_lossy(raw).into_owned();
-            let left_out = |keyspace: &str, table| Homeless {
+            let left_out = |keyspace: &str, table| OrphanedTable {
                 key: raw.to_vec(),
                 keyspace: keyspace.to_owned(),
                 table,

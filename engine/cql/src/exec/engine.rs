@@ -18,7 +18,7 @@ use super::rows::SchemaChange;
 use super::source::SystemSource;
 use super::{families, materialized};
 use crate::catalog::{
-    Catalog, CatalogDiff, FIRST_ID, Homeless, KeyspaceEntry, LoadedCatalog, RECORD_PREFIX,
+    Catalog, CatalogDiff, FIRST_ID, KeyspaceEntry, LoadedCatalog, OrphanedTable, RECORD_PREFIX,
     ROLE_PREFIX, TableSchema,
 };
 use crate::error::{Error, Result, corrupt, invalid};
@@ -205,7 +205,7 @@ impl Engine {
     ///
     /// # Errors
     /// Errors of the engine beneath.
-    pub fn keep_up(&self) -> Result<()> {
+    pub fn refresh_catalog(&self) -> Result<()> {
         if !self.is_stale() {
             return Ok(());
         }
@@ -568,8 +568,8 @@ fn remade(store: &CellStore, keyspaces: &[KeyspaceEntry]) -> Result<BTreeSet<Str
 
 /// That keyspaces that aren't there were dropped, with the older interface. One that was not lost
 /// its record.
-fn check_dropped(store: &CellStore, homeless: &[Homeless]) -> Result<()> {
-    for Homeless { key, keyspace, .. } in homeless {
+fn check_dropped(store: &CellStore, homeless: &[OrphanedTable]) -> Result<()> {
+    for OrphanedTable { key, keyspace, .. } in homeless {
         if !store.was_dropped(DroppedFamilies::Keyspace(keyspace))? {
             let key = String::from_utf8_lossy(key);
             return Err(corrupt(format!(
@@ -587,12 +587,12 @@ fn clean(
     mut batch: Batch,
     catalog: &Catalog,
     remade: &BTreeSet<String>,
-    homeless: &[Homeless],
+    homeless: &[OrphanedTable],
 ) -> Result<()> {
     for keyspace in remade {
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
     }
-    for Homeless { key, keyspace, table } in homeless {
+    for OrphanedTable { key, keyspace, table } in homeless {
         store.put_record(&mut batch, key.as_ref(), None)?;
         store.forget_dropped(&mut batch, DroppedFamilies::Keyspace(keyspace))?;
         if let Some(id) = table {

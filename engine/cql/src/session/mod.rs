@@ -318,7 +318,7 @@ impl Session {
     }
 
     fn begin_unlogged(&self, cql: &str, values: &impl Values, how: &Run) -> Result<Begun> {
-        self.engine.keep_up()?;
+        self.engine.refresh_catalog()?;
         self.check_login()?;
         let asked = self.asked(how.keyspace.as_ref(), cql);
         if let Some(found) = self.cached(&asked.key) {
@@ -392,7 +392,7 @@ impl Session {
         cql: &str,
         is_prepared: bool,
     ) -> Result<Prepared> {
-        self.engine.keep_up()?;
+        self.engine.refresh_catalog()?;
         self.check_login()?;
         let asked = self.asked(keyspace, cql);
         match self.cached(&asked.key) {
@@ -461,7 +461,7 @@ impl Session {
 
     /// A compiled statement as definitions are now.
     fn present<'p>(&self, prepared: &'p Prepared) -> Result<Cow<'p, Prepared>> {
-        self.engine.keep_up()?;
+        self.engine.refresh_catalog()?;
         self.check_login()?;
         if prepared.0.version == self.engine.catalog().version() {
             return Ok(Cow::Borrowed(prepared));

@@ -44,7 +44,7 @@ pub use json::{from_json, is_null, json, server_text};
 pub use literal::literal;
 pub use mask::{MaskCall, column_mask};
 pub use plain::{from_plain, plain};
-pub use term::{BoundTerm, GivenTerm, ambiguous, is_assignable, is_marker, own_type, term_fit};
+pub use term::{BoundTerm, EvaluatedTerm, ambiguous, is_assignable, is_marker, own_type, term_fit};
 pub use user::{Callee, find_callee, is_callable, misplaced_aggregate, user_function};
 pub use value::Value;
 

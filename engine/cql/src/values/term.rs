@@ -18,7 +18,7 @@ use crate::syntax::ast::{self, Constant, ConstantKind, Operator, TermKind, TermP
 
 /// What a term gives, borrowed where it can be.
 #[derive(Clone, Debug)]
-pub enum GivenTerm<'v> {
+pub enum EvaluatedTerm<'v> {
     /// Nothing is said.
     Unset,
     /// No value.
@@ -332,29 +332,29 @@ impl BoundTerm {
     ///
     /// # Errors
     /// As [`eval`](BoundTerm::eval).
-    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<GivenTerm<'v>> {
+    pub fn value<'v>(&'v self, env: &EvalEnv<'v>) -> Result<EvaluatedTerm<'v>> {
         match self {
-            BoundTerm::Constant(Some(bytes)) => Ok(GivenTerm::Bytes(Cow::Borrowed(bytes))),
-            BoundTerm::Constant(None) => Ok(GivenTerm::Null),
+            BoundTerm::Constant(Some(bytes)) => Ok(EvaluatedTerm::Bytes(Cow::Borrowed(bytes))),
+            BoundTerm::Constant(None) => Ok(EvaluatedTerm::Null),
             BoundTerm::Marker(index, of) => {
                 let bound = env
                     .bound
                     .get(usize::from(*index))
                     .ok_or_else(|| invalid("Invalid amount of bind variables"))?;
                 Ok(match bound {
-                    Bound::Unset => GivenTerm::Unset,
-                    Bound::Null => GivenTerm::Null,
+                    Bound::Unset => EvaluatedTerm::Unset,
+                    Bound::Null => EvaluatedTerm::Null,
                     Bound::Bytes(bytes) => {
                         of.validate(bytes).map_err(|e| invalid(e.0))?;
-                        GivenTerm::Bytes(canonical(of, bytes)?)
+                        EvaluatedTerm::Bytes(canonical(of, bytes)?)
                     }
                 })
             }
             BoundTerm::Many(..) | BoundTerm::Fields(_) | BoundTerm::Call(..) => {
                 Ok(match self.eval(env)? {
-                    Bound::Unset => GivenTerm::Unset,
-                    Bound::Null => GivenTerm::Null,
-                    Bound::Bytes(bytes) => GivenTerm::Bytes(Cow::Owned(bytes)),
+                    Bound::Unset => EvaluatedTerm::Unset,
+                    Bound::Null => EvaluatedTerm::Null,
+                    Bound::Bytes(bytes) => EvaluatedTerm::Bytes(Cow::Owned(bytes)),
                 })
             }
         }
@@ -367,9 +367,9 @@ impl BoundTerm {
     pub fn eval(&self, env: &EvalEnv<'_>) -> Result<Bound> {
         match self {
             BoundTerm::Constant(_) | BoundTerm::Marker(..) => Ok(match self.value(env)? {
-                GivenTerm::Unset => Bound::Unset,
-                GivenTerm::Null => Bound::Null,
-                GivenTerm::Bytes(bytes) => Bound::Bytes(bytes.into_owned()),
+                EvaluatedTerm::Unset => Bound::Unset,
+                EvaluatedTerm::Null => Bound::Null,
+                EvaluatedTerm::Bytes(bytes) => Bound::Bytes(bytes.into_owned()),
             }),
             BoundTerm::Many(of, parts) => {
                 let mut values = Vec::with_capacity(parts.len());

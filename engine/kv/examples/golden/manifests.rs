@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::internals::base::apart::{ValueFacts, ValueUse};
+use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobUse};
 use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
@@ -100,9 +100,9 @@ fn table(rng: &mut Rng, id: u64, first: u64) -> TableMeta {
     }
 }
 
-fn value_file(rng: &mut Rng, id: u64) -> ValueFacts {
+fn value_file(rng: &mut Rng, id: u64) -> BlobFileMeta {
     let (values, bytes) = (1 + rng.below(1000), rng.below(1 << 40));
-    ValueFacts {
+    BlobFileMeta {
         id,
         identity: TableIdentity { store: 1 << 63 | id, unique: rng.next_u64() },
         size: bytes + 300,
@@ -295,7 +295,8 @@ pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
 /// too, and one that goes with the last of its tables.
 pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
     let mut case = Case::new(2 * seed, 0)?;
-    let options = TreeOptions { values_apart: 4096, values_garbage: 50, ..TreeOptions::default() };
+    let options =
+        TreeOptions { blob_threshold: 4096, blob_gc_percent: 50, ..TreeOptions::default() };
     let tree = case.state.next_tree;
     let mut edits = vec![Edit::CreateTree {
         id: tree,
@@ -304,25 +305,26 @@ pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
         flushed: 0,
     }];
     let (first, rng) = (case.state.next_file, &mut case.rng);
-    let share = |v: &ValueFacts, n: u64| ValueUse {
+    let share = |v: &BlobFileMeta, n: u64| BlobUse {
         file: v.id,
         values: v.values.div_ceil(n),
         bytes: v.bytes / n,
     };
-    let files: Vec<ValueFacts> = (0..3).map(|i| value_file(rng, first + 10 + i)).collect();
-    let mut tables = |i: u64, values: Vec<ValueUse>| {
+    let files: Vec<BlobFileMeta> = (0..3).map(|i| value_file(rng, first + 10 + i)).collect();
+    let mut tables = |i: u64, values: Vec<BlobUse>| {
         let mut t = table(rng, first + i, 2000 * i);
         t.values = values;
         AddedTable { level: 0, run: first + i, table: Arc::new(t) }
     };
     let own = files.iter().map(|v| share(v, 1)).collect::<Vec<_>>();
-    let change = |removed: Vec<u64>, added: Vec<AddedTable>, values: &[ValueFacts]| Edit::Tables {
-        tree,
-        removed,
-        added,
-        flushed: None,
-        values: values.iter().cloned().map(Arc::new).collect(),
-    };
+    let change =
+        |removed: Vec<u64>, added: Vec<AddedTable>, values: &[BlobFileMeta]| Edit::Tables {
+            tree,
+            removed,
+            added,
+            flushed: None,
+            values: values.iter().cloned().map(Arc::new).collect(),
+        };
     edits.push(change(vec![], vec![tables(0, own[..1].to_vec())], &files[..1]));
     edits.push(change(vec![], vec![tables(1, own[1..].to_vec())], &files[1..]));
     // Half of what the first file has is garbage from now on, and the third file goes.
@@ -409,10 +411,10 @@ pub fn told(state: &ManifestState) -> Value {
             "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
             "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
             "identity": {"store": t.identity.store, "unique": t.identity.unique},
-            "values_apart": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
+            "blob_threshold": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
         })
     };
-    let values = |v: &ValueFacts| {
+    let values = |v: &BlobFileMeta| {
         json!({
             "id": v.id, "size": v.size, "values": v.values, "bytes": v.bytes, "raw_bytes": v.raw_bytes,
             "identity": {"store": v.identity.store, "unique": v.identity.unique},

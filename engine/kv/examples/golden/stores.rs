@@ -63,8 +63,8 @@ pub fn tree_options(name: &str) -> TreeOptions {
         },
         "apart" => TreeOptions {
             compression: vec![Compression::None, Compression::Lz4],
-            values_apart: 64,
-            values_garbage: 20,
+            blob_threshold: 64,
+            blob_gc_percent: 20,
             ..small
         },
         "levels" => TreeOptions {

@@ -37,8 +37,8 @@ pub trait Cursor {
         Ok(())
     }
     /// Reads the value that lies apart, of an entry of the kind
-    /// [`Apart`](super::key::Kind::Apart), into `out`. No other source has such entries.
-    fn fetch_apart(&self, _out: &mut Vec<u8>) -> Result<()> {
+    /// [`Blob`](super::key::Kind::Blob), into `out`. No other source has such entries.
+    fn fetch_blob(&self, _out: &mut Vec<u8>) -> Result<()> {
         Err(Error::corruption("an entry refers to a value where values are themselves"))
     }
     /// The first 8 bytes of the key as a number: lets merges compare without touching the key.

@@ -14,7 +14,7 @@
 //! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or `NONE`.
 
 use super::key::{MAX_SEQ, Seq};
-use super::tombstone::{DeletedStretch, Fragment, Fragments, RangeTombstone};
+use super::tombstone::{CoveredRange, Fragment, Fragments, RangeTombstone};
 
 /// Stands for no deletion.
 const NONE: Seq = Seq::MAX;
@@ -197,11 +197,11 @@ impl Deletions {
     }
 
     /// The stretch around `key` of which a reader at `read` sees the same.
-    pub fn stretch(&self, key: &[u8], read: Seq) -> DeletedStretch<'_> {
+    pub fn stretch(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
         let n = self.bounds_before(key);
         let newest = if n == 0 || n > self.pieces() { None } else { self.newest_of(n - 1, read) };
         let from = n.checked_sub(1).map_or(&[][..], |i| self.bound(i));
-        DeletedStretch { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
+        CoveredRange { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
     }
 
     /// The fragments that tell readers at these snapshots (ascending), and of the newest state,

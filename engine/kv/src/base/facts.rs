@@ -3,7 +3,7 @@
 //! A new fact is a field here. Who writes it down names it once more: the table's properties
 //! (`sstable/properties.rs`) and the manifest's table (`manifest/state.rs`).
 
-use super::apart::ValueUse;
+use super::blob_ref::BlobUse;
 use super::identity::TableIdentity;
 use super::key::Seq;
 
@@ -39,12 +39,12 @@ pub struct TableFacts {
     /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
     pub oldest_tombstone_micros: Option<u64>,
     /// What its entries refer to in value files, by number of the file.
-    pub values: Vec<ValueUse>,
+    pub values: Vec<BlobUse>,
 }
 
 impl TableFacts {
     /// Bytes of value files that its entries refer to.
-    pub fn apart_bytes(&self) -> u64 {
+    pub fn blob_bytes(&self) -> u64 {
         self.values.iter().map(|u| u.bytes).sum()
     }
 }

@@ -4,7 +4,7 @@
 //! Invariants:
 //! - H1: it only grows, and moves over whole groups of numbers: a reader sees all of a batch or
 //!   none.
-//! - H2: [`publish`](Horizon::publish) releases and [`now`](Horizon::now) acquires, and each
+//! - H2: [`publish`](VisibleSeq::publish) releases and [`now`](VisibleSeq::now) acquires, and each
 //!   publisher has acquired what the ones before it released; so whoever sees a number sees
 //!   everything that was done before that number or a lower one was published.
 //!
@@ -14,7 +14,7 @@
 //! `loom_tests` enumerates it together with the view's pointer.
 
 use super::key::Seq;
-use super::stripe::Apart;
+use super::stripe::CachePadded;
 use super::sync::modelled::{Mutex, MutexGuard, WakeUp};
 use super::sync::{AtomicU64, Ordering, spin_loop};
 
@@ -30,9 +30,9 @@ const LOOKS: u32 = if cfg!(any(loom, interleave)) { 1 } else { 64 };
 
 /// The newest sequence number that may be read. All readers and all writers come by, and wait for
 /// nothing else: it lies apart.
-pub struct Horizon {
+pub struct VisibleSeq {
     /// With [`SLEEPERS`].
-    newest: Apart<AtomicU64>,
+    newest: CachePadded<AtomicU64>,
     sleepers: Mutex<Sleepers>,
     moved: WakeUp,
 }
@@ -57,17 +57,18 @@ impl Sleepers {
     }
 }
 
-impl std::fmt::Debug for Horizon {
+impl std::fmt::Debug for VisibleSeq {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Horizon").field(&self.now()).finish()
+        f.debug_tuple("VisibleSeq").field(&self.now()).finish()
     }
 }
 
-impl Horizon {
+impl VisibleSeq {
     /// Everything up to `seq` may be read.
     pub fn new(seq: Seq) -> Self {
-        let (newest, sleepers) = (Apart(AtomicU64::new(seq)), Mutex::new(Sleepers::default()));
-        Horizon { newest, sleepers, moved: WakeUp::new() }
+        let (newest, sleepers) =
+            (CachePadded(AtomicU64::new(seq)), Mutex::new(Sleepers::default()));
+        VisibleSeq { newest, sleepers, moved: WakeUp::new() }
     }
 
     /// Everything up to `seq` may be read from now on: what an opening found, before there are

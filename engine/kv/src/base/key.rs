@@ -37,9 +37,9 @@ pub enum Kind {
     /// An operand for the tree's `Merge` hook.
     Merge = 3,
     /// The key has a value that lies in a value file; the entry's own value says where
-    /// ([`ValueRef`](super::apart::ValueRef)). In tables only: the log and memtables have values
+    /// ([`BlobHandle`](super::blob_ref::BlobHandle)). In tables only: the log and memtables have values
     /// themselves.
-    Apart = 4,
+    Blob = 4,
 }
 
 impl Kind {
@@ -50,7 +50,7 @@ impl Kind {
             1 => Some(Kind::Put),
             2 => Some(Kind::Delete),
             3 => Some(Kind::Merge),
-            4 => Some(Kind::Apart),
+            4 => Some(Kind::Blob),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Everything here may be used by every other floor; nothing here knows about files or trees.
 
-pub mod apart;
+pub mod blob_ref;
 pub mod checksum;
 pub mod coding;
 pub mod cursor;

@@ -78,7 +78,7 @@ impl<'a> OpReader<'a> {
             let end = r.bytes().filter(|k| k.len() <= MAX_KEY_LEN)?;
             return Some((tree, Op::DeleteRange { start: key, end }));
         }
-        let kind = Kind::from_u8(op).filter(|&k| k != Kind::Apart)?;
+        let kind = Kind::from_u8(op).filter(|&k| k != Kind::Blob)?;
         let value = if kind == Kind::Delete {
             &[]
         } else {

@@ -58,7 +58,7 @@ ranks! {
     /// What a transaction has read and written. What it has read is looked at again under it.
     Transaction,
     /// What is known of where a tree has nothing.
-    Gaps,
+    EmptyRangeCache,
     /// The view of a tree is replaced.
     View,
     /// Live snapshots.

@@ -13,9 +13,9 @@ pub const STRIPES: usize = 16;
 /// Two lines, for processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Apart<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
-impl<T> Deref for Apart<T> {
+impl<T> Deref for CachePadded<T> {
     type Target = T;
 
     #[inline]

@@ -25,7 +25,7 @@ const SEEK: u64 = 40;
 const MUCH: u64 = 16 << 12;
 
 /// Who is told that readers have paid.
-pub type TollBell = Box<dyn Fn() + Send + Sync>;
+pub type ReadAmpCallback = Box<dyn Fn() + Send + Sync>;
 
 /// The tolls of one tree.
 pub struct Tolls {
@@ -36,7 +36,7 @@ pub struct Tolls {
     /// Bytes that merges for readers have written.
     written: AtomicU64,
     /// Is told now and then that readers have paid.
-    bell: TollBell,
+    bell: ReadAmpCallback,
 }
 
 debug_by!(Tolls, "Tolls", paid, held, written);
@@ -44,7 +44,7 @@ debug_by!(Tolls, "Tolls", paid, held, written);
 impl Tolls {
     /// Of a tree that holds nothing. `bell` is called now and then while readers pay, maybe under
     /// any lock.
-    pub fn new(bell: TollBell) -> Tolls {
+    pub fn new(bell: ReadAmpCallback) -> Tolls {
         let [paid, held, written] = [0; 3].map(AtomicU64::new);
         Tolls { paid, held, written, bell }
     }
@@ -89,7 +89,7 @@ impl Tolls {
 
 /// What one cursor pays.
 #[derive(Debug, Default)]
-pub struct CursorToll {
+pub struct SeekCost {
     /// Sources that it has to look into beside one.
     extra: u64,
     /// Sixteenths of entries.
@@ -97,11 +97,11 @@ pub struct CursorToll {
     to: Option<Arc<Tolls>>,
 }
 
-impl CursorToll {
+impl SeekCost {
     /// Of a cursor over so many sources. One over a single source pays nothing.
-    pub fn new(sources: usize, to: &Arc<Tolls>) -> CursorToll {
+    pub fn new(sources: usize, to: &Arc<Tolls>) -> SeekCost {
         let extra = (sources as u64).saturating_sub(1);
-        CursorToll { extra, due: 0, to: (extra > 0).then(|| to.clone()) }
+        SeekCost { extra, due: 0, to: (extra > 0).then(|| to.clone()) }
     }
 
     /// For a seek.
@@ -117,7 +117,7 @@ impl CursorToll {
     }
 }
 
-impl Drop for CursorToll {
+impl Drop for SeekCost {
     fn drop(&mut self) {
         let Some(to) = &self.to else { return };
         if self.due >= MUCH {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_long_walk_over_two_sources_pays_a_sixteenth_of_each_step() {
         let tolls = tolls();
-        let mut toll = CursorToll::new(2, &tolls);
+        let mut toll = SeekCost::new(2, &tolls);
         (0..1_600_000).for_each(|_| toll.step());
         drop(toll);
         assert_eq!(tolls.paid(), 100_000);
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn one_source_costs_nothing() {
         let tolls = tolls();
-        let mut toll = CursorToll::new(1, &tolls);
+        let mut toll = SeekCost::new(1, &tolls);
         (0..1_600_000).for_each(|_| toll.seek());
         drop(toll);
         assert_eq!(tolls.paid(), 0);
@@ -159,7 +159,7 @@ mod tests {
     fn short_cursors_pay_on_average() {
         let tolls = tolls();
         for _ in 0..SAMPLED * 100 {
-            CursorToll::new(3, &tolls).seek();
+            SeekCost::new(3, &tolls).seek();
         }
         let due = u64::from(SAMPLED) * 100 * 2 * SEEK / 16;
         assert!(tolls.paid().abs_diff(due) * 10 < due, "{} of {due}", tolls.paid());

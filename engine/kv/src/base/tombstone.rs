@@ -39,7 +39,7 @@ impl Fragment {
 
 /// What holds for all keys of a stretch around the one that was asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeletedStretch<'a> {
+pub struct CoveredRange<'a> {
     /// The first key of the stretch.
     pub from: &'a [u8],
     /// The first key behind it; `None` when it has no end.
@@ -106,15 +106,15 @@ impl Fragments {
     }
 
     /// The stretch around `key` of which a reader at `read` sees the same.
-    pub fn stretch(&self, key: &[u8], read: Seq) -> DeletedStretch<'_> {
+    pub fn stretch(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
         let i = self.0.partition_point(|f| f.end.as_slice() <= key);
         let before = i.checked_sub(1).map_or(&[][..], |i| &self.0[i].end);
         match self.0.get(i) {
-            None => DeletedStretch { from: before, until: None, newest: None },
+            None => CoveredRange { from: before, until: None, newest: None },
             Some(f) if f.start.as_slice() <= key => {
-                DeletedStretch { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) }
+                CoveredRange { from: &f.start, until: Some(&f.end), newest: f.newest_at(read) }
             }
-            Some(f) => DeletedStretch { from: before, until: Some(&f.start), newest: None },
+            Some(f) => CoveredRange { from: before, until: Some(&f.start), newest: None },
         }
     }
 

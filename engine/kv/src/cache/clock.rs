@@ -128,7 +128,7 @@ pub(super) struct ClockOrder {
 
 /// What a sweep found. To be let go without the pool's lock.
 #[derive(Default)]
-pub(super) struct Swath {
+pub(super) struct SkippedRange {
     pub(super) garbage: Garbage,
     pub(super) evicted: usize,
     /// Those of them that went after their probation.
@@ -143,7 +143,7 @@ const FRAME_WORK: usize = 8;
 
 impl FrameState {
     /// Moves the hand until the order is met or the sweep's share of work is done.
-    pub(super) fn sweep(&mut self, order: ClockOrder, guard: &Guard, out: &mut Swath) {
+    pub(super) fn sweep(&mut self, order: ClockOrder, guard: &Guard, out: &mut SkippedRange) {
         let mut work = FRAME_WORK * (64 + 8 * order.goal);
         let mut met = 0;
         while work > 0 && met < order.goal {
@@ -181,7 +181,7 @@ impl FrameState {
         &mut self,
         bounds: ProbationBounds,
         guard: &Guard,
-        out: &mut Swath,
+        out: &mut SkippedRange,
     ) {
         while let Some(Probationer { place, slot, hash, .. }) = self.probation.end(bounds) {
             // The place may be another's by now.
@@ -201,7 +201,7 @@ impl FrameState {
         place: SlabPlace,
         force: bool,
         guard: &Guard,
-        out: &mut Swath,
+        out: &mut SkippedRange,
     ) -> Option<Swept> {
         let entry = self.clock.row(place.chunk)[place.index as usize].as_ref()?;
         if out.tables.last().is_none_or(|t| Arc::as_ptr(t) != entry.slots.as_ptr()) {

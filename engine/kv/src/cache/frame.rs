@@ -27,7 +27,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::clock::ClockRing;
-use super::probation::Probation;
+use super::probation::ProbationQueue;
 use super::slab::{HEADER, LOOSE, Slab, SlabPlace, class_size};
 use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, fence};
 
@@ -260,7 +260,7 @@ pub(super) struct Pool {
 pub(super) struct FrameState {
     pub(super) slab: Slab,
     pub(super) clock: ClockRing,
-    pub(super) probation: Probation,
+    pub(super) probation: ProbationQueue,
     memory: FrameMemory,
 }
 
@@ -270,7 +270,7 @@ impl Pool {
         let state = FrameState {
             slab: Slab::new(chunk_size),
             clock: ClockRing::default(),
-            probation: Probation::default(),
+            probation: ProbationQueue::default(),
             memory: FrameMemory { chunk_size, regions: vec![] },
         };
         Arc::new(Pool { state: Mutex::new(state) })

@@ -53,9 +53,9 @@ pub use slot::CacheSlots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use clock::{ClockOrder, Swath};
+use clock::{ClockOrder, SkippedRange};
 use frame::{FrameState, Pool};
-use probation::{BlockHash, Departed, ProbationBounds, Probationer, is_one_in};
+use probation::{BlockHash, GhostQueue, ProbationBounds, Probationer, is_one_in};
 use slab::{HEADER, LOOSE, class_size};
 use sync::epoch::{self, Guard};
 
@@ -70,7 +70,7 @@ pub struct Cache {
     /// How many blocks of long walks it was asked about while it was full.
     passing: AtomicU64,
     /// Blocks that were read once, and went.
-    departed: Departed,
+    departed: GhostQueue,
     /// Bytes of frames that were evicted and wait for the epoch.
     limbo: Arc<AtomicUsize>,
     inserts: AtomicU64,
@@ -118,7 +118,7 @@ pub enum CacheStay {
     /// Until the clock's hand has come by.
     Round,
     /// Not as long, unless it is read again, or has been here not long ago.
-    Probation,
+    ProbationQueue,
 }
 
 /// Of the blocks that long walks read, one in so many goes into a cache that is full.
@@ -146,7 +146,7 @@ impl Cache {
             full: AtomicBool::new(false),
             hot: AtomicBool::new(false),
             passing: AtomicU64::new(0),
-            departed: Departed::new(most),
+            departed: GhostQueue::new(most),
             limbo: Arc::default(),
             inserts: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -165,7 +165,7 @@ impl Cache {
             let mut state = self.pool.lock();
             state.trim(bytes);
             let resident = state.slab.resident();
-            let mut swath = Swath::default();
+            let mut swath = SkippedRange::default();
             let held = resident.saturating_sub(self.limbo.load(Ordering::Relaxed));
             // One by one the rest goes in the end, too.
             let goal =
@@ -261,7 +261,7 @@ impl Cache {
         class: Option<usize>,
         incoming: usize,
         guard: &Guard,
-    ) -> Option<Swath> {
+    ) -> Option<SkippedRange> {
         state.trim(capacity.saturating_sub(incoming));
         let resident = state.slab.resident().saturating_add(incoming);
         let limbo = self.limbo.load(Ordering::Relaxed);
@@ -283,7 +283,7 @@ impl Cache {
         } else {
             return None;
         };
-        let mut swath = Swath::default();
+        let mut swath = SkippedRange::default();
         let force = state.slab.chunk_bytes() > capacity;
         state.sweep(ClockOrder { class, goal, force }, guard, &mut swath);
         let hot = state.clock.is_hot();
@@ -294,8 +294,8 @@ impl Cache {
     }
 
     /// Hands what was evicted, or unlinked otherwise, to the epoch. Called without the pool's lock.
-    fn defer_evicted(&self, swath: Swath) {
-        let Swath { garbage, evicted, departed, .. } = swath;
+    fn defer_evicted(&self, swath: SkippedRange) {
+        let SkippedRange { garbage, evicted, departed, .. } = swath;
         departed.into_iter().for_each(|hash| self.departed.remember(hash));
         if garbage.is_empty() {
             epoch::pin().flush(); // nothing to give, but room is wanted: let the epoch move on
@@ -330,7 +330,7 @@ impl Cache {
         if !frame.is_of(&self.pool) {
             return frame;
         }
-        let probation = (stay == CacheStay::Probation
+        let probation = (stay == CacheStay::ProbationQueue
             && self.full.load(Ordering::Relaxed)
             && self.hot.load(Ordering::Relaxed))
         .then(|| BlockHash::of(slots.file(), index))
@@ -346,7 +346,7 @@ impl Cache {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return frame;
         }
-        let mut swath = Swath::default();
+        let mut swath = SkippedRange::default();
         let linked = slots.link(i, &frame, &guard);
         if linked.is_ok() {
             state.clock.enter(place, slots, index, frame.size());
@@ -379,7 +379,7 @@ impl Cache {
         slots: &Arc<CacheSlots>,
         blocks: impl IntoIterator<Item = InheritedBlock>,
     ) {
-        let mut swath = Swath::default();
+        let mut swath = SkippedRange::default();
         for InheritedBlock { from, old, new } in blocks {
             let guard = epoch::pin();
             let frame = from.peek(old as usize, &guard);

@@ -63,16 +63,16 @@ const MOST_REMEMBERED: usize = 4 << 20;
 /// Blocks that went after their probation: of as many as the cache holds, if their frames have
 /// 4 KiB.
 #[derive(Debug)]
-pub(super) struct Departed {
+pub(super) struct GhostQueue {
     sets: OnceLock<Box<[[AtomicU32; SET]]>>,
     number: usize,
 }
 
-impl Departed {
+impl GhostQueue {
     /// For a cache that may grow to `most` bytes. It takes memory when the first block goes.
-    pub(super) fn new(most: usize) -> Departed {
+    pub(super) fn new(most: usize) -> GhostQueue {
         let number = (most / FRAME).clamp(SET, MOST_REMEMBERED) / SET;
-        Departed { sets: OnceLock::new(), number }
+        GhostQueue { sets: OnceLock::new(), number }
     }
 
     fn find(sets: &[[AtomicU32; SET]], hash: BlockHash) -> (&[AtomicU32; SET], u32) {
@@ -135,7 +135,7 @@ impl ProbationBounds {
 
 /// The frames on probation.
 #[derive(Debug, Default)]
-pub(super) struct Probation {
+pub(super) struct ProbationQueue {
     /// Oldest first.
     frames: VecDeque<Probationer>,
     bytes: usize,
@@ -143,7 +143,7 @@ pub(super) struct Probation {
     asked: u64,
 }
 
-impl Probation {
+impl ProbationQueue {
     fn exceeds(&self, bounds: ProbationBounds) -> bool {
         let newest = self.frames.back().map_or(0, |newest| newest.size);
         self.frames.len() > bounds.frames || self.bytes - newest > bounds.bytes
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn as_many_blocks_are_remembered_as_the_cache_holds() {
-        let departed = Departed::new(4096 * FRAME);
+        let departed = GhostQueue::new(4096 * FRAME);
         let block = |file: u64, index: u32| BlockHash::of(file, index);
         assert!(!departed.take(block(1, 1)));
         // Of eight files, as they are read one block of each after the other.
@@ -190,14 +190,14 @@ mod tests {
         let oldest = (0..30_000).filter(|i| departed.take(block(9, *i))).count();
         assert!(newest > 2500 && oldest < 20, "{newest} {oldest}");
         // A cache of nothing remembers something.
-        let departed = Departed::new(0);
+        let departed = GhostQueue::new(0);
         departed.remember(block(1, 1));
         assert!(departed.take(block(1, 1)));
     }
 
     #[test]
     fn probation_ends_oldest_first_and_within_bounds() {
-        let mut probation = Probation::default();
+        let mut probation = ProbationQueue::default();
         let bounds = ProbationBounds::of(4 << 20);
         assert_eq!((bounds.frames, bounds.bytes), (FEWEST, 256 << 10));
         let frame = |i: u32, size| Probationer {

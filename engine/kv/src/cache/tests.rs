@@ -27,7 +27,7 @@ fn check(t: usize, i: usize, bytes: &[u8]) {
 fn load(cache: &Cache, slots: &Arc<CacheSlots>, t: usize, i: usize) -> FrameRef {
     let mut frame = cache.allocate(len_of(i));
     contents(t, i, &mut frame);
-    let stay = if i.is_multiple_of(3) { CacheStay::Round } else { CacheStay::Probation };
+    let stay = if i.is_multiple_of(3) { CacheStay::Round } else { CacheStay::ProbationQueue };
     cache.insert_for(stay, slots, i, frame.freeze())
 }
 

@@ -5,13 +5,13 @@
 //! or memtable) is joined with its neighbours, if one of those is written again too; a lone one
 //! stays, because joining it would write a large neighbour again.
 //!
-//! Where entries may speak for keys of other tables ([`TreeShape::tied`]), all are adopted or none:
+//! Where entries may speak for keys of other tables ([`LsmShape::tied`]), all are adopted or none:
 //! what such an entry hides would stay for ever in a table that is always adopted.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::shape::{Action, CompactionJob, TableShape, TreeShape};
+use super::shape::{Action, CompactionJob, LsmShape, TableShape};
 
 /// What becomes of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) type Picked = (usize, Range<usize>);
 /// of them, of those that are not in the output run yet. `is_settled` says of a table that a merge
 /// of it alone would change nothing.
 pub(super) fn adopt(
-    shape: &TreeShape,
+    shape: &LsmShape,
     job: CompactionJob,
     picked: &[Picked],
     is_settled: &dyn Fn(&TableShape) -> bool,
@@ -50,7 +50,7 @@ pub(super) fn adopt(
 /// Ids of those of the `picked` tables that may be adopted, in key order. `at` are keys at which
 /// outputs are cut, so that nothing is joined over them.
 pub(super) fn adopted(
-    shape: &TreeShape,
+    shape: &LsmShape,
     at: &[Arc<[u8]>],
     picked: &[Picked],
     is_settled: &dyn Fn(&TableShape) -> bool,

@@ -1,4 +1,4 @@
-//! The choice: from a [`TreeShape`] and its policy to the most urgent [`CompactionJob`], what there
+//! The choice: from a [`LsmShape`] and its policy to the most urgent [`CompactionJob`], what there
 //! is to do in all, and how many runs are too many.
 //!
 //! `deletes`, `readers` and `values` are common to all policies that merge, `expired` to all.
@@ -20,45 +20,49 @@ use std::collections::HashSet;
 
 use super::adopt::{Picked, adopt, adopted};
 use super::policy::Policy;
-use super::shape::{self, CompactionJob, Reason, ShapePlace, TableKeys, TableShape, TreeShape};
+use super::shape::{
+    self, CompactionJob, CompactionReason, LsmShape, ShapePlace, TableKeys, TableShape,
+};
 use super::strategy::Strategy;
-use super::view::{MAX_FAN, ShapeView};
+use super::view::{MAX_FAN, PickContext};
 use super::{deletes, expired, readers, values};
 
 /// All that the policy wants done, in no order.
-fn wishes(policy: &dyn Strategy, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-    let mut jobs = policy.wishes(view);
-    jobs.extend(expired::wishes(view));
+fn candidate_jobs(policy: &dyn Strategy, view: &PickContext<'_>) -> Vec<CompactionJob> {
+    let mut jobs = policy.candidate_jobs(view);
+    jobs.extend(expired::candidate_jobs(view));
     if policy.merges() {
-        jobs.extend(values::wishes(view));
-        jobs.extend(deletes::wishes(view, &*policy.apart(view), &|r| policy.age_share(view, r)));
+        jobs.extend(values::candidate_jobs(view));
+        jobs.extend(deletes::candidate_jobs(view, &*policy.is_barrier(view), &|r| {
+            policy.age_share(view, r)
+        }));
     }
     jobs
 }
 
 /// The most urgent of them that can start, not yet cut as the policy has it.
-fn pick_in(policy: &dyn Strategy, view: &ShapeView<'_>) -> Option<CompactionJob> {
-    let mut jobs = wishes(policy, view);
+fn pick_in(policy: &dyn Strategy, view: &PickContext<'_>) -> Option<CompactionJob> {
+    let mut jobs = candidate_jobs(policy, view);
     // Stable: of equally urgent jobs the first wish wins.
     jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
     jobs.into_iter().find(|job| view.admits(job))
 }
 
 /// Gives the job the cuts of the policy.
-fn cut(policy: &dyn Strategy, shape: &TreeShape, job: &mut CompactionJob) {
+fn cut(policy: &dyn Strategy, shape: &LsmShape, job: &mut CompactionJob) {
     if let Some(cuts) = policy.cuts(shape, job) {
         job.cuts = cuts;
     }
 }
 
 /// The most urgent job that can start now, besides those whose inputs are busy; `None` when there
-/// is none. To start jobs in parallel, mark the inputs ([`TreeShape::set_busy`]) and call again.
+/// is none. To start jobs in parallel, mark the inputs ([`LsmShape::set_busy`]) and call again.
 ///
 /// Where the policy wants nothing it may be one that readers have paid for: not part of any
 /// [`debt`], and no reason to slow writers.
-pub fn pick(policy: &Policy, shape: &TreeShape) -> Option<CompactionJob> {
-    let (policy, view) = (policy.strategy(), ShapeView::new(shape, true));
-    let for_readers = || readers::wish(policy, &view).filter(|job| view.admits(job));
+pub fn pick(policy: &Policy, shape: &LsmShape) -> Option<CompactionJob> {
+    let (policy, view) = (policy.strategy(), PickContext::new(shape, true));
+    let for_readers = || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
     let mut job = pick_in(policy, &view).or_else(for_readers)?;
     cut(policy, shape, &mut job);
     Some(job)
@@ -66,9 +70,9 @@ pub fn pick(policy: &Policy, shape: &TreeShape) -> Option<CompactionJob> {
 
 /// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that
 /// are running included. Moves and drops cost nothing. 0 when the policy is content.
-pub fn debt(policy: &Policy, shape: &TreeShape) -> u64 {
+pub fn debt(policy: &Policy, shape: &LsmShape) -> u64 {
     let policy = policy.strategy();
-    let mut view = ShapeView::new(shape, false);
+    let mut view = PickContext::new(shape, false);
     let mut bytes = 0;
     // What wants to run now. What that will lead to only some policies foresee.
     for _ in 0..MAX_FAN {
@@ -77,8 +81,8 @@ pub fn debt(policy: &Policy, shape: &TreeShape) -> u64 {
             bytes += job.rewritten(shape);
             view.mark(job);
         }
-        if let Some(foreseen) = policy.foreseen(&view) {
-            return bytes.max(foreseen);
+        if let Some(pending_bytes) = policy.pending_bytes(&view) {
+            return bytes.max(pending_bytes);
         }
         if job.is_none() {
             break;
@@ -89,9 +93,9 @@ pub fn debt(policy: &Policy, shape: &TreeShape) -> u64 {
 
 /// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and
 /// stopped. A tree with as many as the first has work that can be picked or is running.
-pub fn run_limits(policy: &Policy, shape: &TreeShape) -> (usize, usize) {
-    let crowd = policy.strategy().crowd(&ShapeView::new(shape, false));
-    crowd.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
+pub fn run_limits(policy: &Policy, shape: &LsmShape) -> (usize, usize) {
+    let slowdown_run_count = policy.strategy().slowdown_run_count(&PickContext::new(shape, false));
+    slowdown_run_count.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
 }
 
 /// A job is running where [`manual`] wants to work: call again when it is done.
@@ -109,7 +113,7 @@ pub struct Blocked;
 /// [`Blocked`] when a busy table is in the way.
 pub fn manual(
     policy: &Policy,
-    shape: &TreeShape,
+    shape: &LsmShape,
     range: Option<(&[u8], &[u8])>,
     is_settled: &dyn Fn(&TableShape, u8) -> bool,
 ) -> Result<Option<CompactionJob>, Blocked> {
@@ -117,14 +121,14 @@ pub fn manual(
     if !policy.merges() {
         return Ok(None);
     }
-    let view = ShapeView::new(shape, true);
-    let Some((lo, hi)) = shape::hull(shape.tables()) else { return Ok(None) };
+    let view = PickContext::new(shape, true);
+    let Some((lo, hi)) = shape::key_span(shape.tables()) else { return Ok(None) };
     let mut covered: TableKeys =
         range.map_or((lo.clone(), hi.clone()), |(lo, hi)| (lo.into(), hi.into()));
     let mut picked: Vec<Picked> = Vec::new();
     for (r, run) in shape.runs.iter().enumerate() {
         let tables = run.overlapping(&covered.0, &covered.1);
-        if let Some((lo, hi)) = shape::hull(run.tables[tables.clone()].iter()) {
+        if let Some((lo, hi)) = shape::key_span(run.tables[tables.clone()].iter()) {
             covered = (covered.0.min(lo.clone()), covered.1.max(hi.clone()));
             picked.push((r, tables));
         }
@@ -132,7 +136,7 @@ pub fn manual(
     let Some(&(oldest, _)) = picked.last() else { return Ok(None) };
     let run = view.run(oldest);
     let merge = |picked: &[Picked], output: ShapePlace| {
-        let mut job = view.merge(picked, output, Reason::Manual, 1.0);
+        let mut job = view.merge(picked, output, CompactionReason::Manual, 1.0);
         cut(policy, shape, &mut job);
         job
     };

@@ -16,18 +16,18 @@
 //!
 //! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
 
-use super::shape::{Action, CompactionJob, Reason, TreeShape};
+use super::shape::{Action, CompactionJob, CompactionReason, LsmShape};
 use super::tables::TableShape;
-use super::view::ShapeView;
+use super::view::PickContext;
 
 /// How many overdue tables are offered at once; jobs that run may stand in the way of some.
 const MOST: usize = 16;
 
-/// `apart` says of two runs that data may not pass from one to the other; `share` of a run, after
+/// `is_barrier` says of two runs that data may not pass from one to the other; `share` of a run, after
 /// which share of the bound its deletes have to go.
-pub(super) fn wishes(
-    view: &ShapeView<'_>,
-    apart: &dyn Fn(usize, usize) -> bool,
+pub(super) fn candidate_jobs(
+    view: &PickContext<'_>,
+    is_barrier: &dyn Fn(usize, usize) -> bool,
     share: &dyn Fn(usize) -> f64,
 ) -> Vec<CompactionJob> {
     let limit = view.shape.tombstone_age_secs.saturating_mul(1_000_000);
@@ -63,7 +63,7 @@ pub(super) fn wishes(
                 .find(|&k| !view.run(k).overlapping(&table.first, &table.last).is_empty());
             let score = score(since, r);
             match next {
-                Some(k) if apart(r, k) => None,
+                Some(k) if is_barrier(r, k) => None,
                 Some(k) => push(view, r, t, Some(k), score),
                 None if !may_go(view.shape, table, since.saturating_add(limits[r])) => None,
                 None => {
@@ -79,19 +79,19 @@ pub(super) fn wishes(
 
 /// Pushes a table into run `next`, or to where it is.
 fn push(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     r: usize,
     t: usize,
     next: Option<usize>,
     score: f64,
 ) -> Option<CompactionJob> {
     let place = view.run(next.unwrap_or(r)).place();
-    view.push(r, t..t + 1, next, place, Reason::TombstoneAge, score)
+    view.push(r, t..t + 1, next, place, CompactionReason::TombstoneAge, score)
 }
 
 /// Whether a table at the bottom may be rid of its deletes now, of which the oldest had to go at
 /// `due`.
-fn may_go(shape: &TreeShape, table: &TableShape, due: u64) -> bool {
+fn may_go(shape: &LsmShape, table: &TableShape, due: u64) -> bool {
     let quarter = shape.tombstone_age_secs.saturating_mul(250_000);
     let waited = shape.now_micros.saturating_sub(table.created_micros);
     if shape.tied {

@@ -10,22 +10,24 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use super::shape::{Action, CompactionInput, CompactionJob, Reason, RunShape, TableShape};
-use super::view::ShapeView;
+use super::shape::{
+    Action, CompactionInput, CompactionJob, CompactionReason, RunShape, TableShape,
+};
+use super::view::PickContext;
 
-pub(super) fn wishes(view: &ShapeView<'_>) -> Option<CompactionJob> {
+pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Option<CompactionJob> {
     if !view.has_gone {
         return None;
     }
     // Before any merge, which would read and write what is dropped for nothing.
     let gone = oldest_first(view, |t| Continue(t.is_gone(view.shape.now_micros)));
-    drop_job(view, &gone, Reason::Expired, f64::from(u16::MAX))
+    drop_job(view, &gone, CompactionReason::Expired, f64::from(u16::MAX))
 }
 
 /// Ids of the tables that may go and that `wanted` asks for, oldest first, until it breaks off. None
 /// has anything beneath it that stays.
 pub(super) fn oldest_first(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     mut wanted: impl FnMut(&TableShape) -> ControlFlow<(), bool>,
 ) -> HashSet<u64> {
     let mut gone = HashSet::new();
@@ -56,9 +58,9 @@ pub(super) fn oldest_first(
 
 /// The job that drops them.
 pub(super) fn drop_job(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     gone: &HashSet<u64>,
-    reason: Reason,
+    reason: CompactionReason,
     score: f64,
 ) -> Option<CompactionJob> {
     if gone.is_empty() {

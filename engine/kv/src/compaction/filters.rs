@@ -12,7 +12,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::shape::{CompactionJob, Reason, RunShape, ShapePlace, TableShape};
+use super::shape::{CompactionJob, CompactionReason, RunShape, ShapePlace, TableShape};
 
 /// The most bits that a fingerprint has.
 const MOST_BITS: f64 = 16.0;
@@ -72,7 +72,7 @@ pub fn flushed_bits(runs: &[Arc<RunShape>], entries: u64, usual: &dyn Fn(u8) -> 
 /// and one for readers, is of a tree that rests.
 pub fn merged_bits(runs: &[Arc<RunShape>], job: &CompactionJob, usual: &dyn Fn(u8) -> f64) -> f64 {
     let comes_again = match job.reason {
-        Reason::Manual | Reason::Readers => 0.0,
+        CompactionReason::Manual | CompactionReason::Readers => 0.0,
         _ => 0.5,
     };
     let to: ShapePlace = job.output();
@@ -119,7 +119,7 @@ pub fn whole_bits(bits: f64, id: u64) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::{Action, CompactionInput, Cuts};
+    use super::super::shape::{Action, CompactionInput, OutputSplits};
     use super::*;
     use proptest::prelude::*;
 
@@ -187,18 +187,18 @@ mod tests {
 
         let input = |level, run, tables| CompactionInput { level, run, tables };
         let mut job = CompactionJob {
-            reason: Reason::LevelSize,
+            reason: CompactionReason::LevelSize,
             action: Action::Merge,
             inputs: vec![input(0, 9, vec![4]), input(1, 1, vec![2])],
             adopted: vec![],
             output_level: 1,
             output_run: 1,
-            cuts: Cuts { size: 1, at: vec![] },
+            cuts: OutputSplits { size: 1, at: vec![] },
             score: 1.0,
         };
         let bits = merged_bits(&runs, &job, &usual);
         assert!((bits - shared([700.0, 20_000.0, 2600.0])).abs() < 1e-9, "{bits}");
-        job.reason = Reason::Manual;
+        job.reason = CompactionReason::Manual;
         let bits = merged_bits(&runs, &job, &usual);
         assert!((bits - shared([400.0, 20_000.0, 2600.0])).abs() < 1e-9, "{bits}");
     }

@@ -39,7 +39,8 @@ pub use filters::{FilteredRun, flushed_bits, merged_bits, share_bits, whole_bits
 pub use pace::{delay, fill_delay, pressure};
 pub use readers::{LEAST_TOLL, is_paid};
 pub use shape::{
-    Action, CompactionInput, CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape,
+    Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape,
+    TableShape,
 };
 pub use space::{SpaceBound, fits, one_copy, space_bound};
 pub use steps::steps;

@@ -10,9 +10,9 @@
 //! itself wants nothing, and where no flush has come for as long as the merge will take: a tree that
 //! is written has better things to do.
 
-use super::shape::{CompactionJob, Reason};
+use super::shape::{CompactionJob, CompactionReason};
 use super::strategy::Strategy;
-use super::view::{MAX_FAN, ShapeView};
+use super::view::{MAX_FAN, PickContext};
 
 /// A merge writes an entry for this many times less than readers pay: it is done by a processor
 /// that has nothing else to do, and after all who wait.
@@ -31,15 +31,18 @@ pub fn is_paid(toll: u64, entries: u64) -> bool {
 }
 
 /// The merge that readers have paid for under this policy, if there is one.
-pub(super) fn wish(policy: &dyn Strategy, view: &ShapeView<'_>) -> Option<CompactionJob> {
+pub(super) fn pick_compaction(
+    policy: &dyn Strategy,
+    view: &PickContext<'_>,
+) -> Option<CompactionJob> {
     let shape = view.shape;
     if view.len() < 2 || shape.toll < LEAST_TOLL || !policy.merges() {
         return None;
     }
-    let (apart, one_run_levels) = (policy.apart(view), policy.one_run_levels());
+    let (is_barrier, one_run_levels) = (policy.is_barrier(view), policy.one_run_levels());
     let newest = view.run(0).tables.iter().map(|t| t.created_micros).max().unwrap_or(0);
     let quiet = shape.now_micros.saturating_sub(newest) as u128 * u128::from(SPEED) / 1_000_000;
-    let most = (1..view.len().min(MAX_FAN)).take_while(|&r| !apart(r - 1, r)).count() + 1;
+    let most = (1..view.len().min(MAX_FAN)).take_while(|&r| !is_barrier(r - 1, r)).count() + 1;
     (2..=most).rev().find_map(|n| {
         let (oldest, all) = (n - 1, n == view.len());
         if one_run_levels && !all && view.run(oldest).level > 0 || view.any_busy(0..n) {
@@ -47,7 +50,7 @@ pub(super) fn wish(policy: &dyn Strategy, view: &ShapeView<'_>) -> Option<Compac
         }
         let is_new = all && view.run(oldest).level == 0;
         let output = if is_new { view.below(oldest) } else { view.run(oldest).place() };
-        let job = view.whole(0..=oldest, output, Reason::Readers, 1.0);
+        let job = view.whole(0..=oldest, output, CompactionReason::Readers, 1.0);
         let (bytes, size) = (job.rewritten(shape), view.size_of(0..n));
         let tables = || shape.runs[..n].iter().flat_map(|r| &r.tables);
         let entries = u128::from(tables().map(|t| t.entries).sum::<u64>()) * u128::from(bytes)

@@ -1,4 +1,4 @@
-//! Plain data: what a tree looks like ([`TreeShape`]) and what a compaction would do to it
+//! Plain data: what a tree looks like ([`LsmShape`]) and what a compaction would do to it
 //! ([`CompactionJob`]).
 //!
 //! A tree holds sorted *runs*, newest first, ordered by level ascending, then number descending. A
@@ -40,7 +40,7 @@ pub(super) type Bounds<'a> = (&'a Arc<[u8]>, &'a Arc<[u8]>);
 
 /// A tree at one moment, as far as a compaction policy needs to know it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TreeShape {
+pub struct LsmShape {
     /// The clock, in microseconds since the epoch.
     pub now_micros: u64,
     /// Size at which a memtable is flushed, in bytes.
@@ -117,7 +117,7 @@ impl PartialOrd for ShapePlace {
 
 /// Why a job is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum CompactionReason {
     /// Enough neighbouring runs of similar size.
     SimilarSizes,
     /// Enough runs on one level.
@@ -148,24 +148,24 @@ pub enum Reason {
     Manual,
 }
 
-impl Reason {
+impl CompactionReason {
     /// A short name for listings, such as `similar-sizes`.
     pub fn name(self) -> &'static str {
         match self {
-            Reason::SimilarSizes => "similar-sizes",
-            Reason::LevelRuns => "level-runs",
-            Reason::LevelSize => "level-size",
-            Reason::OneRun => "one-run",
-            Reason::RunCount => "run-count",
-            Reason::Space => "space",
-            Reason::WindowClosed => "window-closed",
-            Reason::TombstoneAge => "tombstone-age",
-            Reason::TooLarge => "too-large",
-            Reason::TooOld => "too-old",
-            Reason::Expired => "expired",
-            Reason::Readers => "readers",
-            Reason::Values => "values",
-            Reason::Manual => "manual",
+            CompactionReason::SimilarSizes => "similar-sizes",
+            CompactionReason::LevelRuns => "level-runs",
+            CompactionReason::LevelSize => "level-size",
+            CompactionReason::OneRun => "one-run",
+            CompactionReason::RunCount => "run-count",
+            CompactionReason::Space => "space",
+            CompactionReason::WindowClosed => "window-closed",
+            CompactionReason::TombstoneAge => "tombstone-age",
+            CompactionReason::TooLarge => "too-large",
+            CompactionReason::TooOld => "too-old",
+            CompactionReason::Expired => "expired",
+            CompactionReason::Readers => "readers",
+            CompactionReason::Values => "values",
+            CompactionReason::Manual => "manual",
         }
     }
 }
@@ -195,7 +195,7 @@ pub struct CompactionInput {
 /// Where outputs end: a table ends when its size reaches `size`, and always before the first key
 /// that is not below the next of `at`. All versions of a key stay in one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cuts {
+pub struct OutputSplits {
     /// Aim for the size of a table in bytes.
     pub size: u64,
     /// Keys at which a new table begins, ascending; empty when only size counts.
@@ -206,7 +206,7 @@ pub struct Cuts {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactionJob {
     /// Why.
-    pub reason: Reason,
+    pub reason: CompactionReason,
     /// What.
     pub action: Action,
     /// From what, newest run first.
@@ -219,7 +219,7 @@ pub struct CompactionJob {
     /// input's run.
     pub output_run: u64,
     /// How outputs are split.
-    pub cuts: Cuts,
+    pub cuts: OutputSplits,
     /// Urgency; 1 and more wants to run.
     pub score: f64,
 }
@@ -269,23 +269,23 @@ impl CompactionJob {
     }
 
     /// Bytes of the inputs.
-    pub fn bytes(&self, shape: &TreeShape) -> u64 {
+    pub fn bytes(&self, shape: &LsmShape) -> u64 {
         self.taken(shape).map(|t| t.size).sum()
     }
 
     /// Bytes that the job reads and writes again: of a merge those of its inputs that are not
     /// adopted, else 0.
-    pub fn rewritten(&self, shape: &TreeShape) -> u64 {
+    pub fn rewritten(&self, shape: &LsmShape) -> u64 {
         if self.action != Action::Merge {
             return 0;
         }
         let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
         let again = self.taken(shape).filter(|t| !adopted.contains(&t.id));
-        again.map(|t| t.size + t.stale).sum()
+        again.map(|t| t.size + t.blob_garbage_bytes).sum()
     }
 
     /// The tables that are its inputs, those that it adopts among them.
-    pub fn taken<'a>(&'a self, shape: &'a TreeShape) -> impl Iterator<Item = &'a TableShape> {
+    pub fn taken<'a>(&'a self, shape: &'a LsmShape) -> impl Iterator<Item = &'a TableShape> {
         self.inputs.iter().flat_map(|input| {
             let place = ShapePlace { level: input.level, number: input.run };
             let at = shape.runs.partition_point(|r| r.place() < place);
@@ -298,7 +298,7 @@ impl CompactionJob {
 
     /// What a merge writes again: a merge for each stretch of keys between the tables that it
     /// adopts, in key order. None has a key that another has. A move or a drop has none.
-    pub fn parts(&self, shape: &TreeShape) -> Vec<CompactionJob> {
+    pub fn parts(&self, shape: &LsmShape) -> Vec<CompactionJob> {
         let Some(tables) = self.in_key_order(shape) else { return Vec::new() };
         if self.action != Action::Merge {
             return Vec::new();
@@ -313,7 +313,7 @@ impl CompactionJob {
     }
 
     /// Its tables (run index, table index) by their first keys; `None` when one is not in the shape.
-    pub(super) fn in_key_order(&self, shape: &TreeShape) -> Option<Vec<(usize, usize)>> {
+    pub(super) fn in_key_order(&self, shape: &LsmShape) -> Option<Vec<(usize, usize)>> {
         let mut tables = self.find(shape).ok()?.tables;
         let first = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t].first;
         tables.sort_by(|a, b| first(a).cmp(first(b)));
@@ -324,7 +324,7 @@ impl CompactionJob {
     /// that it adopts.
     pub(super) fn of_tables(
         &self,
-        shape: &TreeShape,
+        shape: &LsmShape,
         tables: &[(usize, usize)],
         adopted: &HashSet<u64>,
     ) -> CompactionJob {
@@ -348,7 +348,7 @@ impl CompactionJob {
             adopted: tables.iter().map(id).filter(|id| adopted.contains(id)).collect(),
             output_level: self.output_level,
             output_run: self.output_run,
-            cuts: Cuts {
+            cuts: OutputSplits {
                 size: self.cuts.size,
                 at: self.cuts.at.iter().filter(is_within).cloned().collect(),
             },
@@ -358,16 +358,16 @@ impl CompactionJob {
 
     /// The smallest key range that covers all inputs; `None` when one is not in the shape or there
     /// are none.
-    pub fn range(&self, shape: &TreeShape) -> Option<TableKeys> {
+    pub fn range(&self, shape: &LsmShape) -> Option<TableKeys> {
         let found = self.find(shape).ok()?;
-        hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
+        key_span(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
             .map(|(a, b)| (a.clone(), b.clone()))
     }
 
     /// Whether nothing older than the inputs, in their key range, stays: then deletes may go.
-    pub fn is_bottom(&self, shape: &TreeShape) -> bool {
+    pub fn is_bottom(&self, shape: &LsmShape) -> bool {
         let Ok(found) = self.find(shape) else { return false };
-        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
+        let Some((lo, hi)) = key_span(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
         else {
             return false;
         };
@@ -375,7 +375,7 @@ impl CompactionJob {
         shape.runs[oldest + 1..].iter().all(|run| run.overlapping(lo, hi).is_empty())
     }
 
-    fn find(&self, shape: &TreeShape) -> Result<FoundTables, String> {
+    fn find(&self, shape: &LsmShape) -> Result<FoundTables, String> {
         let runs: HashMap<ShapePlace, usize> =
             shape.runs.iter().enumerate().map(|(i, r)| (r.place(), i)).collect();
         let mut tables = Vec::new();
@@ -422,7 +422,7 @@ impl CompactionJob {
     ///
     /// # Errors
     /// A sentence that names the first thing found wrong.
-    pub fn check(&self, shape: &TreeShape) -> Result<(), String> {
+    pub fn check(&self, shape: &LsmShape) -> Result<(), String> {
         self.check_with(shape, &|r, t| shape.runs[r].tables[t].busy)
     }
 
@@ -430,7 +430,7 @@ impl CompactionJob {
     /// are busy.
     pub(super) fn check_with(
         &self,
-        shape: &TreeShape,
+        shape: &LsmShape,
         busy: &dyn Fn(usize, usize) -> bool,
     ) -> Result<(), String> {
         let found = self.find(shape)?;
@@ -451,7 +451,7 @@ impl CompactionJob {
         self.check_adopted(shape, &found)?;
         self.check_age(shape, &found)?;
         self.check_disjoint(shape, &found)?;
-        let Some((lo, hi)) = hull(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
+        let Some((lo, hi)) = key_span(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
         else {
             return Ok(());
         };
@@ -472,7 +472,7 @@ impl CompactionJob {
     }
 
     /// Invariant 6.
-    fn check_adopted(&self, shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
+    fn check_adopted(&self, shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
         let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
         if adopted.is_empty() {
             return Ok(());
@@ -503,7 +503,7 @@ impl CompactionJob {
     /// Invariant 1. What is newer than an input and stays is newer than the output too, because the
     /// output is not newer than the oldest input; except where it stands between inputs and the
     /// output.
-    fn check_age(&self, shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
+    fn check_age(&self, shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
         for &(from, t) in &found.tables {
             let taken = &shape.runs[from].tables[t];
             for run in &shape.runs[from + 1..] {
@@ -524,7 +524,7 @@ impl CompactionJob {
     }
 
     /// Invariant 2.
-    fn check_disjoint(&self, shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
+    fn check_disjoint(&self, shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
         let tables: Vec<&TableShape> =
             found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
         let stays = shape.runs.iter().find(|r| r.place() == self.output());
@@ -536,7 +536,7 @@ impl CompactionJob {
                 .map(|t| t.id)
         };
         if self.action == Action::Merge {
-            let Some((lo, hi)) = hull(tables.into_iter()) else { return Ok(()) };
+            let Some((lo, hi)) = key_span(tables.into_iter()) else { return Ok(()) };
             return clash(lo, hi).map_or(Ok(()), |id| {
                 Err(format!("table {id} of the output run lies in the range of the job"))
             });
@@ -554,7 +554,7 @@ impl CompactionJob {
 }
 
 /// Invariant 5.
-fn check_drop(shape: &TreeShape, found: &FoundTables) -> Result<(), String> {
+fn check_drop(shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
     for &(from, t) in &found.tables {
         let gone = &shape.runs[from].tables[t];
         for run in &shape.runs[from + 1..] {
@@ -580,14 +580,14 @@ pub(super) fn first_overlap(tables: &[&TableShape]) -> Option<(u64, u64)> {
 }
 
 /// The smallest range that covers all tables.
-pub(super) fn hull<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<Bounds<'a>> {
+pub(super) fn key_span<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<Bounds<'a>> {
     tables.fold(None, |range, t| match range {
         None => Some((&t.first, &t.last)),
         Some((lo, hi)) => Some((lo.min(&t.first), hi.max(&t.last))),
     })
 }
 
-impl TreeShape {
+impl LsmShape {
     /// All tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &TableShape> {
         self.runs.iter().flat_map(|r| r.tables.iter())
@@ -657,7 +657,7 @@ impl TreeShape {
 }
 
 /// Adds a flushed run of these tables (sorted, disjoint, at least one) and returns its number.
-pub fn flush(shape: &mut TreeShape, tables: Vec<TableShape>) -> u64 {
+pub fn flush(shape: &mut LsmShape, tables: Vec<TableShape>) -> u64 {
     let number = shape.next_run;
     shape.next_run += 1;
     shape.runs.insert(0, Arc::new(RunShape { level: 0, number, tables: tables.into() }));
@@ -671,7 +671,7 @@ pub fn flush(shape: &mut TreeShape, tables: Vec<TableShape>) -> u64 {
 /// A sentence, and the shape unchanged, when an input is not there, or when the result would not be
 /// a legal shape.
 pub fn apply(
-    shape: &mut TreeShape,
+    shape: &mut LsmShape,
     job: &CompactionJob,
     outputs: Vec<TableShape>,
 ) -> Result<(), String> {
@@ -710,15 +710,15 @@ pub fn apply(
 /// The tables that a merge would write if no version shadowed another: as many bytes as came in,
 /// cut as the job says, keys spread evenly. Deletes vanish when nothing older stays beneath. Ids
 /// are taken from `next_id` on.
-pub fn estimate(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
+pub fn estimate(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
     job.parts(shape).iter().flat_map(|part| estimate_part(shape, part, next_id)).collect()
 }
 
-fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
+fn estimate_part(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
     let Ok(found) = job.find(shape) else { return Vec::new() };
     let inputs: Vec<&TableShape> =
         found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
-    let Some((lo, hi)) = hull(inputs.iter().copied()) else { return Vec::new() };
+    let Some((lo, hi)) = key_span(inputs.iter().copied()) else { return Vec::new() };
     let bytes: u64 = inputs.iter().map(|t| t.size).sum();
     let mut firsts: Vec<Arc<[u8]>> = vec![lo.clone()];
     if job.cuts.at.is_empty() {
@@ -746,7 +746,7 @@ fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> V
             TableShape {
                 id: *next_id - 1,
                 size: share(bytes, i),
-                apart: 0,
+                blob_bytes: 0,
                 entries: share(entries, i),
                 deletes: share(deletes, i),
                 range_deletes: share(ranges, i),
@@ -762,7 +762,7 @@ fn estimate_part(shape: &TreeShape, job: &CompactionJob, next_id: &mut u64) -> V
                     .min()
                     .filter(|_| !bottom),
                 gone_micros: gone,
-                stale: 0,
+                blob_garbage_bytes: 0,
                 held_back: false,
                 busy: false,
             }

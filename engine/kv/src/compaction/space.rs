@@ -19,12 +19,12 @@
 
 use super::choose::run_limits;
 use super::policy::Policy;
-use super::shape::{Action, CompactionJob, TreeShape};
+use super::shape::{Action, CompactionJob, LsmShape};
 pub use super::strategy::SpaceBound;
 
 /// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but
 /// for deletes and what they hide.
-pub fn one_copy(shape: &TreeShape) -> u64 {
+pub fn one_copy(shape: &LsmShape) -> u64 {
     shape.runs.iter().map(|r| r.size()).max().unwrap_or(0)
 }
 
@@ -32,7 +32,7 @@ pub fn one_copy(shape: &TreeShape) -> u64 {
 /// the bound that `policy` declares for one job at a time, and has to wait for one of them. What a
 /// merge adds while it runs is no more than it reads, and no more than one copy of every key. A job
 /// that runs alone may always start: without it the tree would only grow.
-pub fn fits(policy: &Policy, shape: &TreeShape, merging: &[u64], job: &CompactionJob) -> bool {
+pub fn fits(policy: &Policy, shape: &LsmShape, merging: &[u64], job: &CompactionJob) -> bool {
     if merging.is_empty() || job.action != Action::Merge {
         return true;
     }
@@ -42,7 +42,7 @@ pub fn fits(policy: &Policy, shape: &TreeShape, merging: &[u64], job: &Compactio
 }
 
 /// The bound that `policy` declares for a tree of the sizes in `shape`.
-pub fn space_bound(policy: &Policy, shape: &TreeShape) -> SpaceBound {
+pub fn space_bound(policy: &Policy, shape: &LsmShape) -> SpaceBound {
     let memtable = shape.memtable_size;
     let flushed = (run_limits(policy, shape).1 as u64).saturating_mul(memtable);
     policy.strategy().space(memtable, flushed)
@@ -60,7 +60,7 @@ mod tests {
     const MB: u64 = 1 << 20;
 
     /// One run for each list of tables' sizes in MiB, newest first; tables lie side by side.
-    fn shape(runs: &[&[u64]]) -> TreeShape {
+    fn shape(runs: &[&[u64]]) -> LsmShape {
         let mut id = 0;
         let run = |(r, sizes): (usize, &&[u64])| {
             let table = |(t, size): (usize, &u64)| {
@@ -79,12 +79,12 @@ mod tests {
             Arc::new(RunShape { level: 0, number: (runs.len() - r) as u64, tables })
         };
         let runs: Vec<_> = runs.iter().enumerate().map(run).collect();
-        TreeShape {
+        LsmShape {
             memtable_size: MB,
             table_size: 100 * MB,
             next_run: runs.len() as u64 + 1,
             runs,
-            ..TreeShape::default()
+            ..LsmShape::default()
         }
     }
 

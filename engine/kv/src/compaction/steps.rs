@@ -16,20 +16,20 @@
 use std::collections::HashSet;
 
 use super::policy::Policy;
-use super::shape::{Action, CompactionJob, TreeShape};
+use super::shape::{Action, CompactionJob, LsmShape};
 
 /// The jobs that make `job` together, one after the other, in key order: the job itself where it is
 /// no merge, or where the policy does not make merges in steps. While one runs, the inputs of those
 /// after it and the outputs of those before it are to stay as they are. Tables that the job adopts and
 /// that lie in its output run may be in none.
 ///
-/// Where entries may speak for keys of other tables ([`TreeShape::tied`]), the job stays whole: what
+/// Where entries may speak for keys of other tables ([`LsmShape::tied`]), the job stays whole: what
 /// such an entry in one step says of the keys of another would not be heard there, so what it hides
 /// would stay for ever, or come back when the entry itself is dropped.
 ///
 /// A step has as many tables as overlap each other, and with less than the size of a table it takes
 /// its neighbours along.
-pub fn steps(policy: &Policy, shape: &TreeShape, job: CompactionJob) -> Vec<CompactionJob> {
+pub fn steps(policy: &Policy, shape: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
     if job.action != Action::Merge || shape.tied || !policy.strategy().is_incremental() {
         return vec![job];
     }
@@ -58,7 +58,7 @@ pub fn steps(policy: &Policy, shape: &TreeShape, job: CompactionJob) -> Vec<Comp
 /// lie in the output run already.
 fn step(
     job: &CompactionJob,
-    shape: &TreeShape,
+    shape: &LsmShape,
     tables: &[(usize, usize)],
     adopted: &HashSet<u64>,
 ) -> Option<CompactionJob> {
@@ -77,10 +77,12 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::compaction::shape::{CompactionInput, Cuts, Reason, RunShape, TableShape};
+    use crate::compaction::shape::{
+        CompactionInput, CompactionReason, OutputSplits, RunShape, TableShape,
+    };
 
     /// Two runs of three tables each, which line up, and the merge of all.
-    fn two_runs() -> (TreeShape, CompactionJob) {
+    fn two_runs() -> (LsmShape, CompactionJob) {
         let bound = |i: u64, end: u64| Arc::from([b'a' + i as u8, b'0' + end as u8].as_slice());
         let table = |id: u64, i: u64| TableShape {
             id,
@@ -93,20 +95,20 @@ mod tests {
             let tables: Vec<TableShape> = (0..3).map(|i| table(number * 10 + i, i)).collect();
             Arc::new(RunShape { level: 1, number, tables: tables.into() })
         });
-        let shape = TreeShape { table_size: 100, runs: runs.into(), ..TreeShape::default() };
+        let shape = LsmShape { table_size: 100, runs: runs.into(), ..LsmShape::default() };
         let input = |number: u64| CompactionInput {
             level: 1,
             run: number,
             tables: (0..3).map(|i| number * 10 + i).collect(),
         };
         let job = CompactionJob {
-            reason: Reason::Space,
+            reason: CompactionReason::Space,
             action: Action::Merge,
             inputs: vec![input(2), input(1)],
             adopted: vec![],
             output_level: 2,
             output_run: 1,
-            cuts: Cuts { size: 150, at: (0..3).map(|i| bound(i, 0)).collect() },
+            cuts: OutputSplits { size: 150, at: (0..3).map(|i| bound(i, 0)).collect() },
             score: 1.0,
         };
         (shape, job)
@@ -130,7 +132,7 @@ mod tests {
     fn a_merge_whose_entries_speak_for_keys_of_other_tables_stays_whole() {
         let (shape, job) = two_runs();
         let ics: Policy = "ics".parse().unwrap();
-        let tied = TreeShape { tied: true, ..shape.clone() };
+        let tied = LsmShape { tied: true, ..shape.clone() };
         assert_eq!(steps(&ics, &tied, job.clone()), std::slice::from_ref(&job));
         let tiered: Policy = "tiered:4".parse().unwrap();
         assert_eq!(steps(&tiered, &shape, job.clone()), [job]);

@@ -3,8 +3,8 @@
 //! many.
 
 use super::describe::PolicyError;
-use super::shape::{CompactionJob, Cuts, TreeShape};
-use super::view::ShapeView;
+use super::shape::{CompactionJob, LsmShape, OutputSplits};
+use super::view::PickContext;
 
 /// A declared bound of space: `live` × (`steady` + `peak`) + `flushed`, and not more than `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,34 +46,34 @@ pub(super) trait Strategy {
     }
 
     /// All that it wants done, in no order.
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob>;
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob>;
 
     /// The number of runs at which writers are slowed; `None` where runs may be as many as they
     /// are.
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize>;
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize>;
 
     /// How much room it may take, `memtable` the size of a memtable, `flushed` what may be flushed
     /// while a merge is running.
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound;
 
     /// Where the outputs of a job end, if not by their size alone.
-    fn cuts(&self, _: &TreeShape, _: &CompactionJob) -> Option<Cuts> {
+    fn cuts(&self, _: &LsmShape, _: &CompactionJob) -> Option<OutputSplits> {
         None
     }
 
     /// Bytes to rewrite, where what the present wishes lead to can be foreseen and is the larger
     /// part. What is marked busy is the most urgent job of this policy.
-    fn foreseen(&self, _: &ShapeView<'_>) -> Option<u64> {
+    fn pending_bytes(&self, _: &PickContext<'_>) -> Option<u64> {
         None
     }
 
     /// Says of two runs whether data may not pass from one to the other.
-    fn apart(&self, _: &ShapeView<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
+    fn is_barrier(&self, _: &PickContext<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
         Box::new(|_, _| false)
     }
 
     /// The share of the allowed age of deletes after which those of a run have to go down.
-    fn age_share(&self, _: &ShapeView<'_>, _run: usize) -> f64 {
+    fn age_share(&self, _: &PickContext<'_>, _run: usize) -> f64 {
         1.0
     }
 
@@ -103,7 +103,7 @@ pub(super) trait Strategy {
     }
 
     /// Whether it drops what nobody has deleted.
-    fn forgets(&self) -> bool {
+    fn drops_live_data(&self) -> bool {
         false
     }
 }

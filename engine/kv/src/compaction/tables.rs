@@ -15,7 +15,7 @@ pub struct TableShape {
     /// Size of the file in bytes.
     pub size: u64,
     /// Bytes of value files that it refers to.
-    pub apart: u64,
+    pub blob_bytes: u64,
     /// Number of entries, deletes included.
     pub entries: u64,
     /// Number of point deletes.
@@ -42,7 +42,7 @@ pub struct TableShape {
     /// `None` for never, and when that is not known.
     pub gone_micros: Option<u64>,
     /// Bytes that it refers to in value files that are given up: a merge of it writes them again.
-    pub stale: u64,
+    pub blob_garbage_bytes: u64,
     /// Whether a snapshot that is still live kept deletes in it when it was written.
     pub held_back: bool,
     /// Whether a job has it as an input right now.
@@ -55,7 +55,7 @@ impl Default for TableShape {
         TableShape {
             id: 0,
             size: 0,
-            apart: 0,
+            blob_bytes: 0,
             entries: 0,
             deletes: 0,
             range_deletes: 0,
@@ -67,7 +67,7 @@ impl Default for TableShape {
             newest_micros: 0,
             oldest_tombstone_micros: None,
             gone_micros: None,
-            stale: 0,
+            blob_garbage_bytes: 0,
             held_back: false,
             busy: false,
         }
@@ -114,14 +114,14 @@ pub struct RunTables {
 pub(super) struct RunSums {
     size: u64,
     /// Bytes of value files that they refer to.
-    pub apart: u64,
+    pub blob_bytes: u64,
     pub is_busy: bool,
     /// When the first of them is of no use any more, in microseconds; `u64::MAX` for never.
     pub gone_micros: u64,
     /// When the oldest of their deletes was flushed, in microseconds; `None` when they have none.
     pub oldest_tombstone_micros: Option<u64>,
     /// Whether one refers to value files that are given up.
-    pub is_stale: bool,
+    pub has_blob_garbage: bool,
 }
 
 impl RunTables {
@@ -134,15 +134,15 @@ impl RunTables {
         self.sums.get_or_init(|| {
             let none = RunSums {
                 size: 0,
-                apart: 0,
+                blob_bytes: 0,
                 is_busy: false,
                 gone_micros: u64::MAX,
                 oldest_tombstone_micros: None,
-                is_stale: false,
+                has_blob_garbage: false,
             };
             self.tables.iter().fold(none, |sums, t| RunSums {
                 size: sums.size + t.size,
-                apart: sums.apart + t.apart,
+                blob_bytes: sums.blob_bytes + t.blob_bytes,
                 is_busy: sums.is_busy | t.busy,
                 gone_micros: sums.gone_micros.min(t.gone_micros.unwrap_or(u64::MAX)),
                 oldest_tombstone_micros: sums
@@ -150,7 +150,7 @@ impl RunTables {
                     .into_iter()
                     .chain(t.oldest_tombstone_micros)
                     .min(),
-                is_stale: sums.is_stale | (t.stale > 0),
+                has_blob_garbage: sums.has_blob_garbage | (t.blob_garbage_bytes > 0),
             })
         })
     }
@@ -216,15 +216,15 @@ mod tests {
         let table = |size| TableShape { size, ..TableShape::default() };
         let mut tables: RunTables = (1..=4).map(table).collect();
         let none = tables.sums();
-        assert_eq!((none.size, none.is_busy, none.is_stale), (10, false, false));
+        assert_eq!((none.size, none.is_busy, none.has_blob_garbage), (10, false, false));
         assert_eq!((none.gone_micros, none.oldest_tombstone_micros), (u64::MAX, None));
         tables[1].busy = true;
         assert!(tables.sums().is_busy);
         for t in &mut tables {
             t.busy = false;
-            t.stale = 1;
+            t.blob_garbage_bytes = 1;
         }
-        assert!(!tables.sums().is_busy && tables.sums().is_stale);
+        assert!(!tables.sums().is_busy && tables.sums().has_blob_garbage);
         tables[2].gone_micros = Some(7);
         tables[3].gone_micros = Some(9);
         tables[0].oldest_tombstone_micros = Some(5);

@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 
 use super::policy::Policy;
-use super::shape::{CompactionJob, Reason, TableShape};
-use super::view::ShapeView;
+use super::shape::{CompactionJob, CompactionReason, TableShape};
+use super::view::PickContext;
 
 /// A value file, as far as its garbage is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,16 +54,17 @@ pub fn given_up(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) ->
 const SCORE: f64 = 1.5;
 
 /// The merges that are wanted: of each run the first table that can be taken.
-pub(super) fn wishes(view: &ShapeView<'_>) -> Vec<CompactionJob> {
+pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Vec<CompactionJob> {
     let wish = |r: usize| {
         let run = view.run(r);
-        if !run.tables.sums().is_stale {
+        if !run.tables.sums().has_blob_garbage {
             return None;
         }
-        let is_wanted =
-            |(t, table): &(usize, &TableShape)| table.stale > 0 && !view.is_table_busy(r, *t);
+        let is_wanted = |(t, table): &(usize, &TableShape)| {
+            table.blob_garbage_bytes > 0 && !view.is_table_busy(r, *t)
+        };
         let (t, _) = run.tables.iter().enumerate().find(is_wanted)?;
-        Some(view.merge(&[(r, t..t + 1)], run.place(), Reason::Values, SCORE))
+        Some(view.merge(&[(r, t..t + 1)], run.place(), CompactionReason::Values, SCORE))
     };
     (0..view.len()).filter_map(wish).collect()
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::adopt::{Picked, adopt};
 use super::shape::{
-    self, Action, CompactionInput, CompactionJob, Cuts, MAX_LEVEL, Reason, RunShape, ShapePlace,
-    TableShape, TreeShape,
+    self, Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, MAX_LEVEL,
+    OutputSplits, RunShape, ShapePlace, TableShape,
 };
 
 /// Most whole runs that one job merges.
@@ -17,25 +17,25 @@ pub(super) const MAX_FAN: usize = 64;
 
 /// A shape with what the policies ask of it again and again. Busy is what is marked here, so that
 /// [`debt`](super::choose::debt) can look past the jobs that run.
-pub(super) struct ShapeView<'a> {
-    pub shape: &'a TreeShape,
+pub(super) struct PickContext<'a> {
+    pub shape: &'a LsmShape,
     pub sizes: Vec<u64>,
     /// Whether there is a table of which nothing is wanted any more.
     pub has_gone: bool,
     /// Whether what the shape has marked as busy is.
-    heed_busy: bool,
+    respect_busy: bool,
     /// Of each run which tables are marked here besides; empty where none is, as in nearly all.
     marked: Vec<Vec<bool>>,
 }
 
-impl<'a> ShapeView<'a> {
-    pub fn new(shape: &'a TreeShape, heed_busy: bool) -> ShapeView<'a> {
+impl<'a> PickContext<'a> {
+    pub fn new(shape: &'a LsmShape, respect_busy: bool) -> PickContext<'a> {
         let gone = |r: &Arc<RunShape>| r.tables.sums().gone_micros <= shape.now_micros;
-        ShapeView {
+        PickContext {
             shape,
             sizes: shape.runs.iter().map(|r| r.size()).collect(),
             has_gone: shape.runs.iter().any(gone),
-            heed_busy,
+            respect_busy,
             marked: vec![Vec::new(); shape.runs.len()],
         }
     }
@@ -68,13 +68,13 @@ impl<'a> ShapeView<'a> {
 
     /// Whether any table of the run is busy.
     pub fn is_busy(&self, r: usize) -> bool {
-        !self.marked[r].is_empty() || (self.heed_busy && self.run(r).tables.sums().is_busy)
+        !self.marked[r].is_empty() || (self.respect_busy && self.run(r).tables.sums().is_busy)
     }
 
     /// Whether a table of the run is busy.
     pub fn is_table_busy(&self, r: usize, t: usize) -> bool {
         self.marked[r].get(t).is_some_and(|marked| *marked)
-            || (self.heed_busy && self.table(r, t).busy)
+            || (self.respect_busy && self.table(r, t).busy)
     }
 
     pub fn any_busy(&self, runs: Range<usize>) -> bool {
@@ -102,8 +102,8 @@ impl<'a> ShapeView<'a> {
         }
     }
 
-    pub fn cuts(&self) -> Cuts {
-        Cuts { size: self.shape.table_size, at: Vec::new() }
+    pub fn cuts(&self) -> OutputSplits {
+        OutputSplits { size: self.shape.table_size, at: Vec::new() }
     }
 
     /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down
@@ -121,7 +121,7 @@ impl<'a> ShapeView<'a> {
         &self,
         runs: RangeInclusive<usize>,
         output: ShapePlace,
-        reason: Reason,
+        reason: CompactionReason,
         score: f64,
     ) -> CompactionJob {
         let picked: Vec<Picked> = runs.map(|r| (r, 0..self.run(r).tables.len())).collect();
@@ -129,7 +129,13 @@ impl<'a> ShapeView<'a> {
     }
 
     /// The move of a whole run.
-    pub fn moved(&self, r: usize, output: ShapePlace, reason: Reason, score: f64) -> CompactionJob {
+    pub fn moved(
+        &self,
+        r: usize,
+        output: ShapePlace,
+        reason: CompactionReason,
+        score: f64,
+    ) -> CompactionJob {
         let all = [(r, 0..self.run(r).tables.len())];
         CompactionJob { action: Action::Move, ..self.merge(&all, output, reason, score) }
     }
@@ -140,7 +146,7 @@ impl<'a> ShapeView<'a> {
         &self,
         picked: &[Picked],
         output: ShapePlace,
-        reason: Reason,
+        reason: CompactionReason,
         score: f64,
     ) -> CompactionJob {
         let job = self.merge(picked, output, reason, score);
@@ -152,7 +158,7 @@ impl<'a> ShapeView<'a> {
         &self,
         picked: &[Picked],
         output: ShapePlace,
-        reason: Reason,
+        reason: CompactionReason,
         score: f64,
     ) -> CompactionJob {
         CompactionJob {
@@ -175,11 +181,11 @@ impl<'a> ShapeView<'a> {
         tables: Range<usize>,
         to: Option<usize>,
         output: ShapePlace,
-        reason: Reason,
+        reason: CompactionReason,
         score: f64,
     ) -> Option<CompactionJob> {
         let taken = &self.run(from).tables[tables.clone()];
-        let (lo, hi) = shape::hull(taken.iter())?;
+        let (lo, hi) = shape::key_span(taken.iter())?;
         let beneath = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
         let bottom = self.shape.runs[from + 1..].iter().all(|r| r.overlapping(lo, hi).is_empty());
         let purge = bottom && taken.iter().any(TableShape::is_dense);
@@ -232,7 +238,7 @@ impl<'a> ShapeView<'a> {
 /// members (taken along if a member follows) or larger (the end). Returns the newest run of the
 /// bucket and the number of its members.
 pub(super) fn bucket(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     newest: usize,
     oldest: usize,
     max: usize,
@@ -259,9 +265,9 @@ pub(super) fn bucket(
 /// Merges of whole runs with their scores, into what is below the oldest: the most urgent first, up
 /// to the first that can start. A crowd of runs has as many, and nobody asks for those behind it.
 pub(super) fn most_urgent(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     mut merges: Vec<(RangeInclusive<usize>, f64)>,
-    reason: Reason,
+    reason: CompactionReason,
 ) -> Vec<CompactionJob> {
     // Stable: of equally urgent ones the first wins.
     merges.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -281,7 +287,7 @@ pub(super) fn most_urgent(
 /// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many
 /// together that are not busy).
 pub(super) fn cheapest(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     runs: Range<usize>,
     want: usize,
 ) -> Option<RangeInclusive<usize>> {
@@ -298,7 +304,7 @@ pub(super) fn cheapest(
 /// first in parts, if it has more than `fan` runs. `output` says where a merge goes by the oldest
 /// of its runs.
 pub(super) fn space_job(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     most: f64,
     fan: usize,
     output: impl Fn(usize) -> ShapePlace,
@@ -315,12 +321,12 @@ pub(super) fn space_job(
     }
     let runs = if n - start > fan { cheapest(view, start..n, fan)? } else { start..=n - 1 };
     let output = output(*runs.end());
-    Some(view.whole(runs, output, Reason::Space, score))
+    Some(view.whole(runs, output, CompactionReason::Space, score))
 }
 
 /// The merge that is made because there are `limit` runs or more, whatever their sizes.
 pub(super) fn crowd_job(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     runs: Range<usize>,
     limit: usize,
     want: usize,
@@ -331,7 +337,7 @@ pub(super) fn crowd_job(
     let score = runs.len() as f64 / limit as f64;
     let chosen = cheapest(view, runs, want.clamp(2, MAX_FAN))?;
     let output = view.below(*chosen.end());
-    Some(view.whole(chosen, output, Reason::RunCount, score))
+    Some(view.whole(chosen, output, CompactionReason::RunCount, score))
 }
 
 /// The number of times that `n` can be divided by `by` before it is 0; 0 for 0.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::log::Writing;
 use super::state::pins::nudge;
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
 /// So many trees are all asked for work each time.
 const FEW: usize = 16;
@@ -24,19 +24,19 @@ const TOGETHER: usize = 64;
 
 /// What came of work on a tree; nothing is wrong when the tree has been dropped meanwhile: whoever
 /// did the work may be a writer of another tree, whose own write has been done.
-fn unless_dropped(tree: &TreeCore, done: Result<bool>) -> Result<bool> {
+fn unless_dropped(tree: &TreeInner, done: Result<bool>) -> Result<bool> {
     match done {
         Err(e) if e.kind() == ErrorKind::Closed && tree.is_dropped() => Ok(true),
         done => done,
     }
 }
 
-impl Core {
+impl DbInner {
     /// Does one piece of work. False when there is none.
     pub(super) fn work_once(&self, compacts: bool) -> Result<bool> {
         // To remove a large file takes tens of milliseconds, which no flush should wait for.
         if compacts {
-            self.opener.bury();
+            self.opener.delete_obsolete_files();
         }
         if self.gate.check_writable().is_err() {
             return Ok(false);
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// The trees that have sealed memtables, in order of their numbers.
-    fn due(&self) -> Vec<Arc<TreeCore>> {
+    fn due(&self) -> Vec<Arc<TreeInner>> {
         let ids = self.work.sealed();
         let mut due = Vec::with_capacity(ids.len());
         for id in ids {
@@ -187,16 +187,16 @@ impl Core {
     /// The trees whose policies may want something, the one that is furthest behind first. It is
     /// left to the caller to ask them. What comes of age is found by asking all: few trees each
     /// time, more of them once a second.
-    fn may_want(&self) -> VecDeque<Arc<TreeCore>> {
+    fn may_want(&self) -> VecDeque<Arc<TreeInner>> {
         let now = self.env.wall_micros() / 1_000_000;
         let trees = self.trees.read();
-        let mut order: Vec<Arc<TreeCore>> = match self.work.take_changed(trees.len() <= FEW, now) {
+        let mut order: Vec<Arc<TreeInner>> = match self.work.take_changed(trees.len() <= FEW, now) {
             Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
             None => trees.to_vec(),
         };
         drop(trees);
         let pressed = self.work.pressed();
-        let pressure = |t: &TreeCore| pressed.get(&t.id).copied().unwrap_or(0.0);
+        let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
         order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
         order.into()
     }
@@ -248,7 +248,7 @@ impl Core {
             {
                 // So that the files of replaced tables are gone when it returns, if nobody reads them.
                 nudge();
-                self.opener.bury();
+                self.opener.delete_obsolete_files();
                 return Ok(());
             }
             self.work.call();
@@ -259,7 +259,7 @@ impl Core {
     /// Flushes what the log gave back to a tree, when its segments are many, or take more than the
     /// limit, full or not: every opening that writes begins one, and a store that is opened often
     /// for a few writes must not keep them all. Not before the tree has its hooks.
-    pub fn shorten_log(&self, tree: &Arc<TreeCore>) -> Result<()> {
+    pub fn shorten_log(&self, tree: &Arc<TreeInner>) -> Result<()> {
         {
             let w = self.write.lock();
             if !w.is_log_long(self.options.log_limit())
@@ -278,7 +278,7 @@ impl Core {
     }
 
     /// Flushes what earlier openings have left in the log, in an opening that begins to write:
-    /// before many more segments are there than [`shorten_log`](Core::shorten_log) allows, whoever
+    /// before many more segments are there than [`shorten_log`](DbInner::shorten_log) allows, whoever
     /// opens which of the trees, and however soon the store is closed again.
     pub fn shorten_inherited_log(&self) -> Result<()> {
         let shorten = || {

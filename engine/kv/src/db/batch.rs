@@ -16,7 +16,7 @@ use crate::memtable::Memtable;
 
 use super::bounds::KeyBounds;
 use super::limits::{check_key, check_value};
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
 /// Operations that are written as one: readers see all of them or none, and so does a recovery
 /// after a crash.
@@ -42,7 +42,7 @@ pub struct Batch {
     pub(in crate::db) count: u64,
     /// The trees concerned, in order of their numbers, with the memtable bytes that their
     /// operations may take.
-    pub(in crate::db) trees: Vec<(Arc<TreeCore>, usize)>,
+    pub(in crate::db) trees: Vec<(Arc<TreeInner>, usize)>,
     /// The place in `trees` of the tree that was named last.
     last: usize,
     /// How many ranges without an end it deletes.
@@ -85,7 +85,7 @@ impl<'a> BatchOp<'a> {
     pub(in crate::db) fn of(tree: &'a str, op: Op<'a>) -> BatchOp<'a> {
         match op {
             // A batch has values themselves: the reader of operations takes no others.
-            Op::Point { kind: Kind::Put | Kind::Apart, key, value } => {
+            Op::Point { kind: Kind::Put | Kind::Blob, key, value } => {
                 BatchOp::Put { tree, key, value }
             }
             Op::Point { kind: Kind::Delete, key, .. } => BatchOp::Delete { tree, key },
@@ -181,7 +181,7 @@ impl Batch {
 
     pub(in crate::db) fn delete_between(
         &mut self,
-        tree: &Arc<TreeCore>,
+        tree: &Arc<TreeInner>,
         range: &dyn KeyBounds,
     ) -> Result<()> {
         for bound in [range.start_key(), range.end_key()] {
@@ -211,14 +211,14 @@ impl Batch {
         }
     }
 
-    fn delete_to(&mut self, tree: &Arc<TreeCore>, start: &[u8], end: &[u8]) -> Result<()> {
+    fn delete_to(&mut self, tree: &Arc<TreeInner>, start: &[u8], end: &[u8]) -> Result<()> {
         if start >= end {
             return Ok(());
         }
         self.add(tree, Op::DeleteRange { start, end })
     }
 
-    fn delete_from(&mut self, tree: &Arc<TreeCore>, start: &[u8]) -> Result<()> {
+    fn delete_from(&mut self, tree: &Arc<TreeInner>, start: &[u8]) -> Result<()> {
         self.add(tree, Op::DeleteRange { start, end: &[] })?;
         self.open += 1;
         Ok(())
@@ -234,7 +234,7 @@ impl Batch {
     /// ones included, is the greatest; nobody else writes until the batch is written.
     pub(in crate::db) fn closed(
         &self,
-        greatest: impl Fn(&TreeCore) -> Result<Option<Vec<u8>>>,
+        greatest: impl Fn(&TreeInner) -> Result<Option<Vec<u8>>>,
     ) -> Result<Batch> {
         let mut closed = Batch::new();
         let mut written: BTreeMap<TreeId, &[u8]> = BTreeMap::new();
@@ -265,13 +265,13 @@ impl Batch {
         Ok(closed)
     }
 
-    fn tree(&self, id: TreeId) -> Option<&Arc<TreeCore>> {
+    fn tree(&self, id: TreeId) -> Option<&Arc<TreeInner>> {
         self.trees.binary_search_by_key(&id, |(t, _)| t.id).ok().map(|at| &self.trees[at].0)
     }
 
     pub(in crate::db) fn point(
         &mut self,
-        tree: &Arc<TreeCore>,
+        tree: &Arc<TreeInner>,
         kind: Kind,
         key: &[u8],
         value: &[u8],
@@ -281,7 +281,7 @@ impl Batch {
         self.add(tree, Op::Point { kind, key, value })
     }
 
-    pub(in crate::db) fn add(&mut self, tree: &Arc<TreeCore>, op: Op<'_>) -> Result<()> {
+    pub(in crate::db) fn add(&mut self, tree: &Arc<TreeInner>, op: Op<'_>) -> Result<()> {
         let before = self.bytes.len();
         if self.len() >= MAX_BATCH_OPS {
             return Err(Error::invalid(format!(
@@ -306,8 +306,8 @@ impl Batch {
 
     /// Adds to what a tree's operations may take. Trees of two stores may have one number; such a
     /// batch is refused when it is written.
-    fn charge(&mut self, tree: &Arc<TreeCore>, cost: usize) {
-        let place = |t: &Arc<TreeCore>| (t.id, Arc::as_ptr(t));
+    fn charge(&mut self, tree: &Arc<TreeInner>, cost: usize) {
+        let place = |t: &Arc<TreeInner>| (t.id, Arc::as_ptr(t));
         match self.trees.binary_search_by_key(&place(tree), |(t, _)| place(t)) {
             Ok(at) => {
                 self.trees[at].1 += cost;

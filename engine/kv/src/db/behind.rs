@@ -27,14 +27,14 @@ use crate::merge::gaps::LONGEST;
 use crate::merge::visible::VisibleRange;
 
 use super::sources::visible;
-use super::state::core::Core;
-use super::state::looks::LookBehind;
+use super::state::core::DbInner;
+use super::state::looks::TombstoneProbe;
 use super::state::memtable::MemHandle;
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
 /// Notes what the deletes in the memtables of a tree have emptied, as far as up to `read`: for
 /// those that were in the log. Nobody writes yet.
-pub(super) fn look_at_all(tree: &TreeCore, read: Seq) {
+pub(super) fn look_at_all(tree: &TreeInner, read: Seq) {
     let view = tree.view.load_full();
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
     for mem in &memtables {
@@ -44,10 +44,10 @@ pub(super) fn look_at_all(tree: &TreeCore, read: Seq) {
     }
 }
 
-impl Core {
+impl DbInner {
     /// `key` has been deleted in `mem`, and that can be seen.
     #[inline]
-    pub(super) fn look_behind(&self, tree: &TreeCore, mem: &MemHandle, key: &[u8]) {
+    pub(super) fn look_behind(&self, tree: &TreeInner, mem: &MemHandle, key: &[u8]) {
         let deletes = mem.mem.deletes();
         if mem.looks.is_due(deletes) {
             self.look(tree, mem, deletes, key);
@@ -58,7 +58,7 @@ impl Core {
     pub(super) fn look_behind_batch<'m>(
         &self,
         bytes: &[u8],
-        of: impl Fn(TreeId) -> Option<(&'m TreeCore, &'m MemHandle)>,
+        of: impl Fn(TreeId) -> Option<(&'m TreeInner, &'m MemHandle)>,
     ) {
         let deletes = || {
             let deleted = OpReader::new(bytes).flatten().filter_map(|(tree, op)| match op {
@@ -87,7 +87,7 @@ impl Core {
     }
 
     #[inline(never)]
-    fn look(&self, tree: &TreeCore, mem: &MemHandle, deletes: u64, key: &[u8]) {
+    fn look(&self, tree: &TreeInner, mem: &MemHandle, deletes: u64, key: &[u8]) {
         if let Some(look) = mem.looks.claim(deletes) {
             let passed = Error::catch("a look behind", || self.look_from(tree, key, &look));
             mem.looks.done(deletes, &look, passed.unwrap_or(0));
@@ -96,7 +96,7 @@ impl Core {
 
     /// Looks from a key that was deleted, and says how many entries it has passed, where that was
     /// worth it.
-    fn look_from(&self, tree: &TreeCore, key: &[u8], look: &LookBehind) -> Result<u64> {
+    fn look_from(&self, tree: &TreeInner, key: &[u8], look: &TombstoneProbe) -> Result<u64> {
         let guard = epoch::pin();
         let (view, read) = tree.at_one_moment(&self.visible, &guard);
         // Gaps have no longer bounds, and who records learns nothing from them.

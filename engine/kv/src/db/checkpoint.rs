@@ -18,10 +18,10 @@ use crate::merge::run::table_path;
 use super::fresh::{create_dir, new_id};
 use super::open::hold;
 use super::outputs::table_number;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::pins::PinKind;
 
-impl Core {
+impl DbInner {
     pub fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_process()?;
         self.gate.check_writable()?;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - C1: who writes files without the lock of log or catalogue (a flush, a job, an ingestion, a
-//!   checkpoint) holds a [`WritePass`](super::state::gate::WritePass) meanwhile. None is given once
+//!   checkpoint) holds a [`WritePermit`](super::state::gate::WritePermit) meanwhile. None is given once
 //!   the store is closing.
 //! - C2: when all passes are back, the log and the manifest are taken away under their locks, and
 //!   the latch says that the store is closed. Only then the lock of the directory is given up. So
@@ -16,13 +16,13 @@ use std::time::Duration;
 use crate::base::error::Result;
 use crate::wal::Wal;
 
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::pins::nudge;
 
 /// How long who waits for passes sleeps at most.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Core {
+impl DbInner {
     pub fn close(&self) -> Result<()> {
         self.gate.begin_closing();
         self.work.signal();
@@ -38,7 +38,7 @@ impl Core {
         }
         // Views that were replaced hold tables that nobody removes after this.
         nudge();
-        self.opener.bury();
+        self.opener.delete_obsolete_files();
         let (latched, wal) = {
             let mut c = self.catalog.lock();
             let mut w = self.write.lock();

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use crate::base::apart::ValueFacts;
+use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::hooks::PurgeJob;
@@ -22,26 +22,26 @@ use crate::base::ops::TreeId;
 use crate::base::options::{FilterAllocation, TreeOptions};
 use crate::base::tombstone::Fragments;
 use crate::compaction::{
-    Action, CompactionInput, CompactionJob, Reason, TreeShape, fits, marks_of_each, merged_bits,
-    steps,
+    Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, fits, marks_of_each,
+    merged_bits, steps,
 };
 use crate::manifest::TableMeta;
-use crate::merge::job::{MadeTables, run, unite};
+use crate::merge::job::{CompactionOutputs, run, unite};
 use crate::merge::merging::MergeSource;
-use crate::merge::retain::{Beneath, Outside, Rules};
+use crate::merge::retain::{OlderRuns, OtherRuns, Rules};
 use crate::merge::run::{RunCursor, TableHandle, TableRun};
 use crate::merge::visible::VisibleRange;
 use crate::wal::Lsn;
 
 use super::install::VersionChange;
-use super::outputs::{NewTables, meta, remove_tables};
+use super::outputs::{PendingOutputs, meta, remove_tables};
 use super::pieces::{DividedJob, During, divide};
 use super::state::budget::JobBuffers;
-use super::state::core::Core;
-use super::state::meters::TimedCall;
+use super::state::core::DbInner;
+use super::state::meters::LatencyOp;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
-use super::state::tree::{Holder, TreeCore, TreeFiles};
+use super::state::tree::{Holder, TreeFiles, TreeInner};
 use super::state::view::{TreeVersion, TreeView};
 
 /// What came of a job.
@@ -74,7 +74,7 @@ struct ClaimedStep {
 
 /// A job with the tables that it holds: a step, where it is made in several.
 pub struct Claimed {
-    tree: Arc<TreeCore>,
+    tree: Arc<TreeInner>,
     job: CompactionJob,
     /// All steps, and which of them this is.
     steps: Arc<[ClaimedStep]>,
@@ -89,7 +89,7 @@ pub struct Claimed {
 
 /// Tables that somebody holds, until this goes.
 pub(super) struct BusyTables<'a> {
-    pub tree: &'a TreeCore,
+    pub tree: &'a TreeInner,
     pub ids: Vec<u64>,
 }
 
@@ -105,7 +105,7 @@ impl Drop for BusyTables<'_> {
 
 /// A compaction is under way until this goes.
 struct CompactionUnderWay<'a> {
-    core: &'a Core,
+    core: &'a DbInner,
     tree: TreeId,
 }
 
@@ -135,7 +135,7 @@ fn inputs_of(job: &CompactionJob) -> impl Iterator<Item = u64> {
 }
 
 /// Bits of a fingerprint in what a merge writes, where runs share memory.
-fn shared_bits(options: &TreeOptions, shape: &TreeShape, job: &CompactionJob) -> Option<f64> {
+fn shared_bits(options: &TreeOptions, shape: &LsmShape, job: &CompactionJob) -> Option<f64> {
     let usual = |level: u8| options.filter_at(level.into()).bits().into();
     match options.filter_allocation {
         FilterAllocation::ByLevel => None,
@@ -148,18 +148,20 @@ impl Claimed {
         &self,
         removed: Vec<u64>,
         added: Vec<(u8, u64, TableMeta)>,
-        values: Vec<ValueFacts>,
+        values: Vec<BlobFileMeta>,
     ) -> VersionChange<'_> {
         VersionChange { tree: &self.tree, removed, added, values, flushed: None }
     }
 }
 
-impl Core {
+impl DbInner {
     /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait
     /// for room: until another is done.
-    pub fn claim(&self, tree: &Arc<TreeCore>) -> Result<Option<Arc<Claimed>>> {
+    pub fn claim(&self, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
         self.claim_by(tree, Holder::Background, |options, shape, merging| {
-            Ok(self.wish(options, shape).filter(|job| fits(&options.policy, shape, merging, job)))
+            Ok(self
+                .pick_compaction(options, shape)
+                .filter(|job| fits(&options.policy, shape, merging, job)))
         })
     }
 
@@ -167,9 +169,9 @@ impl Core {
     /// its tables marked as the holder's.
     pub(super) fn claim_by(
         &self,
-        tree: &Arc<TreeCore>,
+        tree: &Arc<TreeInner>,
         holder: Holder,
-        choose: impl FnOnce(&TreeOptions, &TreeShape, &[u64]) -> Result<Option<CompactionJob>>,
+        choose: impl FnOnce(&TreeOptions, &LsmShape, &[u64]) -> Result<Option<CompactionJob>>,
     ) -> Result<Option<Arc<Claimed>>> {
         if tree.is_dropped() || !tree.is_hooked() {
             return Ok(None);
@@ -185,7 +187,7 @@ impl Core {
                 format!("the policy chose a job that is not sound: {words}"),
             ));
         }
-        if job.reason == Reason::Readers {
+        if job.reason == CompactionReason::Readers {
             tree.tolls.spend(job.rewritten(&shape));
         }
         // Counted before the tables look busy to others, so that nobody takes the tree for idle in
@@ -211,10 +213,10 @@ impl Core {
     /// merged as it or a later one writes: there has to be room for that.
     fn begin_step(
         &self,
-        tree: &Arc<TreeCore>,
+        tree: &Arc<TreeInner>,
         holder: Holder,
         view: &TreeView,
-        shape: &TreeShape,
+        shape: &LsmShape,
         files: &mut TreeFiles,
         (steps, at): (Arc<[ClaimedStep]>, usize),
     ) -> Option<Arc<Claimed>> {
@@ -317,7 +319,7 @@ impl Core {
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
-            self.watch.meters.record(TimedCall::Compaction, nanos);
+            self.watch.meters.record(LatencyOp::Compaction, nanos);
         }
         self.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
         let tables = ran.tables.clone();
@@ -449,15 +451,15 @@ impl Core {
         piece: &MergePiece,
         snapshots: &[Seq],
         during: &mut During<'_>,
-    ) -> Result<MadeTables> {
+    ) -> Result<CompactionOutputs> {
         let (part, inputs) = (&c.parts[piece.part], &piece.inputs);
         let all = || inputs.iter().flat_map(|r| &r.tables);
         let rules = Rules {
             range: piece.range.clone(),
             tombstones: piece.tombstones.clone(),
             snapshots: snapshots.to_vec(),
-            beneath: Beneath::new(c.beneath(part)),
-            outside: Outside::new(c.rest(part, 0), c.options.filter_prefix.clone()),
+            beneath: OlderRuns::new(c.beneath(part)),
+            outside: OtherRuns::new(c.rest(part, 0), c.options.filter_prefix.clone()),
             merge: c.options.merge.clone(),
             purge: c
                 .options
@@ -465,7 +467,7 @@ impl Core {
                 .as_ref()
                 .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
             given_up: c.version.values.given_up.clone(),
-            brings_back: c.options.apart_from() == usize::MAX,
+            brings_back: c.options.blob_from() == usize::MAX,
             zero_seqs: true,
         };
         // Of each table the log's end that its own entries came from.
@@ -485,7 +487,7 @@ impl Core {
             c.task.has_passed(account.passed() - before);
             done
         };
-        let mut out = NewTables {
+        let mut out = PendingOutputs {
             core: self,
             tree: &c.tree,
             options: c.options.clone(),
@@ -512,7 +514,7 @@ impl Core {
         &self,
         c: &Claimed,
         mut tables: Vec<TableMeta>,
-        values: Vec<ValueFacts>,
+        values: Vec<BlobFileMeta>,
         ran: Ran,
     ) -> Result<Ran> {
         let removed: Vec<u64> = inputs_of(&c.job).collect();

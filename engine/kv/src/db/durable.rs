@@ -10,10 +10,10 @@ use crate::manifest::{Edit, ManifestState};
 use crate::wal::{Lsn, RecoveredLog, Wal};
 
 use super::state::catalog::TreeCatalog;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::gate::closed;
 
-impl Core {
+impl DbInner {
     /// Writes edits as one atomic group, with the counters of the moment. On failure nothing has
     /// changed in memory. Where only space or the like was missing, or the manifest would become
     /// too long, nothing counts; otherwise nobody can know what reached the file, and the Db is

@@ -15,37 +15,37 @@
 
 use std::sync::Arc;
 
-use crate::base::apart::ValueFacts;
+use crate::base::blob_ref::BlobFileMeta;
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
 use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, Seq, head};
 use crate::base::options::TreeOptions;
 use crate::base::tombstone::Fragments;
-use crate::compaction::{Cuts, least_flushed, marks_of_each};
+use crate::compaction::{OutputSplits, least_flushed, marks_of_each};
 use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
 use crate::merge::emptied::emptied;
-use crate::merge::job::{MadeTables, run};
+use crate::merge::job::{CompactionOutputs, run};
 use crate::merge::merging::MergeSource;
-use crate::merge::retain::{Beneath, Outside, Rules};
+use crate::merge::retain::{OlderRuns, OtherRuns, Rules};
 use crate::merge::visible::VisibleRange;
 use crate::wal::{Lsn, Unneeded};
 
 use super::install::VersionChange;
-use super::outputs::{NewTables, meta, remove_tables};
+use super::outputs::{PendingOutputs, meta, remove_tables};
 use super::pieces::{DividedJob, During, divide};
 use super::state::budget::JobBuffers;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::memtable::MemHandle;
-use super::state::meters::TimedCall;
+use super::state::meters::LatencyOp;
 use super::state::pins::{PinKind, PinnedTask};
-use super::state::tree::{Flushing, TreeCore};
+use super::state::tree::{Flushing, TreeInner};
 use super::state::view::TreeView;
 
 /// The flush of one memtable.
 struct Flush<'a> {
-    tree: &'a Arc<TreeCore>,
+    tree: &'a Arc<TreeInner>,
     view: Arc<TreeView>,
     sealed: Arc<MemHandle>,
     /// Where it ends in the log.
@@ -53,7 +53,7 @@ struct Flush<'a> {
     entries: u64,
     pieces: usize,
     tables: Vec<TableMeta>,
-    values: Vec<ValueFacts>,
+    values: Vec<BlobFileMeta>,
 }
 
 impl Flush<'_> {
@@ -81,7 +81,7 @@ impl Flush<'_> {
 
 /// What the pieces of one memtable's flush have in common.
 struct FlushedMemtable {
-    tree: Arc<TreeCore>,
+    tree: Arc<TreeInner>,
     options: Arc<TreeOptions>,
     mem: Arc<Memtable>,
     tombstones: Arc<Fragments>,
@@ -96,25 +96,25 @@ impl FlushedMemtable {
     /// Writes the tables of a range of its keys.
     fn write_piece(
         &self,
-        core: &Core,
+        core: &DbInner,
         range: &VisibleRange,
         during: &mut During<'_>,
-    ) -> Result<MadeTables> {
+    ) -> Result<CompactionOutputs> {
         let rules = Rules {
             range: range.clone(),
             tombstones: self.tombstones.clone(),
             snapshots: self.snapshots.clone(),
-            beneath: Beneath::new(vec![]),
-            outside: Outside::new(vec![], None),
+            beneath: OlderRuns::new(vec![]),
+            outside: OtherRuns::new(vec![], None),
             merge: self.options.merge.clone(),
             purge: None,
             given_up: Arc::default(),
             brings_back: false,
             zero_seqs: false,
         };
-        let cuts = Cuts { size: self.options.table_size, at: vec![] };
+        let cuts = OutputSplits { size: self.options.table_size, at: vec![] };
         let mut go_on = |_| during();
-        let mut out = NewTables {
+        let mut out = PendingOutputs {
             core,
             tree: &self.tree,
             options: self.options.clone(),
@@ -130,21 +130,21 @@ impl FlushedMemtable {
     }
 }
 
-impl Core {
+impl DbInner {
     /// Flushes the oldest sealed memtable of `tree`. False when there is none.
-    pub fn flush_oldest(&self, tree: &Arc<TreeCore>) -> Result<bool> {
+    pub fn flush_oldest(&self, tree: &Arc<TreeInner>) -> Result<bool> {
         let one = tree.flushing.lock();
         self.flush_oldest_locked(tree, &one)
     }
 
-    /// As [`flush_oldest`](Core::flush_oldest), for a caller that holds the tree's `flushing` lock.
-    pub fn flush_oldest_locked(&self, tree: &Arc<TreeCore>, one: &Flushing<'_>) -> Result<bool> {
+    /// As [`flush_oldest`](DbInner::flush_oldest), for a caller that holds the tree's `flushing` lock.
+    pub fn flush_oldest_locked(&self, tree: &Arc<TreeInner>, one: &Flushing<'_>) -> Result<bool> {
         self.flush_together(&[(tree, one)])
     }
 
     /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller
     /// holds: all of them, or after an error none. False when there is none.
-    pub fn flush_together(&self, trees: &[(&Arc<TreeCore>, &Flushing<'_>)]) -> Result<bool> {
+    pub fn flush_together(&self, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) -> Result<bool> {
         let mut all: Vec<Flush> = vec![];
         let mut has_forgotten = false;
         for &(tree, _) in trees {
@@ -186,7 +186,7 @@ impl Core {
             }
         }
         let floor = installed?;
-        let nanos = self.watch.meters.since(TimedCall::Flush, from);
+        let nanos = self.watch.meters.since(LatencyOp::Flush, from);
         let memory: usize = all.iter().map(|f| f.sealed.mem.used()).sum();
         for f in &all {
             f.tree.fill.flush_ended(from + nanos, memory);
@@ -292,7 +292,7 @@ impl Core {
         Ok(any)
     }
 
-    fn write_memtable(&self, f: &Flush<'_>, now: u64) -> Result<Vec<MadeTables>> {
+    fn write_memtable(&self, f: &Flush<'_>, now: u64) -> Result<Vec<CompactionOutputs>> {
         let (tree, view, sealed) = (f.tree, &f.view, &f.sealed);
         if sealed.mem.is_empty() {
             return Ok(vec![]);
@@ -330,7 +330,7 @@ impl Core {
             task: task.clone(),
             end: f.end,
         };
-        let piece = move |core: &Core, i: usize, during: &mut During<'_>| {
+        let piece = move |core: &DbInner, i: usize, during: &mut During<'_>| {
             flushed.write_piece(core, &ranges[i], during)
         };
         self.in_pieces(number, DividedJob::Flush, &mut || Ok(()), piece)
@@ -341,20 +341,20 @@ impl Core {
     /// it: then all processors are wanted for it, and otherwise fewer tables are.
     fn divide_flush(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         view: &TreeView,
         sealed: &MemHandle,
     ) -> Vec<VisibleRange> {
         let bytes = sealed.mem.used() as u64;
         let least = least_flushed(view.options.table_size);
         let most = if self.is_full_soon(tree) { self.pieces_of(bytes, least) } else { 1 };
-        let apart = (bytes / marks_of_each(most, 1) as u64).max(1);
-        let marks = if most > 1 { sealed.mem.landmarks(apart) } else { vec![] };
+        let spacing = (bytes / marks_of_each(most, 1) as u64).max(1);
+        let marks = if most > 1 { sealed.mem.landmarks(spacing) } else { vec![] };
         divide(marks, most)
     }
 
     /// Drops the memtable of a tree that is gone.
-    fn forget(&self, tree: &TreeCore, sealed: &MemHandle) {
+    fn forget(&self, tree: &TreeInner, sealed: &MemHandle) {
         sealed.set_flushed();
         self.write.lock().release(tree.id, sealed);
         self.memory.release(sealed);
@@ -362,10 +362,10 @@ impl Core {
     }
 }
 
-impl Core {
+impl DbInner {
     /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones
     /// are flushed.
-    pub fn flush_tree(&self, t: &Arc<TreeCore>) -> Result<()> {
+    pub fn flush_tree(&self, t: &Arc<TreeInner>) -> Result<()> {
         self.check_process()?;
         {
             let w = self.write.lock();

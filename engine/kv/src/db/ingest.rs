@@ -26,20 +26,20 @@ use crate::sstable::TableWriter;
 use super::compact::BusyTables;
 use super::install::{VersionChange, check_known};
 use super::limits::{check_key, check_value};
-use super::outputs::{NewTables, meta, remove_tables};
+use super::outputs::{PendingOutputs, meta, remove_tables};
 use super::state::budget::JobBuffers;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::pins::PinKind;
-use super::state::tree::{Holder, TreeCore};
+use super::state::tree::{Holder, TreeInner};
 use super::state::view::TreeView;
 
 /// How often memtables are flushed for one ingestion before writers are asked to stay away.
 const TRIES: usize = 64;
 
-impl Core {
+impl DbInner {
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
-        tree: &Arc<TreeCore>,
+        tree: &Arc<TreeInner>,
         pairs: impl Iterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
         self.gate.check_writable()?;
@@ -62,7 +62,7 @@ impl Core {
             }
         };
         let in_vain = UnlessDone::new(remove);
-        let mut out = NewTables {
+        let mut out = PendingOutputs {
             core: self,
             tree,
             options,
@@ -84,7 +84,7 @@ impl Core {
     }
 
     /// Takes a sequence number for the tables and makes them live.
-    fn install_ingested(&self, tree: &Arc<TreeCore>, mut tables: Vec<TableMeta>) -> Result<()> {
+    fn install_ingested(&self, tree: &Arc<TreeInner>, mut tables: Vec<TableMeta>) -> Result<()> {
         let (first, last) = match (tables.first(), tables.last()) {
             (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
             _ => return Ok(()),
@@ -122,7 +122,7 @@ impl Core {
             self.log_edits(&mut c, vec![edit.clone()])?;
             self.show(&c, &mut files, &change, edit)?;
             let until = [last.as_slice(), &[0]].concat();
-            tree.gaps.cut_range(&first, &until);
+            tree.gaps.invalidate(&first, &until);
             w.take_seq();
             self.visible.publish(seq, 1);
             drop((w, files, c));
@@ -144,7 +144,7 @@ impl Core {
     /// snapshot and no job needs. The deletion itself is in a table, and stays. That they were
     /// there before the deletion is what says that they hold nothing newer: their sequence numbers
     /// do not, because merges give number 0 to entries whose number no reader can ask about.
-    pub fn drop_tables(&self, tree: &TreeCore, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
+    pub fn drop_tables(&self, tree: &TreeInner, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
         let gone: Vec<u64> = {
             let mut files = tree.files.lock();
             let view = tree.view.load_full();
@@ -180,7 +180,7 @@ impl Core {
 /// Writes pairs in ascending order into tables of about `size` bytes. Gives their facts and the
 /// number of pairs.
 fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-    out: &mut NewTables<'_>,
+    out: &mut PendingOutputs<'_>,
     pairs: impl Iterator<Item = Result<(K, V)>>,
     size: u64,
 ) -> Result<(Vec<TableMeta>, u64)> {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::base::apart::ValueFacts;
+use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::Result;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
@@ -13,21 +13,21 @@ use crate::wal::Lsn;
 
 use super::outputs::remove_tables;
 use super::state::catalog::TreeCatalog;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::memtable::MemHandle;
 use super::state::pins::nudge;
-use super::state::tree::{TreeCore, TreeFiles, build_version};
+use super::state::tree::{TreeFiles, TreeInner, build_version};
 use super::state::view::TreeView;
 
 /// A change of one tree's tables.
 pub(super) struct VersionChange<'a> {
-    pub tree: &'a TreeCore,
+    pub tree: &'a TreeInner,
     /// Those that leave.
     pub removed: Vec<u64>,
     /// Those that come: level, run, facts.
     pub added: Vec<(u8, u64, TableMeta)>,
     /// Value files that were written for those that come.
-    pub values: Vec<ValueFacts>,
+    pub values: Vec<BlobFileMeta>,
     /// The memtable that they were made of goes, with the position that the tree is flushed to.
     pub flushed: Option<(&'a MemHandle, Lsn)>,
 }
@@ -57,7 +57,7 @@ impl VersionChange<'_> {
     }
 }
 
-impl Core {
+impl DbInner {
     /// Makes changes durable and visible, one for each of some trees. Gives the position below
     /// which the log is not needed.
     pub(super) fn install(&self, changes: Vec<VersionChange<'_>>) -> Result<Lsn> {
@@ -154,7 +154,7 @@ impl Core {
 
 /// An error when the tree has left the manifest. Asked under the lock under which trees are
 /// dropped.
-pub(super) fn check_known(c: &TreeCatalog, tree: &TreeCore) -> Result<()> {
+pub(super) fn check_known(c: &TreeCatalog, tree: &TreeInner) -> Result<()> {
     if c.state().trees.contains_key(&tree.id) {
         return Ok(());
     }

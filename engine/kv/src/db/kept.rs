@@ -11,7 +11,7 @@ use crate::manifest::TableMeta;
 use super::state::view::TreeVersion;
 
 /// The tables of a tree, for questions about snapshots.
-pub struct KeptVersions {
+pub struct SnapshotSpace {
     /// By least sequence number: what of all tables up to here a snapshot sees.
     seen: Vec<(Seq, Seen)>,
     /// By greatest sequence number, descending: what of all tables up to here is newer than a
@@ -32,9 +32,9 @@ struct Newer {
     ranges: bool,
 }
 
-impl KeptVersions {
+impl SnapshotSpace {
     /// Of the tables of a version; `None` when there are none.
-    pub fn of(version: &TreeVersion) -> Option<KeptVersions> {
+    pub fn of(version: &TreeVersion) -> Option<SnapshotSpace> {
         let mut tables: Vec<&TableMeta> = version.tables().map(|t| &*t.meta).collect();
         if tables.is_empty() {
             return None;
@@ -54,7 +54,7 @@ impl KeptVersions {
             (m.max_seq, sum)
         });
         let newer = newer.collect();
-        Some(KeptVersions { seen, newer })
+        Some(SnapshotSpace { seen, newer })
     }
 
     /// Bytes kept for a snapshot at `seq`, when `read` is the newest state.

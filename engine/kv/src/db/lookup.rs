@@ -87,7 +87,7 @@ fn versions_by<C: Cursor>(
                 return Ok(true);
             }
             Some(Kind::Delete) => return Ok(true),
-            Some(Kind::Apart) => {
+            Some(Kind::Blob) => {
                 let words = "a tree with a merge hook has a value in a value file";
                 return Err(Error::corruption(words).keys(key, key));
             }

@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
-use crate::compaction::{Blocked, CompactionJob, TableShape, TreeShape, manual};
+use crate::compaction::{Blocked, CompactionJob, LsmShape, TableShape, manual};
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
 use crate::sstable::{Properties, Table};
 
-use super::state::core::Core;
-use super::state::tree::{Holder, TreeCore};
+use super::state::core::DbInner;
+use super::state::tree::{Holder, TreeInner};
 use super::state::view::TreeVersion;
 
-impl Core {
+impl DbInner {
     /// Brings everything that may hold keys of a range, or of its end (everything at all without a
     /// range) into one run, waiting for running jobs that are in the way. Tables that a merge would
     /// only write again as they are move.
-    pub fn compact_range(&self, tree: &Arc<TreeCore>, range: Option<&VisibleRange>) -> Result<()> {
+    pub fn compact_range(&self, tree: &Arc<TreeInner>, range: Option<&VisibleRange>) -> Result<()> {
         loop {
             let generation = self.work.generation();
             let mut blocked = false;
@@ -48,7 +48,7 @@ impl Core {
 
     /// Whether tables that such a merge needs are held by a job that stands still. What another
     /// caller holds comes free.
-    fn is_held_still(&self, tree: &TreeCore, range: Option<&VisibleRange>) -> bool {
+    fn is_held_still(&self, tree: &TreeInner, range: Option<&VisibleRange>) -> bool {
         // Nobody lets go of a table meanwhile.
         let files = tree.files.lock();
         let view = tree.view.load_full();
@@ -60,7 +60,7 @@ impl Core {
 }
 
 /// Opens the tables that such a merge may ask for what is in them: it asks under a lock.
-fn open_all(tree: &TreeCore, range: Option<&VisibleRange>) {
+fn open_all(tree: &TreeInner, range: Option<&VisibleRange>) {
     let view = tree.view.load_full();
     let is_meant = |t: &TableHandle| {
         range.is_none_or(|r| {
@@ -75,7 +75,7 @@ fn open_all(tree: &TreeCore, range: Option<&VisibleRange>) {
 /// What brings everything that may hold keys of a range, or of its end, into one run.
 fn whole(
     options: &TreeOptions,
-    shape: &TreeShape,
+    shape: &LsmShape,
     range: Option<&VisibleRange>,
     version: &TreeVersion,
 ) -> Result<Option<CompactionJob>, Blocked> {
@@ -109,7 +109,7 @@ fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
         && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
         // A value lies where the options say.
         && p.values.is_empty()
-        && p.largest_entry < options.apart_from() as u64
+        && p.largest_entry < options.blob_from() as u64
         && table.is_plain()
 }
 

@@ -71,6 +71,6 @@ pub use prometheus::PrometheusText;
 pub use state::meters::{Latencies, Latency};
 pub use state::pins::{Pin, PinKind, Space};
 pub use state::snapshots::SnapshotInfo;
-pub use stats::{Memory, RunStats, Stats, TreeStats, ValueStats};
+pub use stats::{BlobStats, Memory, RunStats, Stats, TreeStats};
 #[cfg(feature = "tracing")]
 pub use tracing::TracingListener;

@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::base::horizon::Horizon;
+use crate::base::horizon::VisibleSeq;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{Mutex, RwLock};
 use crate::env::{Env, FileLock, FileTerms};
@@ -42,15 +42,15 @@ use super::replay::{Replayed, replay};
 use super::reserve::RESERVE;
 use super::state::budget::Budget;
 use super::state::catalog::TreeCatalog;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::counters::Counters;
 use super::state::events::Events;
-use super::state::gate::Gate;
-use super::state::hands::Hands;
+use super::state::gate::CloseGate;
+use super::state::hands::SubcompactionSlots;
 use super::state::log::WriteState;
 use super::state::memtable::MemHandle;
 use super::state::meters::Meters;
-use super::state::pace::WritePace;
+use super::state::pace::WriteController;
 use super::state::pins::Pins;
 use super::state::snapshots::Snapshots;
 use super::state::throttle::Throttle;
@@ -60,9 +60,9 @@ use super::trees::tree_of;
 
 const LOCK: &str = "LOCK";
 
-impl Core {
+impl DbInner {
     /// Opens the store in `dir`.
-    pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<Core>> {
+    pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<DbInner>> {
         let source = |e: &Error| {
             std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
         };
@@ -97,7 +97,7 @@ impl Core {
     }
 
     /// A reader of the store as it is now, with the tables that this one has open, and its hooks.
-    pub fn refreshed(&self) -> Result<Arc<Core>> {
+    pub fn refreshed(&self) -> Result<Arc<DbInner>> {
         self.gate.check_open()?;
         if !self.options.read_only {
             return Err(Error::invalid(
@@ -146,7 +146,7 @@ fn open_reader(
     options: &DbOptions,
     budget: &Arc<Budget>,
     mut held: HeldReader,
-) -> Result<Arc<Core>> {
+) -> Result<Arc<DbInner>> {
     loop {
         match open_once(env.clone(), dir, options.clone(), budget, None, Some(&mut held)) {
             Err(e) if held.may_pass(&e) => {}
@@ -211,7 +211,7 @@ fn open_once(
     budget: &Arc<Budget>,
     lock: Option<Box<dyn FileLock>>,
     mut held: Option<&mut HeldReader>,
-) -> Result<Arc<Core>> {
+) -> Result<Arc<DbInner>> {
     held.as_mut().map_or(Ok(()), |h| h.hold_log())?;
     let found = Manifest::find(&*env, dir)?;
     if found.is_none() && options.read_only {
@@ -282,24 +282,24 @@ fn open_once(
     let mut catalog = TreeCatalog::new(env.clone(), dir.to_path_buf(), found);
     // A replay writes tables before what a crash left is removed.
     names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
-    let core = Arc::new(Core {
+    let core = Arc::new(DbInner {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
         syncer: OnceLock::new(),
         log_writer: OnceLock::new(),
-        gate: Gate::default(),
+        gate: CloseGate::default(),
         write: Mutex::new(WriteState::new(last_seq)),
-        visible: Horizon::new(last_seq),
+        visible: VisibleSeq::new(last_seq),
         store,
         catalog: Mutex::new(catalog),
         trees: RwLock::new(OpenTrees::new(trees)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),
         watch,
-        pace: WritePace::default(),
+        pace: WriteController::default(),
         throttle: Throttle::new(options.background_rate),
         memory,
         work,
-        hands: Arc::new(Hands::new(options.background_threads.saturating_sub(1))),
+        hands: Arc::new(SubcompactionSlots::new(options.background_threads.saturating_sub(1))),
         env,
         dir: dir.to_path_buf(),
         options,
@@ -338,7 +338,7 @@ fn new_state(env: &dyn Env) -> ManifestState {
     }
 }
 
-impl Core {
+impl DbInner {
     /// Goes on where the log was found to end. `names`: what was in the directory before.
     fn go_on_from(&self, replayed: Replayed, names: Vec<String>) -> Result<()> {
         let Replayed { recovered, last_seq } = replayed;

@@ -21,15 +21,15 @@ use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterO
 use crate::wal::Lsn;
 
 use super::state::budget::JobBuffers;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
 /// Makes output tables in the Db's directory.
-pub(super) struct NewTables<'a> {
-    pub core: &'a Core,
-    pub tree: &'a TreeCore,
+pub(super) struct PendingOutputs<'a> {
+    pub core: &'a DbInner,
+    pub tree: &'a TreeInner,
     pub options: Arc<TreeOptions>,
     pub level: u8,
     pub task: Arc<PinnedTask>,
@@ -43,7 +43,7 @@ pub(super) struct NewTables<'a> {
     pub log_end: Lsn,
 }
 
-impl Outputs for NewTables<'_> {
+impl Outputs for PendingOutputs<'_> {
     fn create(&mut self) -> Result<TableWriter> {
         let (file, path, id) = self.new_file()?;
         let o = &self.options;
@@ -69,15 +69,15 @@ impl Outputs for NewTables<'_> {
         Ok(TableWriter::new(file, &path, id, options))
     }
 
-    fn apart_from(&self) -> usize {
+    fn blob_from(&self) -> usize {
         // Nobody knows yet what hooks a tree has that have not been handed in, and the options may be
         // those from before they were.
         if !self.tree.is_hooked() {
             return usize::MAX;
         }
-        match self.tree.view.load_full().options.apart_from() {
+        match self.tree.view.load_full().options.blob_from() {
             usize::MAX => usize::MAX,
-            _ => self.options.apart_from(),
+            _ => self.options.blob_from(),
         }
     }
 
@@ -112,7 +112,7 @@ impl Outputs for NewTables<'_> {
     }
 }
 
-impl NewTables<'_> {
+impl PendingOutputs<'_> {
     /// The next file to be written, with its number.
     fn new_file(&self) -> Result<(Box<dyn WriteFile>, PathBuf, u64)> {
         self.core.check_process()?;
@@ -164,7 +164,7 @@ impl NewTables<'_> {
 
 /// Removes files that were written but never named by the manifest. What stays is collected at the
 /// next open.
-pub(super) fn remove_tables(core: &Core, ids: &[u64]) {
+pub(super) fn remove_tables(core: &DbInner, ids: &[u64]) {
     for &id in ids {
         core.opener.forget(id);
         let _ = core.env.remove(&table_path(&core.dir, id));

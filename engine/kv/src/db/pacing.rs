@@ -12,16 +12,16 @@
 
 use crate::compaction::delay;
 
-use super::state::core::Core;
-use super::state::meters::TimedCall;
+use super::state::core::DbInner;
+use super::state::meters::LatencyOp;
 use super::state::pace::{FLUSH, RUNS};
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
-impl Core {
+impl DbInner {
     /// Slows the caller, who takes `bytes` of memtables, if compactions or the tree's flushes are
     /// behind.
     #[inline]
-    pub fn pace(&self, tree: &TreeCore, bytes: usize) {
+    pub fn pace(&self, tree: &TreeInner, bytes: usize) {
         let rate = self.pace.runs().rate().max(tree.fill.delay().rate());
         if rate > 0 {
             self.pay(rate, bytes);
@@ -32,20 +32,20 @@ impl Core {
     fn pay(&self, rate: u64, bytes: usize) {
         if let Some(pay) = self.pace.owe(rate, bytes) {
             self.pace.sleep(&*self.env, pay);
-            self.watch.meters.record(TimedCall::Pace, pay);
+            self.watch.meters.record(LatencyOp::Pace, pay);
         }
     }
 
     /// Sets the delay from the position between the soft and the hard limit of the tree that is
     /// furthest behind, after that of `tree` has changed: 0 is none, 1 the most. One caller at a
     /// time.
-    pub fn set_pace(&self, tree: &TreeCore, pressure: f64) {
+    pub fn set_pace(&self, tree: &TreeInner, pressure: f64) {
         let mut held = self.pace.runs().hold();
         held.set(delay(pressure), &tree.name, RUNS, &self.pace_teller());
     }
 
     /// A fresh memtable of `tree` has been begun at `now`, after one of `memory` bytes.
-    pub fn begin_fill(&self, tree: &TreeCore, now: u64, memory: usize) {
+    pub fn begin_fill(&self, tree: &TreeInner, now: u64, memory: usize) {
         let stood = self.pace.slept() + self.pace.stalled();
         let mut held = tree.fill.delay().hold();
         let rate = tree.fill.begin(now, stood, memory, self.is_full_soon(tree));
@@ -54,7 +54,7 @@ impl Core {
 
     /// A memtable of `tree` has been flushed, or the tree is gone: when nobody will wait for a
     /// flush any more, nobody is slowed for it.
-    pub fn end_fill(&self, tree: &TreeCore) {
+    pub fn end_fill(&self, tree: &TreeInner) {
         let mut held = tree.fill.delay().hold();
         if !self.is_full_soon(tree) {
             held.set(0, &tree.name, FLUSH, &self.pace_teller());
@@ -73,7 +73,7 @@ impl Core {
 
     /// Whether the writers of `tree` will wait for a flush when the memtable is full that they fill
     /// now. Without workers they flush themselves, and there is nobody to wait for.
-    pub(super) fn is_full_soon(&self, tree: &TreeCore) -> bool {
+    pub(super) fn is_full_soon(&self, tree: &TreeInner) -> bool {
         let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         self.options.background_threads > 0 && tree.check_live().is_ok() && is_full()
     }

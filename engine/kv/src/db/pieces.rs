@@ -28,8 +28,8 @@ use crate::compaction::{piece_ends, pieces_of};
 use crate::env::{Thread, start_thread};
 use crate::merge::visible::VisibleRange;
 
-use super::state::core::Core;
-use super::state::hands::{Hands, WantedHands};
+use super::state::core::DbInner;
+use super::state::hands::{FlushPriority, SubcompactionSlots};
 use super::state::tree::Holder;
 
 /// How long who waits for hands sleeps at a time, so that he sees what has changed.
@@ -71,7 +71,7 @@ struct Pieces<T, W> {
     /// A hand has gone.
     gone: Condvar,
     /// There while a flush has pieces to be begun.
-    wanted: Mutex<Option<WantedHands>>,
+    wanted: Mutex<Option<FlushPriority>>,
 }
 
 struct PiecesState<T> {
@@ -85,9 +85,9 @@ struct PiecesState<T> {
     hands: usize,
 }
 
-impl<T, W: Fn(&Core, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
+impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     /// Does pieces as long as there are any to be begun.
-    fn work(&self, core: &Core, during: &mut During<'_>) {
+    fn work(&self, core: &DbInner, during: &mut During<'_>) {
         while let Some(i) = self.begin() {
             let mut step = || {
                 self.check()?;
@@ -157,7 +157,7 @@ impl<T, W> Drop for WaitsForHands<'_, T, W> {
 }
 
 /// Counts a hand as there until it goes, however it does.
-struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<Hands>);
+struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<SubcompactionSlots>);
 
 impl<T, W> Drop for Hand<T, W> {
     fn drop(&mut self) {
@@ -167,7 +167,7 @@ impl<T, W> Drop for Hand<T, W> {
     }
 }
 
-impl Core {
+impl DbInner {
     /// In how many pieces a job over so many bytes is done, of which each has at least `least`.
     pub(super) fn pieces_of(&self, bytes: u64, least: u64) -> usize {
         pieces_of(bytes, least, self.options.background_threads)
@@ -188,7 +188,7 @@ impl Core {
     ) -> Result<Vec<T>>
     where
         T: Send + 'static,
-        W: Fn(&Core, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+        W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
         let done = (0..number).map(|_| None).collect();
         let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
@@ -240,7 +240,7 @@ impl Core {
         hands: &mut Vec<Box<dyn Thread>>,
     ) where
         T: Send + 'static,
-        W: Fn(&Core, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+        W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
         while pieces.lacks_hand()
             && let Some(hand) = self.lend_hand(pieces, job)
@@ -257,7 +257,7 @@ impl Core {
     ) -> Option<Box<dyn Thread>>
     where
         T: Send + 'static,
-        W: Fn(&Core, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+        W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
         let core = self.me.get()?.upgrade()?;
         let taken = match job {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::error::Result;
 
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::gate::closed;
 use super::state::throttle::Account;
 
@@ -14,7 +14,7 @@ const SLICE: u64 = 10_000_000;
 /// How long one who stands still sleeps at a time, so that he sees what has changed.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Core {
+impl DbInner {
     /// Counts what a merge has done while it passed so many entries, and waits until that is
     /// allowed; `during` is called while it does.
     pub(super) fn throttle(

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - The view is taken before the read point. A lone key whose newest version decides needs no
 //!   more: what the view lacks is newer than the call, and what its memtable has is newer still.
-//!   Several keys, and operands, are read [at one moment](TreeCore::at_one_moment).
+//!   Several keys, and operands, are read [at one moment](TreeInner::at_one_moment).
 //! - Without operands, the first version that may be seen decides; a range deletion in a newer
 //!   source hides all older sources.
 //! - The key is hashed once (twice where filters hold prefixes).
@@ -21,10 +21,10 @@ use crate::sstable::Table;
 
 use super::explain;
 use super::lookup::{filter_hash, memtable_versions, unknown_kind, versions};
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::memtable::MemHandle;
-use super::state::meters::{TimedCall, Turn};
-use super::state::tree::TreeCore;
+use super::state::meters::{LatencyOp, SampleToken};
+use super::state::tree::TreeInner;
 use super::state::view::TreeView;
 
 /// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core
@@ -38,7 +38,7 @@ const TOGETHER: usize = 64;
 type ReadPlace<'g> = Option<(&'g Table, usize)>;
 
 /// Who looks on while a key is searched.
-trait ReadTally {
+trait ReadObserver {
     /// No memtable had it.
     fn is_past_memtables(&mut self);
     /// A table is asked, which may have it by its filter, or not.
@@ -48,7 +48,7 @@ trait ReadTally {
 }
 
 /// Nobody, as for most gets.
-impl ReadTally for () {
+impl ReadObserver for () {
     #[inline]
     fn is_past_memtables(&mut self) {}
     #[inline]
@@ -73,7 +73,7 @@ impl<'a> CountedRead<'a> {
     }
 }
 
-impl ReadTally for CountedRead<'_> {
+impl ReadObserver for CountedRead<'_> {
     fn is_past_memtables(&mut self) {
         self.in_memtable = false;
     }
@@ -95,7 +95,7 @@ impl ReadTally for CountedRead<'_> {
 }
 
 /// What one source says about a key.
-enum ReadAnswer {
+enum LookupResult {
     /// Nothing: ask older ones.
     Nothing,
     /// It has no value.
@@ -106,10 +106,10 @@ enum ReadAnswer {
     Operand,
 }
 
-impl Core {
+impl DbInner {
     /// The newest value of `key`.
     #[inline]
-    pub fn get(&self, tree: &TreeCore, key: &[u8]) -> Result<Option<Value>> {
+    pub fn get(&self, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
         if self.watch.meters.recorder.is_on() {
             return explain::get(self, tree, key, None);
         }
@@ -124,9 +124,9 @@ impl Core {
     #[inline]
     fn get_newest(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         key: &[u8],
-        tally: &mut impl ReadTally,
+        tally: &mut impl ReadObserver,
     ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
@@ -145,10 +145,10 @@ impl Core {
     #[inline]
     fn get_of(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         key: &[u8],
         read: Seq,
-        tally: &mut impl ReadTally,
+        tally: &mut impl ReadObserver,
     ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
@@ -160,17 +160,17 @@ impl Core {
     #[cold]
     fn get_sampled(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         key: &[u8],
         read: Option<Seq>,
-        turn: Turn,
+        turn: SampleToken,
     ) -> Result<Option<Value>> {
         if !turn.counts() {
             let found = match read {
                 Some(read) => self.get_of(tree, key, read, &mut ()),
                 None => self.get_newest(tree, key, &mut ()),
             };
-            self.watch.meters.end(TimedCall::Get, turn);
+            self.watch.meters.end(LatencyOp::Get, turn);
             return found;
         }
         let reads = tree.view.load(&epoch::pin()).reads.clone();
@@ -184,7 +184,7 @@ impl Core {
     }
 
     /// The value of `key` as a reader at `read` sees it.
-    pub fn get_at(&self, tree: &TreeCore, key: &[u8], read: Seq) -> Result<Option<Value>> {
+    pub fn get_at(&self, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
         if self.watch.meters.recorder.is_on() {
             return explain::get(self, tree, key, Some(read));
         }
@@ -199,7 +199,7 @@ impl Core {
     /// The values of several keys, all of one moment.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
@@ -283,7 +283,7 @@ fn search_all(
     key: &[u8],
     read: Seq,
     guard: &Guard,
-    tally: &mut impl ReadTally,
+    tally: &mut impl ReadObserver,
 ) -> Result<Option<Value>> {
     match search(view, key, read, guard, tally)? {
         FoundVersion::Is(value) => Ok(value),
@@ -297,15 +297,15 @@ fn search(
     key: &[u8],
     read: Seq,
     guard: &Guard,
-    tally: &mut impl ReadTally,
+    tally: &mut impl ReadObserver,
 ) -> Result<FoundVersion> {
     let hash = key_hash(key);
     for m in view.memtables() {
         match ask_memtable(m, key, hash, read, guard)? {
-            ReadAnswer::Nothing => {}
-            ReadAnswer::Absent => return Ok(FoundVersion::Is(None)),
-            ReadAnswer::Present(v) => return Ok(FoundVersion::Is(Some(v))),
-            ReadAnswer::Operand => return Ok(FoundVersion::Operands),
+            LookupResult::Nothing => {}
+            LookupResult::Absent => return Ok(FoundVersion::Is(None)),
+            LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
+            LookupResult::Operand => return Ok(FoundVersion::Operands),
         }
     }
     tally.is_past_memtables();
@@ -314,10 +314,10 @@ fn search(
     for run in &view.version.runs {
         let Some(t) = run.find(key) else { continue };
         match ask_table(t, key, hash, read, guard, tally)? {
-            ReadAnswer::Nothing => {}
-            ReadAnswer::Absent => return Ok(FoundVersion::Is(None)),
-            ReadAnswer::Present(v) => return Ok(FoundVersion::Is(Some(v))),
-            ReadAnswer::Operand => return Ok(FoundVersion::Operands),
+            LookupResult::Nothing => {}
+            LookupResult::Absent => return Ok(FoundVersion::Is(None)),
+            LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
+            LookupResult::Operand => return Ok(FoundVersion::Operands),
         }
     }
     Ok(FoundVersion::Is(None))
@@ -330,20 +330,20 @@ fn ask_memtable(
     hash: u64,
     read: Seq,
     guard: &Guard,
-) -> Result<ReadAnswer> {
+) -> Result<LookupResult> {
     let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
     let found = if m.mem.may_contain(hash) { m.mem.get(key, read) } else { None };
     let Some(found) = found else {
-        return Ok(if cover > 0 { ReadAnswer::Absent } else { ReadAnswer::Nothing });
+        return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
     };
     if found.trailer.seq() < cover {
-        return Ok(ReadAnswer::Absent);
+        return Ok(LookupResult::Absent);
     }
     Ok(match found.trailer.kind() {
-        Some(Kind::Put) => ReadAnswer::Present(m.mem.pin(&found).into()),
-        Some(Kind::Delete) => ReadAnswer::Absent,
-        Some(Kind::Merge) => ReadAnswer::Operand,
-        Some(Kind::Apart) | None => return Err(unknown_kind(key, found.trailer)),
+        Some(Kind::Put) => LookupResult::Present(m.mem.pin(&found).into()),
+        Some(Kind::Delete) => LookupResult::Absent,
+        Some(Kind::Merge) => LookupResult::Operand,
+        Some(Kind::Blob) | None => return Err(unknown_kind(key, found.trailer)),
     })
 }
 
@@ -354,8 +354,8 @@ fn ask_table(
     hash: u64,
     read: Seq,
     guard: &Guard,
-    tally: &mut impl ReadTally,
-) -> Result<ReadAnswer> {
+    tally: &mut impl ReadObserver,
+) -> Result<LookupResult> {
     let table = t.table()?;
     let cover = match t.meta.range_deletes {
         0 => 0,
@@ -366,17 +366,17 @@ fn ask_table(
     let hit = if maybe { table.get(key, None, read, guard)? } else { None };
     let Some(hit) = hit else {
         tally.missed(table, maybe);
-        return Ok(if cover > 0 { ReadAnswer::Absent } else { ReadAnswer::Nothing });
+        return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
     };
     let trailer = hit.trailer;
     if trailer.seq() < cover {
-        return Ok(ReadAnswer::Absent);
+        return Ok(LookupResult::Absent);
     }
     Ok(match trailer.kind() {
-        Some(Kind::Put) => ReadAnswer::Present(hit.pin().into()),
-        Some(Kind::Apart) => ReadAnswer::Present(t.apart(key, hit.value(), None)?.into()),
-        Some(Kind::Delete) => ReadAnswer::Absent,
-        Some(Kind::Merge) => ReadAnswer::Operand,
+        Some(Kind::Put) => LookupResult::Present(hit.pin().into()),
+        Some(Kind::Blob) => LookupResult::Present(t.blob(key, hit.value(), None)?.into()),
+        Some(Kind::Delete) => LookupResult::Absent,
+        Some(Kind::Merge) => LookupResult::Operand,
         None => return Err(unknown_kind(key, trailer)),
     })
 }

@@ -39,10 +39,10 @@ use crate::wal::format::record_size;
 use crate::wal::{KnownSegments, Lsn, RecoveredLog, TornTail, recover_known};
 
 use super::outputs::remove_tables;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::memtable::MemHandle;
 use super::state::pins::nudge;
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 use super::write::{insert_op, insert_ops};
 
 /// Bytes of records that one thread inserts while it reads, before others are started. Debug builds
@@ -81,7 +81,7 @@ impl ReplayChunk {
 
 /// Inserts the operations of some trees.
 struct Inserter {
-    core: Arc<Core>,
+    core: Arc<DbInner>,
     /// In order of their numbers.
     trees: Vec<ReplayPlace>,
     /// Those that the record at hand has operations of.
@@ -93,7 +93,7 @@ struct Inserter {
 
 /// Where operations of a tree go.
 struct ReplayPlace {
-    tree: Arc<TreeCore>,
+    tree: Arc<TreeInner>,
     active: Arc<MemHandle>,
     /// What lies before is in tables.
     flushed: Lsn,
@@ -106,7 +106,7 @@ struct ReplayPlace {
 }
 
 impl Inserter {
-    fn new(core: &Arc<Core>, trees: Vec<Flushed>, most: u64) -> Inserter {
+    fn new(core: &Arc<DbInner>, trees: Vec<Flushed>, most: u64) -> Inserter {
         let place = |(tree, flushed): Flushed| {
             let active = tree.view.load_full().active.clone();
             let taken = taken(&tree);
@@ -307,7 +307,7 @@ impl Inserter {
 }
 
 /// Bytes that the memtables of a tree take.
-fn taken(tree: &TreeCore) -> u64 {
+fn taken(tree: &TreeInner) -> u64 {
     tree.view.load_full().memtables().map(|m| m.mem.taken() as u64).sum()
 }
 
@@ -416,7 +416,7 @@ impl ReplayQueue {
 type Helper = (Arc<ReplayQueue>, Option<Box<dyn Thread>>);
 
 /// A tree with the position that it is flushed to.
-type Flushed = (Arc<TreeCore>, Lsn);
+type Flushed = (Arc<TreeInner>, Lsn);
 
 /// Who inserts what is read.
 enum Crew {
@@ -508,9 +508,9 @@ impl Drop for Crew {
 /// operations count up to the first before which the manifest has changed in what the log does not
 /// tell: a tree was made, or a tree was dropped or tables were loaded, each of which takes a
 /// sequence number. So a reader sees nothing without what came before it.
-pub fn replay(core: &Arc<Core>, env: &dyn Env) -> Result<Replayed> {
+pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
     let c = core.catalog.lock();
-    let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeCore>| {
+    let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeInner>| {
         (t.clone(), c.state().trees.get(&t.id).map_or(0, |s| s.flushed))
     });
     let trees = core.trees.read().iter().map(of_trees).collect();
@@ -567,7 +567,7 @@ impl Before {
 }
 
 fn replay_into(
-    core: &Arc<Core>,
+    core: &Arc<DbInner>,
     env: &dyn Env,
     state: &Before,
     trees: Vec<Flushed>,

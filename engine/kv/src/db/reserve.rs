@@ -7,7 +7,7 @@
 use crate::base::error::{ErrorKind, Result};
 
 use super::batch::{Batch, BatchOp};
-use super::state::core::Core;
+use super::state::core::DbInner;
 
 /// The name of the file.
 pub const RESERVE: &str = "RESERVE";
@@ -16,7 +16,7 @@ const RESERVE_BYTES: u64 = 512 << 10;
 /// A store with tables of so many bytes has one: 1.6 % of them.
 const RESERVE_FROM: u64 = 32 << 20;
 
-impl Core {
+impl DbInner {
     /// Does what frees space. Where the disk is full, the reserve is given up, and it is tried once
     /// more.
     pub fn with_reserve<T>(&self, mut frees: impl FnMut() -> Result<T>) -> Result<T> {

@@ -12,14 +12,14 @@ use crate::base::sync::Mutex;
 use crate::base::sync::epoch::{self};
 use crate::memtable::MemtableRoom;
 
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::gate::closed;
 use super::state::log::Writing;
-use super::state::meters::TimedCall;
-use super::state::tree::TreeCore;
+use super::state::meters::LatencyOp;
+use super::state::tree::TreeInner;
 use super::state::work::PutOff;
 
-impl Core {
+impl DbInner {
     /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when
     /// there is no memory. The write lock may be given up meanwhile, so callers look again at
     /// everything.
@@ -27,7 +27,7 @@ impl Core {
     pub fn make_room<'a>(
         &'a self,
         w: Writing<'a>,
-        tree: &TreeCore,
+        tree: &TreeInner,
         cost: usize,
     ) -> Result<Writing<'a>> {
         let view = tree.view.load_full();
@@ -88,7 +88,7 @@ impl Core {
     /// which `reason` is told.
     pub fn wait_for_flush(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         reason: &str,
         is_full: &dyn Fn() -> bool,
     ) -> Result<()> {
@@ -124,7 +124,7 @@ impl Core {
             Event::StallBegun { tree, reason }
         });
         let done = self.wait_while(tree, put_off, since, is_full);
-        let waited = self.watch.meters.since(TimedCall::Stall, from);
+        let waited = self.watch.meters.since(LatencyOp::Stall, from);
         self.pace.stall(waited);
         self.events.note(|| {
             let (tree, reason) = told();
@@ -136,7 +136,7 @@ impl Core {
     /// Waits as long as `is_full` says, unless there is an error or work has been put off since.
     fn wait_while(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         put_off: &Mutex<PutOff>,
         since: u64,
         is_full: &dyn Fn() -> bool,

@@ -9,21 +9,21 @@ use crate::compaction::is_paid;
 use crate::memtable::Memtable;
 
 use super::state::budget::Share;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::log::WriteState;
 use super::state::memtable::MemHandle;
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
-impl Core {
+impl DbInner {
     /// Seals the active memtable of `tree` and starts another. The caller holds the write lock.
-    pub fn seal(&self, w: &WriteState, tree: &TreeCore) -> Result<()> {
+    pub fn seal(&self, w: &WriteState, tree: &TreeInner) -> Result<()> {
         let end = w.end();
         let prefix = tree.view.load_full().options.filter_prefix.clone();
         let fresh = MemHandle::new(Memtable::empty(&self.arenas, prefix)?, end);
         let now = self.env.monotonic_nanos();
         let sealed = tree.seal(fresh, end, Some(now));
         let held = sealed.mem.used();
-        tree.set_usual(held);
+        tree.set_last_sealed_size(held);
         self.memory.seal(&sealed);
         self.work.note_sealed(tree.id);
         self.begin_fill(tree, now, held);
@@ -40,7 +40,7 @@ impl Core {
             return Ok(false);
         }
         let end = w.end();
-        let mut worth: Vec<(u128, Arc<TreeCore>)> = vec![];
+        let mut worth: Vec<(u128, Arc<TreeInner>)> = vec![];
         let trees = self.trees.read();
         for (start, id) in w.waiting() {
             let Some(t) = trees.by_id(id) else { continue };

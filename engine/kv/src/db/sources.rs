@@ -4,7 +4,7 @@
 use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::base::reads::is_looked_at;
-use crate::base::tolls::CursorToll;
+use crate::base::tolls::SeekCost;
 use crate::merge::merging::MergeSource;
 use crate::merge::run::{RunCursor, TableRun};
 use crate::merge::shadow::{Cover, RangeShadow};
@@ -55,7 +55,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         }
     }
     has_deletes |= !shadows.is_empty();
-    let toll = CursorToll::new(sources.len(), &view.tolls);
+    let toll = SeekCost::new(sources.len(), &view.tolls);
     let mut visible = Visible::new(
         sources,
         read,

@@ -12,12 +12,12 @@ use crate::cache::CacheStats;
 use crate::compaction::{SpaceBound, one_copy, space_bound};
 use crate::merge::run::{TableRun, table_path};
 
-use super::kept::KeptVersions;
-use super::state::core::Core;
+use super::kept::SnapshotSpace;
+use super::state::core::DbInner;
 use super::state::meters::Latencies;
 use super::state::pins::{Pin, PinKind, Space};
 use super::state::snapshots::SnapshotInfo;
-use super::state::tree::TreeCore;
+use super::state::tree::TreeInner;
 
 /// Where a Db's time and bytes went since it was opened, and what it holds now.
 #[derive(Clone, Debug, Default)]
@@ -136,13 +136,13 @@ pub struct TreeStats {
     /// What reads of it did.
     pub reads: ReadStats,
     /// Its value files.
-    pub values: ValueStats,
+    pub values: BlobStats,
 }
 
 impl TreeStats {
     /// The declared bound in bytes, by what is known of the live bytes
     /// ([`one_copy`](TreeStats::one_copy)), and the value files, which have a bound of their own
-    /// ([`values_garbage`](crate::TreeOptions::values_garbage)); `None` when the policy declares
+    /// ([`blob_gc_percent`](crate::TreeOptions::blob_gc_percent)); `None` when the policy declares
     /// none.
     pub fn bound_bytes(&self) -> Option<u64> {
         let bound = self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)?;
@@ -150,10 +150,10 @@ impl TreeStats {
     }
 }
 
-/// The value files of a tree: see [`values_apart`](crate::TreeOptions::values_apart).
+/// The value files of a tree: see [`blob_threshold`](crate::TreeOptions::blob_threshold).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ValueStats {
+pub struct BlobStats {
     /// How many there are.
     pub files: u64,
     /// Their length in bytes.
@@ -201,7 +201,7 @@ impl Stats {
     }
 }
 
-impl Core {
+impl DbInner {
     /// Everything that can be told.
     pub fn stats(&self) -> Stats {
         let (written, wal_bytes) = {
@@ -243,7 +243,8 @@ impl Core {
         };
         let trees = self.trees.read().to_vec();
         let (pinned, writing) = (self.watch.pins.pinned_by_tree(), self.writing());
-        let sum_of = |of: &BTreeMap<TreeId, u64>, t: &TreeCore| of.get(&t.id).copied().unwrap_or(0);
+        let sum_of =
+            |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
         s.trees = trees
             .iter()
             .map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t)))
@@ -264,8 +265,8 @@ impl Core {
         let now = self.env.wall_micros();
         let snapshots = self.snapshots.infos();
         let trees = if snapshots.is_empty() { vec![] } else { self.trees.read().to_vec() };
-        let kept: Vec<KeptVersions> =
-            trees.iter().filter_map(|t| KeptVersions::of(&t.view.load_full().version)).collect();
+        let kept: Vec<SnapshotSpace> =
+            trees.iter().filter_map(|t| SnapshotSpace::of(&t.view.load_full().version)).collect();
         let read = self.read_point();
         pins.extend(snapshots.into_iter().map(|s| Pin {
             kind: PinKind::Snapshot,
@@ -284,7 +285,7 @@ impl Core {
         pins
     }
 
-    fn tree_stats(&self, t: &TreeCore, pinned: u64, writing: u64) -> TreeStats {
+    fn tree_stats(&self, t: &TreeInner, pinned: u64, writing: u64) -> TreeStats {
         let files = t.files.lock();
         let view = t.view.load_full();
         let shape = self.shape(&view, &files);
@@ -308,7 +309,7 @@ impl Core {
             bound: Some(space_bound(&view.options.policy, &shape)),
             one_copy: one_copy(&shape),
             reads: view.reads.told(),
-            values: ValueStats {
+            values: BlobStats {
                 files: values.files.len() as u64,
                 bytes: values.size,
                 live_bytes: values.live,

@@ -14,7 +14,7 @@ use crate::base::key::Trailer;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::policy::{Fifo, Tiered};
-use crate::compaction::{TreeShape, manual};
+use crate::compaction::{LsmShape, manual};
 use crate::env::Env;
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
@@ -23,7 +23,7 @@ use crate::memtable::Memtable;
 
 use super::bounds::key_range;
 use super::pieces::DividedJob;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::tree::Holder;
 use super::*;
 
@@ -327,7 +327,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
         tree.flush().unwrap();
     }
     let core = &tree.handle.core;
-    let all = |o: &TreeOptions, shape: &TreeShape, _: &[u64]| {
+    let all = |o: &TreeOptions, shape: &LsmShape, _: &[u64]| {
         Ok(manual(&o.policy, shape, None, &|_, _| false).unwrap())
     };
     let claimed = core.claim_by(&tree.core, state::tree::Holder::Caller, all).unwrap().unwrap();
@@ -476,7 +476,10 @@ fn nobody_walks_twice_over_what_is_deleted() {
     let key = |i: u32| i.to_be_bytes();
     let leap = |t: &Tree, forward| {
         let mut to = vec![];
-        t.core.gaps.leap(&key(250), forward, t.handle.core.read_point(), &mut to).then_some(to)
+        t.core
+            .gaps
+            .skip_empty_range(&key(250), forward, t.handle.core.read_point(), &mut to)
+            .then_some(to)
     };
     for range in [false, true] {
         for flushed in [false, true] {
@@ -594,7 +597,7 @@ fn pieces_are_done_side_by_side() {
     // All hands are given back each time; of others there are none.
     let threads = Arc::new(parking_lot::Mutex::new(std::collections::HashSet::new()));
     let seen = threads.clone();
-    let work = move |_: &Core, i: usize, _: &mut pieces::During<'_>| {
+    let work = move |_: &DbInner, i: usize, _: &mut pieces::During<'_>| {
         seen.lock().insert(std::thread::current().id());
         Ok(i)
     };
@@ -646,7 +649,7 @@ fn a_piece_that_panics_fails_the_job() {
     let me = std::thread::current().id();
     for of_caller in [false, true] {
         let all = std::sync::Barrier::new(3);
-        let work = move |core: &Core, _: usize, during: &mut pieces::During<'_>| {
+        let work = move |core: &DbInner, _: usize, during: &mut pieces::During<'_>| {
             all.wait();
             if (std::thread::current().id() == me) == of_caller {
                 panic!("a hook of this test");
@@ -724,7 +727,7 @@ fn hands_stand_still_in_a_pause() {
 /// What a thread does until it is told to end it, step by step.
 fn steps_until(
     ends: &AtomicBool,
-    core: &Core,
+    core: &DbInner,
     during: &mut pieces::During<'_>,
     steps: &AtomicU64,
 ) -> Result<()> {

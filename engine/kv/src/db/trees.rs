@@ -14,9 +14,9 @@ use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener};
 
 use super::state::catalog::TreeCatalog;
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::memtable::MemHandle;
-use super::state::tree::{StoreWatch, TreeCore, TreeFiles};
+use super::state::tree::{StoreWatch, TreeFiles, TreeInner};
 use super::state::view::TreeView;
 
 /// A tree as the manifest has it, its files not yet opened.
@@ -28,7 +28,7 @@ pub fn tree_of(
     opener: &Arc<TableOpener>,
     opened: &HashMap<u64, Arc<TableHandle>>,
     watch: &StoreWatch,
-) -> Result<Arc<TreeCore>> {
+) -> Result<Arc<TreeInner>> {
     let mut files = TreeFiles::default();
     let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
     if let Some(held) = held.next() {
@@ -43,7 +43,7 @@ pub fn tree_of(
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));
     }
-    TreeCore::new(state, options, hooked, active, files, watch)
+    TreeInner::new(state, options, hooked, active, files, watch)
 }
 
 /// Whether both have the same hooks by name.
@@ -51,9 +51,9 @@ fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
     PersistedOptions::of(b).check_hooks("", a).is_ok()
 }
 
-impl Core {
+impl DbInner {
     /// Opens trees of these names, and makes those that are not there, all or none.
-    pub fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeCore>>> {
+    pub fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeInner>>> {
         let mut names = HashSet::with_capacity(wanted.len());
         for (name, options) in wanted {
             options.check()?;
@@ -94,13 +94,17 @@ impl Core {
                 break;
             }
         }
-        let trees: Vec<Arc<TreeCore>> = trees.into_iter().flatten().collect();
+        let trees: Vec<Arc<TreeInner>> = trees.into_iter().flatten().collect();
         trees.iter().for_each(|t| self.tell_options(t));
         Ok(trees)
     }
 
     /// Opens a tree that is there; `None` when another thread has dropped it meanwhile.
-    fn open_again(&self, t: Arc<TreeCore>, options: &TreeOptions) -> Result<Option<Arc<TreeCore>>> {
+    fn open_again(
+        &self,
+        t: Arc<TreeInner>,
+        options: &TreeOptions,
+    ) -> Result<Option<Arc<TreeInner>>> {
         match self.change_options(&t, options.clone(), false) {
             Ok(()) => {
                 self.shorten_log(&t)?;
@@ -113,7 +117,10 @@ impl Core {
 
     /// Makes trees with one edit group of the manifest; `None`, and none made, when there is one of
     /// such a name already.
-    fn create_trees(&self, missing: &[(&str, &TreeOptions)]) -> Result<Option<Vec<Arc<TreeCore>>>> {
+    fn create_trees(
+        &self,
+        missing: &[(&str, &TreeOptions)],
+    ) -> Result<Option<Vec<Arc<TreeInner>>>> {
         let start = self.sync_log()?;
         let mut c = self.catalog.lock();
         {
@@ -159,7 +166,7 @@ impl Core {
     }
 
     /// Says which options a tree has now.
-    pub fn tell_options(&self, t: &TreeCore) {
+    pub fn tell_options(&self, t: &TreeInner) {
         let options = t.view.load_full().options.clone();
         self.events.note(|| Event::TreeOpened {
             tree: t.name.clone(),
@@ -169,7 +176,7 @@ impl Core {
 
     /// Puts these options in force, with the hooks that the tree was written with. With `keep` a
     /// tree without hooks that it should have goes on without them.
-    pub fn change_options(&self, t: &TreeCore, options: TreeOptions, keep: bool) -> Result<()> {
+    pub fn change_options(&self, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
         let mut c = self.catalog.lock();
         self.gate.check_open()?;
         let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
@@ -204,7 +211,7 @@ impl Core {
         Ok(())
     }
 
-    pub fn set_options(&self, t: &TreeCore, options: TreeOptions) -> Result<()> {
+    pub fn set_options(&self, t: &TreeInner, options: TreeOptions) -> Result<()> {
         self.gate.check_writable()?;
         self.change_options(t, options, true)?;
         self.tell_options(t);
@@ -265,7 +272,7 @@ impl Core {
     /// Drops a tree from the manifest. The drop takes a sequence number: a reader beside the writer
     /// whose manifest still has the tree finds the number missing in the log, and shows nothing
     /// that was written after the drop.
-    fn log_drop(&self, c: &mut TreeCatalog, t: &TreeCore) -> Result<()> {
+    fn log_drop(&self, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
         self.begin_writing(c)?;
         let mut w = self.write.lock();
         let seq = w.newest() + 1;
@@ -286,7 +293,7 @@ impl Core {
         state: &TreeState,
         options: TreeOptions,
         active: Arc<MemHandle>,
-    ) -> Result<Arc<TreeCore>> {
+    ) -> Result<Arc<TreeInner>> {
         tree_of(state, options, true, active, &self.opener, &HashMap::new(), &self.watch)
     }
 }

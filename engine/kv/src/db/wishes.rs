@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use crate::base::error::Error;
 use crate::base::options::TreeOptions;
-use crate::compaction::{Action, CompactionJob, TableShape, TreeShape, pick, pressure, run_limits};
+use crate::compaction::{Action, CompactionJob, LsmShape, TableShape, pick, pressure, run_limits};
 use crate::merge::run::TableHandle;
 
-use super::state::core::Core;
-use super::state::tree::{TreeCore, TreeFiles};
+use super::state::core::DbInner;
+use super::state::tree::{TreeFiles, TreeInner};
 use super::state::view::TreeView;
 
-impl Core {
+impl DbInner {
     /// The shape of a tree as its policy sees it. Nobody merges for readers in a store whose writers
     /// would have to do it: one history gives one directory there, however much is read.
-    pub fn shape(&self, view: &TreeView, files: &TreeFiles) -> TreeShape {
+    pub fn shape(&self, view: &TreeView, files: &TreeFiles) -> LsmShape {
         let (version, options) = (&view.version, &view.options);
         let toll = if self.options.background_threads > 0 { view.tolls.paid() } else { 0 };
-        let mut shape = TreeShape {
+        let mut shape = LsmShape {
             now_micros: self.env.wall_micros(),
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
@@ -55,7 +55,7 @@ impl Core {
             let stale: HashMap<u64, u64> = version.tables().filter_map(stale).collect();
             shape.change(
                 |t| stale.contains_key(&t.id),
-                |t| t.stale = stale.get(&t.id).copied().unwrap_or(0),
+                |t| t.blob_garbage_bytes = stale.get(&t.id).copied().unwrap_or(0),
             );
         }
         if options.purge.is_some() && options.summary.is_some() {
@@ -70,7 +70,11 @@ impl Core {
     /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until
     /// they have gone: a part of it could leave older tables without the newer ones that hide what
     /// is in them.
-    pub fn wish(&self, options: &TreeOptions, shape: &TreeShape) -> Option<CompactionJob> {
+    pub fn pick_compaction(
+        &self,
+        options: &TreeOptions,
+        shape: &LsmShape,
+    ) -> Option<CompactionJob> {
         let job = pick(&options.policy, shape)?;
         if job.action != Action::Drop {
             return Some(job);
@@ -83,7 +87,7 @@ impl Core {
 
     /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1
     /// is at the hard limit.
-    pub fn pressure(&self, tree: &TreeCore) -> f64 {
+    pub fn pressure(&self, tree: &TreeInner) -> f64 {
         let files = tree.files.lock();
         let view = tree.view.load_full();
         let shape = self.shape(&view, &files);
@@ -92,7 +96,7 @@ impl Core {
 
     /// The tables or the options of a tree have changed: its policy may want something, and the
     /// writers' pace goes by the tree that is furthest behind.
-    pub fn tables_changed(&self, tree: &TreeCore) {
+    pub fn tables_changed(&self, tree: &TreeInner) {
         self.work.look_at([tree.id]);
         // Found under the lock: who has seen older tables, or the tree before it was dropped or its
         // Db closed, may not have the last word.
@@ -109,8 +113,8 @@ impl Core {
 
     /// Calls workers where one of these trees wants a compaction or will want one when time has
     /// passed. Takes locks of trees.
-    pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeCore>) {
-        let is_due = |t: &TreeCore| self.ages(t) || self.wants(t);
+    pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeInner>) {
+        let is_due = |t: &TreeInner| self.ages(t) || self.wants(t);
         if !self.has_all_workers() && trees.into_iter().any(is_due) {
             self.work.call();
         }
@@ -125,7 +129,7 @@ impl Core {
     }
 
     /// Whether time alone can make this tree want a compaction.
-    pub fn ages(&self, tree: &TreeCore) -> bool {
+    pub fn ages(&self, tree: &TreeInner) -> bool {
         let view = tree.view.load_full();
         let o = &view.options;
         (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some())
@@ -134,19 +138,19 @@ impl Core {
 
     /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under
     /// which jobs are claimed: a job that is taken in between would be neither.
-    pub fn is_compacting_or_wants(&self, t: &TreeCore) -> bool {
+    pub fn is_compacting_or_wants(&self, t: &TreeInner) -> bool {
         let files = t.files.lock();
         self.work.is_compacting() || self.wants_with(t, &files)
     }
 
-    pub fn wants(&self, t: &TreeCore) -> bool {
+    pub fn wants(&self, t: &TreeInner) -> bool {
         self.wants_with(t, &t.files.lock())
     }
 
-    pub fn wants_with(&self, t: &TreeCore, files: &TreeFiles) -> bool {
+    pub fn wants_with(&self, t: &TreeInner, files: &TreeFiles) -> bool {
         let view = t.view.load_full();
         let shape = self.shape(&view, files);
-        !t.is_dropped() && t.is_hooked() && self.wish(&view.options, &shape).is_some()
+        !t.is_dropped() && t.is_hooked() && self.pick_compaction(&view.options, &shape).is_some()
     }
 }
 

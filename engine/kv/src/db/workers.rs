@@ -4,7 +4,7 @@
 //! Invariants:
 //! - Flushes go before compactions. With two or more threads the first only flushes; with one, a
 //!   compaction stops for flushes as it goes. So a flush always finds someone to do it. Where small
-//!   tables take the memory ([`Core::is_cluttered`]) all threads but the first compact before they
+//!   tables take the memory ([`DbInner::is_cluttered`]) all threads but the first compact before they
 //!   flush: there is always something to be flushed there, and each flush would leave less memory
 //!   to the next.
 //! - The threads that compact give way to all others: a reader or writer has the processor first,
@@ -22,7 +22,7 @@
 //!   order: one history, one directory.
 //! - A worker comes when there is something to do and leaves when there has been nothing for a
 //!   while, so that a store that is small or at rest costs no thread. Whoever makes work, or lets
-//!   time pass that will ([`Core::ages`]), finds it there or calls it ([`WorkerCrew::call`]):
+//!   time pass that will ([`DbInner::ages`]), finds it there or calls it ([`WorkerPoolHandle::call`]):
 //!   who is there is changed under the lock of the signals, so a worker that leaves has seen the
 //!   last one.
 
@@ -33,9 +33,9 @@ use crate::base::error::{Error, ErrorKind};
 use crate::env::start_thread;
 use crate::wal::{Unneeded, Wal};
 
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::pins::nudge;
-use super::state::work::WorkerCrew;
+use super::state::work::WorkerPoolHandle;
 
 /// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
 const IDLE: Duration = Duration::from_secs(1);
@@ -47,11 +47,11 @@ const SLOW: u64 = 1 << 20;
 /// How long a worker waits before it tries again what lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
-impl Core {
+impl DbInner {
     /// Lets workers come from now on, and calls them if there is something to do.
-    pub fn allow_workers(self: &Arc<Core>) {
+    pub fn allow_workers(self: &Arc<DbInner>) {
         let _ = self.me.set(Arc::downgrade(self));
-        let crew: Arc<dyn WorkerCrew> = self.clone();
+        let crew: Arc<dyn WorkerPoolHandle> = self.clone();
         self.work.allow(Arc::downgrade(&crew));
         self.call_workers_to_flush();
         self.call_workers_for_any();
@@ -94,7 +94,7 @@ impl Core {
         let _ = unneeded.map(Unneeded::remove);
         // Tables that no reader holds any more, but that one held when they were replaced.
         nudge();
-        self.opener.bury();
+        self.opener.delete_obsolete_files();
         if !is_filled && self.arenas.trim() {
             self.memory.rebalance();
         }
@@ -146,13 +146,13 @@ impl Core {
                 && self.leave(i, seen)
             {
                 // What has died meanwhile.
-                return self.opener.bury();
+                return self.opener.delete_obsolete_files();
             }
         }
     }
 }
 
-impl WorkerCrew for Core {
+impl WorkerPoolHandle for DbInner {
     fn call(&self) {
         let n = self.options.background_threads;
         if self.has_all_workers() {

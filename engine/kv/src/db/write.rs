@@ -33,18 +33,18 @@ use crate::wal::Lsn;
 
 use super::batch::Batch;
 use super::limits::{check_key, check_value};
-use super::state::core::Core;
+use super::state::core::DbInner;
 use super::state::log::Writing;
 use super::state::memtable::MemHandle;
-use super::state::meters::{TimedCall, Turn};
-use super::state::tree::TreeCore;
+use super::state::meters::{LatencyOp, SampleToken};
+use super::state::tree::TreeInner;
 use super::state::view::TreeView;
 
 /// Makes what is to be written, or looks whether it may be, under the write lock and with every
 /// earlier write visible. Called again when the lock had to be given up; an empty batch writes
 /// nothing.
 pub type Make<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
-type Entered<'a> = Vec<(&'a TreeCore, Arc<MemHandle>)>;
+type Entered<'a> = Vec<(&'a TreeInner, Arc<MemHandle>)>;
 
 /// The head of an encoded point operation: kind, tree, key length.
 fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
@@ -55,7 +55,7 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
     &buf[..n]
 }
 
-impl Writers for Core {
+impl Writers for DbInner {
     fn hold(&self, f: &mut dyn FnMut(Seq)) {
         if let Some(w) = self.write.try_lock() {
             f(w.newest());
@@ -63,12 +63,12 @@ impl Writers for Core {
     }
 }
 
-impl Core {
+impl DbInner {
     /// Writes one point operation.
     #[inline]
     pub fn write_point(
         &self,
-        tree: &TreeCore,
+        tree: &TreeInner,
         kind: Kind,
         key: &[u8],
         value: &[u8],
@@ -167,7 +167,7 @@ impl Core {
     }
 
     /// What a batch has to pass before it asks for the write lock. Gives whether it is timed.
-    fn begin_batch(&self, batch: &Batch) -> Result<Turn> {
+    fn begin_batch(&self, batch: &Batch) -> Result<SampleToken> {
         self.check_process()?;
         let turn = self.watch.meters.begin();
         for (tree, cost) in &batch.trees {
@@ -194,7 +194,7 @@ impl Core {
         })
     }
 
-    /// Writes what `make` makes of a batch, as [`write_batch`](Core::write_batch) does: nobody
+    /// Writes what `make` makes of a batch, as [`write_batch`](DbInner::write_batch) does: nobody
     /// writes between what `make` looks at and that.
     pub fn write_made(
         &self,
@@ -252,7 +252,7 @@ impl Core {
         batch: &Batch,
         mems: Entered<'_>,
         durability: Durability,
-        turn: Turn,
+        turn: SampleToken,
     ) -> Result<Seq> {
         let first = w.next_seq(batch.count)?;
         let place = w
@@ -305,20 +305,20 @@ impl Core {
         self.visible.publish(first, count);
     }
 
-    fn writable_view<'g>(&self, tree: &TreeCore, guard: &'g Guard) -> Result<&'g TreeView> {
+    fn writable_view<'g>(&self, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
         self.gate.check_writable()?;
         tree.check_live()?;
         Ok(tree.view.load(guard))
     }
 
     #[inline]
-    fn finish_write(&self, lsn: Lsn, durability: Durability, turn: Turn) -> Result<()> {
+    fn finish_write(&self, lsn: Lsn, durability: Durability, turn: SampleToken) -> Result<()> {
         if durability == Durability::Power {
             let from = self.watch.meters.now();
             self.sync_to(lsn)?;
-            self.watch.meters.since(TimedCall::Sync, from);
+            self.watch.meters.since(LatencyOp::Sync, from);
         }
-        self.watch.meters.end(TimedCall::Write, turn);
+        self.watch.meters.end(LatencyOp::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is tried again with the next one, which is
             // refused when all memtables are full.
@@ -341,7 +341,7 @@ fn cut_off() -> Error {
 
 /// The greatest key that a tree has an entry of, or a greater one; `None` when it has no entries.
 /// Called under the write lock, with every earlier write in its memtable; no table is read.
-fn greatest(tree: &TreeCore) -> Result<Option<Vec<u8>>> {
+fn greatest(tree: &TreeInner) -> Result<Option<Vec<u8>>> {
     let view = tree.view.load_full();
     let tables =
         view.version.runs.iter().filter_map(|r| r.tables.last()).map(|t| t.meta.last_key.clone());
@@ -357,7 +357,7 @@ fn greatest(tree: &TreeCore) -> Result<Option<Vec<u8>>> {
 }
 
 /// Cuts the gaps at the keys of encoded operations that were inserted.
-fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeCore>) {
+fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeInner>) {
     for (tree, op) in OpReader::new(bytes).flatten() {
         if let (Op::Point { kind: Kind::Put | Kind::Merge, key, .. }, Some(t)) = (op, of(tree)) {
             t.gaps.cut(key);

@@ -34,8 +34,8 @@ pub struct PersistedOptions {
     pub block_size: u64,
     pub table_size: u64,
     pub memtable_size: u64,
-    pub values_apart: u64,
-    pub values_garbage: u8,
+    pub blob_threshold: u64,
+    pub blob_gc_percent: u8,
     pub policy: Policy,
     pub tombstone_age_secs: u64,
     /// Name of the merge hook.
@@ -58,8 +58,8 @@ impl PersistedOptions {
             block_size: o.block_size as u64,
             table_size: o.table_size,
             memtable_size: o.memtable_size as u64,
-            values_apart: o.values_apart as u64,
-            values_garbage: o.values_garbage,
+            blob_threshold: o.blob_threshold as u64,
+            blob_gc_percent: o.blob_gc_percent,
             policy: o.policy.clone(),
             tombstone_age_secs: o.tombstone_age_secs,
             merge: o.merge.as_ref().map(|h| h.name().to_owned()),
@@ -84,8 +84,8 @@ impl PersistedOptions {
             block_size: usize::try_from(self.block_size).unwrap_or(usize::MAX),
             table_size: self.table_size,
             memtable_size: usize::try_from(self.memtable_size).unwrap_or(usize::MAX),
-            values_apart: usize::try_from(self.values_apart).unwrap_or(usize::MAX),
-            values_garbage: self.values_garbage,
+            blob_threshold: usize::try_from(self.blob_threshold).unwrap_or(usize::MAX),
+            blob_gc_percent: self.blob_gc_percent,
             policy: self.policy.clone(),
             tombstone_age_secs: self.tombstone_age_secs,
             ..given.clone()
@@ -127,11 +127,11 @@ impl PersistedOptions {
         w.number(10, self.memtable_size);
         w.message(12, |w| encode_policy(&self.policy, w));
         w.number(14, self.tombstone_age_secs);
-        if self.values_apart > 0 {
-            w.number(24, self.values_apart);
+        if self.blob_threshold > 0 {
+            w.number(24, self.blob_threshold);
         }
-        if self.values_garbage != USUAL_GARBAGE {
-            w.number(26, self.values_garbage.into());
+        if self.blob_gc_percent != USUAL_GARBAGE {
+            w.number(26, self.blob_gc_percent.into());
         }
         if self.filter_allocation != FilterAllocation::ByLevel {
             w.number(28, self.filter_allocation as u64);
@@ -150,7 +150,7 @@ impl PersistedOptions {
         let (mut compression, mut filter, mut policy) = (None, None, None);
         let (mut block_size, mut table_size, mut memtable_size, mut age) = (None, None, None, None);
         let (mut merge, mut purge, mut summary, mut filter_prefix) = (None, None, None, None);
-        let (mut values_apart, mut values_garbage) = (0, USUAL_GARBAGE);
+        let (mut blob_threshold, mut blob_gc_percent) = (0, USUAL_GARBAGE);
         let mut filter_allocation = FilterAllocation::ByLevel;
         for f in fields(bytes, OF) {
             let f = f?;
@@ -173,8 +173,8 @@ impl PersistedOptions {
                 18 => purge = Some(f.text()?),
                 20 => summary = Some(f.text()?),
                 22 => filter_prefix = Some(f.text()?),
-                24 => values_apart = f.number()?,
-                26 => values_garbage = f.small()?,
+                24 => blob_threshold = f.number()?,
+                26 => blob_gc_percent = f.small()?,
                 28 => {
                     filter_allocation = match f.number()? {
                         0 => FilterAllocation::ByLevel,
@@ -194,8 +194,8 @@ impl PersistedOptions {
             memtable_size: need(memtable_size, OF, "memtable size")?,
             policy: need(policy, OF, "policy")?,
             tombstone_age_secs: need(age, OF, "tombstone age")?,
-            values_apart,
-            values_garbage,
+            blob_threshold,
+            blob_gc_percent,
             merge,
             purge,
             summary,

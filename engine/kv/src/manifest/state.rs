@@ -37,7 +37,7 @@ use std::sync::Arc;
 use super::fields::{FieldWriter, fields, need};
 use super::format::MAX_NUMBER;
 use super::options::PersistedOptions;
-use crate::base::apart::{ValueFacts, ValueUse, decode_uses, encode_uses};
+use crate::base::blob_ref::{BlobFileMeta, BlobUse, decode_uses, encode_uses};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
 use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
@@ -83,7 +83,7 @@ pub struct TreeState {
     /// Its runs: by level ascending, then number descending. An edit copies those that it changes.
     pub runs: Vec<Arc<RunState>>,
     /// The value files that its tables refer to, by number.
-    pub values: BTreeMap<u64, Arc<ValueFacts>>,
+    pub values: BTreeMap<u64, Arc<BlobFileMeta>>,
 }
 
 /// One sorted run: tables that do not overlap.
@@ -132,7 +132,7 @@ impl TableMeta {
         TableShape {
             id: self.id,
             size: self.size,
-            apart: self.apart_bytes(),
+            blob_bytes: self.blob_bytes(),
             entries: self.entries,
             deletes: self.deletes,
             range_deletes: self.range_deletes,
@@ -144,7 +144,7 @@ impl TableMeta {
             newest_micros: self.newest_micros,
             oldest_tombstone_micros: self.oldest_tombstone_micros,
             gone_micros: None,
-            stale: 0,
+            blob_garbage_bytes: 0,
             held_back: false,
             busy: false,
         }
@@ -213,7 +213,7 @@ pub enum Edit {
         /// The tree's records below this log position are in tables now.
         flushed: Option<u64>,
         /// Value files that were written for the tables that come.
-        values: Vec<Arc<ValueFacts>>,
+        values: Vec<Arc<BlobFileMeta>>,
     },
     /// Counters move on; lower values than those reached are without effect.
     Counters {
@@ -291,7 +291,7 @@ impl TreeState {
     }
 
     /// What of each value file its tables refer to, all together.
-    pub fn uses(&self) -> BTreeMap<u64, ValueUse> {
+    pub fn uses(&self) -> BTreeMap<u64, BlobUse> {
         uses_of(self.runs.iter())
     }
 
@@ -299,8 +299,8 @@ impl TreeState {
     fn values_of(
         &self,
         runs: &[Arc<RunState>],
-        new: &[Arc<ValueFacts>],
-    ) -> Result<BTreeMap<u64, Arc<ValueFacts>>> {
+        new: &[Arc<BlobFileMeta>],
+    ) -> Result<BTreeMap<u64, Arc<BlobFileMeta>>> {
         let uses = uses_of(runs.iter());
         if uses.is_empty() && new.is_empty() {
             return Ok(BTreeMap::new());
@@ -355,21 +355,21 @@ impl TreeState {
     }
 }
 
-fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> BTreeMap<u64, ValueUse> {
-    let mut all = BTreeMap::<u64, ValueUse>::new();
+fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> BTreeMap<u64, BlobUse> {
+    let mut all = BTreeMap::<u64, BlobUse>::new();
     for u in runs.flat_map(|r| &r.tables).flat_map(|t| &t.values) {
         let sum = all.entry(u.file).or_default();
         let (values, bytes) =
             (sum.values.saturating_add(u.values), sum.bytes.saturating_add(u.bytes));
-        *sum = ValueUse { file: u.file, values, bytes };
+        *sum = BlobUse { file: u.file, values, bytes };
     }
     all
 }
 
 /// Whether all that is referred to is there.
 fn check_uses(
-    uses: &BTreeMap<u64, ValueUse>,
-    values: &BTreeMap<u64, Arc<ValueFacts>>,
+    uses: &BTreeMap<u64, BlobUse>,
+    values: &BTreeMap<u64, Arc<BlobFileMeta>>,
 ) -> Result<()> {
     for u in uses.values() {
         let Some(v) = values.get(&u.file) else {
@@ -468,7 +468,7 @@ impl ManifestState {
     fn apply_tables(
         &mut self,
         id: TreeId,
-        (removed, added, values): (&[u64], &[AddedTable], &[Arc<ValueFacts>]),
+        (removed, added, values): (&[u64], &[AddedTable], &[Arc<BlobFileMeta>]),
         flushed: Option<u64>,
         used: &Used<'_>,
     ) -> Result<()> {
@@ -806,7 +806,7 @@ impl TableMeta {
     }
 }
 
-fn encode_values(w: &mut FieldWriter, v: &ValueFacts) {
+fn encode_values(w: &mut FieldWriter, v: &BlobFileMeta) {
     w.number(2, v.id);
     w.number(4, v.size);
     w.number(6, v.values);
@@ -815,7 +815,7 @@ fn encode_values(w: &mut FieldWriter, v: &ValueFacts) {
     w.bytes(12, &v.identity.encode());
 }
 
-fn decode_values(bytes: &[u8]) -> Result<ValueFacts> {
+fn decode_values(bytes: &[u8]) -> Result<BlobFileMeta> {
     const OF: &str = "value file";
     let (mut id, mut size, mut values, mut stored, mut raw, mut identity) =
         (None, None, None, None, None, None);
@@ -831,7 +831,7 @@ fn decode_values(bytes: &[u8]) -> Result<ValueFacts> {
             _ => f.unknown()?,
         }
     }
-    Ok(ValueFacts {
+    Ok(BlobFileMeta {
         id: need(id, OF, "id")?,
         identity: need(identity, OF, "identity")?,
         size: need(size, OF, "size")?,

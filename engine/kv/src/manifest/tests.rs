@@ -12,7 +12,7 @@ use proptest::sample::Index;
 use super::current::current_text;
 use super::format::{FRAME, HEADER};
 use super::*;
-use crate::base::apart::{ValueFacts, ValueUse};
+use crate::base::blob_ref::{BlobFileMeta, BlobUse};
 use crate::base::checksum::checksum;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
@@ -74,8 +74,8 @@ fn tree_options() -> impl Strategy<Value = PersistedOptions> {
             block_size: n[0],
             table_size: n[1],
             memtable_size: n[2],
-            values_apart: n[0] >> 3,
-            values_garbage: (n[1] >> 3) as u8,
+            blob_threshold: n[0] >> 3,
+            blob_gc_percent: (n[1] >> 3) as u8,
             policy,
             tombstone_age_secs: n[3],
             merge: h.0,
@@ -154,11 +154,11 @@ fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
             let added = (0..*n).map(|k| {
                 let mut t = (*table(run + k as u64, 2 * k, 2 * k + 1, m)).clone();
                 if with_values {
-                    t.values = vec![ValueUse { file, values: 3, bytes: 300 }];
+                    t.values = vec![BlobUse { file, values: 3, bytes: 300 }];
                 }
                 AddedTable { level: 0, run, table: Arc::new(t) }
             });
-            let facts = ValueFacts {
+            let facts = BlobFileMeta {
                 id: file,
                 identity: TableIdentity { store: 5, unique: file },
                 size: 300 * *n as u64 + 100,

@@ -45,7 +45,7 @@ use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::ops::Op;
-use crate::base::stripe::Apart;
+use crate::base::stripe::CachePadded;
 use crate::base::sync::epoch::Guard;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use arena::{Arena, ArenaRecord, LEAF, Ref};
@@ -81,7 +81,7 @@ pub struct Memtable {
     /// Bytes of the capacity that may be used by now.
     room: AtomicUsize,
     /// Bytes promised to adds: an upper bound of what they will have taken in the end.
-    reserved: Apart<AtomicUsize>,
+    reserved: CachePadded<AtomicUsize>,
     deletes: AtomicU64,
     range_deletes: RangeDeletes,
     combined: CombinedOperands,
@@ -179,7 +179,7 @@ impl Memtable {
                 .map_or_else(OnceLock::new, |hook| Prefixes { hook, filter: None }.into()),
             capacity,
             room: AtomicUsize::new(0),
-            reserved: Apart(AtomicUsize::new(EMPTY)),
+            reserved: CachePadded(AtomicUsize::new(EMPTY)),
             deletes: AtomicU64::new(0),
             range_deletes: RangeDeletes::new(),
             combined: CombinedOperands::default(),
@@ -272,7 +272,7 @@ impl Memtable {
         lease.touch(room);
         let t = Memtable {
             room: AtomicUsize::new(room),
-            reserved: Apart(AtomicUsize::new(self.reserved.load(Relaxed))),
+            reserved: CachePadded(AtomicUsize::new(self.reserved.load(Relaxed))),
             deletes: AtomicU64::new(self.deletes()),
             range_deletes: self.range_deletes.copied(),
             ..Self::of(self.list.copied(lease)?, filter, prefix, capacity)
@@ -420,10 +420,10 @@ impl Memtable {
         self.entries() == 0 && self.range_deletes.is_empty()
     }
 
-    /// Some keys, ascending, about `apart` bytes of entries from each other, and with each how many
+    /// Some keys, ascending, about `spacing` bytes of entries from each other, and with each how many
     /// there are since the one before, of which it may be one.
-    pub fn landmarks(&self, apart: u64) -> Vec<(Vec<u8>, u64)> {
-        self.list.landmarks(apart)
+    pub fn landmarks(&self, spacing: u64) -> Vec<(Vec<u8>, u64)> {
+        self.list.landmarks(spacing)
     }
 
     /// Bytes of memory in use.

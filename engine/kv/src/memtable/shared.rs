@@ -13,14 +13,14 @@ use std::sync::{Arc, OnceLock};
 
 use super::arena::{ArenaRecord, Ref};
 use super::{FoundEntry, Memtable};
-use crate::base::stripe::{Apart, STRIPES, own_stripe};
+use crate::base::stripe::{CachePadded, STRIPES, own_stripe};
 
 /// A memtable of at most so many bytes has one count: sixteen take 4 KiB, which nobody counts.
 const SMALL: usize = 128 << 10;
 
 /// What holds a memtable for the readers of one stripe. The count of those lies before it, and its
 /// alignment keeps the two apart, and from all others.
-pub(super) struct MemHold(Apart<Arc<Memtable>>);
+pub(super) struct MemHold(CachePadded<Arc<Memtable>>);
 
 impl Deref for MemHold {
     type Target = Memtable;
@@ -34,7 +34,7 @@ impl Deref for MemHold {
 impl MemHold {
     /// For a reader who comes alone.
     pub(super) fn lone(table: Arc<Memtable>) -> Arc<MemHold> {
-        Arc::new(MemHold(Apart(table)))
+        Arc::new(MemHold(CachePadded(table)))
     }
 }
 

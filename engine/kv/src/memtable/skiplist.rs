@@ -89,9 +89,9 @@ impl SkipList {
         }
     }
 
-    /// Some keys of the list, ascending, about `apart` bytes of entries from each other, and with
+    /// Some keys of the list, ascending, about `spacing` bytes of entries from each other, and with
     /// each how many there are since the one before, of which it may be one.
-    pub fn landmarks(&self, apart: u64) -> Vec<(Vec<u8>, u64)> {
+    pub fn landmarks(&self, spacing: u64) -> Vec<(Vec<u8>, u64)> {
         let (mut marks, mut bytes) = (vec![], 0);
         let mut leaf = self.first();
         loop {
@@ -101,7 +101,7 @@ impl SkipList {
                 // Any entry stands for all of its leaf: to look at each costs a miss for each.
                 let one = self.arena.entry(one);
                 bytes += (slots.len() * (one.key().len() + one.value().len())) as u64;
-                if bytes >= apart {
+                if bytes >= spacing {
                     marks.push((one.key().to_vec(), std::mem::take(&mut bytes)));
                 }
             }

@@ -146,7 +146,7 @@ impl Entries {
     /// Takes note of an entry.
     pub(crate) fn count(&mut self, t: Trailer, read: Seq, cover: Seq) {
         match t.kind() {
-            Some(Kind::Put | Kind::Apart) => self.puts += 1,
+            Some(Kind::Put | Kind::Blob) => self.puts += 1,
             Some(Kind::Delete) => self.deletes += 1,
             Some(Kind::Merge) => self.operands += 1,
             None => {}

@@ -16,7 +16,7 @@
 //! - G3: what a reader finds at its read point is so whatever the state of memtables and tables:
 //!   its view has all that may be read there.
 //! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other
-//!   trees leave of what is there for all ([`GapsRoom`]), and `FLOOR` in any case; who needs more
+//!   trees leave of what is there for all ([`EmptyRangeBudget`]), and `FLOOR` in any case; who needs more
 //!   forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no
 //!   bound is longer than `LONGEST`.
 //!
@@ -51,17 +51,17 @@ const LEAST: u64 = 128 << 10;
 const FLOOR: u64 = 16 << 10;
 
 /// Memory that the gaps of many trees share.
-pub struct GapsRoom {
+pub struct EmptyRangeBudget {
     bytes: u64,
     used: Number,
 }
 
-debug_by!(GapsRoom, "Room", bytes);
+debug_by!(EmptyRangeBudget, "Room", bytes);
 
-impl GapsRoom {
+impl EmptyRangeBudget {
     /// Of so many bytes, or of some that are needed in any case.
-    pub fn new(bytes: u64) -> Arc<GapsRoom> {
-        Arc::new(GapsRoom { bytes: bytes.max(LEAST), used: Number::new(0) })
+    pub fn new(bytes: u64) -> Arc<EmptyRangeBudget> {
+        Arc::new(EmptyRangeBudget { bytes: bytes.max(LEAST), used: Number::new(0) })
     }
 
     /// What a tree may use that uses so much now: half of what others leave, or a little. So `n`
@@ -84,17 +84,17 @@ pub trait Writers: Send + Sync {
 }
 
 /// The gaps of a tree. Readers wait for nobody; writers for each other, where they cut a gap.
-pub struct Gaps {
+pub struct EmptyRangeCache {
     known: Shared<KnownGaps>,
     /// How many there are: all that a writer looks at while there are none.
     count: AtomicU64,
     /// Held while `known` is replaced.
-    changing: Mutex<(), rank::Gaps>,
-    room: Arc<GapsRoom>,
+    changing: Mutex<(), rank::EmptyRangeCache>,
+    room: Arc<EmptyRangeBudget>,
     writers: OnceLock<Weak<dyn Writers>>,
 }
 
-debug_by!(Gaps, "Gaps");
+debug_by!(EmptyRangeCache, "EmptyRangeCache");
 
 #[derive(Clone, Default)]
 struct KnownGaps {
@@ -104,7 +104,7 @@ struct KnownGaps {
     count: u64,
     bytes: u64,
     /// In the order in which they were noted.
-    tried: Vec<Arc<Gap>>,
+    tried: Vec<Arc<EmptyRange>>,
 }
 
 /// What a gap is beside its first key.
@@ -119,7 +119,7 @@ struct Rest {
 
 /// Nothing is to be seen in `[first, until)`.
 #[derive(Clone)]
-struct Gap {
+struct EmptyRange {
     first: MapKey,
     rest: Rest,
 }
@@ -133,13 +133,13 @@ fn bytes(first: &[u8], rest: &Rest) -> u64 {
     NODE + (first.len() + rest.until.len()) as u64
 }
 
-impl Gap {
-    fn new(first: &[u8], until: &[u8], since: Seq, steps: u64) -> Gap {
-        Gap { first: first.into(), rest: Rest { until: until.into(), since, steps } }
+impl EmptyRange {
+    fn new(first: &[u8], until: &[u8], since: Seq, steps: u64) -> EmptyRange {
+        EmptyRange { first: first.into(), rest: Rest { until: until.into(), since, steps } }
     }
 
-    fn of((first, rest): (&MapKey, &Rest)) -> Gap {
-        Gap { first: first.clone(), rest: rest.clone() }
+    fn of((first, rest): (&MapKey, &Rest)) -> EmptyRange {
+        EmptyRange { first: first.clone(), rest: rest.clone() }
     }
 
     fn meets(&self, first: &[u8], until: &[u8]) -> bool {
@@ -156,9 +156,9 @@ impl Gap {
     }
 
     /// What is left without `[first, until)`.
-    fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = Gap> {
+    fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = EmptyRange> {
         let part = |first: &[u8], until: &[u8]| {
-            Gap::new(first, until, self.rest.since, self.rest.steps / 2)
+            EmptyRange::new(first, until, self.rest.since, self.rest.steps / 2)
         };
         let left = (*self.first < *first).then(|| part(&self.first, first));
         let right = (*until < *self.rest.until).then(|| part(until, &self.rest.until));
@@ -192,7 +192,7 @@ impl KnownGaps {
     }
 
     /// Puts a sure gap in, in place of one with the same first key.
-    fn put(&mut self, gap: Gap) {
+    fn put(&mut self, gap: EmptyRange) {
         self.count += 1;
         self.bytes += gap.bytes();
         if let Some(replaced) = self.sure.insert(&gap.first, gap.rest) {
@@ -201,7 +201,7 @@ impl KnownGaps {
         }
     }
 
-    fn take(&mut self, gap: &Gap) {
+    fn take(&mut self, gap: &EmptyRange) {
         self.count -= 1;
         self.bytes -= gap.bytes();
         self.sure.remove(&gap.first);
@@ -209,8 +209,8 @@ impl KnownGaps {
 
     /// Takes a sure gap in, as one with those that it meets or touches: what holds for all of it
     /// holds since the last of them.
-    fn add(&mut self, mut gap: Gap) {
-        while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(Gap::of) {
+    fn add(&mut self, mut gap: EmptyRange) {
+        while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(EmptyRange::of) {
             let is_first = other.first <= gap.first;
             if !is_first {
                 self.take(&other);
@@ -232,11 +232,11 @@ impl KnownGaps {
 
     /// Takes `[first, until)` out of all gaps.
     fn cut(&mut self, first: &[u8], until: &[u8]) {
-        while let Some(gap) = self.last_in(first, until).map(Gap::of) {
+        while let Some(gap) = self.last_in(first, until).map(EmptyRange::of) {
             self.take(&gap);
             gap.without(first, until).for_each(|part| self.put(part));
         }
-        let part = |g: Arc<Gap>| match g.meets(first, until) {
+        let part = |g: Arc<EmptyRange>| match g.meets(first, until) {
             true => g.without(first, until).map(Arc::new).collect(),
             false => vec![g],
         };
@@ -253,7 +253,7 @@ impl KnownGaps {
     /// free.
     #[cold]
     fn forget_least(&mut self, most: u64) {
-        let mut all: Vec<Gap> = self.sure.iter().map(Gap::of).collect();
+        let mut all: Vec<EmptyRange> = self.sure.iter().map(EmptyRange::of).collect();
         all.sort_unstable_by_key(|g| (g.rest.steps, g.rest.since));
         for gap in all {
             if self.bytes <= most / 4 * 3 {
@@ -264,11 +264,11 @@ impl KnownGaps {
     }
 }
 
-impl Gaps {
+impl EmptyRangeCache {
     /// None yet.
-    pub fn new(room: Arc<GapsRoom>) -> Gaps {
+    pub fn new(room: Arc<EmptyRangeBudget>) -> EmptyRangeCache {
         let (known, writers) = (Shared::new(Arc::default()), OnceLock::new());
-        Gaps { known, count: AtomicU64::new(0), changing: Mutex::new(()), room, writers }
+        EmptyRangeCache { known, count: AtomicU64::new(0), changing: Mutex::new(()), room, writers }
     }
 
     /// Says who writes. Without writers nothing is learnt.
@@ -294,12 +294,12 @@ impl Gaps {
     #[inline]
     pub fn cut(&self, key: &[u8]) {
         if !self.is_empty() {
-            self.cut_range(key, &[key, &[0]].concat());
+            self.invalidate(key, &[key, &[0]].concat());
         }
     }
 
     /// Entries in `[first, until)` that are no deletions are in their place and can't be seen yet.
-    pub fn cut_range(&self, first: &[u8], until: &[u8]) {
+    pub fn invalidate(&self, first: &[u8], until: &[u8]) {
         if !self.known.load(&epoch::pin()).meets(first, until) {
             return;
         }
@@ -311,7 +311,7 @@ impl Gaps {
 
     /// Puts into `to` where a reader at `read` leaves the gap around `key`: going forward at the
     /// first key behind it, backward before its first key. False when no gap is known there.
-    pub fn leap(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
+    pub fn skip_empty_range(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, forward, |known| known.around(key))
     }
 
@@ -363,9 +363,9 @@ impl Gaps {
             let _one = self.changing.lock();
             let mut next = self.copy();
             if read >= last {
-                next.add(Gap::new(first, until, read, steps));
+                next.add(EmptyRange::new(first, until, read, steps));
             } else if next.tried.iter().all(|g| !g.has_all(first, until)) {
-                next.tried.push(Arc::new(Gap::new(first, until, last, steps)));
+                next.tried.push(Arc::new(EmptyRange::new(first, until, last, steps)));
                 next.forget_tried();
             }
             self.replace(next);
@@ -378,7 +378,7 @@ impl Gaps {
         if first < until && first.len().max(until.len()) <= LONGEST {
             let _one = self.changing.lock();
             let mut next = self.copy();
-            next.add(Gap::new(first, until, since, steps));
+            next.add(EmptyRange::new(first, until, since, steps));
             self.replace(next);
         }
     }
@@ -387,11 +387,11 @@ impl Gaps {
     fn prove(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) -> bool {
         let _one = self.changing.lock();
         let mut next = self.copy();
-        let of = |g: &Arc<Gap>| g.rest.since <= read && g.meets(first, until);
+        let of = |g: &Arc<EmptyRange>| g.rest.since <= read && g.meets(first, until);
         let (proven, tried): (Vec<_>, Vec<_>) = next.tried.drain(..).partition(of);
         next.tried = tried;
         for g in &proven {
-            next.add(Gap::new(first.max(&g.first), until.min(&g.rest.until), read, steps));
+            next.add(EmptyRange::new(first.max(&g.first), until.min(&g.rest.until), read, steps));
         }
         let done =
             next.around(first).is_some_and(|(_, rest)| *until <= *rest.until && rest.since <= read);
@@ -419,7 +419,7 @@ impl Gaps {
     }
 }
 
-impl Drop for Gaps {
+impl Drop for EmptyRangeCache {
     fn drop(&mut self) {
         self.room.resized(self.known.load(&epoch::pin()).bytes, 0);
     }

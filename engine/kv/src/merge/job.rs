@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::merging::{MergeSource, Merging};
 use super::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombstones};
-use crate::base::apart::{ValueFacts, ValueRef};
+use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
@@ -26,7 +26,7 @@ use crate::base::facts::TableFacts;
 use crate::base::key::{Kind, Seq, Trailer, successor};
 use crate::base::tombstone::Fragments;
 use crate::cache::FrameRef;
-use crate::compaction::Cuts;
+use crate::compaction::OutputSplits;
 use crate::sstable::{TableWriter, ValueWriter, WarmBlocks, WholeBlock};
 
 /// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and
@@ -39,7 +39,7 @@ pub trait Outputs {
     /// A writer for the next output table.
     fn create(&mut self) -> Result<TableWriter>;
     /// How long a value is, in bytes, that goes to a value file.
-    fn apart_from(&self) -> usize {
+    fn blob_from(&self) -> usize {
         usize::MAX
     }
     /// A writer for the next value file. Asked only for values that long.
@@ -49,7 +49,7 @@ pub trait Outputs {
     /// Called before [`added`](Outputs::added), where the value of the entry has gone to a value
     /// file: its place there.
     #[inline]
-    fn put_apart(&mut self, place: &ValueRef) {
+    fn put_apart(&mut self, place: &BlobHandle) {
         let _ = place;
     }
     /// Called now and then, with the entries of the input passed since, whether they came out or
@@ -79,11 +79,11 @@ pub trait Outputs {
 
 /// What a job has made.
 #[derive(Debug, Default)]
-pub struct MadeTables {
+pub struct CompactionOutputs {
     /// The facts of the output tables, in key order.
     pub tables: Vec<TableFacts>,
     /// The facts of the value files that were written for them.
-    pub values: Vec<ValueFacts>,
+    pub values: Vec<BlobFileMeta>,
     /// Entries written.
     pub entries: u64,
     /// Blocks that were copied as they are.
@@ -102,7 +102,7 @@ const VALUE_FILE: u64 = 256 << 20;
 
 /// Where the output is cut.
 struct TableCutter<'a> {
-    cuts: &'a Cuts,
+    cuts: &'a OutputSplits,
     next: usize,
 }
 
@@ -131,10 +131,10 @@ impl TableCutter<'_> {
 pub fn run<O: Outputs>(
     sources: Vec<MergeSource>,
     rules: Rules,
-    cuts: &Cuts,
+    cuts: &OutputSplits,
     oldest_tombstone: Option<u64>,
     outputs: &mut O,
-) -> Result<MadeTables> {
+) -> Result<CompactionOutputs> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut merging = Merging::new(sources);
     merging.defer_values();
@@ -160,10 +160,10 @@ pub fn run<O: Outputs>(
 pub fn run_on<C: Cursor, O: Outputs>(
     input: C,
     rules: Rules,
-    cuts: &Cuts,
+    cuts: &OutputSplits,
     oldest_tombstone: Option<u64>,
     outputs: &mut O,
-) -> Result<MadeTables> {
+) -> Result<CompactionOutputs> {
     let mut out = Output::new(&rules, cuts, oldest_tombstone, outputs);
     let mut input = Retain::new(input, rules);
     while out.add_next(&mut input, |_| None)? {}
@@ -179,13 +179,13 @@ struct Output<'a, O> {
     writer: Option<TableWriter>,
     values: Option<ValueWriter>,
     /// How long a value is that goes there.
-    apart_from: usize,
+    blob_from: usize,
     reference: Vec<u8>,
     /// Where the range deletions of the table in the making begin.
     from: Vec<u8>,
     /// The key added last.
     last: Vec<u8>,
-    made: MadeTables,
+    made: CompactionOutputs,
     /// Bytes added since progress was told.
     untold: u64,
 }
@@ -193,7 +193,7 @@ struct Output<'a, O> {
 impl<'a, O: Outputs> Output<'a, O> {
     fn new(
         rules: &Rules,
-        cuts: &'a Cuts,
+        cuts: &'a OutputSplits,
         oldest_tombstone: Option<u64>,
         outputs: &'a mut O,
     ) -> Self {
@@ -208,14 +208,14 @@ impl<'a, O: Outputs> Output<'a, O> {
             ),
             oldest_tombstone,
             cutter: TableCutter { cuts, next: 0 },
-            apart_from: outputs.apart_from(),
+            blob_from: outputs.blob_from(),
             outputs,
             writer: None,
             values: None,
             reference: vec![],
             from: range.from.clone(),
             last: vec![],
-            made: MadeTables::default(),
+            made: CompactionOutputs::default(),
             untold: 0,
         }
     }
@@ -289,7 +289,7 @@ impl<'a, O: Outputs> Output<'a, O> {
 
     #[inline]
     fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
-        if value.len() >= self.apart_from && trailer.kind() == Some(Kind::Put) {
+        if value.len() >= self.blob_from && trailer.kind() == Some(Kind::Put) {
             self.add_apart(key, trailer, value)?;
         } else {
             self.writer(key)?.add(key, trailer, value)?;
@@ -320,7 +320,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         self.outputs.put_apart(&place);
         let added = self
             .writer(key)
-            .and_then(|w| w.add(key, Trailer::new(trailer.seq(), Kind::Apart), &reference));
+            .and_then(|w| w.add(key, Trailer::new(trailer.seq(), Kind::Blob), &reference));
         self.reference = reference;
         added
     }
@@ -335,7 +335,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     /// Copies a block as it is. False when its entries must be added one by one.
     fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
         // Of a table with long values they may be in this block, and are to lie apart.
-        if block.largest_entry() >= self.apart_from as u64 {
+        if block.largest_entry() >= self.blob_from as u64 {
             return Ok(false);
         }
         self.writer(block.first_key())?;
@@ -353,7 +353,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     }
 
     /// Ends the last table; `dropped` is what the input left out.
-    fn finish(mut self, dropped: DroppedVersions) -> Result<MadeTables> {
+    fn finish(mut self, dropped: DroppedVersions) -> Result<CompactionOutputs> {
         let rest = self.tombstones.slice(&self.from, None);
         if self.writer.is_none() && !rest.is_empty() {
             self.writer = Some(self.outputs.create()?);

@@ -22,7 +22,7 @@ use crate::base::sync::epoch::{self, Guard};
 use crate::memtable::MemCursor;
 use crate::sstable::WholeBlock;
 
-use super::run::{ApartPlace, RunCursor, is_inside};
+use super::run::{BlobLocation, RunCursor, is_inside};
 use super::value::Value;
 
 /// A source of entries inside a merge.
@@ -63,9 +63,9 @@ impl MergeSource {
     }
 
     /// Where the value lies apart of the entry that it stands on: in memtables none does.
-    pub fn apart(&self) -> Option<ApartPlace> {
+    pub fn blob(&self) -> Option<BlobLocation> {
         match self {
-            MergeSource::Run(c) => c.apart(),
+            MergeSource::Run(c) => c.blob(),
             MergeSource::Mem(_) => None,
         }
     }
@@ -116,8 +116,8 @@ impl Cursor for MergeSource {
     fn complete(&mut self) -> Result<()> {
         each!(self, c => c.complete())
     }
-    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
-        each!(self, c => c.fetch_apart(out))
+    fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
+        each!(self, c => c.fetch_blob(out))
     }
     fn approach(&mut self, key: &[u8], step: usize) -> bool {
         each!(self, c => c.approach(key, step))
@@ -485,8 +485,8 @@ impl<C: Cursor> Cursor for Merging<C> {
         }
         done
     }
-    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
-        self.current().fetch_apart(out)
+    fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.current().fetch_blob(out)
     }
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
         let _pinned = self.approach_all(key);

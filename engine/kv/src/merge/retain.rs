@@ -20,7 +20,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::base::apart::ValueRef;
+use crate::base::blob_ref::BlobHandle;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
@@ -34,16 +34,16 @@ use super::run::{TableHandle, TableRun};
 use super::visible::{VisibleRange, fold};
 
 /// Answers, for keys in ascending order, whether any of some runs may hold the key.
-pub struct Beneath {
+pub struct OlderRuns {
     runs: Vec<(Arc<TableRun>, usize)>,
 }
 
-debug_by!(Beneath, "Beneath");
+debug_by!(OlderRuns, "OlderRuns");
 
-impl Beneath {
+impl OlderRuns {
     /// Asks about these runs: all that are older than the job's inputs.
-    pub fn new(runs: Vec<Arc<TableRun>>) -> Beneath {
-        Beneath { runs: runs.into_iter().map(|r| (r, 0)).collect() }
+    pub fn new(runs: Vec<Arc<TableRun>>) -> OlderRuns {
+        OlderRuns { runs: runs.into_iter().map(|r| (r, 0)).collect() }
     }
 
     /// Whether no run can hold `key`. Keys must be asked in ascending order.
@@ -69,17 +69,17 @@ impl Beneath {
 
 /// All tables of a tree outside of a job: whether any may hold something older than an entry that
 /// speaks for a range of keys.
-pub struct Outside {
+pub struct OtherRuns {
     runs: Vec<Arc<TableRun>>,
     filter: Option<Arc<dyn FilterPrefix>>,
 }
 
-debug_by!(Outside, "Outside");
+debug_by!(OtherRuns, "OtherRuns");
 
-impl Outside {
+impl OtherRuns {
     /// Asks these runs, whose filters hold what `filter` says.
-    pub fn new(runs: Vec<Arc<TableRun>>, filter: Option<Arc<dyn FilterPrefix>>) -> Outside {
-        Outside { runs, filter }
+    pub fn new(runs: Vec<Arc<TableRun>>, filter: Option<Arc<dyn FilterPrefix>>) -> OtherRuns {
+        OtherRuns { runs, filter }
     }
 
     /// Whether any table may hold a key in `[from, until)` that was written up to `seq`. A newer
@@ -107,9 +107,9 @@ pub struct Rules {
     /// The range deletions of the input.
     pub tombstones: Arc<Fragments>,
     /// What lies beneath.
-    pub beneath: Beneath,
+    pub beneath: OlderRuns,
     /// What is not in the job at all.
-    pub outside: Outside,
+    pub outside: OtherRuns,
     /// The tree's merge hook.
     pub merge: Option<Arc<dyn Merge>>,
     /// The purge hook's pass.
@@ -381,7 +381,7 @@ impl<C: Cursor> Retain<C> {
                 }
             }
             Some(Kind::Put) => self.hides = Some(stripe),
-            Some(Kind::Apart) => self.hides = Some(stripe),
+            Some(Kind::Blob) => self.hides = Some(stripe),
             None => {
                 return Err(Error::corruption(format!("an entry of unknown kind {}", t.0 as u8))
                     .keys(&self.key, &self.key));
@@ -404,10 +404,10 @@ impl<C: Cursor> Retain<C> {
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
         let Some(mut kind) = t.kind() else { return Ok(false) };
         self.show(t);
-        if kind == Kind::Apart || self.rules.purge.is_some() {
+        if kind == Kind::Blob || self.rules.purge.is_some() {
             self.input.complete()?;
         }
-        if kind == Kind::Apart {
+        if kind == Kind::Blob {
             if self.bring_back(t)? {
                 kind = Kind::Put;
             } else if self.rules.purge.is_some() {
@@ -442,7 +442,7 @@ impl<C: Cursor> Retain<C> {
         // What speaks for a range must go on telling what is older than it.
         if judged.alone
             && !judged.reaches
-            && let Some(kind @ (Kind::Put | Kind::Apart)) = self.trailer.kind()
+            && let Some(kind @ (Kind::Put | Kind::Blob)) = self.trailer.kind()
             && self.may_lose_seq()
         {
             self.trailer = Trailer::new(0, kind);
@@ -479,15 +479,15 @@ impl<C: Cursor> Retain<C> {
     /// given up, or none is to lie apart any more. A value that cannot be read stays where it is: who
     /// reads it will say why, and all others are none the worse. False where nothing was done.
     fn bring_back(&mut self, t: Trailer) -> Result<bool> {
-        let is_given_up = |r: ValueRef| self.rules.given_up.contains(&r.file);
+        let is_given_up = |r: BlobHandle| self.rules.given_up.contains(&r.file);
         let wanted = self.rules.brings_back
             || (!self.rules.given_up.is_empty()
-                && ValueRef::decode(self.input.value()).is_some_and(is_given_up));
+                && BlobHandle::decode(self.input.value()).is_some_and(is_given_up));
         if !wanted {
             return Ok(false);
         }
         let mut value = vec![];
-        match self.input.fetch_apart(&mut value) {
+        match self.input.fetch_blob(&mut value) {
             Ok(()) => {
                 self.trailer = Trailer::new(t.seq(), Kind::Put);
                 self.shown = ShownVersions::Replaced(value);
@@ -514,14 +514,14 @@ impl<C: Cursor> Retain<C> {
             }
             self.input.complete()?;
             let mut held = (t, self.input.value().to_vec());
-            if t.kind() == Some(Kind::Apart) {
-                self.input.fetch_apart(&mut held.1)?;
+            if t.kind() == Some(Kind::Blob) {
+                self.input.fetch_blob(&mut held.1)?;
                 held.0 = Trailer::new(t.seq(), Kind::Put);
             }
             self.pass()?;
             match t.kind() {
                 Some(Kind::Merge) => operands.push(held),
-                Some(Kind::Put | Kind::Apart) => base = Base::Put(held),
+                Some(Kind::Put | Kind::Blob) => base = Base::Put(held),
                 Some(Kind::Delete) | None => base = Base::Delete(held),
             }
             if !matches!(base, Base::Unknown) {
@@ -680,7 +680,7 @@ impl Retain<Merging<MergeSource>> {
 pub fn retain_tombstones(
     tombstones: &Fragments,
     snapshots: &[Seq],
-    beneath: &Beneath,
+    beneath: &OlderRuns,
     zero_seqs: bool,
 ) -> Fragments {
     let mut out = vec![];

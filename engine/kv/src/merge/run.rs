@@ -7,7 +7,7 @@
 //!   it was made obsolete before and the Db is still open; else the next open removes it.
 //! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes
 //!   tens of milliseconds, so where there are workers it is only put on their list
-//!   ([`TableOpener::bury`]).
+//!   ([`TableOpener::delete_obsolete_files`]).
 //! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs
 //!   by its live files. What was opened keeps them; its file may be closed and opened again
 //!   (`env::closable`), by name: so long as there is a handle the name leads to it.
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::base::apart::{ValueFacts, ValueRef};
+use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq, Trailer, head, successor};
@@ -25,15 +25,14 @@ use crate::base::open_files::{FileStats, OpenFileList, OpenFiles};
 use crate::base::options::{DbOptions, ReadMode};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, epoch};
-use crate::base::tombstone::DeletedStretch;
+use crate::base::tombstone::CoveredRange;
 use crate::cache::{Cache, FrameRef};
 use crate::env::Env;
 use crate::env::closable::{ClosableFile, FileOwner};
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
 use crate::sstable::{
-    Maps, Properties, Table, TableCursor, TableValue, ValueFile, ValueStreams, WarmBlocks,
-    WholeBlock,
+    BlobFile, BlobStreams, Maps, Properties, Table, TableCursor, TableValue, WarmBlocks, WholeBlock,
 };
 
 use super::cost::{BlockRead, Origin};
@@ -65,7 +64,7 @@ pub struct TableOpener {
     /// How many those are.
     handles: AtomicU64,
     /// Whether a worker removes files.
-    attended: AtomicBool,
+    has_background_deleter: AtomicBool,
     /// Files to be removed by a worker, with what still maps them.
     dead: Mutex<Vec<DeadFile>>,
     /// Bytes of memory of open tables that have a handle, or are ready for one: indexes, filters and
@@ -75,7 +74,7 @@ pub struct TableOpener {
     /// yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
     /// The same of value files.
-    ready_values: Mutex<HashMap<u64, Arc<ValueFile>>>,
+    ready_values: Mutex<HashMap<u64, Arc<BlobFile>>>,
     /// Value files that have a handle, by number.
     values: Mutex<HashMap<u64, Weak<ValueHandle>>>,
 }
@@ -112,7 +111,7 @@ impl TableOpener {
             most_mapped,
             live: AtomicU64::new(0),
             handles: AtomicU64::new(0),
-            attended: AtomicBool::new(false),
+            has_background_deleter: AtomicBool::new(false),
             dead: Mutex::default(),
             opened: AtomicU64::new(0),
             ready: Mutex::default(),
@@ -213,10 +212,10 @@ impl TableOpener {
         Table::open_with(file, &path, id, self.cache.clone(), ingested, self.maps.clone())
     }
 
-    fn open_values(&self, id: u64) -> Result<Arc<ValueFile>> {
+    fn open_values(&self, id: u64) -> Result<Arc<BlobFile>> {
         let path = table_path(&self.dir, id);
         let file = self.open_file(&path)?;
-        ValueFile::open(file, &path, id, self.cache.clone(), self.maps.clone())
+        BlobFile::open(file, &path, id, self.cache.clone(), self.maps.clone())
     }
 
     /// The table with these facts, opened for itself: for who looks at tables and not at what they
@@ -236,7 +235,7 @@ impl TableOpener {
     }
 
     /// The handle of a value file: the one that is there, or a new one.
-    pub fn value_handle(self: &Arc<Self>, facts: &Arc<ValueFacts>) -> Arc<ValueHandle> {
+    pub fn value_handle(self: &Arc<Self>, facts: &Arc<BlobFileMeta>) -> Arc<ValueHandle> {
         let ready = self.ready_values.lock().remove(&facts.id);
         let mut values = self.values.lock();
         if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
@@ -258,7 +257,7 @@ impl TableOpener {
 
     /// The file at `path` is needed no more, and is removed when nothing maps it.
     fn discard(&self, path: PathBuf, mapped: Option<Arc<dyn Any + Send + Sync>>) {
-        if self.attended.load(Ordering::Acquire) {
+        if self.has_background_deleter.load(Ordering::Acquire) {
             self.dead.lock().push((path, mapped));
         } else {
             drop(mapped);
@@ -266,14 +265,14 @@ impl TableOpener {
         }
     }
 
-    /// Whether somebody calls [`bury`](Self::bury) from time to time from now on: otherwise whoever
+    /// Whether somebody calls [`delete_obsolete_files`](Self::delete_obsolete_files) from time to time from now on: otherwise whoever
     /// drops a handle last removes the file.
-    pub fn attend(&self, attended: bool) {
-        self.attended.store(attended, Ordering::Release);
+    pub fn attend(&self, has_background_deleter: bool) {
+        self.has_background_deleter.store(has_background_deleter, Ordering::Release);
     }
 
     /// Removes the files whose last handle has gone.
-    pub fn bury(&self) {
+    pub fn delete_obsolete_files(&self) {
         let all = std::mem::take(&mut *self.dead.lock());
         for (path, table) in all {
             drop(table);
@@ -358,7 +357,7 @@ impl TableHandle {
         meta: Arc<TableMeta>,
         opener: Arc<TableOpener>,
         reads: Arc<ReadCounters>,
-        values: &BTreeMap<u64, Arc<ValueFacts>>,
+        values: &BTreeMap<u64, Arc<BlobFileMeta>>,
     ) -> Arc<TableHandle> {
         let ready = opener.ready.lock().remove(&meta.id);
         let table =
@@ -386,9 +385,9 @@ impl TableHandle {
     }
 
     /// The file of the value that the entry value `reference` refers to, and where in it.
-    fn value_file(&self, reference: &[u8]) -> Result<(&Arc<ValueFile>, ValueRef)> {
+    fn value_file(&self, reference: &[u8]) -> Result<(&Arc<BlobFile>, BlobHandle)> {
         let bad = |what| Error::corruption(what).at(self.path(), 0).block("data");
-        let Some(r) = ValueRef::decode(reference) else {
+        let Some(r) = BlobHandle::decode(reference) else {
             return Err(bad("an entry refers to no value"));
         };
         let at = self.values.binary_search_by_key(&r.file, |v| v.facts.id);
@@ -413,7 +412,7 @@ impl TableHandle {
         let (mut c, mut checked) = (self.table()?.cursor(false), 0);
         c.first()?;
         while c.valid() {
-            if c.trailer().kind() == Some(Kind::Apart) {
+            if c.trailer().kind() == Some(Kind::Blob) {
                 let verified = self.value_file(c.value()).and_then(|(file, r)| {
                     progress(r.stored.into());
                     file.verify(&r, c.key())
@@ -428,17 +427,17 @@ impl TableHandle {
         Ok(checked)
     }
 
-    /// The value that the entry of `key`, of the kind `Apart`, refers to; `ahead` is that of the walk
+    /// The value that the entry of `key`, of the kind `Blob`, refers to; `ahead` is that of the walk
     /// which comes to it.
     ///
     /// # Errors
     /// `Corruption` with the place, when it cannot be used. This key is all that it affects, so any
     /// error has it as its range.
-    pub fn apart(
+    pub fn blob(
         &self,
         key: &[u8],
         reference: &[u8],
-        ahead: Option<&mut ValueStreams>,
+        ahead: Option<&mut BlobStreams>,
     ) -> Result<TableValue> {
         self.value_file(reference)
             .and_then(|(file, r)| file.get(&r, &self.reads, ahead))
@@ -449,7 +448,7 @@ impl TableHandle {
     ///
     /// # Errors
     /// As [`apart`](Self::apart).
-    pub fn apart_cost(&self, key: &[u8], reference: &[u8]) -> Result<BlockRead> {
+    pub fn blob_cost(&self, key: &[u8], reference: &[u8]) -> Result<BlockRead> {
         let lies = self.value_file(reference).and_then(|(file, r)| Ok((file.stored_value(&r)?, r)));
         let (lies, r) = lies.map_err(|e| e.keys(key, key))?;
         let origin = match (lies.is_mapped, lies.is_cached) {
@@ -475,7 +474,7 @@ impl TableHandle {
         let is_damaged =
             |e: &Error| matches!(e.kind(), ErrorKind::Corruption | ErrorKind::NotFound);
         if read.as_ref().is_err_and(is_damaged)
-            && let Some(r) = ValueRef::decode(reference)
+            && let Some(r) = BlobHandle::decode(reference)
         {
             let own = self.values.iter().filter(|v| v.facts.id == r.file);
             own.for_each(|v| v.spoiled.store(true, Ordering::Relaxed));
@@ -593,9 +592,9 @@ impl Drop for TableHandle {
 /// tables go that still have their claims.
 pub struct ValueHandle {
     /// The facts kept in the manifest.
-    pub facts: Arc<ValueFacts>,
+    pub facts: Arc<BlobFileMeta>,
     opener: Arc<TableOpener>,
-    file: OnceLock<Arc<ValueFile>>,
+    file: OnceLock<Arc<BlobFile>>,
     claims: AtomicU64,
     orphan: AtomicBool,
     /// Whether a merge has found something in it that cannot be read.
@@ -629,7 +628,7 @@ impl ValueHandle {
     /// # Errors
     /// `Corruption` when it is not there or is another one; whatever else opening it says.
     #[inline]
-    pub fn file(&self) -> Result<&Arc<ValueFile>> {
+    pub fn file(&self) -> Result<&Arc<BlobFile>> {
         match self.file.get() {
             Some(f) => Ok(f),
             None => self.open(),
@@ -637,7 +636,7 @@ impl ValueHandle {
     }
 
     #[cold]
-    fn open(&self) -> Result<&Arc<ValueFile>> {
+    fn open(&self) -> Result<&Arc<BlobFile>> {
         let opened = self.opener.open_values(self.facts.id).map_err(|e| match e.kind() {
             ErrorKind::NotFound => missing_values(&self.opener.dir, &self.facts),
             _ => e,
@@ -687,7 +686,7 @@ impl Drop for ValueHandle {
 
 /// What a value file is that lies where the manifest tells of another one; `None` when it is the
 /// right one.
-pub fn stranger_values(facts: &ValueFacts, file: &ValueFile) -> Option<String> {
+pub fn stranger_values(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
     let found = file.facts();
     let other = || {
         (found != *facts)
@@ -697,7 +696,7 @@ pub fn stranger_values(facts: &ValueFacts, file: &ValueFile) -> Option<String> {
 }
 
 /// That a value file which the manifest names is not in the directory.
-pub fn missing_values(dir: &Path, facts: &ValueFacts) -> Error {
+pub fn missing_values(dir: &Path, facts: &BlobFileMeta) -> Error {
     let words = "a live value file is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`";
     Error::corruption(words).at(table_path(dir, facts.id), 0)
 }
@@ -809,7 +808,7 @@ impl TableRun {
     ///
     /// # Errors
     /// Those of opening a table.
-    pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<DeletedStretch<'a>> {
+    pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<CoveredRange<'a>> {
         let at = self.lower_bound(key);
         let first = self.tables.get(at).map(|t| t.meta.first_key.as_slice());
         let Some(t) = self.tables.get(at).filter(|t| t.meta.first_key.as_slice() <= key) else {
@@ -819,17 +818,17 @@ impl TableRun {
                 Some(t) if t.meta.range_deletes == 0 => &t.meta.first_key,
                 Some(t) => t.table()?.tombstones().stretch(key, read).from.max(&t.meta.first_key),
             };
-            return Ok(DeletedStretch { from, until: first, newest: None });
+            return Ok(CoveredRange { from, until: first, newest: None });
         };
         let (first, behind) = (
             t.meta.first_key.as_slice(),
             self.tables.get(at + 1).map(|t| t.meta.first_key.as_slice()),
         );
         if t.meta.range_deletes == 0 {
-            return Ok(DeletedStretch { from: first, until: behind, newest: None });
+            return Ok(CoveredRange { from: first, until: behind, newest: None });
         }
         let s = t.table()?.tombstones().stretch(key, read);
-        Ok(DeletedStretch {
+        Ok(CoveredRange {
             from: s.from.max(first),
             until: s.until.into_iter().chain(behind).min(),
             ..s
@@ -905,39 +904,39 @@ pub trait SourceStandIn: Cursor + Send + Sync {
     fn pin_value(&self) -> Option<Value>;
 
     /// Where the value lies apart of the entry that it stands on; `None` when it stands nowhere.
-    fn apart(&self) -> Option<ApartPlace>;
+    fn blob(&self) -> Option<BlobLocation>;
 }
 
 /// Is told what reading a value that lies apart takes, and how many nanoseconds it took.
 type TellValue = Box<dyn FnOnce(BlockRead, u64)>;
 
 /// Where a value lies apart, of an entry that a cursor has stood on.
-pub struct ApartPlace {
+pub struct BlobLocation {
     handle: Arc<TableHandle>,
     reference: Vec<u8>,
     tell: Option<TellValue>,
 }
 
-debug_by!(ApartPlace, "ApartPlace", handle);
+debug_by!(BlobLocation, "BlobLocation", handle);
 
-impl ApartPlace {
+impl BlobLocation {
     /// The same, for a source that counts: `tell` is told when the value is read.
-    pub fn telling(self, tell: impl FnOnce(BlockRead, u64) + 'static) -> ApartPlace {
-        ApartPlace { tell: Some(Box::new(tell)), ..self }
+    pub fn telling(self, tell: impl FnOnce(BlockRead, u64) + 'static) -> BlobLocation {
+        BlobLocation { tell: Some(Box::new(tell)), ..self }
     }
 
     /// The value, for a walk whose streams are `ahead`; `key` is that of the entry.
     ///
     /// # Errors
     /// As [`TableHandle::apart`].
-    pub fn fetch(self, key: &[u8], ahead: &mut ValueStreams) -> Result<Value> {
+    pub fn fetch(self, key: &[u8], ahead: &mut BlobStreams) -> Result<Value> {
         let Some(tell) = self.tell else {
-            return Ok(self.handle.apart(key, &self.reference, Some(ahead))?.into());
+            return Ok(self.handle.blob(key, &self.reference, Some(ahead))?.into());
         };
         let clock = self.handle.opener.env();
         let from = clock.monotonic_nanos();
-        let cost = self.handle.apart_cost(key, &self.reference)?;
-        let value = self.handle.apart(key, &self.reference, Some(ahead))?;
+        let cost = self.handle.blob_cost(key, &self.reference)?;
+        let value = self.handle.blob(key, &self.reference, Some(ahead))?;
         tell(cost, clock.monotonic_nanos().saturating_sub(from));
         Ok(value.into())
     }
@@ -1163,13 +1162,13 @@ impl RunCursor {
     }
 
     /// Where the value lies apart of the entry that it stands on; `None` when it stands nowhere.
-    pub fn apart(&self) -> Option<ApartPlace> {
+    pub fn blob(&self) -> Option<BlobLocation> {
         match (&self.table, self.run.tables.get(self.at)) {
             (Some(t), Some(handle)) => {
                 let (handle, reference) = (handle.clone(), t.value().to_vec());
-                Some(ApartPlace { handle, reference, tell: None })
+                Some(BlobLocation { handle, reference, tell: None })
             }
-            _ => self.traced.as_ref().and_then(|t| t.apart()),
+            _ => self.traced.as_ref().and_then(|t| t.blob()),
         }
     }
 
@@ -1233,10 +1232,10 @@ impl Cursor for RunCursor {
         self.table.as_mut().map_or(Ok(()), |t| t.complete())
     }
 
-    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
+    fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
         match (&self.table, self.run.tables.get(self.at)) {
             (Some(t), Some(handle)) => handle.apart_into(t.key(), t.value(), out),
-            _ => self.traced.as_ref().map_or(Ok(()), |t| t.fetch_apart(out)),
+            _ => self.traced.as_ref().map_or(Ok(()), |t| t.fetch_blob(out)),
         }
     }
 

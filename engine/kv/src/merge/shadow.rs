@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::tombstone::DeletedStretch;
+use crate::base::tombstone::CoveredRange;
 
 use super::run::TableRun;
 
@@ -26,7 +26,7 @@ pub enum Cover {
 debug_by!(Cover, "Cover");
 
 impl Cover {
-    fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<DeletedStretch<'a>> {
+    fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<CoveredRange<'a>> {
         match self {
             Cover::Mem(d) => Ok(d.stretch(key, read)),
             Cover::Run(run) => run.covering(key, read),

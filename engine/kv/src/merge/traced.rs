@@ -19,7 +19,7 @@ use crate::sstable::Table;
 use super::cost::{BlockRead, Entries, Origin, SourceCost};
 use super::merging::MergeSource;
 use super::run::{
-    ApartPlace, RunCursor, RunPlace, SourceStandIn, TableHandle, TableRun, is_inside,
+    BlobLocation, RunCursor, RunPlace, SourceStandIn, TableHandle, TableRun, is_inside,
 };
 use super::shadow::RangeShadow;
 use super::value::Value;
@@ -302,9 +302,9 @@ impl SourceStandIn for Traced {
     }
 
     #[cold]
-    fn apart(&self) -> Option<ApartPlace> {
+    fn blob(&self) -> Option<BlobLocation> {
         let count = self.count.clone();
-        let place = self.inner.apart()?;
+        let place = self.inner.blob()?;
         Some(place.telling(move |read, nanos| {
             let mut count = count.lock();
             count.cost.values.push(read);
@@ -331,8 +331,8 @@ impl Cursor for Traced {
         self.inner.value()
     }
     #[cold]
-    fn fetch_apart(&self, out: &mut Vec<u8>) -> Result<()> {
-        self.inner.fetch_apart(out)
+    fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
+        self.inner.fetch_blob(out)
     }
     #[cold]
     fn head(&self) -> u64 {

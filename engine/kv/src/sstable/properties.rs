@@ -21,7 +21,7 @@
 //! ```
 //! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
 
-use crate::base::apart::{ValueUse, decode_uses, encode_uses};
+use crate::base::blob_ref::{BlobUse, decode_uses, encode_uses};
 use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::facts::TableFacts;
 use crate::base::identity::TableIdentity;
@@ -107,7 +107,7 @@ pub struct Properties {
     /// Program that wrote it.
     pub writer: String,
     /// What entries refer to in value files, by number of the file.
-    pub values: Vec<ValueUse>,
+    pub values: Vec<BlobUse>,
 }
 
 impl Properties {
@@ -314,7 +314,7 @@ impl Properties {
     pub(crate) fn memory(&self) -> usize {
         self.strings().iter().map(|(_, v)| v.len()).sum::<usize>()
             + self.tree_name.len()
-            + self.values.len() * size_of::<ValueUse>()
+            + self.values.len() * size_of::<BlobUse>()
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::table::Table;
-use crate::base::apart::ValueRef;
+use crate::base::blob_ref::BlobHandle;
 use crate::cache::CacheStay;
 
 /// Bytes asked for first.
@@ -155,7 +155,7 @@ impl Stride {
     pub fn keeps(&self, table: &Table) -> Option<CacheStay> {
         match self.is_long() {
             _ if self.keeps_all => Some(CacheStay::Round),
-            false => Some(CacheStay::Probation),
+            false => Some(CacheStay::ProbationQueue),
             true => table.admits_passing().then_some(CacheStay::Round),
         }
     }
@@ -174,12 +174,17 @@ impl Stride {
 
 /// A walk that comes to values which lie apart: through each value file, as far as it refers to it.
 #[derive(Debug, Default)]
-pub struct ValueStreams(BTreeMap<u64, Stream>);
+pub struct BlobStreams(BTreeMap<u64, Stream>);
 
-impl ValueStreams {
+impl BlobStreams {
     /// The value of `r` is about to be read from its file, whose values end at `file_end`; `ask`
     /// asks the device for bytes of it. Whether it has been asked for this value.
-    pub(super) fn read(&mut self, r: &ValueRef, file_end: u64, ask: impl FnOnce(u64, u64)) -> bool {
+    pub(super) fn read(
+        &mut self,
+        r: &BlobHandle,
+        file_end: u64,
+        ask: impl FnOnce(u64, u64),
+    ) -> bool {
         let (begin, end) = (r.offset, r.offset + u64::from(r.stored));
         let block = ComingBlock { number: r.number as usize, begin, end, file_end };
         let stream = self.0.entry(r.file).or_insert_with(|| Stream::new(false));

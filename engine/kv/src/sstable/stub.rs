@@ -189,7 +189,7 @@ mod tests {
         #[test]
         fn a_stub_has_the_key_and_the_trailer(key in prop::collection::vec(any::<u8>(), 0..600), seq in 0u64..1 << 50, kind in 1u8..5, value in prop::collection::vec(any::<u8>(), 0..3), long in 0usize..100_000, codec in 0u8..2) {
             let value: Vec<u8> = value.iter().copied().cycle().take(if value.is_empty() { 0 } else { long }).collect();
-            let trailer = Trailer::new(seq, [Kind::Put, Kind::Delete, Kind::Merge, Kind::Apart][usize::from(kind) - 1]);
+            let trailer = Trailer::new(seq, [Kind::Put, Kind::Delete, Kind::Merge, Kind::Blob][usize::from(kind) - 1]);
             let (mut builder, mut raw) = (BlockBuilder::default(), vec![]);
             builder.add(builder.fit(&key, trailer, value.len()), &key, trailer, &value);
             builder.finish(true, &mut raw);

@@ -631,7 +631,7 @@ impl Table {
         match self.slots.get(i, guard) {
             Some(frame) => Ok(HeldBlock::Guarded(frame)),
             None => {
-                let frame = self.load(i, self.map_to_decode(), CacheStay::Probation)?;
+                let frame = self.load(i, self.map_to_decode(), CacheStay::ProbationQueue)?;
                 Ok(HeldBlock::Owned(frame))
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! A value file is a table file of another content: blocks of the kind `Value`, one for each value,
 //! a properties block and the footer; it has no index, because references have the places
-//! ([`ValueRef`]). It is found by the same walk over blocks as any table. Decoded, a value's block
+//! ([`BlobHandle`]). It is found by the same walk over blocks as any table. Decoded, a value's block
 //! is:
 //! ```text
 //! 0   u32  length of the key
@@ -16,7 +16,7 @@
 //!   time it is read and once where it lies in a map.
 //! - V2: a reference beyond its file's values, or of another length than the value that is there,
 //!   is a corruption that names the place. Which value a reference means only its table's checksum
-//!   vouches for; [`ValueFile::verify`] compares the keys.
+//!   vouches for; [`BlobFile::verify`] compares the keys.
 //! - V3: as with tables, what is stored as it is in a mapped file is served from the map, and all
 //!   else is decoded into the cache, to which the slot with the value's number leads.
 
@@ -27,9 +27,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer};
 use super::output::BlockOutput;
 use super::properties::Properties;
-use super::stream::ValueStreams;
+use super::stream::BlobStreams;
 use super::table::{BlockPlace, BytesAtHand, Maps, TableValue};
-use crate::base::apart::{ValueFacts, ValueRef};
+use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
 use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
 use crate::base::identity::TableIdentity;
@@ -107,7 +107,7 @@ impl ValueWriter {
     /// # Errors
     /// `InvalidArgument` for a key or a value out of bounds, and when the file has as many values
     /// as it can; whatever the file says.
-    pub fn add(&mut self, key: &[u8], seq: Seq, value: &[u8]) -> Result<ValueRef> {
+    pub fn add(&mut self, key: &[u8], seq: Seq, value: &[u8]) -> Result<BlobHandle> {
         if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
             let (key, value) = (key.len(), value.len());
             let words = format!("an entry with a key of {key} and a value of {value} bytes");
@@ -137,7 +137,7 @@ impl ValueWriter {
         p.last_key.extend_from_slice(key);
         p.data_blocks += 1;
         p.count(key, seq, value.len());
-        Ok(ValueRef { file: self.id, number, offset, stored, len: value.len() as u32 })
+        Ok(BlobHandle { file: self.id, number, offset, stored, len: value.len() as u32 })
     }
 
     /// Bytes of the file so far.
@@ -146,11 +146,11 @@ impl ValueWriter {
     }
 
     /// Writes what remains and syncs the file. Gives the blocks for which the cache had room too,
-    /// by their numbers, for [`ValueFile::adopt`].
+    /// by their numbers, for [`BlobFile::adopt`].
     ///
     /// # Errors
     /// Whatever the file says.
-    pub fn finish(mut self) -> Result<(ValueFacts, Vec<(u32, FrameRef)>)> {
+    pub fn finish(mut self) -> Result<(BlobFileMeta, Vec<(u32, FrameRef)>)> {
         let data_len = self.output.offset();
         if self.props.entries == 0 {
             self.props.min_seq = 0;
@@ -167,7 +167,7 @@ impl ValueWriter {
             identity: self.identity,
         };
         let size = self.output.finish(&footer)?;
-        let facts = ValueFacts {
+        let facts = BlobFileMeta {
             id: self.id,
             identity: self.identity,
             size,
@@ -203,7 +203,7 @@ pub struct StoredValue {
 }
 
 /// An open value file.
-pub struct ValueFile {
+pub struct BlobFile {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
     id: u64,
@@ -219,9 +219,9 @@ pub struct ValueFile {
     identity: TableIdentity,
 }
 
-debug_by!(ValueFile, "ValueFile", id, path);
+debug_by!(BlobFile, "BlobFile", id, path);
 
-impl ValueFile {
+impl BlobFile {
     /// Opens the value file `id`, which `file` must be; `path` is for errors.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl ValueFile {
         id: u64,
         cache: Arc<Cache>,
         maps: Arc<Maps>,
-    ) -> Result<Arc<ValueFile>> {
+    ) -> Result<Arc<BlobFile>> {
         let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
             let e = Error::corruption("too short for a value file").at(path, 0);
             return Err(e.block("footer"));
@@ -268,7 +268,7 @@ impl ValueFile {
         };
         let (path, identity) = (path.to_path_buf(), footer.identity);
         let slots = Arc::new(CacheSlots::of_file(identity.unique.wrapping_add(id), values));
-        Ok(Arc::new(ValueFile {
+        Ok(Arc::new(BlobFile {
             file,
             path,
             id,
@@ -288,7 +288,7 @@ impl ValueFile {
         BlockPlace { file, path, id, kind: BlockKind::Value, offset, len }
     }
 
-    fn place(&self, r: &ValueRef) -> Result<BlockPlace<'_>> {
+    fn place(&self, r: &BlobHandle) -> Result<BlockPlace<'_>> {
         let place = self.block_at(r.offset, r.stored as usize);
         let is_inside = r.offset.checked_add(r.stored.into()).is_some_and(|e| e <= self.data_len);
         if r.file != self.id || !is_inside || u64::from(r.number) >= self.properties.entries {
@@ -298,7 +298,7 @@ impl ValueFile {
     }
 
     /// Where the value begins in the decoded block, if that has the value of `r`.
-    fn start(raw: &[u8], r: &ValueRef) -> Result<u32, &'static str> {
+    fn start(raw: &[u8], r: &BlobHandle) -> Result<u32, &'static str> {
         let (_, _, value) = value_block(raw)?;
         if value.len() != r.len as usize {
             return Err("a value of another length than its table says");
@@ -313,9 +313,9 @@ impl ValueFile {
     /// `Corruption` with the place, when it cannot be used.
     pub fn get(
         &self,
-        r: &ValueRef,
+        r: &BlobHandle,
         reads: &ReadCounters,
-        mut ahead: Option<&mut ValueStreams>,
+        mut ahead: Option<&mut BlobStreams>,
     ) -> Result<TableValue> {
         let place = self.place(r)?;
         if let Some(value) = self.in_map(r, &place, ahead.as_deref_mut())? {
@@ -341,7 +341,7 @@ impl ValueFile {
                     Ok(frame.freeze())
                 })?;
                 reads.block_was_read(r.stored.into());
-                self.cache.insert_for(CacheStay::Probation, &self.slots, number, frame)
+                self.cache.insert_for(CacheStay::ProbationQueue, &self.slots, number, frame)
             }
         };
         // What lies in a frame has been checked: the value is its end.
@@ -356,9 +356,9 @@ impl ValueFile {
     /// The value where it lies in the map, if it is stored as it is and maps are served from.
     fn in_map(
         &self,
-        r: &ValueRef,
+        r: &BlobHandle,
         place: &BlockPlace<'_>,
-        ahead: Option<&mut ValueStreams>,
+        ahead: Option<&mut BlobStreams>,
     ) -> Result<Option<TableValue>> {
         // A block that is shorter than what it holds is compressed, and is not looked at.
         let may_be_raw = r.stored as usize >= BLOCK_HEADER + HEAD + r.len as usize;
@@ -396,7 +396,7 @@ impl ValueFile {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn read_into(&self, r: &ValueRef, out: &mut Vec<u8>) -> Result<()> {
+    pub fn read_into(&self, r: &BlobHandle, out: &mut Vec<u8>) -> Result<()> {
         self.place(r)?.stored(self.map_to_decode(), |s| {
             let raw = s.to_vec()?;
             let start = Self::start(&raw, r)? as usize;
@@ -410,7 +410,7 @@ impl ValueFile {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn verify(&self, r: &ValueRef, key: &[u8]) -> Result<()> {
+    pub fn verify(&self, r: &BlobHandle, key: &[u8]) -> Result<()> {
         self.place(r)?.stored(None, |s| {
             let raw = s.to_vec()?;
             Self::start(&raw, r)?;
@@ -451,7 +451,7 @@ impl ValueFile {
     }
 
     /// A walk comes to the value of `r`. Whether the device has been asked for it.
-    fn is_asked_for(&self, r: &ValueRef, ahead: &mut ValueStreams) -> bool {
+    fn is_asked_for(&self, r: &BlobHandle, ahead: &mut BlobStreams) -> bool {
         ahead.read(r, self.data_len, |offset, len| self.will_need(offset, len))
     }
 
@@ -460,7 +460,7 @@ impl ValueFile {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub fn stored_value(&self, r: &ValueRef) -> Result<StoredValue> {
+    pub fn stored_value(&self, r: &BlobHandle) -> Result<StoredValue> {
         let place = self.place(r)?;
         let mut header = [0; BLOCK_HEADER];
         self.file.read_at(r.offset, &mut header)?;
@@ -495,8 +495,8 @@ impl ValueFile {
     }
 
     /// What is known of it, as its writer gave it.
-    pub fn facts(&self) -> ValueFacts {
-        ValueFacts {
+    pub fn facts(&self) -> BlobFileMeta {
+        BlobFileMeta {
             id: self.id,
             identity: self.identity,
             size: self.file.len(),
@@ -508,7 +508,7 @@ impl ValueFile {
 
     /// Bytes of memory that it takes while it is open, without what is cached of it.
     pub fn memory(&self) -> usize {
-        size_of::<ValueFile>()
+        size_of::<BlobFile>()
             + 8 * self.properties.entries as usize
             + 8 * self.checked.len()
             + self.properties.memory()

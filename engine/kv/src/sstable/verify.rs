@@ -13,7 +13,7 @@ use super::properties::Properties;
 use super::search::Block;
 use super::stream::Stream;
 use super::table::Table;
-use crate::base::apart::{ValueRef, ValueUse, count_use};
+use crate::base::blob_ref::{BlobHandle, BlobUse, count_use};
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
@@ -44,7 +44,7 @@ struct VerifyWalk<'a> {
     last: Vec<u8>,
     last_trailer: Trailer,
     /// What entries refer to, by number of the value file.
-    apart: BTreeMap<u64, ValueUse>,
+    blobs: BTreeMap<u64, BlobUse>,
 }
 
 impl Table {
@@ -85,7 +85,7 @@ impl Table {
             key: vec![],
             last: vec![],
             last_trailer: Trailer::NEWEST,
-            apart: BTreeMap::new(),
+            blobs: BTreeMap::new(),
         };
         let mut report = VerifyReport { filter_checked, ..VerifyReport::default() };
         let (mut raw, mut whole) = (vec![], true);
@@ -167,11 +167,11 @@ impl Table {
             deletes += (e.trailer.kind() == Some(Kind::Delete)) as u64;
             puts += (e.trailer.kind() == Some(Kind::Put)) as u64;
             let len = match e.trailer.kind() {
-                Some(Kind::Apart) => {
-                    let Some(r) = ValueRef::decode(e.value) else {
+                Some(Kind::Blob) => {
+                    let Some(r) = BlobHandle::decode(e.value) else {
                         return Err(bad("an entry refers to no value").keys(&walk.key, &walk.key));
                     };
-                    count_use(&mut walk.apart, &r);
+                    count_use(&mut walk.blobs, &r);
                     r.len as usize
                 }
                 _ => e.value.len(),
@@ -235,7 +235,7 @@ impl Table {
                     .block("properties"));
             }
         }
-        if !walk.apart.values().eq(&p.values) {
+        if !walk.blobs.values().eq(&p.values) {
             let e = Error::corruption("the table refers to other values than its properties tell");
             return Err(e.at(&self.path, self.index.end()).block("properties"));
         }

@@ -26,7 +26,7 @@ use super::output::BlockOutput;
 use super::properties::Properties;
 use super::table::WarmBlocks;
 use super::tombstones;
-use crate::base::apart::{ValueRef, ValueUse, count_use};
+use crate::base::blob_ref::{BlobHandle, BlobUse, count_use};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
 use crate::base::hash::key_hash;
@@ -146,7 +146,7 @@ pub struct TableWriter {
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
     /// What entries refer to, by number of the value file.
-    apart: BTreeMap<u64, ValueUse>,
+    blobs: BTreeMap<u64, BlobUse>,
     props: Properties,
     /// Whether the block in the making begins with the key that the one before ended with.
     continued: bool,
@@ -191,7 +191,7 @@ impl TableWriter {
             warm: WarmBlocks::default(),
             tombstones: Fragments::default(),
             summary: options.summary.as_ref().map(|s| s.start()),
-            apart: BTreeMap::new(),
+            blobs: BTreeMap::new(),
             props,
             continued: false,
             short_at: 0,
@@ -214,7 +214,7 @@ impl TableWriter {
                 value.len()
             )));
         }
-        let apart = if kind == Kind::Apart { Some(self.reference(value)?) } else { None };
+        let blob = if kind == Kind::Blob { Some(self.reference(value)?) } else { None };
         let mut repeats = false;
         if let Some((last, last_trailer)) = self.block.last() {
             match compare(last, last_trailer, key, trailer) {
@@ -237,7 +237,7 @@ impl TableWriter {
             fit = self.block.fit(key, trailer, value.len());
         }
         self.block.add(fit, key, trailer, value);
-        match apart {
+        match blob {
             Some(r) => self.count_apart(key, trailer, &r),
             None => self.count(key, trailer, kind, value),
         }
@@ -326,7 +326,7 @@ impl TableWriter {
     #[inline]
     fn count(&mut self, key: &[u8], trailer: Trailer, kind: Kind, value: &[u8]) {
         match kind {
-            Kind::Put | Kind::Apart => {}
+            Kind::Put | Kind::Blob => {}
             Kind::Delete => self.props.deletes += 1,
             Kind::Merge => self.props.merges += 1,
         }
@@ -336,17 +336,17 @@ impl TableWriter {
         }
     }
 
-    fn reference(&self, value: &[u8]) -> Result<ValueRef> {
-        let sound = ValueRef::decode(value).filter(|_| self.summary.is_none());
+    fn reference(&self, value: &[u8]) -> Result<BlobHandle> {
+        let sound = BlobHandle::decode(value).filter(|_| self.summary.is_none());
         sound.ok_or_else(|| {
             Error::invalid("an entry without its value, or in a table with a summary")
         })
     }
 
     /// Counts an entry whose value lies apart.
-    fn count_apart(&mut self, key: &[u8], trailer: Trailer, r: &ValueRef) {
+    fn count_apart(&mut self, key: &[u8], trailer: Trailer, r: &BlobHandle) {
         self.props.count(key, trailer.seq(), r.len as usize);
-        count_use(&mut self.apart, r);
+        count_use(&mut self.blobs, r);
     }
 
     /// Finishes the block in the making; `next` is the first key behind it.
@@ -470,7 +470,7 @@ impl TableWriter {
     fn complete_properties(&mut self) -> Result<()> {
         let p = &mut self.props;
         p.data_blocks = self.index.len() as u64;
-        p.values = self.apart.values().copied().collect();
+        p.values = self.blobs.values().copied().collect();
         if let Some(s) = self.summary.take() {
             p.summary_bytes = s.finish();
             if p.summary_bytes.len() > 64 << 10 {

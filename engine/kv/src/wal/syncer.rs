@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Lsn;
 use crate::base::error::{Error, Result};
-use crate::base::stripe::Apart;
+use crate::base::stripe::CachePadded;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 use crate::env::LogFile;
 
@@ -18,7 +18,7 @@ use crate::env::LogFile;
 /// [`Wal::syncer`](super::Wal::syncer).
 pub struct Syncer {
     /// Every writer moves it, and reads what lies beside it.
-    appended: Apart<AtomicU64>,
+    appended: CachePadded<AtomicU64>,
     synced: AtomicU64,
     failed: AtomicBool,
     state: Mutex<SyncerState, rank::Unsynced>,
@@ -44,7 +44,7 @@ impl Syncer {
     /// For a log that is durable up to `start` and goes on in a first segment.
     pub(super) fn new(start: Lsn) -> Syncer {
         Syncer {
-            appended: Apart(AtomicU64::new(start)),
+            appended: CachePadded(AtomicU64::new(start)),
             synced: AtomicU64::new(start),
             failed: AtomicBool::new(false),
             state: Mutex::new(SyncerState { files: vec![], syncing: false, cause: None }),

@@ -10,7 +10,8 @@ fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
 
 /// A policy with parameters. None that drops what was written: what is left could not be foretold.
 pub fn policy(rng: &mut Rng) -> Policy {
-    let kept = |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.forgets());
+    let kept =
+        |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.drops_live_data());
     (0..64).find_map(|_| kept(rng)).unwrap_or_default()
 }
 

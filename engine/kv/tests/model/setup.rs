@@ -80,8 +80,8 @@ impl Setup {
         // Drawn by itself: scripts go by the seeds of all the others.
         let mut rng = Rng::new(rng.next_u64() ^ 0xa9a7);
         if rng.one_in(2) {
-            o.values_apart = *rng.choose(&[16, 40, 200]).unwrap();
-            o.values_garbage = *rng.choose(&[1, 30, 90]).unwrap();
+            o.blob_threshold = *rng.choose(&[16, 40, 200]).unwrap();
+            o.blob_gc_percent = *rng.choose(&[1, 30, 90]).unwrap();
         }
         if rng.one_in(3) {
             o.filter_allocation = FilterAllocation::Monkey;

@@ -139,7 +139,7 @@ impl ThriftSession {
 
     /// Refuses what the role that has logged in may not do.
     pub(super) fn check(&self, permission: Permission, resource: &Resource) -> Result<()> {
-        self.session.engine().keep_up()?;
+        self.session.engine().refresh_catalog()?;
         let catalog = self.session.engine().catalog();
         Ok(catalog.check_may(self.session.role(), permission, resource)?)
     }

@@ -31,7 +31,7 @@ fn record(number: usize) -> [u8; 8] {
 }
 
 /// Locked stripes, ascending.
-pub(super) struct HeldStripes<'a> {
+pub(super) struct LockedStripes<'a> {
     first: (usize, MutexGuard<'a, Stripe>),
     rest: Vec<(usize, MutexGuard<'a, Stripe>)>,
 }
@@ -68,18 +68,18 @@ impl Stripes {
     pub fn lock<'a, 'k>(
         &'a self,
         mut keys: impl Iterator<Item = &'k [u8]>,
-    ) -> Option<HeldStripes<'a>> {
+    ) -> Option<LockedStripes<'a>> {
         let first = Stripes::of(keys.next()?);
         let mut numbers: Vec<usize> = keys.map(Stripes::of).filter(|&n| n != first).collect();
         if numbers.is_empty() {
-            return Some(HeldStripes { first: (first, self.0[first].lock()), rest: vec![] });
+            return Some(LockedStripes { first: (first, self.0[first].lock()), rest: vec![] });
         }
         numbers.push(first);
         numbers.sort_unstable();
         numbers.dedup();
         let mut held = numbers.into_iter().map(|n| (n, self.0[n].lock()));
         let first = held.next()?;
-        Some(HeldStripes { first, rest: held.collect() })
+        Some(LockedStripes { first, rest: held.collect() })
     }
 
     pub fn lock_all(&self) -> Vec<MutexGuard<'_, Stripe>> {
@@ -102,7 +102,7 @@ impl Stripes {
     }
 }
 
-impl HeldStripes<'_> {
+impl LockedStripes<'_> {
     #[inline]
     fn stripe(&mut self, number: usize) -> Option<&mut Stripe> {
         if self.first.0 == number {

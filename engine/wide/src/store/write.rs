@@ -22,7 +22,7 @@ use super::family::{COMPLEX, PARTITIONS, RANGES, ROWS, StoreFamily};
 use super::moment::StoreMoment;
 use super::mutation::{Container, MutationKind, MutationOp, StoreMutation};
 use super::point::with_key;
-use super::stripes::{HeldStripes, Stripes};
+use super::stripes::{LockedStripes, Stripes};
 use super::view::StoreView;
 use super::write_plan::{WriteEntry, WriteKind, WritePlan, container_range};
 use super::{CellStore, kind_record};
@@ -70,7 +70,7 @@ impl CellStore {
         Ok(result)
     }
 
-    fn commit(&self, held: &mut HeldStripes<'_>, mutations: &[StoreMutation]) -> Result<()> {
+    fn commit(&self, held: &mut LockedStripes<'_>, mutations: &[StoreMutation]) -> Result<()> {
         if let [m] = mutations
             && let [op] = &*m.ops
             && self.commit_one(held, m, op)?
@@ -78,7 +78,7 @@ impl CellStore {
             return Ok(());
         }
         let mut plan = self.plan(held, mutations)?;
-        self.drop_losers(&mut plan)?;
+        self.drop_shadowed_ops(&mut plan)?;
         // Beside key and value an operation has its kind, its tree and two lengths.
         let mut batch = Batch::with_capacity(plan.bytes.len() + plan.entries.len() * 12);
         let kinds = self.fill(&plan, &mut batch)?;
@@ -128,7 +128,7 @@ impl CellStore {
 
     fn commit_one(
         &self,
-        held: &mut HeldStripes<'_>,
+        held: &mut LockedStripes<'_>,
         m: &StoreMutation,
         op: &MutationOp,
     ) -> Result<bool> {
@@ -147,7 +147,7 @@ impl CellStore {
     #[inline]
     fn commit_cell(
         &self,
-        held: &mut HeldStripes<'_>,
+        held: &mut LockedStripes<'_>,
         family: &StoreFamily,
         key: &[u8],
         place: &[u8],
@@ -175,7 +175,7 @@ impl CellStore {
     /// Full keys and stored values, the winners of each key.
     fn plan<'a>(
         &self,
-        held: &mut HeldStripes<'_>,
+        held: &mut LockedStripes<'_>,
         mutations: &'a [StoreMutation],
     ) -> Result<WritePlan<'a>> {
         let count = mutations.iter().map(|m| m.ops.len()).sum();
@@ -212,7 +212,7 @@ impl CellStore {
     }
 
     /// Leaves out what loses against what is there.
-    fn drop_losers(&self, plan: &mut WritePlan<'_>) -> Result<()> {
+    fn drop_shadowed_ops(&self, plan: &mut WritePlan<'_>) -> Result<()> {
         let mut entries = std::mem::take(&mut plan.entries);
         let mut failed = None;
         entries.retain(|e| {

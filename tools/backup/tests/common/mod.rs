@@ -86,8 +86,8 @@ impl Modelled {
         }
         // Of each other tree the longer values lie apart.
         let apart = name.ends_with(['1', '3']);
-        let values_apart = if apart { 40 } else { 0 };
-        let options = TreeOptions { values_apart, ..TreeOptions::default() };
+        let blob_threshold = if apart { 40 } else { 0 };
+        let options = TreeOptions { blob_threshold, ..TreeOptions::default() };
         let tree = self.db.tree(&name, options).unwrap();
         let held = self.model.entry(name).or_default();
         match rng.below(12) {

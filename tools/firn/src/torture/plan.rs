@@ -115,7 +115,8 @@ fn sized(rng: &mut Rng, from: u64, to: u64) -> u64 {
 
 /// A policy that drops nothing: what it drops is no loss, and could not be told from one.
 fn policy(rng: &mut Rng) -> Policy {
-    let kept = |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.forgets());
+    let kept =
+        |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.drops_live_data());
     (0..64).find_map(|_| kept(rng)).unwrap_or_default()
 }
 
@@ -140,8 +141,8 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
     let sizes = options.table_size << 32 ^ (options.memtable_size ^ options.block_size) as u64;
     let mut rng = Rng::new(sizes, 0);
     let options = TreeOptions {
-        values_apart: [0, 16, 64, 1024][rng.below(4) as usize],
-        values_garbage: [1, 30, 90][rng.below(3) as usize],
+        blob_threshold: [0, 16, 64, 1024][rng.below(4) as usize],
+        blob_gc_percent: [1, 30, 90][rng.below(3) as usize],
         filter_allocation: [FilterAllocation::ByLevel, FilterAllocation::Monkey]
             [rng.below(2) as usize],
         ..options

@@ -15,8 +15,8 @@ use firn_tools::output::{Done, Failure, Progress, things};
 use firn_wide::internals::store::loss;
 
 use super::{Findings, log, table};
-use crate::apart::ApartFiles;
 use crate::beside::{TRIES, settled};
+use crate::blobs::StoreBlobs;
 use crate::current::{CurrentEvidence, current};
 use crate::evidence::other_stores;
 use crate::findings::{Finding, FindingKind};
@@ -255,7 +255,7 @@ fn check_tree_values(
             }
         }
     }
-    let files = ApartFiles::of(names, dir);
+    let files = StoreBlobs::of(names, dir);
     let (mut told, all_sound) = (BTreeSet::new(), tables.len() == tree.tables().count());
     for t in tables.iter().filter(|t| !t.properties().values.is_empty()) {
         told.extend(table::check_apart(t, tree, &files, &lost, f)?);

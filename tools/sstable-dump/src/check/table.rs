@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::ReadFile;
-use firn_kv::internals::base::apart::{ValueFacts, ValueRef};
+use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::manifest::{TableMeta, TreeState};
@@ -17,7 +17,7 @@ use firn_kv::{Error, ErrorKind};
 use firn_tools::output::Done;
 
 use super::Findings;
-use crate::apart::{ApartFiles, count_errors, uses_text};
+use crate::blobs::{StoreBlobs, count_errors, uses_text};
 use crate::target::{env, is_of_values, open_file, table_file};
 use crate::{merged, survey};
 
@@ -87,7 +87,7 @@ pub fn check_values(
     file: Arc<dyn ReadFile>,
     path: &Path,
     id: u64,
-    facts: Option<&ValueFacts>,
+    facts: Option<&BlobFileMeta>,
     (told, all_told): (&BTreeSet<(u64, u64)>, bool),
     f: &mut Findings,
 ) -> Done {
@@ -113,7 +113,7 @@ pub fn check_values(
 pub fn check_apart(
     t: &Arc<Table>,
     tree: &TreeState,
-    files: &ApartFiles<'_>,
+    files: &StoreBlobs<'_>,
     lost: &BTreeSet<u64>,
     f: &mut Findings,
 ) -> Done<BTreeSet<(u64, u64)>> {
@@ -122,8 +122,8 @@ pub fn check_apart(
     let mut c = t.cursor(false);
     c.first()?;
     while c.valid() {
-        let apart = c.trailer().kind() == Some(Kind::Apart);
-        if let Some(r) = ValueRef::decode(c.value()).filter(|_| apart) {
+        let apart = c.trailer().kind() == Some(Kind::Blob);
+        if let Some(r) = BlobHandle::decode(c.value()).filter(|_| apart) {
             let bad =
                 |words: String| Error::corruption(words).in_file(&path).keys(c.key(), c.key());
             match tree.values.get(&r.file) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::internals::base::apart::{ValueFacts, encode_uses};
+use firn_kv::internals::base::blob_ref::{BlobFileMeta, encode_uses};
 use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
@@ -92,8 +92,8 @@ fn tree(t: &TreeState) -> Value {
     json!({"id": t.id, "name": t.name, "options": options(&t.options), "flushed": t.flushed, "runs": runs, "values": values(t.values.values())})
 }
 
-fn values<'a>(all: impl Iterator<Item = &'a Arc<ValueFacts>>) -> Value {
-    let one = |v: &Arc<ValueFacts>| {
+fn values<'a>(all: impl Iterator<Item = &'a Arc<BlobFileMeta>>) -> Value {
+    let one = |v: &Arc<BlobFileMeta>| {
         json!({
             "id": v.id, "size": v.size, "values": v.values, "bytes": v.bytes, "raw_bytes": v.raw_bytes,
             "identity": {"store": v.identity.store, "unique": v.identity.unique},
@@ -116,7 +116,7 @@ fn table(t: &TableMeta) -> Value {
         out["ingested_seq"] = t.ingested_seq.into();
     }
     if !t.values.is_empty() {
-        out["values_apart"] = hex(&encode_uses(&t.values));
+        out["blobs"] = hex(&encode_uses(&t.values));
     }
     out
 }
@@ -137,12 +137,12 @@ fn options(o: &PersistedOptions) -> Value {
     for (hook, name) in hooks {
         name.iter().for_each(|name| out[hook] = name.clone().into());
     }
-    if o.values_apart > 0 {
-        out["values_apart"] = o.values_apart.into();
+    if o.blob_threshold > 0 {
+        out["blob_threshold"] = o.blob_threshold.into();
     }
     // As in the file, where it is missing when it is the usual one.
-    if o.values_garbage != TreeOptions::default().values_garbage {
-        out["values_garbage"] = o.values_garbage.into();
+    if o.blob_gc_percent != TreeOptions::default().blob_gc_percent {
+        out["blob_gc_percent"] = o.blob_gc_percent.into();
     }
     if o.filter_allocation != TreeOptions::default().filter_allocation {
         out["filter_allocation"] = (o.filter_allocation as u8).into();

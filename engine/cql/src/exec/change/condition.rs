@@ -8,7 +8,7 @@ use firn_wide::Type;
 use crate::catalog::{TableColumn, TableSchema, has_duration};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{self, Comparison, ConditionPart};
-use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, split};
+use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
 
 /// A condition on a column, prepared.
 #[derive(Clone, Debug)]
@@ -56,9 +56,9 @@ impl HeapBytes for ChangeCondition {
 /// The value that a test is with.
 fn value_of<'v>(term: &'v BoundTerm, env: &EvalEnv<'v>) -> Result<Option<Cow<'v, [u8]>>> {
     match term.value(env)? {
-        GivenTerm::Unset => Err(invalid("Invalid 'unset' value in condition")),
-        GivenTerm::Null => Ok(None),
-        GivenTerm::Bytes(bytes) => Ok(Some(bytes)),
+        EvaluatedTerm::Unset => Err(invalid("Invalid 'unset' value in condition")),
+        EvaluatedTerm::Null => Ok(None),
+        EvaluatedTerm::Bytes(bytes) => Ok(Some(bytes)),
     }
 }
 
@@ -187,9 +187,9 @@ impl ChangeCondition {
             ConditionTest::In(terms) => {
                 for term in terms {
                     let is = match term.value(env)? {
-                        GivenTerm::Unset => false,
-                        GivenTerm::Null => tested.is(Comparison::Eq, None)?,
-                        GivenTerm::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
+                        EvaluatedTerm::Unset => false,
+                        EvaluatedTerm::Null => tested.is(Comparison::Eq, None)?,
+                        EvaluatedTerm::Bytes(bytes) => tested.is(Comparison::Eq, Some(&bytes))?,
                     };
                     if is {
                         return Ok(true);
@@ -344,13 +344,13 @@ fn element(
 ) -> Result<Option<Vec<u8>>> {
     let what = if matches!(of, Type::Map(_)) { "map" } else { "list" };
     let key = match key.value(env)? {
-        GivenTerm::Bytes(bytes) => bytes,
-        GivenTerm::Null => {
+        EvaluatedTerm::Bytes(bytes) => bytes,
+        EvaluatedTerm::Null => {
             return Err(invalid(format!("Invalid null value for {what} element access")));
         }
         // A map has nothing at a key that isn't said.
-        GivenTerm::Unset if matches!(of, Type::Map(_)) => return Ok(None),
-        GivenTerm::Unset => return Err(invalid("Invalid 'unset' value in condition")),
+        EvaluatedTerm::Unset if matches!(of, Type::Map(_)) => return Ok(None),
+        EvaluatedTerm::Unset => return Err(invalid("Invalid 'unset' value in condition")),
     };
     let parts = value.map_or(Ok(vec![]), |v| split(of, v))?;
     let found = match of {
@@ -372,17 +372,17 @@ fn element(
     Ok(found.map(<[u8]>::to_vec))
 }
 
-fn contains(tested: &Tested<'_>, wanted: GivenTerm<'_>, key: bool) -> Result<bool> {
+fn contains(tested: &Tested<'_>, wanted: EvaluatedTerm<'_>, key: bool) -> Result<bool> {
     let wanted: &[u8] = match &wanted {
-        GivenTerm::Bytes(bytes) => bytes,
-        GivenTerm::Null => {
+        EvaluatedTerm::Bytes(bytes) => bytes,
+        EvaluatedTerm::Null => {
             return Err(invalid(format!(
                 "Invalid comparison with null for operator \"{}\"",
                 word(key)
             )));
         }
         // Nothing is asked, and no collection has it.
-        GivenTerm::Unset => return Ok(false),
+        EvaluatedTerm::Unset => return Ok(false),
     };
     let Some(value) = tested.value else { return Ok(false) };
     let parts = split(tested.of, value)?;

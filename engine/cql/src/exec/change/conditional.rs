@@ -11,7 +11,7 @@ use firn_wide::Type;
 use firn_wide::internals::key::{AFTER, ROWS};
 use firn_wide::internals::store::{Body, StoreFamily, StoreSlice, StoreView};
 
-use super::plan::{ChangeSet, GivenValue};
+use super::plan::{BoundStatement, ChangeSet};
 use super::statement::{ChangeTimes, StatementGuard, Verb};
 use crate::catalog::{ColumnKind, ColumnType, PartitionKey, TableSchema};
 use crate::error::{Result, invalid};
@@ -33,7 +33,7 @@ struct Partition<'p> {
 /// The subject of a guard: a row, or the static cells.
 type ConditionalTarget = Option<Vec<Vec<u8>>>;
 
-fn target(given: &GivenValue<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget> {
+fn target(given: &BoundStatement<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget> {
     let change = given.change;
     let is_about_row = match &change.guard {
         StatementGuard::Columns(_) => {
@@ -50,7 +50,7 @@ fn target(given: &GivenValue<'_>, env: &EvalEnv<'_>) -> Result<ConditionalTarget
 }
 
 /// Refuses guards of one row that can't be together.
-fn check_guards(targets: &[(&GivenValue<'_>, ConditionalTarget)]) -> Result<()> {
+fn check_guards(targets: &[(&BoundStatement<'_>, ConditionalTarget)]) -> Result<()> {
     let mut seen: BTreeMap<&ConditionalTarget, &StatementGuard> = BTreeMap::new();
     for (given, target) in targets {
         let guard = &given.change.guard;
@@ -107,7 +107,7 @@ impl<'p> Partition<'p> {
 
     /// The newest timestamp in the rows that the guards are about and in the static cells, of what
     /// was deleted there too.
-    fn newest(&self, targets: &[(&GivenValue<'_>, ConditionalTarget)]) -> Result<i64> {
+    fn newest(&self, targets: &[(&BoundStatement<'_>, ConditionalTarget)]) -> Result<i64> {
         // What comes before the rows: deletions of the partition and of ranges, and the static
         // cells.
         let mut slices = vec![StoreSlice::between(vec![], vec![ROWS])];
@@ -170,7 +170,7 @@ impl<'p> Partition<'p> {
 
     fn holds(
         &self,
-        given: &GivenValue<'_>,
+        given: &BoundStatement<'_>,
         row: Option<&Row>,
         is_static: bool,
         env: &EvalEnv<'_>,
@@ -239,7 +239,7 @@ impl ChangeSet<'_> {
         let key = self.one_key()?;
         let Some(first) = self.all.first() else { return Ok(Rows::void()) };
         let table = &first.change.table;
-        let mut targets: Vec<(&GivenValue<'_>, ConditionalTarget)> = vec![];
+        let mut targets: Vec<(&BoundStatement<'_>, ConditionalTarget)> = vec![];
         for given in self.all.iter().filter(|g| g.change.is_conditional()) {
             targets.push((given, target(given, env)?));
         }
@@ -271,7 +271,7 @@ impl ChangeSet<'_> {
     fn refused(
         &self,
         partition: &Partition<'_>,
-        targets: &[(&GivenValue<'_>, ConditionalTarget)],
+        targets: &[(&BoundStatement<'_>, ConditionalTarget)],
         rows: Vec<Option<Row>>,
     ) -> Result<Rows> {
         let table = partition.table;
@@ -341,7 +341,7 @@ impl ChangeSet<'_> {
     /// The one partition that all of it is about.
     fn one_key(&self) -> Result<&[u8]> {
         let mut key: Option<&[u8]> = None;
-        for GivenValue { change, keys, .. } in &self.all {
+        for BoundStatement { change, keys, .. } in &self.all {
             let what = if change.verb == Verb::Delete { "deletions" } else { "updates" };
             let [one] = &**keys else {
                 return Err(match self.batch.is_some() {

@@ -10,7 +10,7 @@ use crate::catalog::{ColumnType, TableSchema};
 use crate::error::{Result, invalid};
 use crate::syntax::ast::{AstName, Marker, Pos, Term as AstTerm, TermPrimary};
 use crate::values::{
-    Bound, BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, from_json, is_null,
+    Bound, BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, from_json, is_null,
 };
 
 /// Where the text comes from, and what columns get that it doesn't name.
@@ -61,8 +61,8 @@ impl JsonSource {
     /// types.
     pub fn values(&self, table: &TableSchema, env: &EvalEnv<'_>) -> Result<Vec<Bound>> {
         let bytes = match self.text.value(env)? {
-            GivenTerm::Bytes(bytes) => bytes,
-            GivenTerm::Null | GivenTerm::Unset => {
+            EvaluatedTerm::Bytes(bytes) => bytes,
+            EvaluatedTerm::Null | EvaluatedTerm::Unset => {
                 return Err(invalid("Got null for INSERT JSON values"));
             }
         };

@@ -41,7 +41,7 @@ use crate::values::{Bound, ColumnSpec, EvalEnv, HeapBytes, Markers};
 use attributes::Attributes;
 pub use limits::BatchLimits;
 pub(super) use plan::ChangePlan;
-use plan::{ChangeSet, GivenValue, refused};
+use plan::{BoundStatement, ChangeSet, refused};
 use statement::ChangeStatement;
 
 impl ChangePlan {
@@ -198,7 +198,7 @@ pub fn run_batch(
             )
         })?;
         changes.push(change);
-        all.push(GivenValue::new(change, bound, &env)?);
+        all.push(BoundStatement::new(change, bound, &env)?);
     }
     check_batch(kind, &Attributes::default(), &changes)?;
     let (timestamp, limits) = (request.timestamp, request.batch_limits);
@@ -286,7 +286,7 @@ impl StatementPlan for ChangePlan {
         let env = EvalEnv { bound: request.bound, now, random: &random };
         let mut all = Vec::with_capacity(self.changes.len());
         for change in &self.changes {
-            all.push(GivenValue::new(change, request.bound, &env)?);
+            all.push(BoundStatement::new(change, request.bound, &env)?);
         }
         let timestamp = self.attributes.timestamp(&env)?.or(request.timestamp);
         let (store, limits) = (request.store(engine, now), request.batch_limits);

@@ -12,7 +12,7 @@ use crate::catalog::{TableColumn, TableSchema};
 use crate::error::{Result, invalid};
 use crate::exec::lists::ListClock;
 use crate::syntax::ast::{self, Assign, ConditionPart};
-use crate::values::{BoundTerm, Context, EvalEnv, GivenTerm, HeapBytes, Receiver, split};
+use crate::values::{BoundTerm, Context, EvalEnv, EvaluatedTerm, HeapBytes, Receiver, split};
 
 /// Larger than every path that continues the place of a cell.
 const BEYOND: u8 = firn_wide::internals::key::BEYOND;
@@ -519,37 +519,37 @@ impl Operation {
         let (of, env) = (&self.column.of.of, w.env);
         match &self.what {
             OperationKind::Set(term) => match term.value(env)? {
-                GivenTerm::Unset => {}
-                GivenTerm::Null => w.delete(),
-                GivenTerm::Bytes(bytes) => w.put(&bytes),
+                EvaluatedTerm::Unset => {}
+                EvaluatedTerm::Null => w.delete(),
+                EvaluatedTerm::Bytes(bytes) => w.put(&bytes),
             },
             OperationKind::Replace(term) => {
                 let value = term.value(env)?;
-                if !matches!(value, GivenTerm::Unset) {
+                if !matches!(value, EvaluatedTerm::Unset) {
                     // Elements that the statement itself writes must outlive it.
                     w.mutation.delete_complex(w.family, &w.place, w.timestamp.saturating_sub(1));
                 }
-                if let GivenTerm::Bytes(bytes) = value {
+                if let EvaluatedTerm::Bytes(bytes) = value {
                     self.add(w, &bytes)?;
                 }
             }
             OperationKind::Add(term) => {
-                if let GivenTerm::Bytes(bytes) = term.value(env)? {
+                if let EvaluatedTerm::Bytes(bytes) = term.value(env)? {
                     self.add(w, &bytes)?;
                 }
             }
             OperationKind::Prepend(term) => {
-                if let GivenTerm::Bytes(bytes) = term.value(env)? {
+                if let EvaluatedTerm::Bytes(bytes) = term.value(env)? {
                     w.add_to_list(of, &bytes, true)?;
                 }
             }
             OperationKind::RemoveKeys(term, keys) => {
-                if let (GivenTerm::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
+                if let (EvaluatedTerm::Bytes(bytes), Type::Set(key)) = (term.value(env)?, keys) {
                     parts(keys, &bytes)?.into_iter().try_for_each(|k| w.delete_element(key, k))?;
                 }
             }
             OperationKind::RemoveValues(term) => {
-                if let GivenTerm::Bytes(bytes) = term.value(env)? {
+                if let EvaluatedTerm::Bytes(bytes) = term.value(env)? {
                     let values = parts(of, &bytes)?;
                     for (place, _) in
                         w.elements()?.into_iter().filter(|(_, v)| values.contains(&&**v))
@@ -564,25 +564,25 @@ impl Operation {
                     .ok_or_else(|| invalid("Invalid unset value for list index"))?;
                 let place = w.element(index, "set an element on")?;
                 match value.value(env)? {
-                    GivenTerm::Unset => {}
-                    GivenTerm::Null => w.change_element(place, None),
-                    GivenTerm::Bytes(bytes) => w.change_element(place, Some(&bytes)),
+                    EvaluatedTerm::Unset => {}
+                    EvaluatedTerm::Null => w.change_element(place, None),
+                    EvaluatedTerm::Bytes(bytes) => w.change_element(place, Some(&bytes)),
                 }
             }
             OperationKind::SetField(number, value) => match value.value(env)? {
-                GivenTerm::Unset => {}
-                GivenTerm::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
-                GivenTerm::Bytes(bytes) => {
+                EvaluatedTerm::Unset => {}
+                EvaluatedTerm::Null => w.delete_element(&Type::Short, &number.to_be_bytes())?,
+                EvaluatedTerm::Bytes(bytes) => {
                     w.put_element(&Type::Short, &number.to_be_bytes(), &bytes)?
                 }
             },
             OperationKind::Increment(term) | OperationKind::Decrement(term) => {
                 let delta = match term.value(env)? {
-                    GivenTerm::Unset => return Ok(()),
-                    GivenTerm::Null => {
+                    EvaluatedTerm::Unset => return Ok(()),
+                    EvaluatedTerm::Null => {
                         return Err(invalid("Invalid null value for counter increment"));
                     }
-                    GivenTerm::Bytes(bytes) => {
+                    EvaluatedTerm::Bytes(bytes) => {
                         i64::from_be_bytes(fixed(&bytes, &self.column.name)?)
                     }
                 };
@@ -603,10 +603,10 @@ impl Operation {
             OperationKind::Delete => w.delete(),
             OperationKind::DeleteKey(term, what) => {
                 let key = match term.value(env)? {
-                    GivenTerm::Unset if matches!(of, Type::Set(_)) => return Ok(()),
-                    GivenTerm::Unset => return Err(invalid(format!("Invalid unset {what}"))),
-                    GivenTerm::Null => return Err(invalid(format!("Invalid null {what}"))),
-                    GivenTerm::Bytes(bytes) => bytes,
+                    EvaluatedTerm::Unset if matches!(of, Type::Set(_)) => return Ok(()),
+                    EvaluatedTerm::Unset => return Err(invalid(format!("Invalid unset {what}"))),
+                    EvaluatedTerm::Null => return Err(invalid(format!("Invalid null {what}"))),
+                    EvaluatedTerm::Bytes(bytes) => bytes,
                 };
                 if let Some(path) = self.column.of.path_type() {
                     w.delete_element(&path, &key)?;
@@ -663,14 +663,14 @@ impl Operation {
     ) -> Result<()> {
         let Some(path) = self.column.of.path_type() else { return Ok(()) };
         let key = match key.value(w.env)? {
-            GivenTerm::Unset => return Err(invalid("Invalid unset map key")),
-            GivenTerm::Null => return Err(invalid("Invalid null map key")),
-            GivenTerm::Bytes(bytes) => bytes,
+            EvaluatedTerm::Unset => return Err(invalid("Invalid unset map key")),
+            EvaluatedTerm::Null => return Err(invalid("Invalid null map key")),
+            EvaluatedTerm::Bytes(bytes) => bytes,
         };
         match value.value(w.env)? {
-            GivenTerm::Unset => Ok(()),
-            GivenTerm::Null => w.delete_element(&path, &key),
-            GivenTerm::Bytes(bytes) => w.put_element(&path, &key, &bytes),
+            EvaluatedTerm::Unset => Ok(()),
+            EvaluatedTerm::Null => w.delete_element(&path, &key),
+            EvaluatedTerm::Bytes(bytes) => w.put_element(&path, &key, &bytes),
         }
     }
 }
@@ -678,9 +678,9 @@ impl Operation {
 /// The index of a list; `None`: unset.
 fn index_of(term: &BoundTerm, env: &EvalEnv<'_>) -> Result<Option<i32>> {
     match term.value(env)? {
-        GivenTerm::Unset => Ok(None),
-        GivenTerm::Null => Err(invalid("Invalid null value for list index")),
-        GivenTerm::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
+        EvaluatedTerm::Unset => Ok(None),
+        EvaluatedTerm::Null => Err(invalid("Invalid null value for list index")),
+        EvaluatedTerm::Bytes(bytes) => Ok(Some(i32::from_be_bytes(fixed(&bytes, "a list index")?))),
     }
 }
 

@@ -32,7 +32,7 @@ pub struct ChangePlan {
 }
 
 /// A change with what was bound to it: the values of its row and the keys of its partitions.
-pub struct GivenValue<'p> {
+pub struct BoundStatement<'p> {
     pub(super) change: &'p ChangeStatement,
     /// What was bound to its statement.
     bound: &'p [Bound],
@@ -40,15 +40,15 @@ pub struct GivenValue<'p> {
     pub(super) keys: Vec<Vec<u8>>,
 }
 
-impl<'p> GivenValue<'p> {
+impl<'p> BoundStatement<'p> {
     /// A change of the statement that this was bound to.
     pub fn new(
         change: &'p ChangeStatement,
         bound: &'p [Bound],
         env: &EvalEnv<'_>,
-    ) -> Result<GivenValue<'p>> {
+    ) -> Result<BoundStatement<'p>> {
         let json = change.json_values(&EvalEnv { bound, ..*env })?;
-        let mut given = GivenValue { change, bound, json, keys: vec![] };
+        let mut given = BoundStatement { change, bound, json, keys: vec![] };
         given.keys = change.restrictions.keys(&given.env(env))?;
         given.keys.iter().try_for_each(|key| TableSchema::check_key(key))?;
         Ok(given)
@@ -62,7 +62,7 @@ impl<'p> GivenValue<'p> {
 
 /// All changes that one run carries out, together or not at all.
 pub struct ChangeSet<'p> {
-    pub(super) all: Vec<GivenValue<'p>>,
+    pub(super) all: Vec<BoundStatement<'p>>,
     /// `None`: one change.
     pub(super) batch: Option<BatchKind>,
     pub(super) limits: Option<BatchLimits>,
@@ -138,7 +138,7 @@ impl ChangeSet<'_> {
     fn check_limits(&self, written: &Mutations) -> Result<Vec<String>> {
         let (Some(limits), Some(kind)) = (self.limits, self.batch) else { return Ok(vec![]) };
         let parts = || {
-            let of = |g: &GivenValue<'_>| g.keys.len();
+            let of = |g: &BoundStatement<'_>| g.keys.len();
             self.all.iter().map(of).sum::<usize>()
         };
         let many = kind != BatchKind::Logged && parts() > limits.warn_partitions;

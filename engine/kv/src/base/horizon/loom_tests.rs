@@ -9,7 +9,7 @@ use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::Horizon;
+use super::VisibleSeq;
 use crate::base::key::Seq;
 use crate::base::shared::Shared;
 use crate::base::sync::{epoch, model};
@@ -25,13 +25,13 @@ struct View(Vec<Arc<Memtable>>);
 struct Store {
     next: Mutex<Seq>,
     view: Shared<View>,
-    horizon: Horizon,
+    horizon: VisibleSeq,
 }
 
 impl Store {
     fn new() -> Arc<Store> {
         let view = Shared::new(Arc::new(View(vec![Arc::default()])));
-        Arc::new(Store { next: Mutex::new(1), view, horizon: Horizon::new(0) })
+        Arc::new(Store { next: Mutex::new(1), view, horizon: VisibleSeq::new(0) })
     }
 
     /// Writes `count` operations as one; `seal` starts a new memtable first.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::Horizon;
+use super::VisibleSeq;
 
 /// More writers than cores, whose writes have one or several numbers, and some of which lose their
 /// core between their number and its publication.
@@ -15,7 +15,7 @@ use super::Horizon;
 fn many_writers_publish_in_order_and_see_their_own() {
     const WRITERS: u64 = 16;
     const WRITES: u64 = 500;
-    let horizon = Horizon::new(0);
+    let horizon = VisibleSeq::new(0);
     let next = Mutex::new(1);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -58,7 +58,7 @@ fn many_writers_publish_in_order_and_see_their_own() {
 /// The last of three writers comes first, then the second: the first one publishes all.
 #[test]
 fn who_comes_early_sleeps_and_is_published_by_the_one_before() {
-    let horizon = Horizon::new(0);
+    let horizon = VisibleSeq::new(0);
     let published = AtomicU64::new(0);
     thread::scope(|scope| {
         for first in [3, 2] {

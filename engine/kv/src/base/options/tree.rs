@@ -155,10 +155,10 @@ pub struct TreeOptions {
     ///
     /// The idea is WiscKey's (Lu and others, FAST '16): a long value is written once to the log and
     /// once to a value file. Reading a range of them then reads two files.
-    pub values_apart: usize,
+    pub blob_threshold: usize,
     /// Percent of a tree's value files that may be of values that no table refers to any more, 1 to
     /// 90; merges win the rest back. Default 30.
-    pub values_garbage: u8,
+    pub blob_gc_percent: u8,
     /// When to compact what.
     pub policy: Policy,
     /// Longest time in seconds that a delete may stay without having been merged down; 0 for no
@@ -189,8 +189,8 @@ impl Default for TreeOptions {
             block_size: DEFAULT_BLOCK_SIZE,
             table_size: 64 << 20,
             memtable_size: 64 << 20,
-            values_apart: 0,
-            values_garbage: 30,
+            blob_threshold: 0,
+            blob_gc_percent: 30,
             policy: Policy::default(),
             tombstone_age_secs: 0,
             merge: None,
@@ -210,8 +210,8 @@ impl fmt::Debug for TreeOptions {
             .field("block_size", &self.block_size)
             .field("table_size", &self.table_size)
             .field("memtable_size", &self.memtable_size)
-            .field("values_apart", &self.values_apart)
-            .field("values_garbage", &self.values_garbage)
+            .field("blob_threshold", &self.blob_threshold)
+            .field("blob_gc_percent", &self.blob_gc_percent)
             .field("policy", &self.policy)
             .field("tombstone_age_secs", &self.tombstone_age_secs)
             .field("merge", &self.merge.as_ref().map(|h| h.name().to_owned()))
@@ -238,9 +238,9 @@ impl TreeOptions {
     }
 
     /// How long a value is, in bytes, that goes to a value file; `usize::MAX` where none does.
-    pub fn apart_from(&self) -> usize {
+    pub fn blob_from(&self) -> usize {
         let looked_at = self.merge.is_some() || self.purge.is_some() || self.summary.is_some();
-        if self.values_apart == 0 || looked_at { usize::MAX } else { self.values_apart }
+        if self.blob_threshold == 0 || looked_at { usize::MAX } else { self.blob_threshold }
     }
 
     /// The filter of tables at `level`.
@@ -258,10 +258,10 @@ impl TreeOptions {
         within("block_size", self.block_size, 512, 65_536)?;
         within("table_size", self.table_size, 64 << 10, 1 << 40)?;
         within("memtable_size", self.memtable_size, 64 << 10, 2 << 30)?;
-        if self.values_apart > 0 {
-            within("values_apart", self.values_apart, 16, MAX_VALUE_LEN)?;
+        if self.blob_threshold > 0 {
+            within("blob_threshold", self.blob_threshold, 16, MAX_VALUE_LEN)?;
         }
-        within("values_garbage", self.values_garbage, 1, 90)?;
+        within("blob_gc_percent", self.blob_gc_percent, 1, 90)?;
         if !self.compression.iter().all(|c| c.is_available()) {
             return Err(Error::new(ErrorKind::Incompatible, NO_ZSTD));
         }

@@ -4,13 +4,13 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::Settled;
+use super::Coalescer;
 
 #[test]
 fn loom_the_last_change_is_seen() {
     loom::model(|| {
-        let shared = Arc::new((Settled::default(), AtomicU64::new(0), AtomicU64::new(0)));
-        let change = |shared: &(Settled, AtomicU64, AtomicU64)| {
+        let shared = Arc::new((Coalescer::default(), AtomicU64::new(0), AtomicU64::new(0)));
+        let change = |shared: &(Coalescer, AtomicU64, AtomicU64)| {
             let (settled, number, copy) = shared;
             number.fetch_add(1, Ordering::Relaxed);
             settled.after_change(|| copy.store(number.load(Ordering::Relaxed), Ordering::Relaxed));

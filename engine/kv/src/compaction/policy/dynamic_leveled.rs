@@ -12,9 +12,9 @@
 
 use super::leveled::Leveled;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, MAX_LEVEL, Reason, ShapePlace};
+use crate::compaction::shape::{CompactionJob, CompactionReason, MAX_LEVEL, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::ShapeView;
+use crate::compaction::view::PickContext;
 
 policy! {
     /// Leveled, with levels sized by what the last one holds: little space for what is obsolete.
@@ -30,7 +30,7 @@ policy! {
 
 impl DynamicLeveled {
     /// The last level below 0, and its size.
-    fn last(view: &ShapeView<'_>) -> Option<(u8, u64)> {
+    fn last(view: &PickContext<'_>) -> Option<(u8, u64)> {
         let (level, runs) = view.levels().pop().filter(|(level, _)| *level > 0)?;
         Some((level, view.size_of(runs)))
     }
@@ -41,7 +41,7 @@ impl DynamicLeveled {
     }
 
     /// Leveled with the targets of now.
-    fn leveled(&self, view: &ShapeView<'_>) -> Leveled {
+    fn leveled(&self, view: &PickContext<'_>) -> Leveled {
         let base = Self::last(view).map_or(self.base, |(level, size)| {
             size.div_ceil(self.times(level)).max(view.shape.memtable_size)
         });
@@ -50,8 +50,8 @@ impl DynamicLeveled {
 }
 
 impl Strategy for DynamicLeveled {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        let mut jobs = self.leveled(view).wishes(view);
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        let mut jobs = self.leveled(view).candidate_jobs(view);
         let last = view.len().wrapping_sub(1);
         if let Some((level, size)) = Self::last(view)
             && size > self.base.saturating_mul(self.times(level))
@@ -60,13 +60,13 @@ impl Strategy for DynamicLeveled {
             && !view.is_busy(last)
         {
             let place = ShapePlace { level: level + 1, number: view.run(last).number };
-            jobs.push(view.moved(last, place, Reason::LevelSize, 1.0));
+            jobs.push(view.moved(last, place, CompactionReason::LevelSize, 1.0));
         }
         jobs
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        self.leveled(view).crowd(view)
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        self.leveled(view).slowdown_run_count(view)
     }
 
     fn one_run_levels(&self) -> bool {
@@ -80,7 +80,7 @@ impl Strategy for DynamicLeveled {
         SpaceBound::of_merges(1.0 + 2.0 / (ratio - 1.0), flushed.saturating_add(smallest))
     }
 
-    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
-        self.leveled(view).foreseen(view)
+    fn pending_bytes(&self, view: &PickContext<'_>) -> Option<u64> {
+        self.leveled(view).pending_bytes(view)
     }
 }

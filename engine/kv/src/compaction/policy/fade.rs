@@ -14,7 +14,7 @@ use super::leveled::Leveled;
 use crate::compaction::describe::policy;
 use crate::compaction::shape::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::ShapeView;
+use crate::compaction::view::PickContext;
 
 policy! {
     /// Leveled, with the age of deletes (the tree's tombstone age) shared out over the levels, so
@@ -37,12 +37,12 @@ impl Fade {
 }
 
 impl Strategy for Fade {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        self.leveled().wishes(view)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        self.leveled().candidate_jobs(view)
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        self.leveled().crowd(view)
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        self.leveled().slowdown_run_count(view)
     }
 
     fn one_run_levels(&self) -> bool {
@@ -53,11 +53,11 @@ impl Strategy for Fade {
         self.leveled().space(memtable, flushed)
     }
 
-    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
-        self.leveled().foreseen(view)
+    fn pending_bytes(&self, view: &PickContext<'_>) -> Option<u64> {
+        self.leveled().pending_bytes(view)
     }
 
-    fn age_share(&self, view: &ShapeView<'_>, run: usize) -> f64 {
+    fn age_share(&self, view: &PickContext<'_>, run: usize) -> f64 {
         let last = view.shape.runs.last().map_or(0, |r| r.level);
         let level = view.run(run).level.min(last);
         if level == last {

@@ -13,9 +13,9 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use crate::compaction::describe::policy;
 use crate::compaction::expired::{drop_job, oldest_first};
-use crate::compaction::shape::{CompactionJob, Reason};
+use crate::compaction::shape::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::ShapeView;
+use crate::compaction::view::PickContext;
 
 policy! {
     /// Nothing is merged; the oldest tables are dropped when the tree is larger than this or older
@@ -31,11 +31,11 @@ policy! {
 }
 
 impl Strategy for Fifo {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        wishes(view, self.max_bytes, self.max_age_secs)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        candidate_jobs(view, self.max_bytes, self.max_age_secs)
     }
 
-    fn crowd(&self, _: &ShapeView<'_>) -> Option<usize> {
+    fn slowdown_run_count(&self, _: &PickContext<'_>) -> Option<usize> {
         None
     }
 
@@ -53,19 +53,19 @@ impl Strategy for Fifo {
         true
     }
 
-    fn forgets(&self) -> bool {
+    fn drops_live_data(&self) -> bool {
         self.max_bytes > 0 || self.max_age_secs > 0
     }
 }
 
-fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<CompactionJob> {
-    let apart = view.shape.runs.iter().map(|r| r.tables.sums().apart);
-    let total = view.size_of(0..view.len()) + apart.sum::<u64>();
+fn candidate_jobs(view: &PickContext<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<CompactionJob> {
+    let blobs = view.shape.runs.iter().map(|r| r.tables.sums().blob_bytes);
+    let total = view.size_of(0..view.len()) + blobs.sum::<u64>();
     let horizon = view.shape.now_micros.saturating_sub(max_age_secs.saturating_mul(1_000_000));
     let mut jobs = Vec::new();
     if max_age_secs > 0 {
         let gone = oldest_first(view, |table| Continue(table.newest_micros < horizon));
-        jobs.extend(drop_job(view, &gone, Reason::TooOld, 2.0));
+        jobs.extend(drop_job(view, &gone, CompactionReason::TooOld, 2.0));
     }
     if max_bytes > 0 && total > max_bytes {
         let mut left = total;
@@ -73,10 +73,15 @@ fn wishes(view: &ShapeView<'_>, max_bytes: u64, max_age_secs: u64) -> Vec<Compac
             if left <= max_bytes {
                 return Break(());
             }
-            left -= table.size + table.apart;
+            left -= table.size + table.blob_bytes;
             Continue(true)
         });
-        jobs.extend(drop_job(view, &gone, Reason::TooLarge, total as f64 / max_bytes as f64));
+        jobs.extend(drop_job(
+            view,
+            &gone,
+            CompactionReason::TooLarge,
+            total as f64 / max_bytes as f64,
+        ));
     }
     jobs
 }

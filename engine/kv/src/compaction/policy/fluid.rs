@@ -15,9 +15,9 @@
 //!   of it; else 1 + `last_runs`, as tiered.
 
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{CompactionJob, MAX_LEVEL, Reason, ShapePlace};
+use crate::compaction::shape::{CompactionJob, CompactionReason, MAX_LEVEL, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView, space_job};
+use crate::compaction::view::{MAX_FAN, PickContext, space_job};
 
 policy! {
     /// As many runs on the last level as is said, and on each level above it: from leveling over
@@ -44,7 +44,7 @@ impl Strategy for Fluid {
         )))
     }
 
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
         let mut jobs = Vec::new();
         let last = last_level(view);
         for (level, runs) in view.levels() {
@@ -70,7 +70,7 @@ impl Strategy for Fluid {
 
     /// The most runs of each level, and room for as many as start a merge. With one more than the
     /// first, some level is full.
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let (inner, last) = (self.most(false), self.most(true));
         Some(inner * usize::from(last_level(view)) + last + inner.max(last) + 1)
     }
@@ -87,7 +87,7 @@ impl Fluid {
     }
 
     /// Bytes that a level holds.
-    fn capacity(&self, view: &ShapeView<'_>, level: u8) -> u64 {
+    fn capacity(&self, view: &PickContext<'_>, level: u8) -> u64 {
         view.shape
             .memtable_size
             .max(1)
@@ -104,7 +104,7 @@ impl Fluid {
     }
 
     /// Bytes that the runs newer than the oldest may have together.
-    fn allowed(&self, view: &ShapeView<'_>) -> f64 {
+    fn allowed(&self, view: &PickContext<'_>) -> f64 {
         let flushed = view.shape.memtable_size.saturating_mul(u64::from(self.ratio)) as f64;
         (self.newer() * view.oldest_weight()).max(flushed)
     }
@@ -112,15 +112,15 @@ impl Fluid {
     /// The merge of a level with more runs than it may have.
     fn full(
         &self,
-        view: &ShapeView<'_>,
+        view: &PickContext<'_>,
         level: u8,
         runs: std::ops::Range<usize>,
         last: u8,
     ) -> Option<CompactionJob> {
         let (most, reason) = if level == last {
-            (self.most(true), Reason::OneRun)
+            (self.most(true), CompactionReason::OneRun)
         } else {
-            (self.most(false), Reason::LevelRuns)
+            (self.most(false), CompactionReason::LevelRuns)
         };
         let score = runs.len() as f64 / (most + 1) as f64 * (1.0 + view.density(runs.clone()));
         let end = if level + 1 == last && self.last_runs == 1 {
@@ -150,7 +150,7 @@ impl Fluid {
     /// share of the level. Where a level has as many runs as the ratio allows, each is one merge.
     fn has_room(
         &self,
-        view: &ShapeView<'_>,
+        view: &PickContext<'_>,
         runs: std::ops::Range<usize>,
         next: u8,
         last: u8,
@@ -163,11 +163,11 @@ impl Fluid {
     }
 }
 
-fn last_level(view: &ShapeView<'_>) -> u8 {
+fn last_level(view: &PickContext<'_>) -> u8 {
     view.shape.runs.last().map_or(1, |r| r.level.max(1))
 }
 
-fn grow(view: &ShapeView<'_>, r: usize, score: f64) -> CompactionJob {
+fn grow(view: &PickContext<'_>, r: usize, score: f64) -> CompactionJob {
     let ShapePlace { level, number } = view.run(r).place();
-    view.moved(r, ShapePlace { level: level + 1, number }, Reason::LevelSize, score)
+    view.moved(r, ShapePlace { level: level + 1, number }, CompactionReason::LevelSize, score)
 }

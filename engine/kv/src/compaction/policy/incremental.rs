@@ -2,7 +2,7 @@
 //! fragments, tables of about one size, and a merge of runs frees those whose keys it has passed.
 //!
 //! - *Trigger*: as size-tiered, `min_runs` neighbouring runs of similar size, or more runs than
-//!   `crowd`; all bytes more than `goal` times those of the oldest run.
+//!   `slowdown_run_count`; all bytes more than `goal` times those of the oldest run.
 //! - *Layout*: every level has several runs. The level of a run says how often its data were merged.
 //! - *Granularity*: whole runs, made in steps: the fragments of all of them in a stretch of keys.
 //! - *Movement*: as size-tiered, within a narrower bucket: flushed runs, each a table over all keys,
@@ -32,11 +32,13 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::tiered::{check_runs, crowd, crowded, similar};
+use super::tiered::{check_runs, crowded, similar, slowdown_run_count};
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{CompactionJob, Cuts, Reason, RunShape, TableShape, TreeShape};
+use crate::compaction::shape::{
+    CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape, TableShape,
+};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{ShapeView, cheapest};
+use crate::compaction::view::{PickContext, cheapest};
 
 policy! {
     /// Size-tiered, but that runs are made of tables with common bounds, and are merged piece by
@@ -59,7 +61,7 @@ impl Strategy for Incremental {
         check_runs("ics", self.min_runs, self.max_runs)
     }
 
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
         let (all, min) = (0..view.len(), self.min_runs as usize);
         let alike = similar(view, all.clone(), min, self.max_runs as usize, self.bucket);
         let mut jobs = Vec::from_iter(alike);
@@ -68,15 +70,15 @@ impl Strategy for Incremental {
         jobs
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        Some(crowd(view, 0..view.len(), self.min_runs as usize))
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        Some(slowdown_run_count(view, 0..view.len(), self.min_runs as usize))
     }
 
     fn space(&self, _: u64, flushed: u64) -> SpaceBound {
         SpaceBound::of_merges(self.goal, flushed)
     }
 
-    fn cuts(&self, shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
+    fn cuts(&self, shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
         cuts(shape, job)
     }
 
@@ -87,7 +89,7 @@ impl Strategy for Incremental {
 
 impl Incremental {
     /// The merge that is made because the newer runs are too large for the oldest one.
-    fn for_space(&self, view: &ShapeView<'_>) -> Option<CompactionJob> {
+    fn for_space(&self, view: &PickContext<'_>) -> Option<CompactionJob> {
         let n = view.len();
         // Small jobs on new runs may always be running: they are left out, not waited for.
         let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
@@ -108,7 +110,7 @@ impl Incremental {
         let fan = self.max_runs as usize;
         let runs = if n - newest > fan { cheapest(view, newest..n, fan)? } else { newest..=n - 1 };
         let output = view.below(*runs.end());
-        Some(view.whole(runs, output, Reason::Space, score))
+        Some(view.whole(runs, output, CompactionReason::Space, score))
     }
 }
 
@@ -118,7 +120,7 @@ const LEAST_PIECES: u64 = 16;
 
 /// Where a job's outputs end: at bounds of the grid, and where a fragment is half as large again as
 /// it should be.
-fn cuts(shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
+fn cuts(shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
     let fragment = shape.table_size.max(1);
     let (from, to) = job.range(shape)?;
     let mut grid = vec![];
@@ -143,14 +145,14 @@ fn cuts(shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
     let bounds = bounds(&others, pieces);
     let at = chosen(&ranks(&others, &bounds), is_small);
     let size = fragment.saturating_add(fragment / 2);
-    Some(Cuts { size, at: at.into_iter().map(|i| bounds[i].clone()).collect() })
+    Some(OutputSplits { size, at: at.into_iter().map(|i| bounds[i].clone()).collect() })
 }
 
 /// The tables whose bounds new runs are cut at, in key order, as far as they lie between two keys:
 /// those of the run that has the most of them, and beside them, where a merge that is under way has
 /// taken some or has yet to make some, those of the run that has the most there.
 fn grid_between<'a>(
-    shape: &'a TreeShape,
+    shape: &'a LsmShape,
     after: Option<&[u8]>,
     before: Option<&[u8]>,
     grid: &mut Vec<&'a TableShape>,

@@ -20,7 +20,7 @@ use super::fluid::Fluid;
 use crate::compaction::describe::policy;
 use crate::compaction::shape::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::ShapeView;
+use crate::compaction::view::PickContext;
 
 policy! {
     /// Tiered on all levels but the last, which is one run.
@@ -37,12 +37,12 @@ impl LazyLeveled {
 }
 
 impl Strategy for LazyLeveled {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        self.fluid().wishes(view)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        self.fluid().candidate_jobs(view)
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        self.fluid().crowd(view)
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        self.fluid().slowdown_run_count(view)
     }
 
     fn space(&self, memtable: u64, flushed: u64) -> SpaceBound {

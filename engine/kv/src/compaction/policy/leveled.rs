@@ -17,9 +17,11 @@ use std::ops::Range;
 
 use crate::compaction::adopt::Picked;
 use crate::compaction::describe::{Parameter, ParameterValue, policy};
-use crate::compaction::shape::{self, CompactionJob, MAX_LEVEL, Reason, RunShape, ShapePlace};
+use crate::compaction::shape::{
+    self, CompactionJob, CompactionReason, MAX_LEVEL, RunShape, ShapePlace,
+};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView};
+use crate::compaction::view::{MAX_FAN, PickContext};
 
 policy! {
     /// One run per level, each `ratio` times the one above; one table at a time moves down.
@@ -93,12 +95,12 @@ impl Parameter for Movement {
 }
 
 impl Strategy for Leveled {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        wishes(view, self.level0_runs as usize, self.ratio, self.base, self.movement)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        candidate_jobs(view, self.level0_runs as usize, self.ratio, self.base, self.movement)
     }
 
     /// Twice the trigger of level 0, and one run for each further level.
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some((self.level0_runs as usize).max(4) * 2 + further)
     }
@@ -114,13 +116,13 @@ impl Strategy for Leveled {
         )
     }
 
-    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
+    fn pending_bytes(&self, view: &PickContext<'_>) -> Option<u64> {
         Some(debt(view, self.level0_runs as usize, self.ratio, self.base))
     }
 }
 
-fn wishes(
-    view: &ShapeView<'_>,
+fn candidate_jobs(
+    view: &PickContext<'_>,
     level0_runs: usize,
     ratio: u32,
     base: u64,
@@ -133,16 +135,19 @@ fn wishes(
             jobs.extend(level0(view, runs, level0_runs));
         } else if runs.len() > 1 {
             // From the oldest: its run grows until it is the only one.
-            jobs.extend(
-                runs.clone()
-                    .take(runs.len() - 1)
-                    .rev()
-                    .filter_map(|r| one_down(view, r, Reason::OneRun, runs.len() as f64, movement)),
-            );
+            jobs.extend(runs.clone().take(runs.len() - 1).rev().filter_map(|r| {
+                one_down(view, r, CompactionReason::OneRun, runs.len() as f64, movement)
+            }));
         } else {
             let score = weight(view, runs.start) as f64 / target(level, ratio, base).max(1) as f64;
             if score > 1.0 && level < MAX_LEVEL {
-                jobs.extend(one_down(view, runs.start, Reason::LevelSize, score, movement));
+                jobs.extend(one_down(
+                    view,
+                    runs.start,
+                    CompactionReason::LevelSize,
+                    score,
+                    movement,
+                ));
             }
         }
         if let (1, Some(urgent)) =
@@ -167,7 +172,7 @@ fn target(level: u8, ratio: u32, base: u64) -> u64 {
 
 /// The size of a run without what is leaving it; tables of deletes that have something to delete
 /// count twice.
-fn weight(view: &ShapeView<'_>, r: usize) -> u64 {
+fn weight(view: &PickContext<'_>, r: usize) -> u64 {
     let beneath = &view.shape.runs[r + 1..];
     let idle = view.run(r).tables.iter().enumerate().filter(|(t, _)| !view.is_table_busy(r, *t));
     idle.map(|(_, t)| {
@@ -179,7 +184,7 @@ fn weight(view: &ShapeView<'_>, r: usize) -> u64 {
 }
 
 /// All of level 0 (the oldest runs of it, if they are many) into level 1.
-fn level0(view: &ShapeView<'_>, runs: Range<usize>, trigger: usize) -> Option<CompactionJob> {
+fn level0(view: &PickContext<'_>, runs: Range<usize>, trigger: usize) -> Option<CompactionJob> {
     if runs.len() < trigger || view.any_busy(runs.clone()) {
         return None;
     }
@@ -188,19 +193,19 @@ fn level0(view: &ShapeView<'_>, runs: Range<usize>, trigger: usize) -> Option<Co
     let beneath = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
     let output = beneath
         .map_or(ShapePlace { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
-    let (lo, hi) = shape::hull(view.shape.runs[runs.clone()].iter().flat_map(|r| &r.tables))?;
+    let (lo, hi) = shape::key_span(view.shape.runs[runs.clone()].iter().flat_map(|r| &r.tables))?;
     let mut picked: Vec<Picked> = runs.clone().map(|r| (r, 0..view.run(r).tables.len())).collect();
     picked.extend(beneath.map(|run| (runs.end, run.overlapping(lo, hi))));
     picked.retain(|(_, tables)| !tables.is_empty());
-    Some(view.joined(&picked, output, Reason::LevelRuns, score))
+    Some(view.joined(&picked, output, CompactionReason::LevelRuns, score))
 }
 
 /// The best table of run `r` that can go, into the next older run if that is on this level or the
 /// next, else into a new run.
 fn one_down(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     r: usize,
-    reason: Reason,
+    reason: CompactionReason,
     score: f64,
     movement: Movement,
 ) -> Option<CompactionJob> {
@@ -245,7 +250,7 @@ fn one_down(
 /// The rank of each table of run `r` by the movement; the smallest goes first. `next` is the run
 /// that it goes into.
 fn first_by<'a>(
-    view: &'a ShapeView<'_>,
+    view: &'a PickContext<'_>,
     r: usize,
     next: Option<&RunShape>,
     movement: Movement,
@@ -308,7 +313,7 @@ fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
 
 /// Bytes to rewrite, level by level: what is too much goes down, together with its share of the
 /// next level, and makes that one too large in turn.
-fn debt(view: &ShapeView<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
+fn debt(view: &PickContext<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
     let levels = view.levels();
     let (mut total, mut carried) = (0u64, 0u64);
     for level in 0..MAX_LEVEL {
@@ -339,7 +344,7 @@ fn debt(view: &ShapeView<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 
 }
 
 /// How many bytes are rewritten for each byte that goes down from run `r`.
-fn cost_down(view: &ShapeView<'_>, r: usize) -> f64 {
+fn cost_down(view: &PickContext<'_>, r: usize) -> f64 {
     let Some(next) = view
         .shape
         .runs

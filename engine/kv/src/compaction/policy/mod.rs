@@ -162,8 +162,8 @@ impl Policy {
     }
 
     /// Whether it drops what nobody has deleted.
-    pub fn forgets(&self) -> bool {
-        self.strategy().forgets()
+    pub fn drops_live_data(&self) -> bool {
+        self.strategy().drops_live_data()
     }
 
     /// All policies with their parameters, defaults, bounds and meanings, for help texts.

@@ -19,9 +19,11 @@ use std::ops::Range;
 
 use crate::compaction::adopt::Picked;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, Cuts, MAX_LEVEL, Reason, ShapePlace, TreeShape};
+use crate::compaction::shape::{
+    CompactionJob, CompactionReason, LsmShape, MAX_LEVEL, OutputSplits, ShapePlace,
+};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView};
+use crate::compaction::view::{MAX_FAN, PickContext};
 
 policy! {
     /// Whole levels are merged at the top, groups of tables with the same keys at the bottom: few
@@ -44,7 +46,7 @@ struct SpookyLevels {
 }
 
 impl SpookyLevels {
-    fn of(view: &ShapeView<'_>) -> SpookyLevels {
+    fn of(view: &PickContext<'_>) -> SpookyLevels {
         let last = view.shape.runs.last().map_or(0, |run| usize::from(run.level));
         let at =
             |level: usize| view.shape.runs.partition_point(|run| usize::from(run.level) < level);
@@ -66,7 +68,7 @@ impl Spooky {
     }
 
     /// The merge of whole levels.
-    fn down(&self, view: &ShapeView<'_>, levels: &SpookyLevels) -> Option<CompactionJob> {
+    fn down(&self, view: &PickContext<'_>, levels: &SpookyLevels) -> Option<CompactionJob> {
         let last = levels.last();
         let over = (1..last.saturating_sub(1))
             .rev()
@@ -93,12 +95,12 @@ impl Spooky {
         let place = ShapePlace { level: u8::try_from(target).unwrap_or(MAX_LEVEL), number };
         let score = (levels.runs[0].len() as f64 / f64::from(self.level0_runs.max(1))).max(1.0)
             * (1.0 + view.density(runs.clone()));
-        let reason = if full { Reason::LevelRuns } else { Reason::LevelSize };
+        let reason = if full { CompactionReason::LevelRuns } else { CompactionReason::LevelSize };
         Some(view.whole(runs.start..=runs.end - 1, place, reason, score))
     }
 
     /// The groups of tables of the second run of a level that go into its first, in key order.
-    fn groups(view: &ShapeView<'_>, runs: Range<usize>) -> Vec<CompactionJob> {
+    fn groups(view: &PickContext<'_>, runs: Range<usize>) -> Vec<CompactionJob> {
         let (upper, lower) = (runs.end - 2, runs.end - 1);
         let tables = &view.run(upper).tables;
         let overlap: Vec<Range<usize>> =
@@ -118,7 +120,7 @@ impl Spooky {
                 let picked: Vec<Picked> =
                     picked.into_iter().filter(|(_, tables)| !tables.is_empty()).collect();
                 let place = view.run(lower).place();
-                jobs.push(view.joined(&picked, place, Reason::OneRun, score));
+                jobs.push(view.joined(&picked, place, CompactionReason::OneRun, score));
             }
             start = end;
         }
@@ -126,17 +128,17 @@ impl Spooky {
     }
 
     /// A whole run goes one level down as it is.
-    fn sink(view: &ShapeView<'_>, r: usize, score: f64) -> Option<CompactionJob> {
+    fn sink(view: &PickContext<'_>, r: usize, score: f64) -> Option<CompactionJob> {
         let ShapePlace { level, number } = view.run(r).place();
         let place = ShapePlace { level: level + 1, number };
         let fits = view.shape.runs.get(r + 1).is_none_or(|next| place < next.place());
         (fits && level < MAX_LEVEL && !view.is_busy(r))
-            .then(|| view.moved(r, place, Reason::LevelSize, score))
+            .then(|| view.moved(r, place, CompactionReason::LevelSize, score))
     }
 }
 
 impl Strategy for Spooky {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
         let levels = SpookyLevels::of(view);
         let last = levels.last();
         let mut jobs = Vec::new();
@@ -178,7 +180,7 @@ impl Strategy for Spooky {
     }
 
     /// Twice the trigger of level 0, and two runs for each further level.
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some((self.level0_runs as usize).max(4) * 2 + 2 * further)
     }
@@ -195,18 +197,18 @@ impl Strategy for Spooky {
 
     /// Above the last level outputs end where its tables do, and a group that is merged into it is
     /// cut into tables of equal size.
-    fn cuts(&self, shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
+    fn cuts(&self, shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
         let last = shape.runs.last()?;
         let (from, to) = job.range(shape)?;
         if job.output() == last.place() {
             let bytes = job.bytes(shape);
             let parts = (bytes as f64 / shape.table_size.max(1) as f64).round().max(1.0);
             let size = (bytes as f64 / parts * 1.1) as u64;
-            return Some(Cuts { size: size.max(shape.table_size), at: Vec::new() });
+            return Some(OutputSplits { size: size.max(shape.table_size), at: Vec::new() });
         }
         let at = last.tables.iter().map(|t| t.first.clone());
         let at = at.filter(|key| *key > from && *key <= to).collect();
         (job.output_level.saturating_add(1) >= last.level)
-            .then_some(Cuts { size: shape.table_size, at })
+            .then_some(OutputSplits { size: shape.table_size, at })
     }
 }

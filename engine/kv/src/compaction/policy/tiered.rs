@@ -1,6 +1,6 @@
 //! Size-tiered.
 //!
-//! - *Trigger*: `min_runs` neighbouring runs of similar size; more runs than `crowd`; newer runs
+//! - *Trigger*: `min_runs` neighbouring runs of similar size; more runs than `slowdown_run_count`; newer runs
 //!   together larger than `min_runs` times the oldest.
 //! - *Layout*: every level has several runs. The level of a run says how often its data were
 //!   merged, nothing more.
@@ -17,9 +17,9 @@ use std::cmp::Ordering;
 use std::ops::{Range, RangeInclusive};
 
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{CompactionJob, Reason};
+use crate::compaction::shape::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{ShapeView, bucket, crowd_job, magnitude, space_job};
+use crate::compaction::view::{PickContext, bucket, crowd_job, magnitude, space_job};
 
 policy! {
     /// Size-tiered (the default): when `min_runs` neighbouring runs are of similar size (within a
@@ -49,12 +49,12 @@ impl Strategy for Tiered {
         check_runs("tiered", self.min_runs, self.max_runs)
     }
 
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        wishes(view, self.min_runs as usize, self.max_runs as usize, self.bucket)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        candidate_jobs(view, self.min_runs as usize, self.max_runs as usize, self.bucket)
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        Some(crowd(view, 0..view.len(), self.min_runs as usize))
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        Some(slowdown_run_count(view, 0..view.len(), self.min_runs as usize))
     }
 
     fn space(&self, _: u64, flushed: u64) -> SpaceBound {
@@ -62,7 +62,12 @@ impl Strategy for Tiered {
     }
 }
 
-fn wishes(view: &ShapeView<'_>, min: usize, max: usize, factor: f64) -> Vec<CompactionJob> {
+fn candidate_jobs(
+    view: &PickContext<'_>,
+    min: usize,
+    max: usize,
+    factor: f64,
+) -> Vec<CompactionJob> {
     let mut jobs = Vec::from_iter(similar(view, 0..view.len(), min, max, factor));
     jobs.extend(crowded(view, 0..view.len(), min));
     jobs.extend(space_job(view, min as f64 * view.oldest_weight(), max, |oldest| {
@@ -75,7 +80,7 @@ fn wishes(view: &ShapeView<'_>, min: usize, max: usize, factor: f64) -> Vec<Comp
 /// it is busy, so no other is asked for; where hundreds of runs wait, to make jobs of all their
 /// buckets would take longer than all else.
 pub(super) fn similar(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     runs: Range<usize>,
     min: usize,
     max: usize,
@@ -95,7 +100,7 @@ pub(super) fn similar(
     }
     let (score, bucket) = best?;
     let output = view.below(*bucket.end());
-    Some(view.whole(bucket, output, Reason::SimilarSizes, score))
+    Some(view.whole(bucket, output, CompactionReason::SimilarSizes, score))
 }
 
 fn alike(size: f64, average: f64, factor: f64) -> Ordering {
@@ -110,16 +115,16 @@ fn alike(size: f64, average: f64, factor: f64) -> Ordering {
 
 /// The number of runs that is too many: `min_runs` for each power of `min_runs` between a memtable
 /// and the whole, and once more.
-pub(super) fn crowd(view: &ShapeView<'_>, runs: Range<usize>, min: usize) -> usize {
+pub(super) fn slowdown_run_count(view: &PickContext<'_>, runs: Range<usize>, min: usize) -> usize {
     min * (magnitude(view.size_of(runs) / view.shape.memtable_size.max(1), min as u64) + 1)
 }
 
 /// The merge that is made because `runs` are too many.
 pub(super) fn crowded(
-    view: &ShapeView<'_>,
+    view: &PickContext<'_>,
     runs: Range<usize>,
     min: usize,
 ) -> Option<CompactionJob> {
-    let limit = crowd(view, runs.clone(), min);
+    let limit = slowdown_run_count(view, runs.clone(), min);
     crowd_job(view, runs, limit, min)
 }

@@ -23,7 +23,7 @@ use super::tiered;
 use crate::compaction::describe::policy;
 use crate::compaction::shape::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView};
+use crate::compaction::view::{MAX_FAN, PickContext};
 
 /// Largest size over average size of what is merged within level 0.
 const BUCKET: f64 = 3.0;
@@ -48,12 +48,12 @@ impl TieredLeveled {
         Leveled { ratio: self.ratio, level0_runs, base: self.base, ..Leveled::default() }
     }
 
-    fn is_full(&self, view: &ShapeView<'_>) -> bool {
+    fn is_full(&self, view: &PickContext<'_>) -> bool {
         view.size_of(level0(view)) >= self.base
     }
 }
 
-fn level0(view: &ShapeView<'_>) -> Range<usize> {
+fn level0(view: &PickContext<'_>) -> Range<usize> {
     0..view.shape.runs.partition_point(|run| run.level == 0)
 }
 
@@ -65,9 +65,9 @@ fn within(mut job: CompactionJob) -> CompactionJob {
 }
 
 impl Strategy for TieredLeveled {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
         let (is_full, runs, min) = (self.is_full(view), level0(view), self.min_runs as usize);
-        let mut jobs = self.below(is_full).wishes(view);
+        let mut jobs = self.below(is_full).candidate_jobs(view);
         // Where it is full no merge begins within it: it could not go down as long as one runs.
         if !is_full {
             jobs.extend(
@@ -79,9 +79,9 @@ impl Strategy for TieredLeveled {
     }
 
     /// As many as tiered allows on level 0, and one run for each further level.
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
-        Some(tiered::crowd(view, level0(view), self.min_runs as usize) + further)
+        Some(tiered::slowdown_run_count(view, level0(view), self.min_runs as usize) + further)
     }
 
     fn one_run_levels(&self) -> bool {
@@ -92,7 +92,7 @@ impl Strategy for TieredLeveled {
         self.below(false).space(memtable, flushed.saturating_add(self.base))
     }
 
-    fn foreseen(&self, view: &ShapeView<'_>) -> Option<u64> {
-        self.below(self.is_full(view)).foreseen(view)
+    fn pending_bytes(&self, view: &PickContext<'_>) -> Option<u64> {
+        self.below(self.is_full(view)).pending_bytes(view)
     }
 }

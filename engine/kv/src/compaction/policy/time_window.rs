@@ -17,9 +17,9 @@ use std::ops::Range;
 
 use super::tiered;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, Reason};
+use crate::compaction::shape::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView};
+use crate::compaction::view::{MAX_FAN, PickContext};
 
 policy! {
     /// Runs are merged only inside windows of time; whole old windows are left alone.
@@ -32,12 +32,12 @@ policy! {
 }
 
 impl Strategy for TimeWindow {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        wishes(view, self.window_secs, self.min_runs as usize)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        candidate_jobs(view, self.window_secs, self.min_runs as usize)
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        Some(crowd(view, self.window_secs, self.min_runs as usize))
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        Some(slowdown_run_count(view, self.window_secs, self.min_runs as usize))
     }
 
     fn space(&self, _: u64, flushed: u64) -> SpaceBound {
@@ -45,7 +45,7 @@ impl Strategy for TimeWindow {
     }
 
     /// Whether two runs lie in different windows.
-    fn apart(&self, view: &ShapeView<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
+    fn is_barrier(&self, view: &PickContext<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
         let windows = windows(view, self.window_secs);
         Box::new(move |a, b| {
             !windows.iter().any(|(_, runs)| runs.contains(&a) && runs.contains(&b))
@@ -65,7 +65,7 @@ impl Strategy for TimeWindow {
 const BUCKET: f64 = 2.0;
 
 /// The windows, newest first: whether it is open, and its runs.
-fn windows(view: &ShapeView<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
+fn windows(view: &PickContext<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
     let width = secs.saturating_mul(1_000_000).max(1);
     let now = view.shape.now_micros / width;
     let mut windows: Vec<(u64, Range<usize>)> = Vec::new();
@@ -79,7 +79,7 @@ fn windows(view: &ShapeView<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
     windows.into_iter().rev().map(|(window, runs)| (window >= now, runs)).collect()
 }
 
-fn wishes(view: &ShapeView<'_>, secs: u64, min: usize) -> Vec<CompactionJob> {
+fn candidate_jobs(view: &PickContext<'_>, secs: u64, min: usize) -> Vec<CompactionJob> {
     let mut jobs = Vec::new();
     for (open, runs) in windows(view, secs) {
         if open {
@@ -92,14 +92,14 @@ fn wishes(view: &ShapeView<'_>, secs: u64, min: usize) -> Vec<CompactionJob> {
             // Out of the way first, as it costs nothing: what is above it can then be written as
             // merged data are.
             let below = view.below(runs.start);
-            jobs.push(view.moved(runs.start, below, Reason::WindowClosed, 2.0));
+            jobs.push(view.moved(runs.start, below, CompactionReason::WindowClosed, 2.0));
         } else if runs.len() > 1 && !view.any_busy(runs.clone()) {
             let score = 1.0 + (runs.len() - 1) as f64 / min as f64;
             let runs = runs.start.max(runs.end.saturating_sub(MAX_FAN))..runs.end;
             jobs.push(view.whole(
                 runs.start..=runs.end - 1,
                 view.below(runs.end - 1),
-                Reason::WindowClosed,
+                CompactionReason::WindowClosed,
                 score,
             ));
         }
@@ -108,10 +108,10 @@ fn wishes(view: &ShapeView<'_>, secs: u64, min: usize) -> Vec<CompactionJob> {
 }
 
 /// One run for each closed window, and for each open one as many as are too many in it.
-fn crowd(view: &ShapeView<'_>, secs: u64, min: usize) -> usize {
+fn slowdown_run_count(view: &PickContext<'_>, secs: u64, min: usize) -> usize {
     windows(view, secs)
         .into_iter()
-        .map(|(open, runs)| if open { tiered::crowd(view, runs, min) } else { 1 })
+        .map(|(open, runs)| if open { tiered::slowdown_run_count(view, runs, min) } else { 1 })
         .sum::<usize>()
         + 1
 }

@@ -1,7 +1,7 @@
 //! The unified strategy: one scaling parameter `w` per level, tiered above 0, leveled below.
 //!
 //! - *Trigger*: on level `i`, fan-out `f` = 2 + |w|; `t` = `f` runs when `w` > 0, 2 when `w` ≤ 0.
-//!   Besides: more runs than `crowd`; newer runs together larger than `t` times the oldest.
+//!   Besides: more runs than `slowdown_run_count`; newer runs together larger than `t` times the oldest.
 //! - *Layout*: a run's level follows from its size alone: level 0 up to a memtable × `f0`, each
 //!   next one `f` times as much. (The level that is written with the run only orders it.) So one
 //!   policy is tiered at the top and leveled at the bottom, by `scaling`.
@@ -16,9 +16,11 @@
 //! the keys.
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{self, CompactionJob, Cuts, MAX_LEVEL, Reason, TreeShape};
+use crate::compaction::shape::{
+    self, CompactionJob, CompactionReason, LsmShape, MAX_LEVEL, OutputSplits,
+};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView, bucket, crowd_job, most_urgent, space_job};
+use crate::compaction::view::{MAX_FAN, PickContext, bucket, crowd_job, most_urgent, space_job};
 
 policy! {
     /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats).
@@ -34,12 +36,12 @@ policy! {
 }
 
 impl Strategy for Unified {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
-        wishes(view, &self.scaling)
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
+        candidate_jobs(view, &self.scaling)
     }
 
-    fn crowd(&self, view: &ShapeView<'_>) -> Option<usize> {
-        Some(crowd(view, &self.scaling))
+    fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
+        Some(slowdown_run_count(view, &self.scaling))
     }
 
     fn space(&self, _: u64, flushed: u64) -> SpaceBound {
@@ -47,7 +49,7 @@ impl Strategy for Unified {
         SpaceBound::of_merges(1.0 + f64::from(widest), flushed)
     }
 
-    fn cuts(&self, shape: &TreeShape, job: &CompactionJob) -> Option<Cuts> {
+    fn cuts(&self, shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
         Some(cuts(shape, job, self.target_table, self.base_shards))
     }
 }
@@ -71,7 +73,7 @@ fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
     usize::from(MAX_LEVEL)
 }
 
-fn wishes(view: &ShapeView<'_>, scaling: &[i32]) -> Vec<CompactionJob> {
+fn candidate_jobs(view: &PickContext<'_>, scaling: &[i32]) -> Vec<CompactionJob> {
     let levels: Vec<usize> =
         view.sizes.iter().map(|&s| level_of(s, view.shape.memtable_size, scaling)).collect();
     let mut buckets = Vec::new();
@@ -84,9 +86,9 @@ fn wishes(view: &ShapeView<'_>, scaling: &[i32]) -> Vec<CompactionJob> {
             buckets.push((newest..=oldest, score));
         }
     }
-    let mut jobs = most_urgent(view, buckets, Reason::LevelRuns);
+    let mut jobs = most_urgent(view, buckets, CompactionReason::LevelRuns);
     let most = widest(view, scaling);
-    jobs.extend(crowd_job(view, 0..view.len(), crowd(view, scaling), most));
+    jobs.extend(crowd_job(view, 0..view.len(), slowdown_run_count(view, scaling), most));
     jobs.extend(space_job(view, most as f64 * view.oldest_weight(), MAX_FAN, |oldest| {
         view.below(oldest)
     }));
@@ -94,13 +96,13 @@ fn wishes(view: &ShapeView<'_>, scaling: &[i32]) -> Vec<CompactionJob> {
 }
 
 /// The largest trigger of the levels in use.
-fn widest(view: &ShapeView<'_>, scaling: &[i32]) -> usize {
+fn widest(view: &PickContext<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).max().unwrap_or(2)
 }
 
 /// The triggers of all levels that data of this size can have, and one more of the widest.
-fn crowd(view: &ShapeView<'_>, scaling: &[i32]) -> usize {
+fn slowdown_run_count(view: &PickContext<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).sum::<usize>() + widest(view, scaling)
 }
@@ -114,9 +116,9 @@ fn shards(size: u64, target: u64, base: u32) -> usize {
 }
 
 /// Where a job's outputs end.
-fn cuts(shape: &TreeShape, job: &CompactionJob, target: u64, base: u32) -> Cuts {
+fn cuts(shape: &LsmShape, job: &CompactionJob, target: u64, base: u32) -> OutputSplits {
     let limit = target.saturating_mul(2);
-    let at = match (shape::hull(shape.tables()), job.range(shape)) {
+    let at = match (shape::key_span(shape.tables()), job.range(shape)) {
         (Some((lo, hi)), Some((from, to))) => {
             // A job on a part of the tree must cut where a job on the whole would: the run that it
             // goes into counts.
@@ -133,7 +135,7 @@ fn cuts(shape: &TreeShape, job: &CompactionJob, target: u64, base: u32) -> Cuts 
         }
         _ => Vec::new(),
     };
-    Cuts { size: limit, at }
+    OutputSplits { size: limit, at }
 }
 
 #[cfg(test)]

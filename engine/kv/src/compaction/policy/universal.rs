@@ -12,9 +12,9 @@
 use std::ops::RangeInclusive;
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, Reason};
+use crate::compaction::shape::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, ShapeView, crowd_job, most_urgent, space_job};
+use crate::compaction::view::{MAX_FAN, PickContext, crowd_job, most_urgent, space_job};
 
 policy! {
     /// RocksDB's universal compaction: a bounded number of runs and of space, as few merges as
@@ -30,12 +30,12 @@ policy! {
 }
 
 impl Strategy for Universal {
-    fn wishes(&self, view: &ShapeView<'_>) -> Vec<CompactionJob> {
+    fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
         let (n, most) = (view.len(), self.runs as usize);
         let mut jobs = Vec::new();
         if n >= most {
             let similar = (0..n).filter_map(|newest| self.similar(view, newest)).collect();
-            jobs = most_urgent(view, similar, Reason::SimilarSizes);
+            jobs = most_urgent(view, similar, CompactionReason::SimilarSizes);
             if jobs.is_empty() {
                 jobs.extend(crowd_job(view, 0..n, most, n - most + 2));
             }
@@ -46,7 +46,7 @@ impl Strategy for Universal {
     }
 
     /// Twice as many as start a merge.
-    fn crowd(&self, _: &ShapeView<'_>) -> Option<usize> {
+    fn slowdown_run_count(&self, _: &PickContext<'_>) -> Option<usize> {
         Some(self.runs as usize * 2)
     }
 
@@ -57,7 +57,11 @@ impl Strategy for Universal {
 
 impl Universal {
     /// The merge that begins with run `newest` and takes each next older one that is not too large.
-    fn similar(&self, view: &ShapeView<'_>, newest: usize) -> Option<(RangeInclusive<usize>, f64)> {
+    fn similar(
+        &self,
+        view: &PickContext<'_>,
+        newest: usize,
+    ) -> Option<(RangeInclusive<usize>, f64)> {
         if view.is_busy(newest) {
             return None;
         }

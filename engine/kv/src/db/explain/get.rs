@@ -16,16 +16,21 @@ use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
 use super::super::lookup::{filter_hash, unknown_kind, versions};
-use super::super::state::core::Core;
+use super::super::state::core::DbInner;
 use super::super::state::memtable::MemHandle;
-use super::super::state::tree::TreeCore;
+use super::super::state::tree::TreeInner;
 use super::super::state::view::TreeView;
 use super::cost::{ReadCost, ReadOf};
-use super::recorder::NotedRead;
+use super::recorder::ProfiledRead;
 
 /// The value of `key` as a reader at `read` sees it, or the newest one.
 #[cold]
-pub fn get(core: &Core, tree: &TreeCore, key: &[u8], read: Option<Seq>) -> Result<Option<Value>> {
+pub fn get(
+    core: &DbInner,
+    tree: &TreeInner,
+    key: &[u8],
+    read: Option<Seq>,
+) -> Result<Option<Value>> {
     let guard = epoch::pin();
     let (view, now) = tree.at_one_moment(&core.visible, &guard);
     tree.check_live()?;
@@ -63,7 +68,7 @@ pub fn get_in(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<O
     let nanos = env.monotonic_nanos().saturating_sub(began);
     let (of, found) = (ReadOf::Key(key.to_vec()), u64::from(value.is_some()));
     let cost = ReadCost { tree: view.name.to_string(), of, found, sources, nanos };
-    recorder.note(|| NotedRead::Done(cost.clone()));
+    recorder.note(|| ProfiledRead::Done(cost.clone()));
     Ok(value)
 }
 
@@ -176,9 +181,9 @@ impl Reading<'_> {
                     self.base = match hit.trailer.kind() {
                         _ if hit.trailer.seq() < cover => None,
                         Some(Kind::Put) => Some(hit.pin().into()),
-                        Some(Kind::Apart) => {
-                            cost.values.push(t.apart_cost(self.key, hit.value())?);
-                            Some(t.apart(self.key, hit.value(), None)?.into())
+                        Some(Kind::Blob) => {
+                            cost.values.push(t.blob_cost(self.key, hit.value())?);
+                            Some(t.blob(self.key, hit.value(), None)?.into())
                         }
                         Some(_) => None,
                         None => return Err(unknown_kind(self.key, hit.trailer)),

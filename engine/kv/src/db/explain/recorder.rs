@@ -12,21 +12,21 @@ use crate::base::sync::{Mutex, rank};
 use crate::env::Env;
 
 use super::cost::{ReadCost, Recorded};
-use super::walked::WalkedSteps;
+use super::walked::ScanProfile;
 
 /// So many reads a recording keeps.
 pub const MOST_READS: usize = 10_000;
 
 /// A read whose cost is known, or is being found out.
 #[derive(Clone)]
-pub enum NotedRead {
+pub enum ProfiledRead {
     Done(ReadCost),
-    Walk(WalkedSteps),
+    Walk(ScanProfile),
 }
 
 #[derive(Default)]
 struct List {
-    reads: Vec<NotedRead>,
+    reads: Vec<ProfiledRead>,
     more: u64,
 }
 
@@ -42,8 +42,8 @@ impl RecordedList {
             (list.reads.clone(), list.more)
         };
         let told = |noted| match noted {
-            NotedRead::Done(cost) => cost,
-            NotedRead::Walk(walked) => walked.told(),
+            ProfiledRead::Done(cost) => cost,
+            ProfiledRead::Walk(walked) => walked.told(),
         };
         Recorded { reads: reads.into_iter().map(told).collect(), more }
     }
@@ -128,7 +128,7 @@ impl Recorder {
         self.on.store(lists.iter().map(of).max().unwrap_or(NOBODY), Ordering::Relaxed);
     }
 
-    pub fn note(&self, read: impl Fn() -> NotedRead) {
+    pub fn note(&self, read: impl Fn() -> ProfiledRead) {
         let me = std::thread::current().id();
         for (_, list) in
             self.lists.lock().iter().filter(|(thread, _)| thread.is_none_or(|t| t == me))

@@ -16,8 +16,8 @@ use crate::merge::visible::{Visible, VisibleRange};
 
 use super::super::state::memtable::MemHandle;
 use super::super::state::view::TreeView;
-use super::recorder::NotedRead;
-use super::walked::{CountedWalk, WalkedSteps, inside};
+use super::recorder::ProfiledRead;
+use super::walked::{CountedWalk, ScanProfile, inside};
 
 /// What a reader at `read` sees of `range`, as [`visible`](super::super::sources::visible) has it,
 /// with a count for each source.
@@ -44,14 +44,14 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
     };
     let sources: Vec<MergeSource> = sources.into_iter().map(traced).collect();
     let shown = Arc::new(AtomicU64::new(0));
-    let walked = WalkedSteps {
+    let walked = ScanProfile {
         tree: view.name.clone(),
         range: range.clone(),
         shown: shown.clone(),
         read,
         sources: counts,
     };
-    view.meters.recorder.note(|| NotedRead::Walk(walked.clone()));
+    view.meters.recorder.note(|| ProfiledRead::Walk(walked.clone()));
     let visible = Visible::new(
         sources,
         read,

@@ -19,7 +19,7 @@ pub type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>)
 
 /// What is counted of a cursor.
 #[derive(Clone)]
-pub struct WalkedSteps {
+pub struct ScanProfile {
     pub tree: Arc<str>,
     pub range: VisibleRange,
     pub shown: Arc<AtomicU64>,
@@ -27,7 +27,7 @@ pub struct WalkedSteps {
     pub sources: Vec<CountedWalk>,
 }
 
-impl WalkedSteps {
+impl ScanProfile {
     /// What it has cost until now.
     pub fn told(self) -> ReadCost {
         let told = |(count, run): &CountedWalk| {

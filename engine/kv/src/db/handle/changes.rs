@@ -19,9 +19,9 @@ use crate::wal::Lsn;
 use crate::wal::follow::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
 
 use super::super::batch::BatchOp;
-use super::super::state::core::Core;
+use super::super::state::core::DbInner;
 use super::super::state::gate::closed;
-use super::super::state::tree::TreeCore;
+use super::super::state::tree::TreeInner;
 use super::handles::{CloseHandle, Db};
 
 /// Who waits for a change looks this often at first,
@@ -37,7 +37,7 @@ pub struct Change {
     /// The operations; `None` of what is not in the log.
     bytes: Option<Vec<u8>>,
     /// The trees that there are and that it has operations of, in order of their numbers.
-    trees: Vec<Arc<TreeCore>>,
+    trees: Vec<Arc<TreeInner>>,
 }
 
 impl Change {
@@ -238,7 +238,7 @@ impl ChangeFeed {
         Ok(())
     }
 
-    fn read(&mut self, core: &Core) -> Result<Option<FollowedRecord>> {
+    fn read(&mut self, core: &DbInner) -> Result<Option<FollowedRecord>> {
         let read = self.follower.next(|| core.log_now());
         // It was let go of under the reader's hands, which explains whatever was met.
         if self.follower.hold().is_lost() {
@@ -254,7 +254,7 @@ impl ChangeFeed {
     }
 
     /// The next change, if it can be seen.
-    fn take(&mut self, core: &Core) -> Result<Option<Change>> {
+    fn take(&mut self, core: &DbInner) -> Result<Option<Change>> {
         let visible = core.read_point();
         if self.next > visible {
             return Ok(None);
@@ -303,7 +303,7 @@ fn lagged(wanted: Seq, oldest: Option<Seq>) -> Error {
     )
 }
 
-impl Core {
+impl DbInner {
     /// Holds all of the log that there is, and gives its segments, and up to where they are those of
     /// earlier openings.
     fn hold_log(&self) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {

@@ -53,7 +53,7 @@ impl Db {
             String::new(),
             handles.iter().map(|h| h.1.clone()).collect(),
         );
-        let all: u64 = handles.iter().map(|(_, h, _)| h.meta.size + h.meta.apart_bytes()).sum();
+        let all: u64 = handles.iter().map(|(_, h, _)| h.meta.size + h.meta.blob_bytes()).sum();
         let mut v = Verified::default();
         for (tree, h, prefix) in handles {
             let mut read = v.bytes;
@@ -88,7 +88,7 @@ impl Db {
                 }
                 Err(e) => drop(note(e)),
             }
-            if v.errors.len() == known && h.meta.apart_bytes() > 0 {
+            if v.errors.len() == known && h.meta.blob_bytes() > 0 {
                 let mut read = v.bytes + h.meta.size;
                 let step = |bytes| {
                     read += bytes;
@@ -101,7 +101,7 @@ impl Db {
                     Err(e) => v.errors.push(e.of_tree(&tree.name)),
                 }
             }
-            v.bytes += h.meta.size + h.meta.apart_bytes();
+            v.bytes += h.meta.size + h.meta.blob_bytes();
             progress(v.bytes, all);
         }
         Ok(v)
@@ -135,8 +135,8 @@ impl Tree {
                 _ => t.meta.size,
             };
             let part = to.saturating_sub(from);
-            let apart = u128::from(t.meta.apart_bytes()) * u128::from(part);
-            sum += part + (apart / u128::from(t.meta.size.max(1))) as u64;
+            let blobs = u128::from(t.meta.blob_bytes()) * u128::from(part);
+            sum += part + (blobs / u128::from(t.meta.size.max(1))) as u64;
         }
         Ok(sum)
     }

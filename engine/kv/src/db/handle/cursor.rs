@@ -1,7 +1,7 @@
 //! The cursor over the keys of a tree, which lends slices: the fastest way to walk.
 //!
 //! Invariant: a cursor sees one state: its view and its read point are of [one
-//! moment](super::super::state::tree::TreeCore::at_one_moment), and held until the end. Files and
+//! moment](super::super::state::tree::TreeInner::at_one_moment), and held until the end. Files and
 //! memtables that it needs stay until it is dropped.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::base::key::Seq;
 use crate::merge::visible::{Visible, VisibleRange};
 
 use super::super::sources::visible;
-use super::super::state::meters::TimedCall;
+use super::super::state::meters::LatencyOp;
 use super::super::state::view::TreeView;
 use super::snapshot::Snapshot;
 
@@ -65,7 +65,7 @@ impl Cursor {
     fn timed(&mut self, seek: impl FnOnce(&mut Visible) -> Result<()>) -> Result<()> {
         let turn = self.view.meters.begin();
         let done = seek(&mut self.inner);
-        self.view.meters.end(TimedCall::Seek, turn);
+        self.view.meters.end(LatencyOp::Seek, turn);
         done
     }
 

@@ -10,7 +10,7 @@ use crate::wal::TornTail;
 
 use super::super::batch::Batch;
 use super::super::explain;
-use super::super::state::core::Core;
+use super::super::state::core::DbInner;
 use super::super::stats::Stats;
 use super::handles::{CloseHandle, Db, Tree};
 use super::snapshot::{ReadPoint, Snapshot};
@@ -42,7 +42,7 @@ impl Db {
     /// As [`open_with`](Db::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
-        let handle = CloseHandle::new(|| Core::open(env, dir.as_ref(), options))?;
+        let handle = CloseHandle::new(|| DbInner::open(env, dir.as_ref(), options))?;
         handle.core.events.start()?;
         handle.core.allow_workers();
         let durability = handle.core.options.durability;

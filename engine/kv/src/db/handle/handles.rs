@@ -10,14 +10,14 @@ use crate::base::options::Durability;
 use crate::base::sync::{Mutex, epoch, rank};
 use crate::merge::gaps::Writers;
 
-use super::super::state::core::Core;
+use super::super::state::core::DbInner;
 use super::super::state::gate::closed;
 use super::super::state::pins::nudge;
-use super::super::state::tree::TreeCore;
+use super::super::state::tree::TreeInner;
 
 /// What keeps a store open.
 pub struct CloseHandle {
-    pub core: Arc<Core>,
+    pub core: Arc<DbInner>,
     /// What came of closing it; locked while it is being closed.
     closed: Mutex<Option<Result<()>>, rank::Closing>,
     /// Behind the store: it goes after it.
@@ -40,7 +40,7 @@ impl CloseHandle {
     ///
     /// # Errors
     /// What `open` gives; whatever it had opened until then is closed.
-    pub fn new(open: impl FnOnce() -> Result<Arc<Core>>) -> Result<CloseHandle> {
+    pub fn new(open: impl FnOnce() -> Result<Arc<DbInner>>) -> Result<CloseHandle> {
         let left = LeftToEpoch;
         Ok(CloseHandle { core: open()?, closed: Mutex::new(None), _left: left })
     }
@@ -102,11 +102,11 @@ pub struct Db {
 }
 
 impl Db {
-    pub(in crate::db) fn core(&self) -> &Arc<Core> {
+    pub(in crate::db) fn core(&self) -> &Arc<DbInner> {
         &self.handle.core
     }
 
-    pub(in crate::db) fn wrap(&self, core: Arc<TreeCore>) -> Tree {
+    pub(in crate::db) fn wrap(&self, core: Arc<TreeInner>) -> Tree {
         core.gaps.set_writers(|| {
             let writers: Arc<dyn Writers> = self.core().clone();
             Arc::downgrade(&writers)
@@ -125,7 +125,7 @@ impl Db {
 #[derive(Clone)]
 pub struct Tree {
     // Before what keeps the store open, so that it goes before it.
-    pub(in crate::db) core: Arc<TreeCore>,
+    pub(in crate::db) core: Arc<TreeInner>,
     pub(in crate::db) handle: Arc<CloseHandle>,
     pub(in crate::db) durability: Durability,
 }

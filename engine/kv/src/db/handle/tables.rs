@@ -22,7 +22,7 @@ pub struct TableInfo {
     /// Length of its file in bytes.
     pub bytes: u64,
     /// Bytes of value files that it refers to.
-    pub apart_bytes: u64,
+    pub blob_bytes: u64,
     /// Entries in it, deletes and merge operands among them.
     pub entries: u64,
     /// The smallest key that it says something about.
@@ -60,7 +60,7 @@ fn info(run: &Arc<TableRun>, t: &Arc<TableHandle>) -> Result<TableInfo> {
         level: run.level,
         run: run.number,
         bytes: t.meta.size,
-        apart_bytes: t.meta.apart_bytes(),
+        blob_bytes: t.meta.blob_bytes(),
         entries: t.meta.entries,
         first_key: t.meta.first_key.clone(),
         last_key: t.meta.last_key.clone(),

@@ -1,7 +1,7 @@
 //! A walk over a state of a tree from both ends, which iterators are made of.
 //!
 //! Invariant: a walk sees one state: its view and its read point are of [one
-//! moment](super::super::state::tree::TreeCore::at_one_moment), and held until the end.
+//! moment](super::super::state::tree::TreeInner::at_one_moment), and held until the end.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::merge::visible::{Visible, VisibleRange};
 
 use super::super::bounds::Entry;
 use super::super::sources::visible;
-use super::super::state::meters::TimedCall;
+use super::super::state::meters::LatencyOp;
 use super::super::state::view::TreeView;
 
 /// A walk over the keys of a range.
@@ -87,7 +87,7 @@ impl TreeWalk {
             v.show_keys_only();
         }
         let done = if forward { v.first() } else { v.last() };
-        self.view.meters.end(TimedCall::Seek, turn);
+        self.view.meters.end(LatencyOp::Seek, turn);
         done.map(|()| v)
     }
 

@@ -35,7 +35,7 @@ mod tests;
 
 use std::sync::{Arc, Weak};
 
-use crate::base::settle::Settled;
+use crate::base::settle::Coalescer;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::cache::Cache;
 use crate::memtable::{ArenaPool, LEAST, Memtable};
@@ -43,7 +43,7 @@ use crate::merge::gaps;
 use crate::merge::run::TableOpener;
 
 use super::memtable::MemHandle;
-use super::work::PendingWork;
+use super::work::BackgroundQueue;
 
 /// In debug builds openings with so little memory make do with a sixteenth of it, so that tests
 /// with short logs have some that flush.
@@ -120,18 +120,18 @@ pub struct Budget {
     buffers: AtomicU64,
     /// Memory for what trees know of where nothing is: part of the thirty-second that
     /// [`Share::rebalance`] keeps.
-    pub gaps: Arc<gaps::GapsRoom>,
+    pub gaps: Arc<gaps::EmptyRangeBudget>,
     all: BudgetTally,
     members: Mutex<Vec<Weak<Share>>>,
     /// What the cache has is what is left.
-    settled: Settled,
+    settled: Coalescer,
 }
 
 impl Budget {
     /// Of so many bytes.
     pub fn new(bytes: usize) -> Budget {
         let (all, members) = (BudgetTally::default(), Mutex::default());
-        let gaps = gaps::GapsRoom::new(bytes as u64 / 64);
+        let gaps = gaps::EmptyRangeBudget::new(bytes as u64 / 64);
         Budget {
             bytes: bytes as u64,
             cache: Cache::within(bytes, bytes / 2),
@@ -140,7 +140,7 @@ impl Budget {
             gaps,
             all,
             members,
-            settled: Settled::default(),
+            settled: Coalescer::default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Budget {
     pub fn share(
         self: &Arc<Budget>,
         opener: &Arc<TableOpener>,
-        work: &Arc<PendingWork>,
+        work: &Arc<BackgroundQueue>,
     ) -> Arc<Share> {
         let (budget, opener, work) = (self.clone(), opener.clone(), work.clone());
         let share = Arc::new(Share {
@@ -281,7 +281,7 @@ pub struct Share {
     /// Whether its Db is closed: it wants no memory for writes any more.
     has_left: AtomicBool,
     opener: Arc<TableOpener>,
-    work: Arc<PendingWork>,
+    work: Arc<BackgroundQueue>,
 }
 
 impl Share {

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::base::horizon::Horizon;
+use crate::base::horizon::VisibleSeq;
 use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::DbOptions;
@@ -23,18 +23,18 @@ use super::budget::Share;
 use super::catalog::{EditFailure, TreeCatalog};
 use super::counters::Counters;
 use super::events::Events;
-use super::gate::{Gate, WritePass};
-use super::hands::Hands;
+use super::gate::{CloseGate, WritePermit};
+use super::hands::SubcompactionSlots;
 use super::log::WriteState;
-use super::pace::{PaceTeller, WritePace};
+use super::pace::{StallNotifier, WriteController};
 use super::snapshots::Snapshots;
 use super::throttle::Throttle;
 use super::tree::StoreWatch;
 use super::trees::OpenTrees;
-use super::work::PendingWork;
+use super::work::BackgroundQueue;
 
 /// The inside of an open Db.
-pub struct Core {
+pub struct DbInner {
     /// The door to the world.
     pub env: Arc<dyn Env>,
     /// The directory.
@@ -53,7 +53,7 @@ pub struct Core {
     /// How many memtables of a tree may wait for their flush before its writers wait too.
     pub max_sealed: usize,
     /// Whether it takes calls.
-    pub gate: Gate,
+    pub gate: CloseGate,
     /// The log and the sequence numbers.
     pub write: Mutex<WriteState, rank::Write>,
     /// Group commit; not there before the Db begins to write.
@@ -61,7 +61,7 @@ pub struct Core {
     /// The number that the log's writer drew; not there before the Db begins to write.
     pub log_writer: OnceLock<u64>,
     /// The newest sequence number that may be read.
-    pub visible: Horizon,
+    pub visible: VisibleSeq,
     /// The manifest and what it says; `None` for a Db opened read-only.
     pub catalog: Mutex<TreeCatalog, rank::Catalog>,
     /// The trees.
@@ -75,24 +75,24 @@ pub struct Core {
     /// The event log.
     pub events: Events,
     /// Back-pressure.
-    pub pace: WritePace,
+    pub pace: WriteController,
     /// How much compactions may do.
     pub throttle: Throttle,
     /// What it may have of the memory, and holds.
     pub memory: Arc<Share>,
     /// Work that waits for a worker.
-    pub work: Arc<PendingWork>,
+    pub work: Arc<BackgroundQueue>,
     /// Threads that help with pieces of jobs.
-    pub hands: Arc<Hands>,
+    pub hands: Arc<SubcompactionSlots>,
     /// Itself, for threads that it starts: set when it may have some.
-    pub me: OnceLock<Weak<Core>>,
+    pub me: OnceLock<Weak<DbInner>>,
     /// The end of the log that opening found, unless it was a clean one.
     pub torn: OnceLock<TornTail>,
     /// Keeps other processes out.
     pub lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
 }
 
-impl Core {
+impl DbInner {
     /// An error in a child process made by `fork()`: the store is its parent's. Asked before locks
     /// are taken, which a thread of the parent may have held.
     #[inline]
@@ -128,7 +128,7 @@ impl Core {
     ///
     /// # Errors
     /// `Closed` once the store is closing.
-    pub fn pass(&self) -> Result<WritePass<'_>> {
+    pub fn pass(&self) -> Result<WritePermit<'_>> {
         self.gate.pass(&self.work)
     }
 
@@ -187,8 +187,8 @@ impl Core {
     }
 
     /// Whom beginnings and ends of slowness are told.
-    pub fn pace_teller(&self) -> PaceTeller<'_> {
-        PaceTeller { env: &*self.env, events: &self.events, pace: &self.pace }
+    pub fn pace_teller(&self) -> StallNotifier<'_> {
+        StallNotifier { env: &*self.env, events: &self.events, pace: &self.pace }
     }
 }
 

@@ -9,11 +9,11 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, rank};
 
-use super::work::PendingWork;
+use super::work::BackgroundQueue;
 
 /// Whether a store takes calls.
 #[derive(Default)]
-pub struct Gate {
+pub struct CloseGate {
     closing: AtomicBool,
     closed: AtomicBool,
     /// How many passes are out.
@@ -25,9 +25,9 @@ pub struct Gate {
 }
 
 /// Allows to write files of the store; closing waits until it is given back.
-pub struct WritePass<'a>(&'a Gate, &'a PendingWork);
+pub struct WritePermit<'a>(&'a CloseGate, &'a BackgroundQueue);
 
-impl Drop for WritePass<'_> {
+impl Drop for WritePermit<'_> {
     fn drop(&mut self) {
         self.0.passes.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_closing() {
@@ -36,7 +36,7 @@ impl Drop for WritePass<'_> {
     }
 }
 
-impl Gate {
+impl CloseGate {
     /// An error when the store takes no writes.
     #[inline]
     pub fn check_writable(&self) -> Result<()> {
@@ -87,9 +87,9 @@ impl Gate {
     ///
     /// # Errors
     /// `Closed` once the store is closing.
-    pub fn pass<'a>(&'a self, work: &'a PendingWork) -> Result<WritePass<'a>> {
+    pub fn pass<'a>(&'a self, work: &'a BackgroundQueue) -> Result<WritePermit<'a>> {
         self.passes.fetch_add(1, Ordering::SeqCst);
-        let pass = WritePass(self, work);
+        let pass = WritePermit(self, work);
         // Both in one order for all: either this is seen, or the pass is waited for.
         if self.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(pass) }
     }

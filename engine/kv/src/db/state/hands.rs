@@ -18,7 +18,7 @@ use crate::base::sync::{Condvar, Mutex};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Who may help at one time.
-pub struct Hands {
+pub struct SubcompactionSlots {
     most: usize,
     state: Mutex<HandsState>,
     changed: Condvar,
@@ -40,25 +40,25 @@ impl HandsState {
 }
 
 /// A flush wants hands as long as this is there.
-pub struct WantedHands(Arc<Hands>);
+pub struct FlushPriority(Arc<SubcompactionSlots>);
 
-impl Drop for WantedHands {
+impl Drop for FlushPriority {
     fn drop(&mut self) {
         self.0.state.lock().wanting -= 1;
         self.0.changed.notify_all();
     }
 }
 
-impl Hands {
+impl SubcompactionSlots {
     /// At most so many at one time.
-    pub fn new(most: usize) -> Hands {
-        Hands { most, state: Mutex::default(), changed: Condvar::default() }
+    pub fn new(most: usize) -> SubcompactionSlots {
+        SubcompactionSlots { most, state: Mutex::default(), changed: Condvar::default() }
     }
 
     /// A flush wants hands, until what is given goes.
-    pub fn want(self: &Arc<Hands>) -> WantedHands {
+    pub fn want(self: &Arc<SubcompactionSlots>) -> FlushPriority {
         self.state.lock().wanting += 1;
-        WantedHands(self.clone())
+        FlushPriority(self.clone())
     }
 
     /// Whether a flush wants hands.
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn flushes_go_first_and_who_has_stepped_back_before_others() {
-        let hands = Arc::new(Hands::new(2));
+        let hands = Arc::new(SubcompactionSlots::new(2));
         assert!(hands.take_for_merge() && hands.take_for_merge());
         assert!(!hands.take_for_merge() && !hands.take_for_flush());
         let (one, other) = (hands.want(), hands.want());

@@ -53,7 +53,7 @@ pub struct Looks {
 }
 
 /// A look that the caller is to make.
-pub struct LookBehind {
+pub struct TombstoneProbe {
     /// So many entries far.
     pub most: u64,
     /// In both directions: looks have met long runs.
@@ -85,7 +85,7 @@ impl Looks {
     }
 
     /// Whether the caller shall look; it must say what came of it.
-    pub fn claim(&self, deletes: u64) -> Option<LookBehind> {
+    pub fn claim(&self, deletes: u64) -> Option<TombstoneProbe> {
         let due = self.due.load(Ordering::Relaxed);
         let is_mine = deletes >= due
             && self
@@ -93,7 +93,7 @@ impl Looks {
                 .compare_exchange(due, u64::MAX, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         let left = (STEPS * deletes).saturating_sub(self.passed.load(Ordering::Relaxed));
-        is_mine.then(|| LookBehind {
+        is_mine.then(|| TombstoneProbe {
             most: left.min(SHORT.max(deletes / SHARE)),
             // Where deletes are few their number raises what is near by itself.
             is_close: self.eighths.load(Ordering::Relaxed) < 6 * near(deletes),
@@ -101,7 +101,7 @@ impl Looks {
     }
 
     /// A look at so many deletes has passed so many entries, where that was worth it.
-    pub fn done(&self, deletes: u64, look: &LookBehind, passed: u64) {
+    pub fn done(&self, deletes: u64, look: &TombstoneProbe, passed: u64) {
         let (before, near) = (self.eighths.load(Ordering::Relaxed), near(deletes));
         self.passed.fetch_add(passed, Ordering::Relaxed);
         // Deletes from one end leave runs as long as looks are apart, which no closer ones need.

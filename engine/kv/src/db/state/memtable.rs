@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::base::stripe::Apart;
+use crate::base::stripe::CachePadded;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::memtable::{Memtable, SharedMemtable};
 use crate::wal::Lsn;
@@ -31,7 +31,7 @@ pub struct MemHandle {
     /// When its next writer looks behind itself.
     pub looks: Looks,
     /// Every write counts up and down here, and every reader comes by the memtable's pointer.
-    writers: Apart<AtomicU32>,
+    writers: CachePadded<AtomicU32>,
     touched: AtomicBool,
     flushed: AtomicBool,
 }
@@ -40,7 +40,7 @@ impl MemHandle {
     /// A fresh memtable for records from `start` on.
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
         let (writers, touched, flushed) =
-            (Apart(AtomicU32::new(0)), AtomicBool::new(false), AtomicBool::new(false));
+            (CachePadded(AtomicU32::new(0)), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
         let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
         let looks = Looks::default();

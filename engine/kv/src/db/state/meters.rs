@@ -3,7 +3,7 @@
 //! Invariants:
 //! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is
 //!   timed, counted over all of them, and another one, half a period later, is looked at for the
-//!   counts of [`reads`](crate::base::reads) ([`Turn`]): to count takes time. One that is neither
+//!   counts of [`reads`](crate::base::reads) ([`SampleToken`]): to count takes time. One that is neither
 //!   costs a count down and no look at the clock.
 //! - What is rare or slow anyway (syncs, stalls, flushes, compactions) is timed every time.
 
@@ -40,10 +40,10 @@ const HALF: u32 = SAMPLED / 2;
 
 /// Whether an operation is timed, or counted: none of both for most.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Turn(u64);
+pub struct SampleToken(u64);
 
-impl Turn {
-    const COUNTED: Turn = Turn(1);
+impl SampleToken {
+    const COUNTED: SampleToken = SampleToken(1);
 
     /// Whether neither is done.
     #[inline]
@@ -53,13 +53,13 @@ impl Turn {
 
     /// Whether it is counted what the operation does.
     pub fn counts(self) -> bool {
-        self == Turn::COUNTED
+        self == SampleToken::COUNTED
     }
 }
 
 /// What is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimedCall {
+pub enum LatencyOp {
     /// A get.
     Get,
     /// A seek of a cursor, or the first item of a range.
@@ -105,32 +105,32 @@ impl Meters {
 
     /// Begins an operation that is sampled.
     #[inline]
-    pub fn begin(&self) -> Turn {
+    pub fn begin(&self) -> SampleToken {
         if cfg!(interleave) {
             // What a thread has counted in one schedule would move the points of the next.
-            return Turn(0);
+            return SampleToken(0);
         }
         let left = LEFT.get() - 1;
         LEFT.set(left);
-        if left == 0 { self.begin_sampled() } else { Turn(0) }
+        if left == 0 { self.begin_sampled() } else { SampleToken(0) }
     }
 
     #[cold]
-    fn begin_sampled(&self) -> Turn {
+    fn begin_sampled(&self) -> SampleToken {
         let (left, next, turn) = match NEXT.get() {
             NextSample::Begin => {
                 let phase = some_phase();
                 // As if the thread had been there before.
                 if phase < HALF {
-                    (phase + 1, NextSample::Count, Turn(0))
+                    (phase + 1, NextSample::Count, SampleToken(0))
                 } else {
-                    (phase - HALF + 1, NextSample::Time, Turn(0))
+                    (phase - HALF + 1, NextSample::Time, SampleToken(0))
                 }
             }
             NextSample::Time => {
-                (HALF, NextSample::Count, Turn(self.now().max(Turn::COUNTED.0 + 1)))
+                (HALF, NextSample::Count, SampleToken(self.now().max(SampleToken::COUNTED.0 + 1)))
             }
-            NextSample::Count => (SAMPLED - HALF, NextSample::Time, Turn::COUNTED),
+            NextSample::Count => (SAMPLED - HALF, NextSample::Time, SampleToken::COUNTED),
         };
         LEFT.set(left);
         NEXT.set(next);
@@ -139,7 +139,7 @@ impl Meters {
 
     /// Ends what [`begin`](Meters::begin) began.
     #[inline]
-    pub fn end(&self, what: TimedCall, turn: Turn) {
+    pub fn end(&self, what: LatencyOp, turn: SampleToken) {
         if !turn.is_none() && !turn.counts() {
             self.since(what, turn.0);
         }
@@ -152,20 +152,20 @@ impl Meters {
 
     /// Records the time since `began`, and gives it.
     #[cold]
-    pub fn since(&self, what: TimedCall, began: u64) -> u64 {
+    pub fn since(&self, what: LatencyOp, began: u64) -> u64 {
         let nanos = self.env.monotonic_nanos().saturating_sub(began);
         self.record(what, nanos);
         nanos
     }
 
     /// Records a time.
-    pub fn record(&self, what: TimedCall, nanos: u64) {
+    pub fn record(&self, what: LatencyOp, nanos: u64) {
         let mut of = self.nanos[what as usize].lock();
         let recorded = of.get_or_insert_with(histogram).record(nanos.min(LONGEST));
         debug_assert!(recorded.is_ok(), "it grows as far as is needed");
     }
 
-    fn of(&self, what: TimedCall) -> Latency {
+    fn of(&self, what: LatencyOp) -> Latency {
         let of = self.nanos[what as usize].lock();
         let Some(h) = &*of else { return Latency::default() };
         let at = |q| h.value_at_quantile(q);
@@ -195,14 +195,14 @@ impl Meters {
     pub fn all(&self) -> Latencies {
         Latencies {
             sampled: SAMPLED,
-            get: self.of(TimedCall::Get),
-            seek: self.of(TimedCall::Seek),
-            write: self.of(TimedCall::Write),
-            sync: self.of(TimedCall::Sync),
-            stall: self.of(TimedCall::Stall),
-            pace: self.of(TimedCall::Pace),
-            flush: self.of(TimedCall::Flush),
-            compaction: self.of(TimedCall::Compaction),
+            get: self.of(LatencyOp::Get),
+            seek: self.of(LatencyOp::Seek),
+            write: self.of(LatencyOp::Write),
+            sync: self.of(LatencyOp::Sync),
+            stall: self.of(LatencyOp::Stall),
+            pace: self.of(LatencyOp::Pace),
+            flush: self.of(LatencyOp::Flush),
+            compaction: self.of(LatencyOp::Compaction),
         }
     }
 }
@@ -302,12 +302,12 @@ mod tests {
         let meters = Meters::new(Arc::new(MemEnv::new(1)));
         assert_eq!(meters.all().get, Latency::default());
         for nanos in [0, 1, 300, 5_000_000, LONGEST, LONGEST + 1, u64::MAX] {
-            meters.record(TimedCall::Get, nanos);
+            meters.record(LatencyOp::Get, nanos);
         }
         let get = meters.all().get;
         assert_eq!((get.timed, get.within[0], get.within[1], get.within[23]), (7, 2, 3, 4));
         assert!((LONGEST..LONGEST + LONGEST / 50).contains(&get.max), "{}", get.max);
-        let none = |what: &TimedCall| meters.nanos[*what as usize].lock().is_none();
-        assert!([TimedCall::Seek, TimedCall::Write, TimedCall::Compaction].iter().all(none));
+        let none = |what: &LatencyOp| meters.nanos[*what as usize].lock().is_none();
+        assert!([LatencyOp::Seek, LatencyOp::Write, LatencyOp::Compaction].iter().all(none));
     }
 }

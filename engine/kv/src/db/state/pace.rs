@@ -51,13 +51,13 @@ pub struct HeldDelay<'a> {
 }
 
 /// Whom beginnings and ends are told, with what is told of them.
-pub struct PaceTeller<'a> {
+pub struct StallNotifier<'a> {
     /// The clock.
     pub env: &'a dyn Env,
     /// Who is told.
     pub events: &'a Events,
     /// What was slept.
-    pub pace: &'a WritePace,
+    pub pace: &'a WriteController,
 }
 
 impl WriteDelay {
@@ -76,7 +76,7 @@ impl WriteDelay {
 impl HeldDelay<'_> {
     /// Makes the delay this one, and tells when writers begin to be slowed by it, for this tree
     /// and reason, and when that ends.
-    pub fn set(&mut self, rate: u64, tree: &str, reason: &'static str, to: &PaceTeller<'_>) {
+    pub fn set(&mut self, rate: u64, tree: &str, reason: &'static str, to: &StallNotifier<'_>) {
         self.rate.store(rate, Ordering::Relaxed);
         if rate == 0 {
             self.tell_end(to);
@@ -88,12 +88,12 @@ impl HeldDelay<'_> {
     }
 
     /// Ends it, whatever tree has begun it.
-    pub fn end(&mut self, to: &PaceTeller<'_>) {
+    pub fn end(&mut self, to: &StallNotifier<'_>) {
         self.rate.store(0, Ordering::Relaxed);
         self.tell_end(to);
     }
 
-    fn tell_end(&mut self, to: &PaceTeller<'_>) {
+    fn tell_end(&mut self, to: &StallNotifier<'_>) {
         let Some(Slowed { tree, reason, since, slept }) = self.slowed.take() else { return };
         to.events.note(|| Event::PacingEnded {
             tree,
@@ -106,7 +106,7 @@ impl HeldDelay<'_> {
 
 /// What writers owe, and have paid.
 #[derive(Default)]
-pub struct WritePace {
+pub struct WriteController {
     /// The delay for runs, of the tree that is furthest behind.
     runs: WriteDelay,
     owed: AtomicU64,
@@ -116,7 +116,7 @@ pub struct WritePace {
     stalled: AtomicU64,
 }
 
-impl WritePace {
+impl WriteController {
     /// The delay for runs, of the tree that is furthest behind.
     #[inline]
     pub fn runs(&self) -> &WriteDelay {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::horizon::Horizon;
+use crate::base::horizon::VisibleSeq;
 use crate::base::key::Seq;
 use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, rank};
 
@@ -40,7 +40,7 @@ pub struct SnapshotInfo {
 
 impl Snapshots {
     /// Takes a read point and registers it; `now` is the wall clock in microseconds.
-    pub fn take(&self, visible: &Horizon, name: &str, now: u64, compares: bool) -> (Seq, u64) {
+    pub fn take(&self, visible: &VisibleSeq, name: &str, now: u64, compares: bool) -> (Seq, u64) {
         let _no_drop = self.drops.read();
         let mut s = self.live.lock();
         let seq = visible.now();

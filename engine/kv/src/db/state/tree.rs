@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::base::apart::ValueFacts;
+use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::horizon::Horizon;
+use crate::base::horizon::VisibleSeq;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
@@ -19,7 +19,7 @@ use crate::compaction::RunShape;
 use crate::env::Env;
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::MemtableRoom;
-use crate::merge::gaps::{Gaps, GapsRoom};
+use crate::merge::gaps::{EmptyRangeBudget, EmptyRangeCache};
 use crate::merge::run::{TableHandle, TableOpener, TableRun};
 use crate::wal::Lsn;
 
@@ -30,7 +30,7 @@ use super::pace::MemtableFill;
 use super::pins::Pins;
 use super::values::LiveValues;
 use super::view::{TreeVersion, TreeView};
-use super::work::{PendingWork, PutOff};
+use super::work::{BackgroundQueue, PutOff};
 
 const LIVE: u32 = 0;
 const DROPPED: u32 = 1;
@@ -51,13 +51,13 @@ pub struct StoreWatch {
     /// Who holds space.
     pub pins: Arc<Pins>,
     /// What trees know of where nothing is.
-    pub gaps: Arc<GapsRoom>,
+    pub gaps: Arc<EmptyRangeBudget>,
     /// Who is called when readers have paid for many sources.
-    pub work: Arc<PendingWork>,
+    pub work: Arc<BackgroundQueue>,
 }
 
 /// The inside of a tree.
-pub struct TreeCore {
+pub struct TreeInner {
     /// Its number in the Db.
     pub id: TreeId,
     /// Its name.
@@ -70,11 +70,11 @@ pub struct TreeCore {
     /// time.
     pub flushing: Mutex<(), rank::Flushing>,
     /// Where its readers have found nothing.
-    pub gaps: Arc<Gaps>,
+    pub gaps: Arc<EmptyRangeCache>,
     /// What its readers have paid for its sources.
     pub tolls: Arc<Tolls>,
     /// Bytes that the memtable held that was sealed last: the next one may become as large.
-    usual: AtomicU64,
+    last_sealed_size: AtomicU64,
     /// How fast its memtables fill and empty.
     pub fill: MemtableFill,
     /// Flushes that have been put off.
@@ -82,7 +82,7 @@ pub struct TreeCore {
     /// Files of the tree, and which of them a job holds. Changed together with the manifest.
     pub files: Mutex<TreeFiles, rank::Files>,
     /// One of [`LIVE`], [`DROPPED`] and [`CLOSED`].
-    fate: AtomicU32,
+    lifecycle: AtomicU32,
     /// Whether every hook that the manifest names has been handed in, so that compactions may run.
     hooked: AtomicBool,
 }
@@ -119,7 +119,7 @@ impl TreeFiles {
         &mut self,
         meta: Arc<TableMeta>,
         opener: &Arc<TableOpener>,
-        values: &BTreeMap<u64, Arc<ValueFacts>>,
+        values: &BTreeMap<u64, Arc<BlobFileMeta>>,
     ) {
         let TreeFiles { handles, reads, .. } = self;
         handles
@@ -138,7 +138,7 @@ impl TreeFiles {
     }
 }
 
-impl TreeCore {
+impl TreeInner {
     /// A tree as the manifest describes it.
     pub fn new(
         state: &TreeState,
@@ -147,12 +147,12 @@ impl TreeCore {
         active: Arc<MemHandle>,
         files: TreeFiles,
         watch: &StoreWatch,
-    ) -> Result<Arc<TreeCore>> {
+    ) -> Result<Arc<TreeInner>> {
         let version = Arc::new(build_version(&TreeVersion::default(), state, &files)?);
         let (name, meters, gaps) = (
             Arc::from(&*state.name),
             watch.meters.clone(),
-            Arc::new(Gaps::new(watch.gaps.clone())),
+            Arc::new(EmptyRangeCache::new(watch.gaps.clone())),
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
         let (id, env, work) = (state.id, watch.env.clone(), watch.work.clone());
@@ -175,7 +175,7 @@ impl TreeCore {
             tolls: tolls.clone(),
             gaps: gaps.clone(),
         };
-        Ok(Arc::new(TreeCore {
+        Ok(Arc::new(TreeInner {
             id: state.id,
             name: state.name.clone(),
             view: Shared::new(Arc::new(view)),
@@ -184,11 +184,11 @@ impl TreeCore {
             flushing: Mutex::new(()),
             gaps,
             tolls,
-            usual: AtomicU64::new(0),
+            last_sealed_size: AtomicU64::new(0),
             fill: MemtableFill::default(),
             put_off: Mutex::default(),
             files: Mutex::new(files),
-            fate: AtomicU32::new(LIVE),
+            lifecycle: AtomicU32::new(LIVE),
             hooked: AtomicBool::new(hooked),
         }))
     }
@@ -199,7 +199,7 @@ impl TreeCore {
     /// the view, as ingested tables do, enters before its number may be read: so the view must
     /// still be the same one after the read point was taken, else a later write could be seen in
     /// its memtable without the ingestion before it.
-    pub fn at_one_moment<'g>(&self, visible: &Horizon, guard: &'g Guard) -> (&'g TreeView, Seq) {
+    pub fn at_one_moment<'g>(&self, visible: &VisibleSeq, guard: &'g Guard) -> (&'g TreeView, Seq) {
         loop {
             let view = self.view.load(guard);
             #[cfg(test)]
@@ -221,7 +221,7 @@ impl TreeCore {
 
     /// Whether its memtables usually hold so many bytes.
     pub fn is_usual(&self, bytes: u64) -> bool {
-        self.usual.load(Ordering::Relaxed) >= bytes
+        self.last_sealed_size.load(Ordering::Relaxed) >= bytes
     }
 
     /// Seals the active memtable where the log ends, and makes `fresh` the active one. The caller
@@ -244,14 +244,14 @@ impl TreeCore {
     }
 
     /// Notes how much the memtable held that was sealed last.
-    pub fn set_usual(&self, bytes: usize) {
-        self.usual.store(bytes as u64, Ordering::Relaxed);
+    pub fn set_last_sealed_size(&self, bytes: usize) {
+        self.last_sealed_size.store(bytes as u64, Ordering::Relaxed);
     }
 
     /// What makes room in the active memtable of its present view for adds of this cost.
     pub fn room_for(&self, view: &TreeView, cost: usize) -> MemtableRoom {
-        let usual = self.usual.load(Ordering::Relaxed) as usize;
-        view.active.mem.room_for(cost, view.options.memtable_size, usual)
+        let last_sealed_size = self.last_sealed_size.load(Ordering::Relaxed) as usize;
+        view.active.mem.room_for(cost, view.options.memtable_size, last_sealed_size)
     }
 
     /// Makes that room, or, where a copy is made, all that the copy may have (`whole`). The caller
@@ -289,7 +289,7 @@ impl TreeCore {
     /// An error when the tree has been dropped, or the Db is closed.
     #[inline]
     pub fn check_live(&self) -> Result<()> {
-        if self.fate.load(Ordering::Relaxed) == LIVE { Ok(()) } else { Err(self.why_gone()) }
+        if self.lifecycle.load(Ordering::Relaxed) == LIVE { Ok(()) } else { Err(self.why_gone()) }
     }
 
     #[cold]
@@ -307,17 +307,17 @@ impl TreeCore {
 
     /// Whether the tree has been dropped.
     pub fn is_dropped(&self) -> bool {
-        self.fate.load(Ordering::Relaxed) == DROPPED
+        self.lifecycle.load(Ordering::Relaxed) == DROPPED
     }
 
     /// Marks the tree as dropped.
     pub fn mark_dropped(&self) {
-        self.fate.store(DROPPED, Ordering::Relaxed);
+        self.lifecycle.store(DROPPED, Ordering::Relaxed);
     }
 
     /// Marks the tree, which is live, as one of a Db that is closed.
     pub fn mark_closed(&self) {
-        self.fate.store(CLOSED, Ordering::Relaxed);
+        self.lifecycle.store(CLOSED, Ordering::Relaxed);
     }
 
     /// Whether compactions may run.
@@ -349,7 +349,7 @@ impl TreeCore {
     }
 }
 
-impl TreeCore {
+impl TreeInner {
     /// Finds anew which value files are given up, by the options that the state has.
     pub fn judge_values(&self, state: &TreeState) {
         let values = LiveValues::of(state);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::apart::ValueFacts;
+use crate::base::blob_ref::BlobFileMeta;
 use crate::compaction::{ValueFileShape, given_up};
 use crate::manifest::TreeState;
 
@@ -30,14 +30,14 @@ impl LiveValues {
             return LiveValues::default();
         }
         let uses = state.uses();
-        let shape = |v: &Arc<ValueFacts>| ValueFileShape {
+        let shape = |v: &Arc<BlobFileMeta>| ValueFileShape {
             id: v.id,
             bytes: v.bytes,
             live: uses.get(&v.id).map_or(0, |u| u.bytes),
         };
         let shapes: Vec<ValueFileShape> = state.values.values().map(shape).collect();
         let live = shapes.iter().map(|f| f.live).sum();
-        let given_up = given_up(&state.options.policy, state.options.values_garbage, shapes);
+        let given_up = given_up(&state.options.policy, state.options.blob_gc_percent, shapes);
         let size = state.values.values().map(|v| v.size).sum();
         let files = Arc::new(state.values.keys().copied().collect());
         LiveValues { files, size, live, given_up: Arc::new(given_up) }

@@ -9,7 +9,7 @@ use crate::base::reads::ReadCounters;
 use crate::base::tolls::Tolls;
 use crate::compaction::RunShape;
 use crate::manifest::RunState;
-use crate::merge::gaps::Gaps;
+use crate::merge::gaps::EmptyRangeCache;
 use crate::merge::run::{TableHandle, TableRun};
 use crate::merge::visible::VisibleRange;
 
@@ -50,7 +50,7 @@ pub struct TreeView {
     /// What they pay for its sources.
     pub tolls: Arc<Tolls>,
     /// Where nothing is to be seen.
-    pub gaps: Arc<Gaps>,
+    pub gaps: Arc<EmptyRangeCache>,
 }
 
 impl TreeVersion {

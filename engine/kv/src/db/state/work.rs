@@ -19,7 +19,7 @@ use crate::base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, rank};
 use crate::env::Thread;
 
 /// Those who do the work: they are called when there is some.
-pub trait WorkerCrew: Send + Sync {
+pub trait WorkerPoolHandle: Send + Sync {
     /// Calls the workers that are not there. May be called under any lock.
     fn call(&self);
     /// The work of worker number `i`, until it leaves.
@@ -31,7 +31,7 @@ pub type WorkerThreads = Vec<Option<Box<dyn Thread>>>;
 
 /// Work that waits, and signals between writers and workers.
 #[derive(Default)]
-pub struct PendingWork {
+pub struct BackgroundQueue {
     /// Bumped whenever there may be something to do.
     generation: Mutex<u64, rank::Generation>,
     /// Wakes workers.
@@ -45,7 +45,7 @@ pub struct PendingWork {
     present: AtomicU64,
     threads: Mutex<WorkerThreads, rank::Threads>,
     /// None before workers may come.
-    crew: OnceLock<Weak<dyn WorkerCrew>>,
+    crew: OnceLock<Weak<dyn WorkerPoolHandle>>,
     /// How many compactions run now.
     compacting: AtomicU64,
     /// Trees that have sealed memtables, or had some.
@@ -102,7 +102,7 @@ impl PutOff {
 /// The lock of the signals, held: nobody signals, comes or leaves meanwhile, except while its
 /// holder waits.
 pub struct HeldSignals<'a> {
-    work: &'a PendingWork,
+    work: &'a BackgroundQueue,
     generation: MutexGuard<'a, u64, rank::Generation>,
 }
 
@@ -135,7 +135,7 @@ impl HeldSignals<'_> {
     }
 }
 
-impl PendingWork {
+impl BackgroundQueue {
     /// Takes the lock of the signals.
     pub fn hold(&self) -> HeldSignals<'_> {
         HeldSignals { work: self, generation: self.generation.lock() }
@@ -164,12 +164,12 @@ impl PendingWork {
     }
 
     /// Lets workers come from now on.
-    pub fn allow(&self, crew: Weak<dyn WorkerCrew>) {
+    pub fn allow(&self, crew: Weak<dyn WorkerPoolHandle>) {
         let _ = self.crew.set(crew);
     }
 
     /// Those who do the work, when they may come and the store is there.
-    pub fn crew(&self) -> Option<Arc<dyn WorkerCrew>> {
+    pub fn crew(&self) -> Option<Arc<dyn WorkerPoolHandle>> {
         self.crew.get().and_then(Weak::upgrade)
     }
 

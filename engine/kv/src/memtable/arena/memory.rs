@@ -17,7 +17,7 @@ use super::reference::{
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_LEN, Trailer};
 use crate::base::prefetch::fetch_line;
-use crate::base::stripe::Apart;
+use crate::base::stripe::CachePadded;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ pub(in super::super) struct Arena {
     limit: u32,
     /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic, so that counting costs
     /// nothing. Every add writes it, and every reader needs what lies beside it.
-    top: Apart<AtomicU64>,
+    top: CachePadded<AtomicU64>,
     lease: Lease,
 }
 
@@ -47,7 +47,7 @@ impl Arena {
         Arena {
             base,
             limit: u32::try_from(len).unwrap_or(u32::MAX),
-            top: Apart(AtomicU64::new(START)),
+            top: CachePadded(AtomicU64::new(START)),
             lease,
         }
     }

@@ -15,7 +15,7 @@ struct Store {
     /// Keys with the numbers of their puts. Loom need not see this lock: it stands for a memtable,
     /// which is not the question here.
     entries: Plain<Vec<(u8, Seq)>>,
-    gaps: Gaps,
+    gaps: EmptyRangeCache,
 }
 
 impl Writers for Store {
@@ -26,7 +26,7 @@ impl Writers for Store {
 
 impl Store {
     fn new() -> Arc<Store> {
-        let gaps = Gaps::new(GapsRoom::new(0));
+        let gaps = EmptyRangeCache::new(EmptyRangeBudget::new(0));
         let store = Arc::new(Store {
             last: Mutex::new(1),
             visible: AtomicU64::new(1),
@@ -60,7 +60,7 @@ impl Store {
             self.entries.lock().unwrap().iter().filter(|e| e.1 <= read).map(|e| e.0).collect();
         let want = seen.iter().min().copied();
         let (mut at, mut to) = (vec![1], vec![]);
-        while self.gaps.leap(&at, true, read, &mut to) {
+        while self.gaps.skip_empty_range(&at, true, read, &mut to) {
             assert!(
                 seen.iter()
                     .all(|&k| [k].as_slice() < at.as_slice() || [k].as_slice() >= to.as_slice()),

@@ -12,16 +12,17 @@ impl Writers for Given {
     }
 }
 
-fn at(last: Seq) -> (Gaps, Arc<Given>) {
-    let (gaps, given) = (Gaps::new(GapsRoom::new(0)), Arc::new(Given(Number::new(last))));
+fn at(last: Seq) -> (EmptyRangeCache, Arc<Given>) {
+    let (gaps, given) =
+        (EmptyRangeCache::new(EmptyRangeBudget::new(0)), Arc::new(Given(Number::new(last))));
     let writers: Arc<dyn Writers> = given.clone();
     gaps.set_writers(|| Arc::downgrade(&writers));
     (gaps, given)
 }
 
-fn forward(gaps: &Gaps, key: &[u8], read: Seq) -> Option<Vec<u8>> {
+fn forward(gaps: &EmptyRangeCache, key: &[u8], read: Seq) -> Option<Vec<u8>> {
     let mut to = vec![];
-    gaps.leap(key, true, read, &mut to).then_some(to)
+    gaps.skip_empty_range(key, true, read, &mut to).then_some(to)
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn what_a_reader_of_the_newest_state_finds_empty_is_sure_at_once() {
     assert_eq!(forward(&gaps, b"m", 9), None);
     assert_eq!(forward(&gaps, b"c", 6), None, "a reader before it may see what was deleted since");
     let mut to = vec![];
-    assert!(gaps.leap(b"c", false, 9, &mut to) && to == b"b");
+    assert!(gaps.skip_empty_range(b"c", false, 9, &mut to) && to == b"b");
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn puts_cut_and_walks_join() {
     assert_eq!(forward(&gaps, b"f", 9), Some(b"m".to_vec()));
     gaps.learn(b"c", b"g", 7, 100);
     assert_eq!(forward(&gaps, b"b", 9), Some(b"m".to_vec()));
-    gaps.cut_range(b"a", b"z");
+    gaps.invalidate(b"a", b"z");
     assert!(gaps.is_empty());
 }
 
@@ -130,12 +131,15 @@ fn puts_into_a_gap_wear_it_out() {
 }
 
 /// Checks order, distance and counts.
-fn check(gaps: &Gaps) {
+fn check(gaps: &EmptyRangeCache) {
     let known = gaps.known.load_full();
-    let all: Vec<Gap> = known.sure.iter().map(Gap::of).collect();
+    let all: Vec<EmptyRange> = known.sure.iter().map(EmptyRange::of).collect();
     assert!(all.iter().all(|g| g.first < g.rest.until && g.rest.steps >= WORTH));
     assert!(all.windows(2).all(|g| g[0].rest.until < g[1].first));
-    assert_eq!((known.count, known.bytes), (all.len() as u64, all.iter().map(Gap::bytes).sum()));
+    assert_eq!(
+        (known.count, known.bytes),
+        (all.len() as u64, all.iter().map(EmptyRange::bytes).sum())
+    );
     assert!(known.tried.len() <= MOST_TRIED && known.bytes <= gaps.room.bytes);
 }
 
@@ -174,8 +178,8 @@ fn there_are_never_many_and_the_useful_ones_stay() {
 
 #[test]
 fn trees_that_want_many_come_to_equal_parts_and_give_back_what_they_had() {
-    let room = GapsRoom::new(0);
-    let all: Vec<Gaps> = (0..3).map(|_| Gaps::new(room.clone())).collect();
+    let room = EmptyRangeBudget::new(0);
+    let all: Vec<EmptyRangeCache> = (0..3).map(|_| EmptyRangeCache::new(room.clone())).collect();
     for round in 0..4u32 {
         for gaps in &all {
             for i in 0..2_000u32 {
@@ -221,7 +225,7 @@ proptest! {
                 }
                 2 => {
                     given.0.store(now + 1, Ordering::Relaxed);
-                    gaps.cut_range(&[first], &[until]);
+                    gaps.invalidate(&[first], &[until]);
                     empty[usize::from(first)..usize::from(until)].fill(None);
                 }
                 _ => {

@@ -31,7 +31,7 @@ pub fn fold(
     }
 }
 
-/// That operands lie over a value that lies apart: trees with a merge hook have no such values.
-pub(super) fn apart_under_operands(key: &[u8]) -> Error {
+/// That operands lie over a value that lies blob: trees with a merge hook have no such values.
+pub(super) fn blob_under_operands(key: &[u8]) -> Error {
     Error::corruption("a merge operand lies over a value in a value file").keys(key, key)
 }

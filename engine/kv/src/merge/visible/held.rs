@@ -4,13 +4,13 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hooks::Merge;
 use crate::base::key::{Seq, Trailer, head};
-use crate::base::tolls::CursorToll;
-use crate::merge::gaps::{Gaps, WORTH};
+use crate::base::tolls::SeekCost;
+use crate::merge::gaps::{EmptyRangeCache, WORTH};
 use crate::merge::merging::{MergeSource, Merging};
-use crate::merge::run::ApartPlace;
+use crate::merge::run::BlobLocation;
 use crate::merge::shadow::RangeShadow;
 use crate::merge::value::Value;
-use crate::sstable::ValueStreams;
+use crate::sstable::BlobStreams;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,15 +97,15 @@ pub(super) enum At {
     Alone,
     Entry,
     Held,
-    Apart,
-    HeldApart,
+    Blob,
+    HeldBlob,
 }
 
 impl At {
     /// Whether the inner cursor stands on the entry that is shown.
     #[inline]
     pub(super) fn is_on_entry(self) -> bool {
-        matches!(self, At::Alone | At::Entry | At::Apart)
+        matches!(self, At::Alone | At::Entry | At::Blob)
     }
 }
 
@@ -124,17 +124,17 @@ pub struct Visible {
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
     /// The value where it lies apart, but for who wants keys only.
-    pub(super) apart: Option<Value>,
+    pub(super) blob: Option<Value>,
     pub(super) keys_only: bool,
     /// What is asked of the device ahead of values that lie apart.
-    pub(super) ahead: ValueStreams,
+    pub(super) ahead: BlobStreams,
     /// Whether the newest version of the held key has a value that lies apart.
-    pub(super) lies_apart: bool,
+    pub(super) is_blob: bool,
     pub(super) operands: Vec<Vec<u8>>,
     /// Counts the keys that are shown, where somebody records.
     pub(super) shown: Option<Arc<AtomicU64>>,
     /// What others have learnt; `None` where nothing is deleted.
-    pub(super) gaps: Option<Arc<Gaps>>,
+    pub(super) gaps: Option<Arc<EmptyRangeCache>>,
     pub(super) start: Vec<u8>,
     /// The next walk begins at `start`.
     pub(super) begun: bool,
@@ -146,7 +146,7 @@ pub struct Visible {
     /// Whether it has met operands that came to nothing.
     pub(super) folded_away: bool,
     /// What it pays for its sources.
-    pub(super) toll: CursorToll,
+    pub(super) toll: SeekCost,
 }
 
 debug_by!(Visible, "Visible", read);
@@ -175,10 +175,10 @@ impl Visible {
             forward: true,
             key: vec![],
             value: vec![],
-            apart: None,
+            blob: None,
             keys_only: false,
-            ahead: ValueStreams::default(),
-            lies_apart: false,
+            ahead: BlobStreams::default(),
+            is_blob: false,
             operands: vec![],
             shown: None,
             gaps: None,
@@ -188,7 +188,7 @@ impl Visible {
             most: u64::MAX,
             passed: 0,
             folded_away: false,
-            toll: CursorToll::default(),
+            toll: SeekCost::default(),
         }
     }
 
@@ -199,7 +199,7 @@ impl Visible {
     }
 
     /// From now on it pays for its sources.
-    pub fn pay(&mut self, toll: CursorToll) {
+    pub fn pay(&mut self, toll: SeekCost) {
         self.toll = toll;
     }
 
@@ -218,19 +218,19 @@ impl Visible {
 
     /// Where the value lies of the entry that the inner cursor stands on, which lies apart; `None`
     /// for who wants keys only.
-    pub(super) fn apart_place(&self) -> Option<ApartPlace> {
-        if self.keys_only { None } else { self.inner.current().apart() }
+    pub(super) fn blob_location(&self) -> Option<BlobLocation> {
+        if self.keys_only { None } else { self.inner.current().blob() }
     }
 
-    /// Reads a value that lies apart: that of the held key, or of the entry that the inner cursor
+    /// Reads a value that lies blob: that of the held key, or of the entry that the inner cursor
     /// stands on.
-    pub(super) fn fetch_apart(&mut self, place: Option<ApartPlace>, is_held: bool) -> Result<()> {
+    pub(super) fn fetch_blob(&mut self, place: Option<BlobLocation>, is_held: bool) -> Result<()> {
         let Some(place) = place else {
-            self.apart = None;
+            self.blob = None;
             return Ok(());
         };
         let key = if is_held { &self.key } else { each!(&self.inner, c => c.key()) };
-        self.apart = Some(place.fetch(key, &mut self.ahead)?);
+        self.blob = Some(place.fetch(key, &mut self.ahead)?);
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl Visible {
 
     /// From now on it leaps over what others have found empty, and notes what it finds empty
     /// itself.
-    pub fn use_gaps(&mut self, gaps: Arc<Gaps>) {
+    pub fn use_gaps(&mut self, gaps: Arc<EmptyRangeCache>) {
         self.gaps = Some(gaps);
     }
 
@@ -251,7 +251,7 @@ impl Visible {
     /// about `most` steps: there it stands nowhere. It is good for one walk then, and no reader, who
     /// would pay.
     pub fn look_no_further(&mut self, most: u64) {
-        self.toll = CursorToll::default();
+        self.toll = SeekCost::default();
         (self.worth, self.most) = (PATIENCE.into(), most);
     }
 
@@ -283,7 +283,7 @@ impl Visible {
     pub fn value(&self) -> &[u8] {
         match self.at {
             At::Alone | At::Entry => each!(&self.inner, c => c.value()),
-            At::Apart | At::HeldApart => self.apart.as_deref().unwrap_or_default(),
+            At::Blob | At::HeldBlob => self.blob.as_deref().unwrap_or_default(),
             At::Held | At::Nowhere => &self.value,
         }
     }
@@ -291,7 +291,7 @@ impl Visible {
     /// The value as an owned handle, without copying where it lies in a memtable, or in a block that is
     /// cached or mapped.
     pub fn pin_value(&self) -> Value {
-        if let (At::Apart | At::HeldApart, Some(value)) = (self.at, &self.apart) {
+        if let (At::Blob | At::HeldBlob, Some(value)) = (self.at, &self.blob) {
             return value.clone();
         }
         if !matches!(self.at, At::Alone | At::Entry) {

@@ -8,7 +8,7 @@
 //! - `At::Held`: key and value are held here. After a step forward the inner cursor stands behind
 //!   the first entries of the key, maybe on older versions of it; after a step backward it stands
 //!   before all of them.
-//! - `At::Apart` and `At::HeldApart`: the same, but the value lies in a value file and is held from
+//! - `At::Blob` and `At::HeldBlob`: the same, but the value lies in a value file and is held from
 //!   there.
 //! - A block that is *plain* (puts of distinct keys) of a lone source whose entries are all at or
 //!   before the read point needs no checks at all: that is the path of a scan over a compacted

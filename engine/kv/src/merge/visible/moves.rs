@@ -87,11 +87,11 @@ impl Visible {
 
     fn next_slow(&mut self) -> Result<()> {
         let at = std::mem::replace(&mut self.at, At::Nowhere);
-        self.apart = None;
+        self.blob = None;
         match at {
             At::Nowhere => return Ok(()),
-            At::Alone | At::Entry | At::Apart => self.hold_key(),
-            At::Held | At::HeldApart => {}
+            At::Alone | At::Entry | At::Blob => self.hold_key(),
+            At::Held | At::HeldBlob => {}
         }
         if !self.forward {
             self.forward = true;
@@ -123,12 +123,12 @@ impl Visible {
 
     fn prev_slow(&mut self) -> Result<()> {
         let at = std::mem::replace(&mut self.at, At::Nowhere);
-        self.apart = None;
+        self.blob = None;
         match at {
             At::Nowhere => return Ok(()),
-            At::Alone | At::Entry | At::Apart => self.hold_key(),
-            At::Held | At::HeldApart if !self.forward => return self.find_visible_backward(),
-            At::Held | At::HeldApart => {}
+            At::Alone | At::Entry | At::Blob => self.hold_key(),
+            At::Held | At::HeldBlob if !self.forward => return self.find_visible_backward(),
+            At::Held | At::HeldBlob => {}
         }
         self.forward = false;
         let key = std::mem::take(&mut self.key);

@@ -5,12 +5,12 @@ use crate::base::error::{Error, Result};
 use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq, Trailer};
 
-use super::fold::{apart_under_operands, fold};
+use super::fold::{blob_under_operands, fold};
 use super::held::{At, PATIENCE, Visible, VisibleInner};
 use super::walk::VisibleWalk;
 use crate::merge::merging::MergeSource;
 use crate::merge::operands::OperandRun;
-use crate::merge::run::ApartPlace;
+use crate::merge::run::BlobLocation;
 
 impl Visible {
     /// From where the inner cursor stands to the first key that is to be shown.
@@ -46,7 +46,7 @@ impl Visible {
                 && s > t.seq()
             {
                 self.hold_key();
-                if !self.leap(&mut walk, true)? {
+                if !self.skip_empty_range(&mut walk, true)? {
                     let gap = self.next_gap(&walk, true);
                     let ends = [self.shadow.until(), self.range.until.as_deref(), gap.as_deref()];
                     walk.steps +=
@@ -62,10 +62,10 @@ impl Visible {
                     self.end_walk(&walk, true, true);
                     return Ok(());
                 }
-                Some(Kind::Apart) => {
+                Some(Kind::Blob) => {
                     self.complete()?;
-                    self.fetch_apart(self.apart_place(), false)?;
-                    self.at = At::Apart;
+                    self.fetch_blob(self.blob_location(), false)?;
+                    self.at = At::Blob;
                     self.note_shown();
                     self.end_walk(&walk, true, true);
                     return Ok(());
@@ -139,7 +139,7 @@ impl Visible {
                     base = Some(value.to_vec());
                     break;
                 }
-                Some(Kind::Apart) => return Err(apart_under_operands(&self.key)),
+                Some(Kind::Blob) => return Err(blob_under_operands(&self.key)),
                 Some(Kind::Delete) | None => break,
             }
             each!(&mut self.inner, c => c.next())?;
@@ -184,7 +184,7 @@ impl Visible {
             let h = each!(&self.inner, c => c.head());
             let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
             if each!(&self.inner, c => c.trailer()).seq() < cover {
-                if !self.leap(&mut walk, false)? {
+                if !self.skip_empty_range(&mut walk, false)? {
                     let gap = self.next_gap(&walk, false);
                     let from = self.shadow.from().max(&self.range.from);
                     let edge = gap.as_deref().map_or(from, |gap| gap.max(from));
@@ -195,7 +195,7 @@ impl Visible {
             // Versions come oldest first: a newer one replaces what was gathered from older ones.
             let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
-            self.lies_apart = false;
+            self.is_blob = false;
             let mut place = None;
             while each!(&self.inner, c => c.valid() && c.head() == h && c.key() == self.key.as_slice())
             {
@@ -215,13 +215,13 @@ impl Visible {
                             self.operands.clear();
                             self.value.clear();
                             self.value.extend_from_slice(value);
-                            self.lies_apart = false;
+                            self.is_blob = false;
                             present = true;
                         }
-                        Some(Kind::Apart) => {
+                        Some(Kind::Blob) => {
                             self.operands.clear();
-                            place = self.apart_place();
-                            self.lies_apart = true;
+                            place = self.blob_location();
+                            self.is_blob = true;
                             present = true;
                         }
                         Some(Kind::Delete) => {
@@ -241,8 +241,8 @@ impl Visible {
             }
             if !self.operands.is_empty() {
                 merged = true;
-                if present && self.lies_apart {
-                    return Err(apart_under_operands(&self.key));
+                if present && self.is_blob {
+                    return Err(blob_under_operands(&self.key));
                 }
                 let base = present.then(|| std::mem::take(&mut self.value));
                 present = self.fold(base)?;
@@ -251,10 +251,10 @@ impl Visible {
                 self.end_walk(&std::mem::take(&mut walk), false, true);
             }
             if present {
-                if self.lies_apart {
-                    self.fetch_apart(place, true)?;
+                if self.is_blob {
+                    self.fetch_blob(place, true)?;
                 }
-                self.at = if self.lies_apart { At::HeldApart } else { At::Held };
+                self.at = if self.is_blob { At::HeldBlob } else { At::Held };
                 self.note_shown();
                 return Ok(());
             }
@@ -272,11 +272,11 @@ impl Visible {
     /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and
     /// the inner cursor before all its versions. True when it has one, with the place of one that lies
     /// apart. Costs two seeks, however many versions there are.
-    fn newest_of_held(&mut self, cover: Seq) -> Result<(bool, Option<ApartPlace>)> {
+    fn newest_of_held(&mut self, cover: Seq) -> Result<(bool, Option<BlobLocation>)> {
         let (at, mut place) = (Trailer::at(self.read), None);
         each!(&mut self.inner, c => c.seek(&self.key, at))?;
         let mut present = false;
-        self.lies_apart = false;
+        self.is_blob = false;
         if each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice() && c.trailer().seq() >= cover)
         {
             each!(&mut self.inner, c => c.complete())?;
@@ -288,9 +288,9 @@ impl Visible {
                     self.value.extend_from_slice(value);
                     present = true;
                 }
-                Some(Kind::Apart) => {
-                    place = self.apart_place();
-                    self.lies_apart = true;
+                Some(Kind::Blob) => {
+                    place = self.blob_location();
+                    self.is_blob = true;
                     present = true;
                 }
                 Some(Kind::Delete) => {}

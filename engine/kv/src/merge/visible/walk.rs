@@ -44,11 +44,15 @@ impl Visible {
     #[inline]
     pub(super) fn pass(&mut self, walk: &mut VisibleWalk, forward: bool) -> Result<bool> {
         walk.steps += 1;
-        if walk.steps >= walk.due { self.leap(walk, forward) } else { Ok(false) }
+        if walk.steps >= walk.due { self.skip_empty_range(walk, forward) } else { Ok(false) }
     }
 
     #[inline(never)]
-    pub(super) fn leap(&mut self, walk: &mut VisibleWalk, forward: bool) -> Result<bool> {
+    pub(super) fn skip_empty_range(
+        &mut self,
+        walk: &mut VisibleWalk,
+        forward: bool,
+    ) -> Result<bool> {
         let Some(gaps) = &self.gaps else { return Ok(false) };
         if !walk.noted {
             walk.noted = true;
@@ -59,7 +63,7 @@ impl Visible {
             return Ok(true);
         }
         let mut to = vec![];
-        let has_leapt = gaps.leap(&self.key, forward, self.read, &mut to);
+        let has_leapt = gaps.skip_empty_range(&self.key, forward, self.read, &mut to);
         walk.pause = if has_leapt { FIRST } else { (2 * walk.pause).min(WORTH) };
         walk.due = walk.steps + walk.pause;
         if !has_leapt {

@@ -5,7 +5,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq, Trailer};
 use crate::base::sync::epoch;
 use crate::db::lookup::filter_hash;
-use crate::db::state::tree::TreeCore;
+use crate::db::state::tree::TreeInner;
 use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::run::RunCursor;
 use crate::merge::visible::VisibleRange;
@@ -23,7 +23,7 @@ pub(super) fn conflict(what: &str) -> Error {
 /// Whether a key has a version, deletions included, that is newer than `since`. Called under the
 /// write lock: sources that hold nothing newer are not looked into, and of the others filters are
 /// asked first.
-pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Result<bool> {
+pub(super) fn key_changed_since(tree: &TreeInner, key: &[u8], since: Seq) -> Result<bool> {
     let guard = epoch::pin();
     let view = tree.view.load(&guard);
     // A tree that is dropped is marked before it is emptied.
@@ -58,7 +58,7 @@ pub(super) fn key_changed_since(tree: &TreeCore, key: &[u8], since: Seq) -> Resu
 /// Whether anything in a range is newer than `since`, but for deletes in a stretch in which a
 /// reader at `since` saw nothing, and nothing was put since: there they change nothing. So it is
 /// leapt over. Called under the write lock: sources that hold nothing newer are not looked into.
-pub(super) fn changed_since(tree: &TreeCore, range: &VisibleRange, since: Seq) -> Result<bool> {
+pub(super) fn changed_since(tree: &TreeInner, range: &VisibleRange, since: Seq) -> Result<bool> {
     if range.is_empty() {
         return Ok(false);
     }
@@ -89,7 +89,7 @@ pub(super) fn changed_since(tree: &TreeCore, range: &VisibleRange, since: Seq) -
     while all.valid() && until.is_none_or(|u| all.key() < u) {
         let is_newer = all.trailer().seq() > since;
         if (is_newer || steps.is_multiple_of(LOOK_FOR_GAPS))
-            && tree.gaps.leap(all.key(), true, since, &mut to)
+            && tree.gaps.skip_empty_range(all.key(), true, since, &mut to)
         {
             all.seek(&to, Trailer::NEWEST)?;
         } else if is_newer {

@@ -21,7 +21,7 @@ use crate::base::sync::{Mutex, rank};
 use crate::base::version_map::{MapKey, VersionMap};
 use crate::db::batch::{Batch, BatchOp};
 use crate::db::bounds::KeyBounds;
-use crate::db::state::tree::TreeCore;
+use crate::db::state::tree::TreeInner;
 use crate::merge::visible::VisibleRange;
 
 use super::conflicts::{changed_since, conflict, key_changed_since};
@@ -42,7 +42,7 @@ struct Inside {
 }
 
 struct TouchedKeys {
-    tree: Arc<TreeCore>,
+    tree: Arc<TreeInner>,
     own: Own,
     /// Keys with a pending delete.
     deletes: VersionMap<()>,
@@ -79,7 +79,7 @@ struct WalkedRange {
 }
 
 impl Inside {
-    fn of(&mut self, tree: &Arc<TreeCore>) -> &mut TouchedKeys {
+    fn of(&mut self, tree: &Arc<TreeInner>) -> &mut TouchedKeys {
         self.trees.entry(tree.id).or_insert_with(|| TouchedKeys {
             tree: tree.clone(),
             own: Own::default(),
@@ -119,7 +119,7 @@ impl TouchedKeys {
 
 impl TransactionState {
     /// What the transaction itself says of a key. When it says nothing, the key counts as read.
-    pub fn get(&self, tree: &Arc<TreeCore>, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    pub fn get(&self, tree: &Arc<TreeInner>, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut s = self.0.lock();
         let t = s.of(tree);
         if let Some(own) = t.pending(key) {
@@ -134,7 +134,7 @@ impl TransactionState {
         None
     }
 
-    pub fn write(&self, tree: &Arc<TreeCore>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    pub fn write(&self, tree: &Arc<TreeInner>, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let mut s = self.0.lock();
         let before = s.of(tree).pending(key).map_or(0, |b| size(key, b));
         s.charge(size(key, value), before)?;
@@ -150,7 +150,7 @@ impl TransactionState {
         Ok(())
     }
 
-    pub fn delete_range(&self, tree: &Arc<TreeCore>, bounds: &dyn KeyBounds) -> Result<()> {
+    pub fn delete_range(&self, tree: &Arc<TreeInner>, bounds: &dyn KeyBounds) -> Result<()> {
         // Checks the bounds, and says what they come to.
         let mut alone = Batch::new();
         alone.delete_between(tree, bounds)?;
@@ -231,7 +231,7 @@ impl TransactionState {
     }
 
     /// Begins a walk; gives its number, and what is written by now.
-    pub fn begin_walk(&self, tree: &Arc<TreeCore>, range: VisibleRange) -> (u64, Own) {
+    pub fn begin_walk(&self, tree: &Arc<TreeInner>, range: VisibleRange) -> (u64, Own) {
         let mut s = self.0.lock();
         let t = s.of(tree);
         t.begun += 1;

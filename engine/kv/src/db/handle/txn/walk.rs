@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::ops::TreeId;
 use crate::base::version_map::MapKey;
 use crate::db::handle::walk::{NextStep, TreeWalk, WalkOverlay};
-use crate::db::state::tree::TreeCore;
+use crate::db::state::tree::TreeInner;
 use crate::merge::visible::VisibleRange;
 
 use super::state::{Own, TransactionState};
@@ -35,7 +35,7 @@ impl Overlay {
     /// For a new iterator over `range`.
     pub fn new(
         state: &Arc<TransactionState>,
-        tree: &Arc<TreeCore>,
+        tree: &Arc<TreeInner>,
         range: VisibleRange,
     ) -> Overlay {
         let (walk, own) = state.begin_walk(tree, range);

@@ -22,8 +22,8 @@ fn options(policy: Policy, compression: Compression, garbage: u8) -> TreeOptions
         compression: vec![compression],
         memtable_size: 128 << 10,
         table_size: 64 << 10,
-        values_apart: 400,
-        values_garbage: garbage,
+        blob_threshold: 400,
+        blob_gc_percent: garbage,
         ..TreeOptions::default()
     }
 }
@@ -104,7 +104,7 @@ fn numbers_alone_come_near() {
 #[test]
 fn merges_write_little_of_values_apart_and_garbage_stays_bounded() {
     let apart = options(Policy::default(), Compression::None, 30);
-    let together = TreeOptions { values_apart: 0, ..apart.clone() };
+    let together = TreeOptions { blob_threshold: 0, ..apart.clone() };
     for exact in [true, false] {
         let workload = workload("uniform", 20_000, (800, 800));
         let [apart, together] =

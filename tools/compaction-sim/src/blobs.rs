@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use firn_kv::TreeOptions;
-use firn_kv::internals::compaction::{TreeShape, ValueFileShape, given_up};
+use firn_kv::internals::compaction::{LsmShape, ValueFileShape, given_up};
 
 /// A value file that a flush or a merge has made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MadeValues {
+pub struct SimBlobOutput {
     /// Its number.
     pub id: u64,
     /// Its length in bytes.
@@ -23,7 +23,7 @@ pub struct MadeValues {
 
 /// What a table refers to in one value file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ApartUse {
+pub struct BlobShare {
     /// The file's number.
     pub file: u64,
     /// How many of its values.
@@ -33,18 +33,18 @@ pub struct ApartUse {
 }
 
 /// See the module.
-pub struct ValueFiles {
+pub struct SimBlobFiles {
     options: Arc<TreeOptions>,
-    files: BTreeMap<u64, MadeValues>,
-    uses: BTreeMap<u64, Vec<ApartUse>>,
+    files: BTreeMap<u64, SimBlobOutput>,
+    uses: BTreeMap<u64, Vec<BlobShare>>,
     given_up: Arc<BTreeSet<u64>>,
     bytes: u64,
 }
 
-impl ValueFiles {
+impl SimBlobFiles {
     /// Of no tables yet.
-    pub fn new(options: Arc<TreeOptions>) -> ValueFiles {
-        ValueFiles {
+    pub fn new(options: Arc<TreeOptions>) -> SimBlobFiles {
+        SimBlobFiles {
             options,
             files: BTreeMap::new(),
             uses: BTreeMap::new(),
@@ -69,7 +69,7 @@ impl ValueFiles {
     }
 
     /// What a table refers to.
-    pub fn of_table(&self, table: u64) -> &[ApartUse] {
+    pub fn of_table(&self, table: u64) -> &[BlobShare] {
         self.uses.get(&table).map_or(&[], Vec::as_slice)
     }
 
@@ -87,8 +87,8 @@ impl ValueFiles {
     /// files that go with them.
     pub fn change(
         &mut self,
-        made: Vec<MadeValues>,
-        uses: Vec<(u64, Vec<ApartUse>)>,
+        made: Vec<SimBlobOutput>,
+        uses: Vec<(u64, Vec<BlobShare>)>,
         gone: impl Iterator<Item = u64>,
     ) -> Vec<u64> {
         gone.for_each(|table| _ = self.uses.remove(&table));
@@ -108,20 +108,20 @@ impl ValueFiles {
             std::mem::take(&mut self.files).into_iter().partition(|(id, _)| is_held(id));
         self.files = held;
         self.bytes = self.files.values().map(|v| v.size).sum();
-        let shape = |v: &MadeValues| ValueFileShape {
+        let shape = |v: &SimBlobOutput| ValueFileShape {
             id: v.id,
             bytes: v.bytes as u64,
             live: live.get(&v.id).map_or(0, |(_, bytes)| bytes.round() as u64),
         };
         let files = self.files.values().map(shape).collect();
         self.given_up =
-            Arc::new(given_up(&self.options.policy, self.options.values_garbage, files));
+            Arc::new(given_up(&self.options.policy, self.options.blob_gc_percent, files));
         gone.into_keys().collect()
     }
 
     /// Notes in the shape what a merge of each table would bring back.
-    pub fn mark(&self, shape: &mut TreeShape) {
+    pub fn mark(&self, shape: &mut LsmShape) {
         let of = |id: u64| self.stale(std::iter::once(id));
-        shape.change(|t| t.stale != of(t.id), |t| t.stale = of(t.id));
+        shape.change(|t| t.blob_garbage_bytes != of(t.id), |t| t.blob_garbage_bytes = of(t.id));
     }
 }

@@ -1,7 +1,7 @@
 //! Values that lie apart: what an entry says of a value that is in a value file, and what a table
 //! and the manifest know of such files.
 //!
-//! The value of an entry of the kind [`Apart`](super::key::Kind::Apart) is a reference, five
+//! The value of an entry of the kind [`Blob`](super::key::Kind::Blob) is a reference, five
 //! varints: number of the value file ‖ number of the value in it ‖ offset of its block ‖ length of
 //! the block, header included ‖ length of the value.
 //!
@@ -22,7 +22,7 @@ const MAX_BLOCK: u64 = (MAX_VALUE_LEN + MAX_KEY_LEN + 4096) as u64;
 
 /// Where a value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ValueRef {
+pub struct BlobHandle {
     /// Number of the value file.
     pub file: u64,
     /// Number of the value in the file, counted from 0.
@@ -35,7 +35,7 @@ pub struct ValueRef {
     pub len: u32,
 }
 
-impl ValueRef {
+impl BlobHandle {
     /// Appends the reference.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for v in [self.file, self.number.into(), self.offset, self.stored.into(), self.len.into()] {
@@ -44,7 +44,7 @@ impl ValueRef {
     }
 
     /// Reads a reference that fills `bytes`; `None` for anything else.
-    pub fn decode(bytes: &[u8]) -> Option<ValueRef> {
+    pub fn decode(bytes: &[u8]) -> Option<BlobHandle> {
         let mut r = ByteReader::new(bytes);
         let [file, number, offset, stored, len] =
             [r.varint()?, r.varint()?, r.varint()?, r.varint()?, r.varint()?];
@@ -58,7 +58,7 @@ impl ValueRef {
         if !r.is_empty() || !is_short || !is_bounded || offset.checked_add(stored).is_none() {
             return None;
         }
-        Some(ValueRef {
+        Some(BlobHandle {
             file,
             number: u32::try_from(number).ok()?,
             offset,
@@ -70,7 +70,7 @@ impl ValueRef {
 
 /// What a table refers to in one value file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ValueUse {
+pub struct BlobUse {
     /// Number of the value file.
     pub file: u64,
     /// How many of its values.
@@ -80,13 +80,13 @@ pub struct ValueUse {
 }
 
 /// Counts a reference, by number of its value file.
-pub fn count_use(uses: &mut BTreeMap<u64, ValueUse>, r: &ValueRef) {
+pub fn count_use(uses: &mut BTreeMap<u64, BlobUse>, r: &BlobHandle) {
     let u = uses.entry(r.file).or_default();
     (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
 }
 
 /// What entries refer to in value files, as it is written.
-pub fn encode_uses(uses: &[ValueUse]) -> Vec<u8> {
+pub fn encode_uses(uses: &[BlobUse]) -> Vec<u8> {
     let mut out = vec![];
     for v in uses.iter().flat_map(|u| [u.file, u.values, u.bytes]) {
         put_varint(&mut out, v);
@@ -95,10 +95,10 @@ pub fn encode_uses(uses: &[ValueUse]) -> Vec<u8> {
 }
 
 /// What [`encode_uses`] gave: files ascending, none without values. `None` for anything else.
-pub fn decode_uses(bytes: &[u8]) -> Option<Vec<ValueUse>> {
-    let (mut r, mut uses) = (ByteReader::new(bytes), Vec::<ValueUse>::new());
+pub fn decode_uses(bytes: &[u8]) -> Option<Vec<BlobUse>> {
+    let (mut r, mut uses) = (ByteReader::new(bytes), Vec::<BlobUse>::new());
     while !r.is_empty() {
-        let u = ValueUse { file: r.varint()?, values: r.varint()?, bytes: r.varint()? };
+        let u = BlobUse { file: r.varint()?, values: r.varint()?, bytes: r.varint()? };
         if u.values == 0 || uses.last().is_some_and(|last| last.file >= u.file) {
             return None;
         }
@@ -109,7 +109,7 @@ pub fn decode_uses(bytes: &[u8]) -> Option<Vec<ValueUse>> {
 
 /// What is known of a value file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ValueFacts {
+pub struct BlobFileMeta {
     /// Number of the file.
     pub id: u64,
     /// What the file says of whose it is, wherever it lies.
@@ -132,18 +132,18 @@ mod tests {
     proptest! {
         #[test]
         fn a_reference_is_its_bytes(file: u64, number: u32, offset in 0..1u64 << 62, stored in 0..1u32 << 28, len in 0..1u32 << 28) {
-            let r = ValueRef { file, number, offset, stored, len };
+            let r = BlobHandle { file, number, offset, stored, len };
             let mut bytes = vec![];
             r.encode(&mut bytes);
-            prop_assert_eq!(ValueRef::decode(&bytes), Some(r));
-            prop_assert_eq!(ValueRef::decode(&bytes[..bytes.len() - 1]), None);
+            prop_assert_eq!(BlobHandle::decode(&bytes), Some(r));
+            prop_assert_eq!(BlobHandle::decode(&bytes[..bytes.len() - 1]), None);
             bytes.push(0);
-            prop_assert_eq!(ValueRef::decode(&bytes), None);
+            prop_assert_eq!(BlobHandle::decode(&bytes), None);
         }
 
         #[test]
         fn any_bytes_are_a_reference_or_none(bytes: Vec<u8>) {
-            if let Some(r) = ValueRef::decode(&bytes) {
+            if let Some(r) = BlobHandle::decode(&bytes) {
                 let mut again = vec![];
                 r.encode(&mut again);
                 prop_assert_eq!(again, bytes);

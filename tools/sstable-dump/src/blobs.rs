@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_kv::ReadFile;
-use firn_kv::internals::base::apart::{ValueFacts, ValueRef, ValueUse};
+use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle, BlobUse};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::manifest::ManifestState;
@@ -38,7 +38,7 @@ pub struct OldStore<'a> {
     /// That of the new one.
     pub out: &'a Path,
     /// The old one's value files.
-    pub files: &'a ApartFiles<'a>,
+    pub files: &'a StoreBlobs<'a>,
 }
 
 /// Bytes of a value's decoded block before its key.
@@ -47,7 +47,7 @@ const VALUE_HEAD: u64 = 12;
 /// A value that lies apart.
 pub struct ApartValue {
     /// Where it lies.
-    pub place: ValueRef,
+    pub place: BlobHandle,
     /// The file's path.
     pub path: PathBuf,
     /// The value.
@@ -55,28 +55,28 @@ pub struct ApartValue {
 }
 
 /// The value files of a directory, opened when first needed.
-pub struct ApartFiles<'a> {
+pub struct StoreBlobs<'a> {
     names: &'a TreeNames,
     dir: &'a Path,
     open: Mutex<BTreeMap<u64, Result<Arc<dyn ReadFile>>>>,
     /// What the manifest tells of them; empty without one.
-    told: BTreeMap<u64, Arc<ValueFacts>>,
+    told: BTreeMap<u64, Arc<BlobFileMeta>>,
     /// Which have been found sound from the first byte to the last, or not.
     whole: Mutex<BTreeMap<u64, bool>>,
 }
 
-impl<'a> ApartFiles<'a> {
+impl<'a> StoreBlobs<'a> {
     /// Those in `dir`, as `names` finds them.
-    pub fn of(names: &'a TreeNames, dir: &'a Path) -> ApartFiles<'a> {
+    pub fn of(names: &'a TreeNames, dir: &'a Path) -> StoreBlobs<'a> {
         let (open, whole) = (Mutex::default(), Mutex::default());
-        ApartFiles { names, dir, open, told: BTreeMap::new(), whole }
+        StoreBlobs { names, dir, open, told: BTreeMap::new(), whole }
     }
 
     /// The same, where the manifest tells of them.
-    pub fn told_by(names: &'a TreeNames, dir: &'a Path, state: &ManifestState) -> ApartFiles<'a> {
+    pub fn told_by(names: &'a TreeNames, dir: &'a Path, state: &ManifestState) -> StoreBlobs<'a> {
         let files = state.trees.values().flat_map(|t| &t.values);
         let told = files.map(|(id, v)| (*id, v.clone())).collect();
-        ApartFiles { told, ..ApartFiles::of(names, dir) }
+        StoreBlobs { told, ..StoreBlobs::of(names, dir) }
     }
 
     /// Where value file `id` is, or should be.
@@ -112,7 +112,7 @@ impl<'a> ApartFiles<'a> {
     /// `Corruption` with the place in the value file and the key for one that is not sound,
     /// `NotFound` without the file, what the file says.
     pub fn find(&self, key: &[u8], reference: &[u8]) -> Result<ApartValue> {
-        let Some(place) = ValueRef::decode(reference) else {
+        let Some(place) = BlobHandle::decode(reference) else {
             return Err(Error::corruption("an entry refers to no value").keys(key, key));
         };
         let path = self.path(place.file);
@@ -184,7 +184,7 @@ impl<'a> ApartFiles<'a> {
         let mut c = t.cursor(false);
         c.first()?;
         while c.valid() {
-            let apart = c.trailer().kind() == Some(Kind::Apart);
+            let apart = c.trailer().kind() == Some(Kind::Blob);
             if apart && self.find(c.key(), c.value()).is_err() {
                 return Ok(false);
             }
@@ -207,7 +207,7 @@ impl<'a> ApartFiles<'a> {
     ///
     /// # Errors
     /// As [`open_values`].
-    pub fn facts(&self, id: u64) -> Result<Arc<ValueFacts>> {
+    pub fn facts(&self, id: u64) -> Result<Arc<BlobFileMeta>> {
         match self.told.get(&id) {
             Some(told) => Ok(told.clone()),
             None => Ok(Arc::new(open_values(self.file(id)?, &self.path(id), id)?.facts())),
@@ -226,7 +226,7 @@ impl<'a> ApartFiles<'a> {
         value: &[u8],
     ) -> Result<(Option<Kind>, Vec<u8>)> {
         match trailer.kind() {
-            Some(Kind::Apart) => Ok((Some(Kind::Put), self.find(key, value)?.bytes)),
+            Some(Kind::Blob) => Ok((Some(Kind::Put), self.find(key, value)?.bytes)),
             kind => Ok((kind, value.to_vec())),
         }
     }
@@ -244,18 +244,18 @@ fn block(file: &dyn ReadFile, path: &Path, id: u64, offset: u64, stored: u32) ->
 }
 
 /// Where a value lies, as JSON.
-pub fn place_json(r: &ValueRef) -> Value {
+pub fn place_json(r: &BlobHandle) -> Value {
     json!({"file": r.file, "number": r.number, "offset": r.offset, "stored": r.stored, "len": r.len})
 }
 
 /// What is told of the value files that a table refers to, as JSON.
-pub fn uses_json(uses: &[ValueUse]) -> Value {
+pub fn uses_json(uses: &[BlobUse]) -> Value {
     uses.iter().map(|u| json!({"file": u.file, "values": u.values, "bytes": u.bytes})).collect()
 }
 
 /// The same for people; empty for none.
-pub fn uses_text(uses: &[ValueUse]) -> String {
-    let one = |u: &ValueUse| {
+pub fn uses_text(uses: &[BlobUse]) -> String {
+    let one = |u: &BlobUse| {
         format!(
             "{} in value file {} ({})",
             things(u.values, "value", "values"),
@@ -267,7 +267,7 @@ pub fn uses_text(uses: &[ValueUse]) -> String {
 }
 
 /// What the manifest knows of a value file, as JSON.
-pub fn facts_json(v: &ValueFacts) -> Value {
+pub fn facts_json(v: &BlobFileMeta) -> Value {
     json!({
         "id": v.id, "store": v.identity.store, "unique": v.identity.unique, "size": v.size, "values": v.values,
         "bytes": v.bytes, "raw_bytes": v.raw_bytes,
@@ -276,7 +276,7 @@ pub fn facts_json(v: &ValueFacts) -> Value {
 
 /// What is wrong with a value file, in which no block is damaged: its counts against its blocks and
 /// against what the manifest tells of it.
-pub fn count_errors(s: &Survey, told: Option<&ValueFacts>) -> Vec<Error> {
+pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
     let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
     let (mut keys, mut values, mut blocks, mut largest) = (0u64, 0u64, 0u64, 0u64);
     let mut bounds: Option<(&[u8], &[u8])> = None;

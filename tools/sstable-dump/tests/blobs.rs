@@ -19,7 +19,7 @@ use support::{Room, arg, content, copy, dump, options, tree_options};
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn apart_options() -> TreeOptions {
-    TreeOptions { values_apart: 64, values_garbage: 60, ..tree_options() }
+    TreeOptions { blob_threshold: 64, blob_gc_percent: 60, ..tree_options() }
 }
 
 /// A value: every third one is too short to lie apart.
@@ -108,7 +108,7 @@ fn value_files_are_shown_as_what_they_are() {
     let (text, _) = dump(&["space", &arg(&dir)]);
     assert!(text.contains("2 value files"), "{text}");
     let raw = dump(&["raw", &arg(&dir.join("MANIFEST-000001"))]);
-    assert!(raw.1 == 0 && raw.0.contains("values_apart"), "{}", raw.0);
+    assert!(raw.1 == 0 && raw.0.contains("blob_threshold"), "{}", raw.0);
 }
 
 #[test]

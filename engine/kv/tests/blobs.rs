@@ -47,8 +47,8 @@ fn tree_options(rng: &mut Rng) -> TreeOptions {
         compression: vec![*rng.choose(&[Compression::None, Compression::Lz4]).unwrap()],
         memtable_size: 64 << 10,
         table_size: 64 << 10,
-        values_apart: *rng.choose(&[0, 100, 100, 100, 2000]).unwrap(),
-        values_garbage: *rng.choose(&[5, 30, 60]).unwrap(),
+        blob_threshold: *rng.choose(&[0, 100, 100, 100, 2000]).unwrap(),
+        blob_gc_percent: *rng.choose(&[5, 30, 60]).unwrap(),
         ..TreeOptions::default()
     }
 }
@@ -262,7 +262,8 @@ fn history(env: &MemEnv, seed: u64) -> Vec<(usize, Map)> {
     let (mut map, mut steps) = (Map::new(), vec![(0, Map::new())]);
     env.start_journal();
     let db = Db::open_in(Arc::new(env.clone()), "/db", db_options(&mut rng, 0)).unwrap();
-    let options = TreeOptions { values_apart: 100, values_garbage: 10, ..tree_options(&mut rng) };
+    let options =
+        TreeOptions { blob_threshold: 100, blob_gc_percent: 10, ..tree_options(&mut rng) };
     let tree = db.tree("t", options).unwrap();
     steps.push((env.journal_len(), map.clone()));
     for i in 0..120 {
@@ -336,7 +337,7 @@ fn a_damaged_value_is_an_error_of_its_key_alone() {
         let db = open(mode);
         let options = TreeOptions {
             compression: vec![compression],
-            values_apart: 100,
+            blob_threshold: 100,
             ..TreeOptions::default()
         };
         let name = format!("{compression:?} {mode:?}");
@@ -436,8 +437,8 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
         let options = TreeOptions {
             policy: Policy::Tiered(Tiered { min_runs: 2, ..Tiered::default() }),
             memtable_size: 256 << 10,
-            values_apart: 1000,
-            values_garbage: garbage,
+            blob_threshold: 1000,
+            blob_gc_percent: garbage,
             ..TreeOptions::default()
         };
         let tree = db.tree(&format!("t{garbage}"), options).unwrap();
@@ -493,11 +494,11 @@ fn a_full_compaction_puts_values_where_the_options_say() {
     tree.flush().unwrap();
     tree.compact().unwrap();
     assert_eq!(files_of(&env, "t"), (1, 0));
-    for (values_apart, files) in [(400, 1), (600, 0), (400, 1), (0, 0)] {
-        tree.set_options(TreeOptions { values_apart, ..TreeOptions::default() }).unwrap();
+    for (blob_threshold, files) in [(400, 1), (600, 0), (400, 1), (0, 0)] {
+        tree.set_options(TreeOptions { blob_threshold, ..TreeOptions::default() }).unwrap();
         tree.compact().unwrap();
-        let expected = if values_apart == 600 { 1 } else { files };
-        assert_eq!(files_of(&env, "t").1, expected, "from {values_apart} bytes on");
+        let expected = if blob_threshold == 600 { 1 } else { files };
+        assert_eq!(files_of(&env, "t").1, expected, "from {blob_threshold} bytes on");
         assert!(tree.iter().all(|e| *e.unwrap().1 == [7; 500]));
     }
 }
@@ -519,8 +520,11 @@ impl Merge for Longest {
 #[test]
 fn a_tree_with_a_hook_that_looks_at_values_has_them_in_place() {
     let env = MemEnv::new(6);
-    let options =
-        TreeOptions { values_apart: 100, merge: Some(Arc::new(Longest)), ..TreeOptions::default() };
+    let options = TreeOptions {
+        blob_threshold: 100,
+        merge: Some(Arc::new(Longest)),
+        ..TreeOptions::default()
+    };
     let open = || {
         let options = DbOptions { background_threads: 2, ..DbOptions::default() };
         Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
@@ -553,7 +557,7 @@ fn open_again(db: &Db, open: &dyn Fn() -> Db, round: u64) -> Db {
 fn a_value_that_cannot_be_read_keeps_no_store_from_going_on() {
     let env = MemEnv::new(8);
     let options = || DbOptions { background_threads: 0, ..DbOptions::default() };
-    let apart = TreeOptions { values_apart: 100, values_garbage: 5, ..TreeOptions::default() };
+    let apart = TreeOptions { blob_threshold: 100, blob_gc_percent: 5, ..TreeOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
     let tree = db.tree("t", apart.clone()).unwrap();
     (0..20).for_each(|i| tree.put(key(i), vec![i as u8; 800]).unwrap());
