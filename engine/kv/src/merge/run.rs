@@ -447,7 +447,7 @@ impl TableHandle {
     /// What it takes to read it now.
     ///
     /// # Errors
-    /// As [`apart`](Self::apart).
+    /// As [`blob`](Self::blob).
     pub fn blob_cost(&self, key: &[u8], reference: &[u8]) -> Result<BlockRead> {
         let lies = self.value_file(reference).and_then(|(file, r)| Ok((file.stored_value(&r)?, r)));
         let (lies, r) = lies.map_err(|e| e.keys(key, key))?;
@@ -468,7 +468,7 @@ impl TableHandle {
     /// The same, into `out`, past the cache.
     ///
     /// # Errors
-    /// As [`apart`](Self::apart).
+    /// As [`blob`](Self::blob).
     pub fn apart_into(&self, key: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let read = self.value_file(reference).and_then(|(file, r)| file.read_into(&r, out));
         let is_damaged =
@@ -928,7 +928,7 @@ impl BlobLocation {
     /// The value, for a walk whose streams are `ahead`; `key` is that of the entry.
     ///
     /// # Errors
-    /// As [`TableHandle::apart`].
+    /// As [`TableHandle::blob`].
     pub fn fetch(self, key: &[u8], ahead: &mut BlobStreams) -> Result<Value> {
         let Some(tell) = self.tell else {
             return Ok(self.handle.blob(key, &self.reference, Some(ahead))?.into());
