@@ -22,14 +22,14 @@ use firn_kv::internals::compaction::{
 ///
 /// ```
 /// use compaction_sim::idea::{SimPolicy, Wish};
-/// use firn_kv::internals::compaction::TreeShape;
+/// use firn_kv::internals::compaction::LsmShape;
 ///
 /// /// As many runs as the square root of the memtables that are held.
 /// #[derive(Debug)]
 /// struct SquareRoot;
 ///
 /// impl SimPolicy for SquareRoot {
-///     fn wishes(&self, shape: &TreeShape) -> Vec<Wish> {
+///     fn wishes(&self, shape: &LsmShape) -> Vec<Wish> {
 ///         let most = (shape.size() as f64 / shape.memtable_size as f64).sqrt() as usize;
 ///         let few = shape.runs.len() <= most.max(2);
 ///         if few { vec![] } else { vec![Wish::whole(0..=most.max(2) / 2)] }
