@@ -1,40 +1,41 @@
-//! The rooms of the engine, for the tools that look into files, the benches and the fuzzers.
+//! The engine's internal modules, for file inspection tools, benchmarks and fuzzers.
 //!
-//! **Nothing here is promised.** Names, signatures and behaviour change with any release, also with
-//! a patch; an application takes what it needs from the crate's root, where names stay. Rooms are
-//! modules of the crate; a module imports only lower floors: [`compaction`], [`base`] (0) <
-//! [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2) < [`merge`]
-//! (3) < [`db`] (4).
+//! **Nothing here is stable.** Names, signatures and behaviour change with any release, including
+//! patch releases. Applications use the crate root, whose API is stable.
+//!
+//! The modules form floors (layers), and a module imports only lower floors: [`compaction`],
+//! [`base`] (0) < [`mod@env`], [`cache`] (1) < [`wal`], [`memtable`], [`sstable`], [`manifest`] (2)
+//! < [`merge`] (3) < [`db`] (4).
 
-/// Floor 0: the vocabulary of the engine.
+/// Floor 0: common types of the engine.
 pub mod base {
     pub use crate::base::*;
 }
-/// Floor 1: decoded blocks in recycled frames.
+/// Floor 1: block cache, which holds decoded blocks in recycled frames.
 pub mod cache {
     pub use crate::cache::*;
 }
-/// Floor 0: the policies, and the jobs that they ask for.
+/// Floor 0: compaction policies and the jobs that they pick.
 pub mod compaction {
     pub use crate::compaction::*;
 }
-/// Floor 4: what a store counts, as a scraper reads it; what a new store has.
+/// Floor 4: statistics in Prometheus format, and creation of a store.
 pub mod db {
     pub use crate::db::{PrometheusText, create_dir, new_id};
 }
-/// Floor 1: the environments.
+/// Floor 1: environments (file systems, threads and clocks).
 pub mod env {
     pub use crate::env::*;
 }
-/// Floor 2: what is live.
+/// Floor 2: manifest, the record of live files.
 pub mod manifest {
     pub use crate::manifest::*;
 }
-/// Floor 2: what has been written since the last flush.
+/// Floor 2: memtable, which holds the writes since the last flush.
 pub mod memtable {
     pub use crate::memtable::*;
 }
-/// Floor 3: runs of tables, and what a reader sees of them.
+/// Floor 3: runs of tables, and the merged view of a reader.
 pub mod merge {
     pub use crate::merge::*;
 }
@@ -42,7 +43,7 @@ pub mod merge {
 pub mod sstable {
     pub use crate::sstable::*;
 }
-/// Floor 2: the log.
+/// Floor 2: write-ahead log.
 pub mod wal {
     pub use crate::wal::*;
 }

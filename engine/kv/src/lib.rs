@@ -1,8 +1,9 @@
-//! Firn's engine: an embedded, ordered, durable key-value store, an LSM tree.
+//! Firn's engine: an embedded, ordered, durable key-value store, built as an LSM tree.
 //!
-//! Bytes to bytes, in bytewise order; many trees in one [`Db`], one atomic order of writes over all
-//! of them, snapshots, transactions, merge operands, range deletions, compaction policies that are
-//! chosen for each tree. What a call promises is written on the call.
+//! A [`Db`] holds many trees (column families in RocksDB), each a map from bytes to bytes in
+//! bytewise order. All trees share one atomic order of writes. The engine has snapshots,
+//! transactions, merge operators, range deletions and a compaction policy for each tree. The
+//! documentation of each call states its guarantees.
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-lib-{}", std::process::id()));
@@ -19,7 +20,8 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! What is here stays; the rooms of the engine are behind [`internals`], without promises.
+//! The API at the crate root is stable. [`internals`] exposes the engine's modules without
+//! stability guarantees.
 
 #![warn(missing_debug_implementations)]
 
@@ -67,7 +69,7 @@ pub use env::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, Writ
 pub use merge::value::Value;
 pub use wal::TornTail;
 
-/// The examples of the pages, as tests.
+/// Runs the examples of the documentation pages as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../../../docs/embed.md")]

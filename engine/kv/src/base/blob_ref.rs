@@ -1,15 +1,17 @@
-//! Values that lie apart: what an entry says of a value that is in a value file, and what a table
-//! and the manifest know of such files.
+//! Blob handles, and the facts that tables and the manifest record about blob files.
 //!
-//! The value of an entry of the kind [`Blob`](super::key::Kind::Blob) is a reference, five
-//! varints: number of the value file ‖ number of the value in it ‖ offset of its block ‖ length of
-//! the block, header included ‖ length of the value.
+//! The value of an entry of kind [`Blob`](super::key::Kind::Blob) is a handle of five varints:
 //!
-//! What a table refers to in all is written as three varints for each value file: number ‖ values ‖
+//! number of the blob file ‖ number of the blob in it ‖ offset of its block ‖ length of the block,
+//! header included ‖ length of the value.
+//!
+//! A table's total references are written as three varints for each blob file: number ‖ blobs ‖
 //! bytes of their blocks.
 //!
-//! Invariants: a reference that is decoded is written again as the same bytes; no length in it is
-//! larger than what the format allows, so nothing is allocated for one that lies.
+//! Invariants:
+//! - A decoded handle encodes to the same bytes.
+//! - No length in a handle exceeds the limits of the format, so a corrupt length causes no large
+//!   allocation.
 
 use std::collections::BTreeMap;
 
@@ -17,33 +19,33 @@ use super::coding::{ByteReader, put_varint, varint_len};
 use super::identity::TableIdentity;
 use super::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 
-/// The most bytes that a block of a value may take.
+/// Maximum length of the block of a blob, in bytes.
 const MAX_BLOCK: u64 = (MAX_VALUE_LEN + MAX_KEY_LEN + 4096) as u64;
 
-/// Where a value lies.
+/// Handle of a blob: its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlobHandle {
-    /// Number of the value file.
+    /// Number of the blob file.
     pub file: u64,
-    /// Number of the value in the file, counted from 0.
+    /// Number of the blob in the file, counted from 0.
     pub number: u32,
-    /// Where its block begins in the file.
+    /// Offset of its block in the file, in bytes.
     pub offset: u64,
-    /// Bytes of the block, header included.
+    /// Length of the block in bytes, header included.
     pub stored: u32,
-    /// Bytes of the value.
+    /// Length of the value in bytes.
     pub len: u32,
 }
 
 impl BlobHandle {
-    /// Appends the reference.
+    /// Appends the encoded handle.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for v in [self.file, self.number.into(), self.offset, self.stored.into(), self.len.into()] {
             put_varint(out, v);
         }
     }
 
-    /// Reads a reference that fills `bytes`; `None` for anything else.
+    /// Decodes a handle that fills `bytes`; returns `None` for anything else.
     pub fn decode(bytes: &[u8]) -> Option<BlobHandle> {
         let mut r = ByteReader::new(bytes);
         let [file, number, offset, stored, len] =
@@ -68,24 +70,24 @@ impl BlobHandle {
     }
 }
 
-/// What a table refers to in one value file.
+/// References of a table to one blob file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlobUse {
-    /// Number of the value file.
+    /// Number of the blob file.
     pub file: u64,
-    /// How many of its values.
+    /// Number of referenced blobs.
     pub values: u64,
-    /// Bytes that their blocks take in the file.
+    /// Bytes of their blocks in the file.
     pub bytes: u64,
 }
 
-/// Counts a reference, by number of its value file.
+/// Adds a reference to the counts, which are indexed by number of the blob file.
 pub fn count_use(uses: &mut BTreeMap<u64, BlobUse>, r: &BlobHandle) {
     let u = uses.entry(r.file).or_default();
     (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
 }
 
-/// What entries refer to in value files, as it is written.
+/// Encodes the references of entries to blob files.
 pub fn encode_uses(uses: &[BlobUse]) -> Vec<u8> {
     let mut out = vec![];
     for v in uses.iter().flat_map(|u| [u.file, u.values, u.bytes]) {
@@ -94,7 +96,8 @@ pub fn encode_uses(uses: &[BlobUse]) -> Vec<u8> {
     out
 }
 
-/// What [`encode_uses`] gave: files ascending, none without values. `None` for anything else.
+/// Decodes the output of [`encode_uses`]. Files must ascend, and each must have values. Returns
+/// `None` for anything else.
 pub fn decode_uses(bytes: &[u8]) -> Option<Vec<BlobUse>> {
     let (mut r, mut uses) = (ByteReader::new(bytes), Vec::<BlobUse>::new());
     while !r.is_empty() {
@@ -107,20 +110,20 @@ pub fn decode_uses(bytes: &[u8]) -> Option<Vec<BlobUse>> {
     Some(uses)
 }
 
-/// What is known of a value file.
+/// Metadata of a blob file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlobFileMeta {
     /// Number of the file.
     pub id: u64,
-    /// What the file says of whose it is, wherever it lies.
+    /// Identity stored in the file, wherever the file is.
     pub identity: TableIdentity,
     /// Length of the file in bytes.
     pub size: u64,
-    /// How many values it has.
+    /// Number of blobs in the file.
     pub values: u64,
-    /// Bytes that their blocks take in it.
+    /// Bytes of their blocks in the file.
     pub bytes: u64,
-    /// Bytes of the values as the user gave them.
+    /// Bytes of the values as the user wrote them, before compression.
     pub raw_bytes: u64,
 }
 

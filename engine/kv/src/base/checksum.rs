@@ -1,12 +1,12 @@
-//! Checksums with context: a CRC-32 (IEEE) over where the bytes belong and then the bytes
+//! Checksums with context: a CRC-32 (IEEE) over the location of the bytes and then the bytes
 //! themselves.
 //!
-//! Invariants: the same bytes in another file, or at another offset of the same file, have another
-//! checksum, so a misdirected, duplicated or stale write is found like a flipped bit. Spec:
+//! Invariant: the same bytes in another file, or at another offset of the same file, have another
+//! checksum. So a misdirected, duplicated or stale write is detected like a flipped bit. Spec:
 //! `format-spec/README.md`, "Checksums".
 
-/// CRC-32 of `context` (file id, then offset, both little-endian `u64`) followed by each of
-/// `parts`.
+/// Returns the CRC-32 of `context` (file id, then offset, both little-endian `u64`) followed by
+/// each of `parts`.
 pub fn checksum(file: u64, offset: u64, parts: &[&[u8]]) -> u32 {
     let mut context = [0; 16];
     context[..8].copy_from_slice(&file.to_le_bytes());
@@ -19,11 +19,13 @@ pub fn checksum(file: u64, offset: u64, parts: &[&[u8]]) -> u32 {
     h.finalize()
 }
 
-/// The bit of a message of `len` bytes, as its byte and its place in that, by which two messages
-/// differ whose checksums differ by `difference`, when they differ by one.
+/// Finds the single flipped bit that explains `difference`, the XOR of two checksums of a message
+/// of `len` bytes. Returns the index of the byte and of the bit in it, or `None` if no single bit
+/// does.
 pub fn bit_of(difference: u32, len: usize) -> Option<(usize, u32)> {
     let shift = |crc: u32| (0..8).fold(crc, |c, _| c >> 1 ^ if c & 1 == 1 { REVERSED } else { 0 });
-    // What each bit of the last byte does to the checksum, then of the byte before it, ...
+    // The effect of each bit of the last byte on the checksum, then of the byte before it, and so
+    // on.
     let mut bits: [u32; 8] = std::array::from_fn(|bit| shift(1 << bit));
     (0..len).rev().find_map(|byte| {
         let found = bits.iter().position(|&d| d == difference);
@@ -32,17 +34,16 @@ pub fn bit_of(difference: u32, len: usize) -> Option<(usize, u32)> {
     })
 }
 
-/// The polynomial of the checksum, its bits reversed.
+/// Polynomial of the checksum, bits reversed.
 const REVERSED: u32 = 0xEDB8_8320;
 
-/// Appends a block of varint-coded fields' own CRC-32 (no context): for small files that are
-/// replaced as a whole.
+/// Appends the CRC-32 of `out`, without context. For small files that are replaced as a whole.
 pub fn seal(out: &mut Vec<u8>) {
     let crc = crc32fast::hash(out);
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks and strips what [`seal`] appended.
+/// Verifies and removes the checksum that [`seal`] appended.
 pub fn unseal(bytes: &[u8]) -> Option<&[u8]> {
     let (body, crc) = bytes.split_last_chunk::<4>()?;
     (crc32fast::hash(body) == u32::from_le_bytes(*crc)).then_some(body)

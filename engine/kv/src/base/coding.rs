@@ -1,8 +1,8 @@
-//! Integers as bytes: fixed little-endian and LEB128 varints, read with bounds checks from
-//! untrusted input.
+//! Encoding of integers: fixed little-endian and LEB128 varints, read from untrusted input with
+//! bounds checks.
 //!
-//! Invariants: every reader returns `None` instead of panicking when bytes are missing or a varint
-//! is over-long.
+//! Invariant: every read of [`ByteReader`] returns `None` instead of panicking if bytes are missing
+//! or a varint is over-long.
 
 /// Appends a LEB128 varint of at most 10 bytes.
 pub fn put_varint(out: &mut Vec<u8>, mut v: u64) {
@@ -13,7 +13,8 @@ pub fn put_varint(out: &mut Vec<u8>, mut v: u64) {
     out.push(v as u8);
 }
 
-/// Writes a varint into `out`, returning its length. `out` must hold [`varint_len`]`(v)` bytes.
+/// Writes a varint into `out` and returns its length in bytes. `out` must hold [`varint_len`]`(v)`
+/// bytes.
 #[inline]
 pub fn write_varint(out: &mut [u8], mut v: u64) -> usize {
     let mut i = 0;
@@ -26,7 +27,7 @@ pub fn write_varint(out: &mut [u8], mut v: u64) -> usize {
     i + 1
 }
 
-/// How many bytes the varint of `v` takes: 1 to 10.
+/// Returns the length of the varint of `v` in bytes: 1 to 10.
 #[inline]
 pub fn varint_len(v: u64) -> usize {
     ((70 - (v | 1).leading_zeros()) / 7) as usize
@@ -54,7 +55,7 @@ pub fn u64_at(b: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(a)
 }
 
-/// A bounds-checked reader over untrusted bytes.
+/// Bounds-checked reader of untrusted bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ByteReader<'a> {
     bytes: &'a [u8],
@@ -62,27 +63,27 @@ pub struct ByteReader<'a> {
 }
 
 impl<'a> ByteReader<'a> {
-    /// A reader at the start of `bytes`.
+    /// Creates a reader at the start of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         ByteReader { bytes, at: 0 }
     }
 
-    /// Offset of the next byte to be read.
+    /// Returns the offset of the next byte to read.
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Bytes not yet read.
+    /// Returns the number of bytes not yet read.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Whether everything has been read.
+    /// Reports whether everything has been read.
     pub fn is_empty(&self) -> bool {
         self.remaining() == 0
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(n)?;
@@ -91,7 +92,7 @@ impl<'a> ByteReader<'a> {
         Some(s)
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self) -> Option<u8> {
         let b = *self.bytes.get(self.at)?;
@@ -99,22 +100,22 @@ impl<'a> ByteReader<'a> {
         Some(b)
     }
 
-    /// A little-endian `u16`.
+    /// Reads a little-endian `u16`.
     pub fn u16(&mut self) -> Option<u16> {
         self.take(2).map(|s| u16::from_le_bytes([s[0], s[1]]))
     }
 
-    /// A little-endian `u32`.
+    /// Reads a little-endian `u32`.
     pub fn u32(&mut self) -> Option<u32> {
         self.take(4).map(|s| u32_at(s, 0))
     }
 
-    /// A little-endian `u64`.
+    /// Reads a little-endian `u64`.
     pub fn u64(&mut self) -> Option<u64> {
         self.take(8).map(|s| u64_at(s, 0))
     }
 
-    /// A varint; `None` where it is cut off or does not fit 64 bits.
+    /// Reads a varint; returns `None` if it is cut off or does not fit 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let first = self.u8()?;
@@ -135,14 +136,14 @@ impl<'a> ByteReader<'a> {
         None
     }
 
-    /// A varint that must fit `usize` and lie within `max`.
+    /// Reads a varint of at most `max`.
     #[inline]
     pub fn len(&mut self, max: usize) -> Option<usize> {
         let v = self.varint()?;
         (v <= max as u64).then_some(v as usize)
     }
 
-    /// Length-prefixed bytes as written by [`put_bytes`].
+    /// Reads length-prefixed bytes as written by [`put_bytes`].
     #[inline]
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let n = self.len(self.remaining())?;

@@ -1,7 +1,7 @@
-//! `Debug` of types that hold data, hooks, locks or files: [`debug_by`].
+//! `Debug` for types that hold data, hooks, locks or files: [`debug_by`].
 
-/// Implements `Debug` by a few fields that tell one value from another. The rest is left out, so
-/// nothing is locked or read, and no content shown.
+/// Implements `Debug` with a few fields that identify a value. It omits the rest, so that it takes
+/// no lock, reads no file and shows no content.
 macro_rules! debug_by {
     ($type:ty, $name:literal $(, $field:ident)*) => {
         impl std::fmt::Debug for $type {

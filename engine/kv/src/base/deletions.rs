@@ -1,39 +1,39 @@
-//! A set of range deletions that may overlap, which answers which of them is the newest over a
-//! key.
+//! Set of range deletions that may overlap. It returns the newest deletion that covers a key.
 //!
-//! The bounds of all deletions cut the keys into *pieces*. A segment tree over the pieces holds
-//! each deletion in the O(log n) nodes whose pieces it covers together, so building takes O(n log
-//! n) of time and space however deeply they are nested, and the deletions of a piece are those of
-//! the nodes from its leaf to the root.
+//! The bounds of all deletions cut the key space into *pieces*. A segment tree over the pieces
+//! stores each deletion in O(log n) nodes, whose pieces it covers completely. So a build takes O(n
+//! log n) time and space, however deeply the deletions are nested. The deletions of a piece are
+//! those of the nodes from its leaf to the root.
 //!
 //! Invariants:
-//! - D1: bounds ascend strictly, and each is one of a deletion; piece `i` is
-//!   `[bound i, bound i + 1)`.
+//! - D1: bounds ascend strictly, and each is a bound of a deletion; piece `i` is `[bound i, bound i
+//!   + 1)`.
 //! - D2: spans of one sequence number neither overlap nor touch; spans are in order of their
-//!   numbers.
-//! - D3: the numbers of a node ascend strictly. `newest` has each piece's greatest, or `NONE`.
+//!   sequence numbers.
+//! - D3: the sequence numbers of a node ascend strictly. `newest` has the greatest of each piece,
+//!   or `NONE`.
 
 use super::key::{MAX_SEQ, Seq};
 use super::tombstone::{CoveredRange, Fragment, Fragments, RangeTombstone};
 
-/// Stands for no deletion.
+/// Marks a piece without a deletion.
 const NONE: Seq = Seq::MAX;
 
-/// Range deletions that may overlap.
+/// Set of range deletions that may overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletions {
-    /// All bounds, one behind the other.
+    /// All bounds, concatenated.
     keys: Vec<u8>,
-    /// Where each bound ends in `keys`.
+    /// End of each bound in `keys`.
     ends: Vec<usize>,
     spans: Vec<DeletedSpan>,
     newest: Vec<Seq>,
-    /// The numbers of node `n` are `seqs[nodes[n]..nodes[n + 1]]`.
+    /// The sequence numbers of node `n` are `seqs[nodes[n]..nodes[n + 1]]`.
     nodes: Vec<u32>,
     seqs: Vec<Seq>,
 }
 
-/// A deletion, from one bound to another.
+/// Deletion, from one bound to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DeletedSpan {
     from: u32,
@@ -42,8 +42,8 @@ struct DeletedSpan {
 }
 
 impl Deletions {
-    /// The deletions of keys in `[start, end)` with these sequence numbers; empty ranges are left
-    /// out. Costs O(n log n).
+    /// Creates the set of deletions of `[start, end)` with these sequence numbers. Empty ranges are
+    /// ignored. Costs O(n log n).
     pub fn build<'a>(deletions: impl IntoIterator<Item = (&'a [u8], &'a [u8], Seq)>) -> Deletions {
         let mut list: Vec<_> =
             deletions.into_iter().filter(|(start, end, _)| start < end).collect();
@@ -76,7 +76,7 @@ impl Deletions {
         made
     }
 
-    /// Makes the tree.
+    /// Builds the segment tree.
     fn plant(&mut self) {
         let pieces = self.pieces();
         let mut nodes = vec![0u32; 2 * pieces + 1];
@@ -88,7 +88,7 @@ impl Deletions {
         }
         let mut next = nodes.clone();
         let mut seqs = vec![0; nodes.last().map_or(0, |&n| n as usize)];
-        // In order of their numbers (D2), so each node's ascend.
+        // Spans are in order of their sequence numbers (D2), so those of each node ascend (D3).
         for s in &self.spans {
             cover(*s, pieces, |n| {
                 seqs[next[n] as usize] = s.seq;
@@ -116,7 +116,7 @@ impl Deletions {
         &self.keys[start..self.ends[i]]
     }
 
-    /// How many bounds are at or before `key`.
+    /// Returns the number of bounds at or before `key`.
     fn bounds_before(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -126,7 +126,7 @@ impl Deletions {
         low
     }
 
-    /// The newest deletion of a piece that a reader at `read` sees.
+    /// Returns the newest deletion of a piece that a reader at `read` sees.
     fn newest_of(&self, piece: usize, read: Seq) -> Option<Seq> {
         match self.newest[piece] {
             NONE => None,
@@ -143,24 +143,24 @@ impl Deletions {
         }
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no deletions.
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
-    /// The largest number of a deletion; 0 without any.
+    /// Returns the largest sequence number of a deletion; 0 if there are none.
     pub fn newest(&self) -> Seq {
         self.spans.last().map_or(0, |s| s.seq)
     }
 
-    /// The deletions, those of one number that touch as one.
+    /// Returns the deletions. Deletions that touch and have the same sequence number are merged.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], Seq)> {
         self.spans
             .iter()
             .map(|s| (self.bound(s.from as usize), self.bound(s.until as usize), s.seq))
     }
 
-    /// The pieces that may have a key in `[from, until)`; `None` is unbounded.
+    /// Returns the pieces that may have a key in `[from, until)`; `None` means no upper bound.
     fn pieces_of(&self, from: &[u8], until: Option<&[u8]>) -> impl Iterator<Item = usize> {
         let first = self.bounds_before(from).saturating_sub(1);
         (first..self.pieces())
@@ -168,17 +168,18 @@ impl Deletions {
             .filter(|&i| self.bound(i + 1) > from)
     }
 
-    /// Whether any key in `[from, until)` was deleted after `since`; `None` is unbounded.
+    /// Reports whether any key in `[from, until)` was deleted after `since`; `None` means no upper
+    /// bound.
     pub fn changed_since(&self, from: &[u8], until: Option<&[u8]>, since: Seq) -> bool {
         self.pieces_of(from, until).any(|i| self.newest_of(i, MAX_SEQ).is_some_and(|s| s > since))
     }
 
-    /// The newest deletion of any key in `[from, until)` that a reader at `read` sees.
+    /// Returns the newest deletion of any key in `[from, until)` that a reader at `read` sees.
     pub fn newest_in(&self, from: &[u8], until: &[u8], read: Seq) -> Option<Seq> {
         self.pieces_of(from, Some(until)).filter_map(|i| self.newest_of(i, read)).max()
     }
 
-    /// Whether any key in `[first, last]` was deleted.
+    /// Reports whether any key in `[first, last]` was deleted.
     pub fn touches(&self, first: &[u8], last: &[u8]) -> bool {
         let is_deleted = |i: usize| self.newest[i] != NONE;
         let behind = self.bounds_before(last).min(self.pieces());
@@ -186,8 +187,9 @@ impl Deletions {
         (from..behind).any(|i| is_deleted(i) && self.bound(i + 1) > first)
     }
 
-    /// The newest deletion of `key` that a reader at `read` sees. Costs one binary search; a second
-    /// one where newer deletions cover it.
+    /// Returns the newest deletion of `key` that a reader at `read` sees. Costs one binary search,
+    /// or more if deletions newer than `read` cover the key: then it searches the nodes from the
+    /// leaf to the root.
     pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
         match self.bounds_before(key) {
             0 => None,
@@ -196,7 +198,7 @@ impl Deletions {
         }
     }
 
-    /// The stretch around `key` of which a reader at `read` sees the same.
+    /// Returns the key range around `key` in which a reader at `read` sees the same deletion.
     pub fn stretch(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
         let n = self.bounds_before(key);
         let newest = if n == 0 || n > self.pieces() { None } else { self.newest_of(n - 1, read) };
@@ -204,20 +206,20 @@ impl Deletions {
         CoveredRange { from, until: (n < self.ends.len()).then(|| self.bound(n)), newest }
     }
 
-    /// The fragments that tell readers at these snapshots (ascending), and of the newest state,
-    /// what all deletions would: of those between two snapshots the newest.
+    /// Returns fragments that suffice for readers at these snapshots (ascending) and for the newest
+    /// state. Of the deletions between two snapshots, only the newest is included.
     pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
         self.cut(|seq| snapshots[..snapshots.partition_point(|&s| s < seq)].last().copied())
     }
 
-    /// The fragments with all deletions: as many numbers as fragments times deletions where they
-    /// are nested.
+    /// Returns fragments with all deletions. Where deletions are nested, the output has up to
+    /// fragments times deletions sequence numbers.
     pub fn all_fragments(&self) -> Fragments {
         self.cut(|seq| seq.checked_sub(1))
     }
 
-    /// Fragments with those deletions that `next` leads to: after one of this number, the newest at
-    /// or below the one that it gives.
+    /// Returns fragments with the deletions that `next` selects. After one sequence number, the
+    /// next included is the newest at or below the result of `next`.
     fn cut(&self, next: impl Fn(Seq) -> Option<Seq>) -> Fragments {
         let fragment = |piece| {
             let first = self.newest_of(piece, MAX_SEQ)?;
@@ -232,7 +234,7 @@ impl Deletions {
         Fragments::from_parts((0..self.pieces()).filter_map(fragment).collect())
     }
 
-    /// Bytes of heap that this holds.
+    /// Returns the heap memory of the set in bytes.
     pub fn memory(&self) -> usize {
         let words = self.ends.capacity()
             + self.newest.capacity()
@@ -257,7 +259,7 @@ impl<'a> FromIterator<&'a RangeTombstone> for Deletions {
     }
 }
 
-/// The nodes that cover a span together.
+/// Calls `f` for the nodes that together cover a span.
 fn cover(span: DeletedSpan, pieces: usize, mut f: impl FnMut(usize)) {
     let (mut from, mut until) = (span.from as usize + pieces, span.until as usize + pieces);
     while from < until {

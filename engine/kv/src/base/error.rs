@@ -1,9 +1,10 @@
-//! The one error type of the engine.
+//! The error type of the engine.
 //!
-//! Invariants: an error says what kind of trouble it is ([`ErrorKind`], chosen by what a caller
-//! would do about it), and a corruption always carries its place: file, offset and block kind, and
-//! the key range where it is known. Errors are cheap to clone, because a latched error is handed to
-//! every later caller.
+//! Invariants:
+//! - An error has a kind ([`ErrorKind`]). Kinds differ where a caller would act differently.
+//! - A corruption always carries its location: file, offset and block kind. It carries the key
+//!   range where that is known.
+//! - Errors are cheap to clone, because a latched error is returned to every later caller.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,53 +12,54 @@ use std::sync::Arc;
 
 use super::key::ShownKey;
 
-/// The engine's result type.
+/// Result type of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What kind of trouble an [`Error`] is: kinds differ where a caller would act differently.
+/// Kind of an [`Error`]. Kinds differ where a caller would act differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Bytes on disk are not what was written; the error names the place. `firn verify` and
-    /// `sstable-dump check` find all of them, `sstable-dump salvage` and `sstable-dump repair` save
-    /// what can be saved.
+    /// Bytes on disk differ from the bytes that were written. The error gives their location. `firn
+    /// verify` and `sstable-dump check` find all corruptions. `sstable-dump salvage` and
+    /// `sstable-dump repair` save the readable data.
     Corruption,
-    /// The operating system refused an operation. The source says why.
+    /// The operating system refused an operation. The source gives the reason.
     Io,
     /// The device or a quota is full. Nothing was written; free space and try again.
     NoSpace,
-    /// The process or the system has no file descriptors or no memory left to give. Nothing was
-    /// written; raise the limit (`ulimit -n`, `ulimit -v`) or free some, and try again.
+    /// The process or the system has no file descriptors or memory left. Nothing was written; raise
+    /// the limit (`ulimit -n`, `ulimit -v`) or free some, and try again.
     Exhausted,
-    /// The store takes no writes: it was opened read-only, or an earlier write or sync failed and
+    /// The store accepts no writes. It was opened read-only, or an earlier write or sync failed and
     /// latched it.
     ReadOnly,
-    /// Another process (or another handle in this process) holds the store.
+    /// Another process, or another handle in this process, holds the store.
     Locked,
-    /// A transaction read something that has changed since; run it again.
+    /// A transaction read data that has changed since; run it again.
     Conflict,
-    /// The caller passed something outside the documented bounds. Nothing was changed.
+    /// The caller passed an argument outside the documented bounds. Nothing was changed.
     InvalidArgument,
-    /// The files were written by a newer version, or with other hooks or options than those given
-    /// now.
+    /// A newer version wrote the files, or they were written with other hooks or options than those
+    /// of this call.
     Incompatible,
-    /// A named thing (file, tree, checkpoint) is not there.
+    /// A named object (file, tree, checkpoint) does not exist.
     NotFound,
     /// The store or the tree has been closed or dropped.
     Closed,
-    /// A feed of changes asks for what the log does not have any more: begin again with what a reader
-    /// sees now.
+    /// A change feed asks for records that the log no longer has. Start again from the current
+    /// state.
     Lagged,
     /// Work of the store panicked, most likely in a hook ([`Merge`](crate::Merge),
-    /// [`Purge`](crate::Purge), [`Summary`](crate::Summary), [`FilterPrefix`](crate::FilterPrefix)). A
-    /// flush or a merge has changed nothing then. In the background, in the work behind a write, and
-    /// where something has begun that must not be left half done, it makes the store read-only: correct
-    /// the hook and open the store again.
+    /// [`Purge`](crate::Purge), [`Summary`](crate::Summary),
+    /// [`FilterPrefix`](crate::FilterPrefix)). A flush or a compaction then changed nothing. A
+    /// panic in the background or in the work that follows a write makes the store read-only. So
+    /// does one in an operation that must not remain half done. Correct the hook and open the store
+    /// again.
     Panicked,
 }
 
 impl ErrorKind {
-    /// The kind's name in lower case, as printed in messages and JSON.
+    /// Returns the name of the kind in lower case, as printed in messages and JSON.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::Corruption => "corruption",
@@ -77,16 +79,16 @@ impl ErrorKind {
     }
 }
 
-/// Whether the system refused for want of file descriptors or memory. By number: the standard
-/// library has no kinds for all of these.
+/// Reports whether the system refused for lack of file descriptors or memory. It compares numbers,
+/// because the standard library has no kinds for all of these errors.
 fn is_exhausted(e: &std::io::Error) -> bool {
     #[cfg(unix)]
     let full = {
         use rustix::io::Errno;
         [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN].map(Errno::raw_os_error)
     };
-    // ERROR_TOO_MANY_OPEN_FILES, ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT; those of memory
-    // are a kind.
+    // ERROR_TOO_MANY_OPEN_FILES, ERROR_NO_SYSTEM_RESOURCES, ERROR_COMMITMENT_LIMIT. Memory errors
+    // have a kind of their own.
     #[cfg(windows)]
     let full = [4, 1450, 1455];
     #[cfg(not(any(unix, windows)))]
@@ -95,7 +97,7 @@ fn is_exhausted(e: &std::io::Error) -> bool {
         || e.raw_os_error().is_some_and(|n| full.contains(&n))
 }
 
-/// An error of the engine: a [kind](ErrorKind), a message, and the place where it happened.
+/// Error of the engine: a [kind](ErrorKind), a message, and a location.
 ///
 /// ```
 /// use firn_kv::{Error, ErrorKind};
@@ -119,7 +121,7 @@ struct ErrorInner {
 }
 
 impl Error {
-    /// An error of `kind` with a message.
+    /// Creates an error of `kind` with a message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Arc::new(ErrorInner {
             kind,
@@ -133,17 +135,18 @@ impl Error {
         }))
     }
 
-    /// Bytes that are not what was written.
+    /// Creates a corruption error.
     pub fn corruption(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Corruption, message)
     }
 
-    /// An argument outside its bounds.
+    /// Creates an error for an argument outside its bounds.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// What `work` gives, also where it panics: for jobs that leave nothing behind that is half done.
+    /// Returns the result of `work`, or an error of kind [`ErrorKind::Panicked`] if it panics. Use
+    /// it for jobs that leave no half-done state.
     pub(crate) fn catch<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
             let words = panic.downcast_ref::<String>().map(String::as_str);
@@ -153,8 +156,8 @@ impl Error {
         })
     }
 
-    /// A file of a format version that a newer version of the program wrote. `what` begins the
-    /// message: "the manifest".
+    /// Creates an error for a file whose format version is newer than this program. `what` begins
+    /// the message, for example "the manifest".
     pub fn newer(what: &str, found: u32, known: u32) -> Self {
         let words = format!(
             "{what} has format version {found}, of a newer version; this build reads version {known}: use a newer build"
@@ -162,9 +165,10 @@ impl Error {
         Self::new(ErrorKind::Incompatible, words)
     }
 
-    /// An operating-system error while doing `what` to `file`. A full device or quota, or a limit of
-    /// the process on the size of files, becomes [`ErrorKind::NoSpace`], want of file descriptors or
-    /// memory [`ErrorKind::Exhausted`], a missing file [`ErrorKind::NotFound`].
+    /// Creates an error from an operating-system error while doing `what` to `file`. A full device
+    /// or quota, or a limit of the process on the size of files, becomes [`ErrorKind::NoSpace`].
+    /// Lack of file descriptors or memory becomes [`ErrorKind::Exhausted`]. A missing file becomes
+    /// [`ErrorKind::NotFound`].
     pub fn io(what: &str, file: impl AsRef<Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
             std::io::ErrorKind::StorageFull
@@ -197,7 +201,7 @@ impl Error {
         self
     }
 
-    /// Adds the place: a file and a byte offset in it.
+    /// Adds the location: a file and a byte offset in it.
     pub fn at(self, file: impl AsRef<Path>, offset: u64) -> Self {
         self.edit(|i| {
             i.file = Some(file.as_ref().to_path_buf());
@@ -210,7 +214,7 @@ impl Error {
         self.edit(|i| i.file = Some(file.as_ref().to_path_buf()))
     }
 
-    /// Adds the tree that is concerned.
+    /// Adds the name of the affected tree.
     pub fn of_tree(self, name: &str) -> Self {
         self.edit(|i| i.tree = Some(name.to_owned()))
     }
@@ -220,53 +224,53 @@ impl Error {
         self.edit(|i| i.block = Some(kind))
     }
 
-    /// Adds the range of user keys that is affected, both ends inclusive.
+    /// Adds the affected range of user keys, both ends inclusive.
     pub fn keys(self, first: &[u8], last: &[u8]) -> Self {
         self.edit(|i| i.keys = Some((first.to_vec(), last.to_vec())))
     }
 
-    /// Puts words before the message: what was being done.
+    /// Prefixes the message with the operation that failed.
     pub fn context(self, what: impl fmt::Display) -> Self {
         self.edit(|i| i.message = format!("{what}: {}", i.message))
     }
 
-    /// What kind of trouble it is.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the same call may succeed later, because all that was missing is space, file
-    /// descriptors or memory. A failed *sync* is never repeated, whatever it says.
+    /// Reports whether the same call may succeed later, because only space, file descriptors or
+    /// memory were missing. The engine never repeats a failed *sync*, whatever this returns.
     pub fn is_transient(&self) -> bool {
         matches!(self.0.kind, ErrorKind::NoSpace | ErrorKind::Exhausted)
     }
 
-    /// The message alone, without kind and place.
+    /// Returns the message alone, without kind and location.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The tree, where it is known.
+    /// Returns the name of the tree, if known.
     pub fn tree(&self) -> Option<&str> {
         self.0.tree.as_deref()
     }
 
-    /// The file, where one is concerned.
+    /// Returns the file, if any.
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
     }
 
-    /// The byte offset in the file.
+    /// Returns the byte offset in the file, if any.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// The kind of block.
+    /// Returns the kind of block, if any.
     pub fn block_kind(&self) -> Option<&'static str> {
         self.0.block
     }
 
-    /// The range of user keys that is affected, both ends inclusive.
+    /// Returns the affected range of user keys, if known, both ends inclusive.
     pub fn key_range(&self) -> Option<(&[u8], &[u8])> {
         self.0.keys.as_ref().map(|(a, b)| (a.as_slice(), b.as_slice()))
     }

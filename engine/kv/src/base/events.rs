@@ -1,4 +1,4 @@
-//! The events of a store, and who is told of them: [`Event`] and [`Listener`].
+//! Events of a store ([`Event`]) and their receiver ([`Listener`]).
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,282 +6,287 @@ use std::path::PathBuf;
 use super::error::Error;
 use super::key::Seq;
 
-/// Something that happened in a store. Tables are named by their numbers, times are in
-/// microseconds, sizes in bytes.
+/// An event of a store. Tables are identified by their numbers. Times are in microseconds and sizes
+/// in bytes.
 ///
-/// What begins ends, well or badly: each `FlushBegun` is followed by `FlushEnded` or `FlushFailed`
-/// of the same tree before its next one, and each `CompactionBegun` by `CompactionEnded` or
-/// `CompactionFailed` of the same tree and job.
+/// Every begin event has an end event. `FlushBegun` is followed by `FlushEnded` or `FlushFailed` of
+/// the same tree before its next `FlushBegun`. `CompactionBegun` is followed by `CompactionEnded`
+/// or `CompactionFailed` of the same tree and job.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The store has been opened.
+    /// The store was opened.
     #[non_exhaustive]
     Opened {
-        /// The store's id.
+        /// Id of the store.
         store: u64,
-        /// The newest sequence number.
+        /// Newest sequence number.
         seq: Seq,
-        /// Records of the log that were read again.
+        /// Log records that were replayed.
         records_replayed: u64,
-        /// How many memtables of a tree may wait for their flush before its writers wait too.
+        /// Number of immutable memtables that a tree may have before its writers wait.
         max_sealed: usize,
-        /// As in [`DbOptions::background_threads`](crate::DbOptions::background_threads).
+        /// Same as [`DbOptions::background_threads`](crate::DbOptions::background_threads).
         background_threads: usize,
     },
-    /// The log ended before its files do: in a record that a crash has cut off, or at damage.
+    /// The readable log ended before the end of its files, at a record cut off by a crash or at
+    /// damage.
     #[non_exhaustive]
     LogEndedEarly {
-        /// The file.
+        /// File in which the log ended.
         file: PathBuf,
-        /// Where in it.
+        /// Offset of the end in that file, in bytes.
         offset: u64,
-        /// Why.
+        /// Reason why the log ended.
         reason: String,
-        /// Bytes behind that place.
+        /// Bytes after that offset.
         bytes_beyond: u64,
-        /// Sound records behind it.
+        /// Valid records after that offset.
         records_beyond: u64,
     },
-    /// A tree has been created.
+    /// A tree was created.
     #[non_exhaustive]
     TreeCreated {
-        /// Its name.
+        /// Name of the tree.
         tree: String,
-        /// Its number.
+        /// Number of the tree.
         id: u32,
     },
-    /// A tree has been opened with these options, or they have been set: it has them from now on.
+    /// A tree was opened with these options, or its options were changed to these.
     #[non_exhaustive]
     TreeOpened {
-        /// Its name.
+        /// Name of the tree.
         tree: String,
-        /// Its options.
+        /// Options of the tree from now on.
         options: Box<crate::base::options::TreeOptions>,
     },
-    /// A tree has been dropped.
+    /// A tree was dropped.
     #[non_exhaustive]
     TreeDropped {
-        /// Its name.
+        /// Name of the tree.
         tree: String,
-        /// Its number.
+        /// Number of the tree.
         id: u32,
     },
-    /// A memtable begins to be written to tables.
+    /// A flush began to write a memtable to tables.
     #[non_exhaustive]
     FlushBegun {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// Bytes that the memtable has in memory.
+        /// Memory of the memtable in bytes.
         memory: u64,
     },
-    /// A memtable is in tables.
+    /// A flush ended: the memtable is in tables.
     #[non_exhaustive]
     FlushEnded {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
         /// Entries written.
         entries: u64,
-        /// Versions of keys that the memtable had taken in: what they are more than `entries` was
-        /// overwritten or covered before it got to a table.
+        /// Versions of keys that the memtable had received. The excess over `entries` was
+        /// overwritten or covered before it reached a table.
         versions: u64,
-        /// Deletes among the entries written.
+        /// Tombstones among the entries written.
         deletes: u64,
         /// Bytes of the tables.
         bytes_out: u64,
-        /// Bytes of their keys and values.
+        /// Bytes of the keys and values in the tables.
         raw_bytes: u64,
-        /// The tables.
+        /// Numbers of the tables.
         tables: Vec<u64>,
-        /// The first 8 bytes of the first and of the last key, as numbers.
+        /// First 8 bytes of the first and of the last key of the flush, as numbers.
         heads: Vec<u64>,
-        /// The place in the log up to which the tree is in tables now.
+        /// Log position up to which the tree is now in tables.
         flushed: u64,
-        /// The place in the log below which no tree needs it any more.
+        /// Log position below which no tree needs the log any more.
         log_floor: u64,
-        /// Bytes that the memtable had in memory.
+        /// Memory that the memtable used, in bytes.
         memory: u64,
-        /// How long it took.
+        /// Duration of the flush.
         micros: u64,
-        /// How long the memtable had waited for it.
+        /// Time that the memtable waited before its flush.
         waited_micros: u64,
-        /// How long writers have slept since the opening because compactions were behind.
+        /// Time that writers have slept since the store was opened because of slowdowns.
         paced_micros: u64,
-        /// How long writers have waited since the opening for a memtable.
+        /// Time that writers have waited for a memtable since the store was opened.
         stalled_micros: u64,
-        /// In how many pieces it was written, by one thread or several side by side; 0 where there
-        /// was nothing to write.
+        /// Number of subcompactions of the flush, run by one thread or several in parallel. 0 if
+        /// there was nothing to write.
         pieces: usize,
-        /// Runs that the tree then has, and the bytes of its tables.
+        /// Runs of the tree after the flush.
         runs: usize,
-        /// See `runs`.
+        /// Bytes of the tree's tables after the flush.
         bytes: u64,
     },
-    /// A memtable could not be written: it is still there, and is tried again unless the store is
-    /// read-only now.
+    /// A flush failed. The memtable remains, and the flush is retried unless the store is now
+    /// read-only.
     #[non_exhaustive]
     FlushFailed {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// Why.
+        /// Cause of the failure.
         error: Error,
     },
-    /// A compaction begins.
+    /// A compaction began.
     #[non_exhaustive]
     CompactionBegun {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// The job in words.
+        /// Description of the job.
         job: String,
-        /// Why the policy wants it.
+        /// Reason why the policy picked the job.
         reason: &'static str,
-        /// The tables that it takes.
+        /// Numbers of the input tables.
         inputs: Vec<u64>,
-        /// Their bytes.
+        /// Bytes of the input tables.
         bytes_in: u64,
-        /// The level of what it makes.
+        /// Output level.
         level: u8,
     },
-    /// A compaction is done: its inputs are gone, and what it made is there.
+    /// A compaction ended: its outputs have replaced its inputs.
     #[non_exhaustive]
     CompactionEnded {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// The job in words.
+        /// Description of the job.
         job: String,
-        /// Why the policy wanted it.
+        /// Reason why the policy picked the job.
         reason: &'static str,
-        /// Bytes of the tables that were read: none when they were only moved or dropped.
+        /// Bytes of the tables that were read; 0 if tables were only moved or dropped.
         bytes_in: u64,
         /// Bytes of the tables that were written.
         bytes_out: u64,
-        /// Blocks that went over as they were.
+        /// Blocks that were copied without decoding.
         blocks_copied: u64,
         /// Entries read.
         entries_in: u64,
         /// Entries written.
         entries_out: u64,
-        /// The level of what it made.
+        /// Output level.
         level: u8,
-        /// The tables that it took.
+        /// Numbers of the input tables.
         removed: Vec<u64>,
-        /// The tables that it made or moved.
+        /// Numbers of the tables that were written or moved.
         tables: Vec<u64>,
-        /// In how many pieces it was written, by one thread or several side by side; 0 where tables
-        /// were only moved or dropped.
+        /// Number of subcompactions, run by one thread or several in parallel. 0 if tables were
+        /// only moved or dropped.
         pieces: usize,
-        /// How long it took.
+        /// Duration of the compaction.
         micros: u64,
-        /// Runs that the tree then has, and the bytes of its tables.
+        /// Runs of the tree after the compaction.
         runs: usize,
-        /// See `runs`.
+        /// Bytes of the tree's tables after the compaction.
         bytes: u64,
     },
-    /// A compaction was not carried out; what it took is as it was.
+    /// A compaction failed. Its input tables are unchanged.
     #[non_exhaustive]
     CompactionFailed {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// The job in words.
+        /// Description of the job.
         job: String,
-        /// Why.
+        /// Cause of the failure.
         error: Error,
     },
-    /// Writers are slowed down from now on: told once, not for each write, and whether or not
-    /// anybody writes. The end of it is told as `PacingEnded` with the same tree and reason, at the
+    /// A slowdown of writers began. The event comes once, not for each write, and whether or not
+    /// there are writes. A `PacingEnded` with the same tree and reason reports the end, at the
     /// latest when the tree is dropped or the store is closed.
     #[non_exhaustive]
     PacingBegun {
-        /// The tree that is behind. By runs that pile up writers of all trees are slowed, and this
-        /// is the first tree that had too many; by a flush those of this tree alone.
+        /// Tree that causes the slowdown. A slowdown by accumulated runs slows the writers of all
+        /// trees; this is the first tree that had too many. A slowdown by a flush slows only the
+        /// writers of this tree.
         tree: String,
-        /// What is behind.
+        /// Work that is late.
         reason: &'static str,
     },
-    /// Writers are not slowed down any more for this reason.
+    /// Writers are no longer slowed down for this reason.
     #[non_exhaustive]
     PacingEnded {
-        /// The tree that `PacingBegun` named.
+        /// Tree that `PacingBegun` named.
         tree: String,
-        /// What was behind.
+        /// Work that was late.
         reason: &'static str,
-        /// How long it was.
+        /// Duration of the slowdown.
         micros: u64,
-        /// How long writers, all threads together, have slept meanwhile.
+        /// Time that writers slept during the slowdown, all threads together.
         slept_micros: u64,
     },
-    /// A writer waits for a memtable.
+    /// A write stall began: a writer waits for a memtable.
     #[non_exhaustive]
     StallBegun {
-        /// The tree that it writes to.
+        /// Tree of the write.
         tree: String,
-        /// What it lacks.
+        /// Resource that the writer waits for.
         reason: String,
     },
-    /// A writer has waited for a memtable.
+    /// A write stall ended.
     #[non_exhaustive]
     StallEnded {
-        /// The tree that it writes to.
+        /// Tree of the write.
         tree: String,
-        /// What it lacked.
+        /// Resource that the writer waited for.
         reason: String,
-        /// How long it waited.
+        /// Duration of the wait.
         micros: u64,
     },
-    /// Tables have been loaded into a tree.
+    /// Tables were ingested into a tree.
     #[non_exhaustive]
     Ingested {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// The sequence number of what is in them.
+        /// Sequence number of the entries in the tables.
         seq: Seq,
-        /// The tables.
+        /// Numbers of the tables.
         tables: Vec<u64>,
     },
-    /// Tables have been dropped, because all of their keys were deleted.
+    /// Tables were dropped, because all of their keys were deleted.
     #[non_exhaustive]
     TablesDropped {
-        /// The tree.
+        /// Name of the tree.
         tree: String,
-        /// The tables.
+        /// Numbers of the dropped tables.
         removed: Vec<u64>,
     },
-    /// A checkpoint has been made.
+    /// A checkpoint was created.
     #[non_exhaustive]
     CheckpointMade {
-        /// Where.
+        /// Directory of the checkpoint.
         dir: PathBuf,
     },
-    /// Background work lacked space, file descriptors or memory. It is tried again by itself.
+    /// Background work lacked disk space, file descriptors or memory. The store retries it by
+    /// itself.
     #[non_exhaustive]
     PutOff {
-        /// What it lacked.
+        /// Error that describes the missing resource.
         error: Error,
     },
-    /// Something failed that cannot be made good: the store takes no writes from now on.
+    /// An unrecoverable failure occurred. The store accepts no writes from now on.
     #[non_exhaustive]
     Latched {
-        /// The cause.
+        /// Cause of the failure.
         error: Error,
     },
-    /// The listener was too slow: so many events before the next one were not kept for it.
+    /// The listener was too slow, and events before the next one were discarded.
     #[non_exhaustive]
     Missed {
-        /// How many.
+        /// Number of discarded events.
         events: u64,
     },
 }
 
-/// Is told what happens in a store ([`DbOptions::listener`](crate::DbOptions::listener)).
+/// Receiver of the events of a store ([`DbOptions::listener`](crate::DbOptions::listener)).
 ///
-/// It is called by a thread of its own, `firn-listener`, one event after the other in the order in
-/// which they happened, soon after. No lock of the engine is held: it may use the store in every
-/// way, and nothing in the store waits for it. While it is busy, up to [`MOST_WAITING`] events wait
-/// for it; of more it is told how many it has missed ([`Event::Missed`]).
+/// A thread of its own, `firn-listener`, calls it soon after each event. Calls are sequential, in
+/// the order of the events. The thread holds no lock of the engine: the listener may use the store
+/// in every way, and no part of the store waits for it. While the listener is busy, up to
+/// [`MOST_WAITING`] events wait for it. The engine discards further events and reports their number
+/// ([`Event::Missed`]).
 ///
-/// What it panics with is caught: it is called again with the next event. Closing a store delivers
-/// what has happened and waits for that. A listener that holds a handle of its store keeps it open.
-/// Where there are no threads (`wasm32-wasip1`) a store with a listener can't be opened.
+/// A panic of the listener is caught; the next event is delivered as usual. Closing a store
+/// delivers all pending events and waits for that. A listener that holds a handle of its store
+/// prevents the store from closing. On systems without threads (`wasm32-wasip1`) a store with a
+/// listener cannot be opened.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -298,13 +303,13 @@ pub enum Event {
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 pub trait Listener: Send + Sync + 'static {
-    /// Something has happened.
+    /// Receives one event.
     fn event(&self, event: &Event) {
         let _ = event;
     }
 }
 
-/// So many events wait for a [`Listener`] that is busy.
+/// Maximum number of events that wait for a busy [`Listener`].
 pub const MOST_WAITING: usize = 4096;
 
 impl<F: Fn(&Event) + Send + Sync + 'static> Listener for F {

@@ -1,49 +1,50 @@
-//! What is known of a table file: the facts that its writer counts and the manifest keeps.
+//! Facts about a table file, which its writer counts and the manifest records.
 //!
-//! A new fact is a field here. Who writes it down names it once more: the table's properties
-//! (`sstable/properties.rs`) and the manifest's table (`manifest/state.rs`).
+//! A new fact is a field here. Add it to the two encoders as well: the properties of the table
+//! (`sstable/properties.rs`) and the table of the manifest (`manifest/state.rs`).
 
 use super::blob_ref::BlobUse;
 use super::identity::TableIdentity;
 use super::key::Seq;
 
-/// What a finished table holds.
+/// Facts about a finished table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFacts {
     /// Number of the file.
     pub id: u64,
-    /// What the file says of whose it is, wherever it lies: a file that says otherwise is another
+    /// Identity stored in the file, wherever the file is. A file with another identity is another
     /// table.
     pub identity: TableIdentity,
     /// Length of the file in bytes.
     pub size: u64,
-    /// Point entries, all kinds.
+    /// Point entries of all kinds.
     pub entries: u64,
-    /// Deletes among the entries.
+    /// Tombstones among the entries.
     pub deletes: u64,
     /// Merge operands among the entries.
     pub merges: u64,
-    /// Range tombstones, counted per fragment and sequence number.
+    /// Range tombstones, counted for each fragment and sequence number.
     pub range_deletes: u64,
-    /// Bytes of keys and values as the user gave them.
+    /// Bytes of keys and values as the user wrote them.
     pub raw_bytes: u64,
-    /// The smallest user key that it says something about, by an entry or a range tombstone.
+    /// Smallest user key that an entry or a range tombstone of the table covers.
     pub first_key: Vec<u8>,
-    /// A bound of what it says something about: no user key in it is larger. The end of the last
-    /// range tombstone when that is larger than every key.
+    /// Upper bound of the user keys that the table covers; none of them is larger. It is the end of
+    /// the last range tombstone if that is larger than every key.
     pub last_key: Vec<u8>,
-    /// The smallest sequence number.
+    /// Smallest sequence number.
     pub min_seq: Seq,
-    /// The largest sequence number.
+    /// Largest sequence number.
     pub max_seq: Seq,
-    /// When the oldest delete in it was written, at the earliest, in microseconds since 1970.
+    /// Lower bound of the time at which its oldest tombstone was written, in microseconds since
+    /// 1970.
     pub oldest_tombstone_micros: Option<u64>,
-    /// What its entries refer to in value files, by number of the file.
+    /// References of its entries to blob files, by number of the file.
     pub values: Vec<BlobUse>,
 }
 
 impl TableFacts {
-    /// Bytes of value files that its entries refer to.
+    /// Returns the bytes in blob files that its entries refer to.
     pub fn blob_bytes(&self) -> u64 {
         self.values.iter().map(|u| u.bytes).sum()
     }

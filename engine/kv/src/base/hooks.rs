@@ -1,24 +1,27 @@
-//! The hooks by which a layer above teaches the engine its rules: [`Merge`], [`Purge`],
-//! [`Summary`], [`FilterPrefix`].
+//! Hooks of the layer above: merge operator ([`Merge`]), compaction filter ([`Purge`]), table
+//! summary ([`Summary`]) and prefix extractor ([`FilterPrefix`]).
 //!
-//! Hooks should not panic. In a reader's call a panic is the reader's. In a flush or a merge the job
-//! fails, having changed nothing, with an error of kind [`Panicked`](super::error::ErrorKind::Panicked):
-//! whoever called for it gets it, and in the background it makes the store read-only. A write
-//! whose [`FilterPrefix`] panics may be in the log, and the store is read-only then until it is opened
-//! again. [`Purge::gone_at`] is taken to have said `None`.
+//! Invariants:
+//! - Hooks are pure: the same input gives the same result in every process, because the engine
+//!   stores and replays their results.
+//! - Each hook has a name that the manifest records. Opening a tree with another name is an error
+//!   of kind [`Incompatible`](super::error::ErrorKind::Incompatible).
+//! - A hook holds no handle of a store. Dropping the last handle closes the store, and a worker
+//!   cannot wait for its own end.
 //!
-//! A hook holds no handle of a store: the last one that goes closes it, and a worker can't wait for
-//! itself to end.
-//!
-//! Invariants: hooks are pure (the same input gives the same answer in every process), because
-//! their results are stored and replayed. Each has a name that is kept in the manifest; opening a
-//! tree with another name is an error of kind
-//! [`Incompatible`](super::error::ErrorKind::Incompatible).
+//! Hooks should not panic:
+//! - In a call of a reader, the panic reaches the reader.
+//! - In a flush or a compaction, the job changes nothing and fails with an error of kind
+//!   [`Panicked`](super::error::ErrorKind::Panicked). The caller of the job gets the error. In the
+//!   background it makes the store read-only.
+//! - If a [`FilterPrefix`] panics during a write, the write may be in the log. The store is then
+//!   read-only until it is opened again.
+//! - If [`Purge::gone_at`] panics, the result is taken to be `None`.
 
 use super::error::Result;
 use super::key::Kind;
 
-/// What folding the versions of a key gives.
+/// Result of folding the versions of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Folded {
     /// The key has this value.
@@ -27,120 +30,123 @@ pub enum Folded {
     Absent,
 }
 
-/// Folds the versions of one key into one value: a counter's increments, a cell's competing writes.
+/// Merge operator. Folds the versions of one key into one value: the increments of a counter, or
+/// the competing writes of a cell.
 ///
 /// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait Merge: Send + Sync + 'static {
-    /// The name kept in the manifest.
+    /// Returns the name that the manifest records.
     fn name(&self) -> &str;
 
-    /// The value of `key` given `base` (the newest put beneath the operands, `None` when there is
-    /// none or it was deleted) and the operands, oldest first. An error is returned to the reader;
-    /// in a compaction the versions are kept as they are.
+    /// Returns the value of `key`, given `base` and the operands, oldest first. `base` is the
+    /// newest put older than the operands, or `None` if there is none or it was deleted. A reader
+    /// gets an error returned to it. If an error occurs in a compaction, the versions stay
+    /// unchanged.
     fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Folded>;
 
-    /// One operand that stands for `older` followed by `newer`, when that can be told without the
-    /// base. Lets compactions and flushes shrink runs of operands.
+    /// Combines `older` followed by `newer` into one operand, if that is possible without the base.
+    /// Compactions and flushes use it to shorten runs of operands.
     fn combine(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let _ = (key, older, newer);
         None
     }
 
-    /// Whether `newest` (the operands met so far, newest first) already decides the result whatever
-    /// an older table with this [`Summary`] may hold. Lets a read stop early; `false` is always
-    /// right.
+    /// Reports whether `newest` (the operands read so far, newest first) already decides the
+    /// result, whatever an older table with this [`Summary`] may hold. A read can then stop early.
+    /// `false` is always correct.
     fn decided(&self, key: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
         let _ = (key, newest, older_summary);
         false
     }
 }
 
-/// What a compaction does with an entry.
+/// Decision of a compaction filter about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Keep it as it is.
+    /// Keep the entry unchanged.
     Keep,
-    /// Drop it: nobody can miss it.
+    /// Drop the entry: no reader needs it.
     Drop,
     /// Keep the key with this value instead.
     Replace(Vec<u8>),
 }
 
-/// Decides during compaction what may vanish: expired, shadowed, past grace.
+/// Compaction filter. Decides during compaction which entries are dropped: expired, shadowed, or
+/// past their grace period.
 ///
 /// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait Purge: Send + Sync + 'static {
-    /// The name kept in the manifest.
+    /// Returns the name that the manifest records.
     fn name(&self) -> &str;
-    /// Starts one pass over a job's output. Entries are then shown in key order, one surviving
-    /// version per key. Merge operands that the pass folds are shown as the put that they become;
-    /// operands that stay are not shown.
+    /// Starts one pass over the output of a job. The pass sees entries in key order, one surviving
+    /// version of each key. Merge operands that the job folds appear as the resulting put. The pass
+    /// does not see operands that remain.
     fn start(&self, job: PurgeJob) -> Box<dyn PurgePass>;
 
-    /// From when on nothing in a table with this [`Summary`] is wanted, in microseconds since 1970,
-    /// provided that nothing older of its keys is left: such a table is dropped without being read.
-    /// `None` for never, which is always right.
+    /// Returns the time from which no entry of a table with this [`Summary`] is needed, in
+    /// microseconds since 1970. `None` means never, and is always correct. The engine then drops
+    /// the table without reading it, provided that no older versions of its keys remain.
     fn gone_at(&self, summary: &[u8]) -> Option<u64> {
         let _ = summary;
         None
     }
 }
 
-/// What a [`PurgePass`] may know of its job.
+/// Facts about a job for its [`PurgePass`].
 #[derive(Clone, Copy, Debug)]
 pub struct PurgeJob {
-    /// Wall clock at the job's start, in microseconds since 1970.
+    /// Wall-clock time at the start of the job, in microseconds since 1970.
     pub now_micros: u64,
 }
 
 /// One pass of a [`Purge`] hook over the output of one job.
 pub trait PurgePass: Send {
-    /// Judges one entry. `alone` says that nothing older of the key can be left, in another table
-    /// or for a snapshot, so that dropping the entry uncovers nothing. Only entries that no
-    /// snapshot can see differently are shown.
+    /// Decides about one entry. `alone` is true if no older version of the key can exist in another
+    /// table or for a snapshot, so that dropping the entry uncovers nothing. The pass sees only
+    /// entries that no snapshot can see differently.
     fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict;
 
-    /// Whether the entry speaks for other keys too, as a marker that hides what follows it does;
-    /// then appends the end of the range of keys that it speaks for, which begins with its own. For
-    /// such an entry `alone` says that no table outside of the job can hold anything older than the
-    /// entry in the whole range.
+    /// Reports whether the entry also affects other keys, as a marker that hides the keys after it
+    /// does. If so, appends the end of the affected key range, which begins with the entry's own
+    /// key. For such an entry, `alone` is true only if no table outside the job can hold an entry
+    /// older than this one in the whole range.
     fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
         let _ = (key, value, end);
         false
     }
 }
 
-/// Collects a few bytes of facts about each table as it is written.
+/// Table summary hook. Collects a few bytes of facts about each table while it is written.
 ///
 /// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait Summary: Send + Sync + 'static {
-    /// The name kept in the manifest.
+    /// Returns the name that the manifest records.
     fn name(&self) -> &str;
     /// Starts the summary of one table.
     fn start(&self) -> Box<dyn SummaryPass>;
 }
 
-/// One table's summary in the making.
+/// Builder of the summary of one table.
 pub trait SummaryPass: Send {
-    /// Takes in an entry that the table holds.
+    /// Adds an entry of the table.
     fn add(&mut self, key: &[u8], kind: Kind, value: &[u8]);
-    /// The bytes to be stored: at most 64 KiB.
+    /// Returns the bytes to store: at most 64 KiB.
     fn finish(self: Box<Self>) -> Vec<u8>;
 }
 
-/// Says how many leading bytes of a key go into a table's filter, so that one probe answers "is
-/// anything of this row here".
+/// Prefix extractor. Chooses the number of leading key bytes that go into a table's filter. One
+/// probe then answers "does this table hold any entry of this row".
 ///
 /// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
 pub trait FilterPrefix: Send + Sync + 'static {
-    /// The name kept in the manifest.
+    /// Returns the name that the manifest records.
     fn name(&self) -> &str;
-    /// Length of the prefix: at most `key.len()`. Keys with the same prefix must give the same
-    /// length.
+    /// Returns the length of the prefix in bytes, at most `key.len()`. Keys with the same prefix
+    /// must give the same length.
     fn prefix_len(&self, key: &[u8]) -> usize;
 
-    /// Length of the prefix that every key in `[from, until)` has, when they all have the same one.
-    /// Lets reads of a range leave out tables; `None` is always right.
+    /// Returns the length of the prefix that every key in `[from, until)` has, if they all have the
+    /// same one. Range reads use it to skip tables. `None` is always correct.
     fn shared_len(&self, from: &[u8], until: &[u8]) -> Option<usize> {
         let _ = (from, until);
         None

@@ -1,17 +1,17 @@
-//! The horizon: the newest sequence number that readers may see. Writers move it on in the order of
-//! their numbers.
+//! The visible sequence number: the newest one that readers may see. Writers advance it in the
+//! order of their sequence numbers.
 //!
 //! Invariants:
-//! - H1: it only grows, and moves over whole groups of numbers: a reader sees all of a batch or
-//!   none.
+//! - H1: it only grows, and it advances over whole groups of numbers. A reader sees all of a batch
+//!   or none.
 //! - H2: [`publish`](VisibleSeq::publish) releases and [`now`](VisibleSeq::now) acquires, and each
-//!   publisher has acquired what the ones before it released; so whoever sees a number sees
-//!   everything that was done before that number or a lower one was published.
+//!   publisher has acquired what the publishers before it released. So a reader of a number sees
+//!   all writes made before that number or a lower one was published.
+//! - H3: a writer that has waited for some time sleeps, and the writer before it publishes for it.
+//!   So a writer that loses its core in the middle delays the others, but they do not compete with
+//!   it for a core.
 //!
-//! - H3: a writer that has waited for a while sleeps, and whoever is before it publishes for it: a
-//!   writer that lost its core in the middle holds up the others, but they leave it theirs.
-//!
-//! `loom_tests` enumerates it together with the view's pointer.
+//! `loom_tests` enumerates the interleavings together with those of the pointer to the view.
 
 use super::key::Seq;
 use super::stripe::CachePadded;
@@ -23,15 +23,15 @@ mod loom_tests;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
-/// Somebody sleeps. Sequence numbers have 56 bits.
+/// Flag in `newest`: a thread sleeps. Sequence numbers have 56 bits, so the bit is free.
 const SLEEPERS: u64 = 1 << 63;
-/// How often a writer looks before it sleeps: about as long as others insert into a memtable.
+/// Number of spins before a writer sleeps: about the time in which others insert into a memtable.
 const LOOKS: u32 = if cfg!(any(loom, interleave)) { 1 } else { 64 };
 
-/// The newest sequence number that may be read. All readers and all writers come by, and wait for
-/// nothing else: it lies apart.
+/// Newest sequence number that may be read. It has its own cache lines, because all readers and all
+/// writers use it.
 pub struct VisibleSeq {
-    /// With [`SLEEPERS`].
+    /// Newest visible sequence number, with the flag [`SLEEPERS`].
     newest: CachePadded<AtomicU64>,
     sleepers: Mutex<Sleepers>,
     moved: WakeUp,
@@ -39,9 +39,9 @@ pub struct VisibleSeq {
 
 #[derive(Debug, Default)]
 struct Sleepers {
-    /// The first and the last number of writes that are done and wait for their turn.
+    /// First and last sequence number of each finished write that waits for its turn.
     writes: Vec<(Seq, Seq)>,
-    /// How many wait for the writes of others.
+    /// Number of threads that wait for the writes of others.
     others: usize,
 }
 
@@ -50,7 +50,7 @@ impl Sleepers {
         self.writes.is_empty() && self.others == 0
     }
 
-    /// The last number of the write that begins with this one, if that is here.
+    /// Removes the write that begins with `first`, if it is here, and returns its last number.
     fn take(&mut self, first: Seq) -> Option<Seq> {
         let at = self.writes.iter().position(|w| w.0 == first)?;
         Some(self.writes.swap_remove(at).1)
@@ -64,26 +64,25 @@ impl std::fmt::Debug for VisibleSeq {
 }
 
 impl VisibleSeq {
-    /// Everything up to `seq` may be read.
+    /// Creates the number. Everything up to `seq` is visible.
     pub fn new(seq: Seq) -> Self {
         let (newest, sleepers) =
             (CachePadded(AtomicU64::new(seq)), Mutex::new(Sleepers::default()));
         VisibleSeq { newest, sleepers, moved: WakeUp::new() }
     }
 
-    /// Everything up to `seq` may be read from now on: what an opening found, before there are
-    /// readers.
+    /// Makes everything up to `seq` visible. Recovery calls it before there are readers.
     pub fn start(&self, seq: Seq) {
         self.newest.store(seq, Ordering::Release);
     }
 
-    /// The newest sequence number that may be read.
+    /// Returns the newest visible sequence number.
     #[inline]
     pub fn now(&self) -> Seq {
         self.newest.load(Ordering::Acquire) & !SLEEPERS
     }
 
-    /// Whether every number below `first` may be read, at once or soon.
+    /// Reports whether every number below `first` is visible now or after a short spin.
     #[inline]
     fn is_soon_below(&self, first: Seq) -> bool {
         for _ in 0..LOOKS {
@@ -95,8 +94,8 @@ impl VisibleSeq {
         self.now() + 1 == first
     }
 
-    /// Waits until every number below `first` may be read. Their writers need nothing from the
-    /// caller, so this is short.
+    /// Waits until every number below `first` is visible. The wait is short, because their writers
+    /// need nothing from the caller.
     #[inline]
     pub fn wait_below(&self, first: Seq) {
         if !self.is_soon_below(first) {
@@ -107,7 +106,7 @@ impl VisibleSeq {
         }
     }
 
-    /// Lets the `count` numbers from `first` on be read, after all lower ones.
+    /// Publishes the `count` numbers from `first` on, after all lower ones.
     #[inline]
     pub fn publish(&self, first: Seq, count: u64) {
         let last = first + count - 1;
@@ -121,14 +120,14 @@ impl VisibleSeq {
         }
     }
 
-    /// Sleeps until everything up to `seq` may be read.
+    /// Sleeps until everything up to `seq` is visible.
     #[cold]
     fn sleep<'h>(
         &'h self,
         mut sleepers: MutexGuard<'h, Sleepers>,
         seq: Seq,
     ) -> MutexGuard<'h, Sleepers> {
-        // What was awaited may have come before there was a sign that somebody sleeps.
+        // The awaited number may have been published before the flag was set.
         if self.publish_sleepers(&mut sleepers) {
             self.moved.notify_all();
         }
@@ -138,16 +137,16 @@ impl VisibleSeq {
         sleepers
     }
 
-    /// Publishes those whose turn it is: whether there were any. Where some go on sleeping, the next
-    /// one who publishes is told.
+    /// Publishes the sleeping writers whose turn has come, and reports whether there were any. If
+    /// some sleep on, the flag stays set for the next publisher.
     #[cold]
     fn publish_sleepers(&self, sleepers: &mut Sleepers) -> bool {
         let mut any = false;
         while !sleepers.is_empty() {
-            // The sign and the number in one step: whoever moves it on from here sees the sign.
+            // One step sets the flag and reads the number: the next publisher then sees the flag.
             let now = self.newest.fetch_or(SLEEPERS, Ordering::AcqRel) & !SLEEPERS;
             let Some(last) = sleepers.take(now + 1) else { break };
-            // Only the writer of the next number moves it, and that one sleeps.
+            // Only the writer of the next number advances it, and that writer sleeps.
             self.newest.store(last | SLEEPERS, Ordering::Release);
             any = true;
         }

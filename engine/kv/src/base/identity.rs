@@ -1,27 +1,26 @@
-//! The owner of a file: tables and log segments carry numbers that were drawn at random, and the
-//! manifest repeats them.
+//! Ownership of files: tables and log segments carry random numbers, and the manifest repeats them.
 //!
-//! Invariants: two tables never have one identity, wherever they were written, and neither have two
-//! openings of a store's log; so a file of another store, of a clone or of another time is known
-//! for what it is, though its name, number and length are right.
+//! Invariant: no two tables have the same identity, wherever they were written, and no two openings
+//! of a store's log do. So a file of another store, of a clone or of another time is recognized,
+//! even if its name, number and length are right.
 
 use std::fmt;
 
-/// Bytes that a [`TableIdentity`] takes where it is written.
+/// Length of an encoded [`TableIdentity`] in bytes.
 pub const IDENTITY: usize = 16;
 
-/// Which table a file is. All zero in tables that no store has written.
+/// Identity of a table file. All zero in tables that no store has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableIdentity {
-    /// The id of the store that wrote the table. It stays what it is when a checkpoint or a tool
-    /// takes the file along.
+    /// Id of the store that wrote the table. It does not change when a checkpoint or a tool copies
+    /// the file.
     pub store: u64,
-    /// A number of its own, drawn when it was written.
+    /// Random number of the table, drawn when it was written.
     pub unique: u64,
 }
 
 impl TableIdentity {
-    /// As it is written: the store, then the number, little-endian.
+    /// Encodes the identity: the store, then the number, little-endian.
     pub fn encode(&self) -> [u8; IDENTITY] {
         let mut out = [0; IDENTITY];
         out[..8].copy_from_slice(&self.store.to_le_bytes());
@@ -29,7 +28,7 @@ impl TableIdentity {
         out
     }
 
-    /// What [`encode`](TableIdentity::encode) gave; `None` for another length.
+    /// Decodes the output of [`encode`](TableIdentity::encode); returns `None` for another length.
     pub fn decode(bytes: &[u8]) -> Option<TableIdentity> {
         let (store, unique) = bytes.split_first_chunk()?;
         Some(TableIdentity {
@@ -38,7 +37,7 @@ impl TableIdentity {
         })
     }
 
-    /// What a table is, in words, that was found where this one should be: `None` for this one.
+    /// Describes a table `found` in place of this one; returns `None` if it is this one.
     pub fn stranger(&self, found: &TableIdentity) -> Option<String> {
         if self.store != found.store {
             return Some(format!(
@@ -61,19 +60,19 @@ impl fmt::Display for TableIdentity {
     }
 }
 
-/// A writer of the log: each opening of a store is one. Its segments are those from its first on,
-/// up to the first of the next writer.
+/// Writer of the log: one opening of a store. Its segments begin with its first one and end before
+/// the first one of the next writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogWriter {
-    /// The number of its first segment.
+    /// Number of its first segment.
     pub from: u64,
-    /// The number that it drew.
+    /// Random number of the writer.
     pub id: u64,
-    /// The position in the log at which its first segment begins.
+    /// Log position at which its first segment begins.
     pub base: u64,
 }
 
-/// The writer of segment `number`, by the writers in order of their first segments.
+/// Returns the writer of segment `number`; `writers` are in order of their first segments.
 pub fn writer_of(writers: &[LogWriter], number: u64) -> Option<&LogWriter> {
     writers.iter().rfind(|w| w.from <= number)
 }

@@ -1,49 +1,51 @@
-//! Keys inside the engine: a user key plus a trailer (sequence number and kind).
+//! Internal keys: a user key plus a trailer (sequence number and kind).
 //!
-//! Invariants: entries are ordered by user key ascending, bytewise, then by trailer **descending**,
-//! so the newest version of a key comes first. Sequence numbers are 56 bits; 0 means "older than
-//! everything that anyone can still ask about".
+//! Invariants:
+//! - Entries are ordered by user key ascending, bytewise, then by trailer **descending**, so the
+//!   newest version of a key comes first.
+//! - Sequence numbers have 56 bits. 0 means older than every version that a reader can still
+//!   request.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The longest user key, in bytes (512 KiB less one).
+/// Maximum length of a user key, in bytes (512 KiB less one).
 ///
-/// Layers above make a key of several parts, each in a form that sorts like it and says where it
-/// ends; zero bytes make such a form up to half as long again. Five parts of 65,535 bytes fit in
-/// this form, whatever they hold.
+/// Layers above build a key from several parts, each in an order-preserving form that marks its
+/// end. Zero bytes lengthen that form by up to half. Five parts of 65,535 bytes fit in this form,
+/// whatever they contain.
 pub const MAX_KEY_LEN: usize = (512 << 10) - 1;
-/// The longest value, in bytes (256 MiB).
+/// Maximum length of a value, in bytes (256 MiB).
 pub const MAX_VALUE_LEN: usize = 256 << 20;
-/// The largest encoded batch, in bytes (512 MiB).
+/// Maximum size of an encoded batch, in bytes (512 MiB).
 pub const MAX_BATCH_LEN: usize = 512 << 20;
-/// The most operations of a batch (16,777,216). With [`MAX_BATCH_LEN`] it bounds what a batch takes
-/// in memtables: 2.5 GiB, if its operations are as small as can be.
+/// Maximum number of operations in a batch (16,777,216). Together with [`MAX_BATCH_LEN`] it bounds
+/// the memory of a batch in memtables: 2.5 GiB if its operations have the minimum size.
 pub const MAX_BATCH_OPS: usize = 16 << 20;
 
-/// A sequence number: one per operation, ever increasing over the whole Db.
+/// Sequence number. Each operation has one, and they increase over the whole Db.
 pub type Seq = u64;
 /// The largest sequence number.
 pub const MAX_SEQ: Seq = (1 << 56) - 1;
 
-/// What an entry says about its key.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// The key has this value.
     Put = 1,
-    /// The key has no value.
+    /// Tombstone: the key has no value.
     Delete = 2,
-    /// An operand for the tree's `Merge` hook.
+    /// Operand for the merge operator of the tree (its `Merge` hook).
     Merge = 3,
-    /// The key has a value that lies in a value file; the entry's own value says where
-    /// ([`BlobHandle`](super::blob_ref::BlobHandle)). In tables only: the log and memtables have values
-    /// themselves.
+    /// The key has a value in a blob file, and the entry's own value is the handle
+    /// ([`BlobHandle`](super::blob_ref::BlobHandle)). Only tables have such entries: the log and
+    /// memtables store the values themselves.
     Blob = 4,
 }
 
 impl Kind {
-    /// The kind with this number.
+    /// Returns the kind with this number.
     #[inline]
     pub fn from_u8(b: u8) -> Option<Kind> {
         match b {
@@ -61,7 +63,7 @@ impl Kind {
 pub struct Trailer(pub u64);
 
 impl Trailer {
-    /// Sorts before every entry of a key: the newest that can be.
+    /// Sorts before every entry of a key, because no trailer is newer.
     pub const NEWEST: Trailer = Trailer(u64::MAX);
 
     /// Packs a sequence number and a kind.
@@ -70,40 +72,40 @@ impl Trailer {
         Trailer(seq << 8 | kind as u64)
     }
 
-    /// The place to start reading at when everything up to and including `seq` may be seen.
+    /// Returns the seek position of a reader that sees everything up to and including `seq`.
     #[inline]
     pub fn at(seq: Seq) -> Trailer {
         Trailer(seq << 8 | 0xff)
     }
 
-    /// The sequence number.
+    /// Returns the sequence number.
     #[inline]
     pub fn seq(self) -> Seq {
         self.0 >> 8
     }
 
-    /// The kind; `None` for a byte that is no kind.
+    /// Returns the kind; `None` for a byte that is no kind.
     #[inline]
     pub fn kind(self) -> Option<Kind> {
         Kind::from_u8(self.0 as u8)
     }
 }
 
-/// Orders two entries: user key ascending, then newest first.
+/// Compares two entries: user key ascending, then newest first.
 #[inline]
 pub fn compare(a: &[u8], at: Trailer, b: &[u8], bt: Trailer) -> Ordering {
     a.cmp(b).then(bt.cmp(&at))
 }
 
-/// The first 8 bytes of `key` as a big-endian number, short keys padded with zeros.
+/// Returns the first 8 bytes of `key` as a big-endian number, short keys padded with zeros.
 /// `head(a) < head(b)` implies `a < b`.
 #[inline]
 pub fn head(key: &[u8]) -> u64 {
     if let Some(first) = key.first_chunk::<8>() {
         return u64::from_be_bytes(*first);
     }
-    // Parts that overlap: a copy of unknown length would be a call, and its parts would have to be in
-    // memory before all could be read.
+    // The loads overlap. A copy of unknown length would be a function call, and all its stores
+    // would have to reach memory before the 8 bytes could be loaded.
     let behind = 8 * (8 - key.len() as u32);
     match (key.first_chunk::<4>(), key.last_chunk::<4>(), key) {
         (Some(first), Some(last), _) => {
@@ -121,7 +123,7 @@ pub fn head(key: &[u8]) -> u64 {
     }
 }
 
-/// Length of the longest common prefix.
+/// Returns the length of the longest common prefix, in bytes.
 #[inline]
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let n = a.len().min(b.len());
@@ -139,8 +141,8 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     i
 }
 
-/// The smallest key that is greater than every key starting with `prefix`; `None` when there is
-/// none (all 0xff).
+/// Returns the smallest key greater than every key that starts with `prefix`; `None` if there is
+/// none (all bytes are 0xff).
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|&b| b != 0xff)?;
     let mut end = prefix[..=keep].to_vec();
@@ -148,9 +150,9 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The smallest key that is greater than `key`; `None` for the greatest of all, [`MAX_KEY_LEN`]
-/// bytes 0xff. No key lies between the two, and the successor is a key itself: one of the greatest
-/// length has no room for another byte.
+/// Returns the smallest key greater than `key`. Returns `None` for the greatest possible key,
+/// [`MAX_KEY_LEN`] bytes of 0xff. No key is between the two. The successor is a valid key: a key of
+/// maximum length has no room for another byte, so its last bytes change.
 pub fn successor(key: &[u8]) -> Option<Vec<u8>> {
     if key.len() >= MAX_KEY_LEN {
         return prefix_end(key);
@@ -161,7 +163,7 @@ pub fn successor(key: &[u8]) -> Option<Vec<u8>> {
     Some(next)
 }
 
-/// Prints a key in a message: escaped, and of a long one the first bytes and how many there are.
+/// Displays a key in a message, escaped. For a long key it shows the first bytes and the length.
 pub(crate) struct ShownKey<'a>(pub &'a [u8]);
 
 impl fmt::Display for ShownKey<'_> {
@@ -210,7 +212,8 @@ mod tests {
         assert_eq!(successor(b"a\xff"), Some(b"a\xff\0".to_vec()));
         let longest = |end: &[u8]| [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat();
         assert_eq!(successor(&longest(b"")), Some(longest(b"n")));
-        // Of the keys that begin with `m…mn` all but itself would be too long to lie between.
+        // All keys that begin with `m…mn`, except that key itself, are too long to be between the
+        // two.
         assert_eq!(
             successor(&longest(b"m\xff\xff")),
             Some(longest(b"n\xff\xff")[..MAX_KEY_LEN - 2].to_vec())

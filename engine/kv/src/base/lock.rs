@@ -1,11 +1,12 @@
-//! Locks with [ranks](super::rank): `parking_lot`'s, or the scheduler's under `--cfg interleave`,
-//! with a check of the order in which a thread takes them.
+//! Locks with [ranks](super::rank), which check the order in which a thread takes them.
 //!
-//! Debug builds check where the variable `FIRN_CHECK_LOCKS` is set, as `.cargo/config.toml` sets it
-//! for all runs in this workspace: a program of somebody else may use one Db from within a hook of
-//! another, and ranks do not tell Dbs apart. Release builds have the ranks as types only, which
-//! cost nothing. Under `--cfg loom` and `--cfg interleave`, where the threads are coroutines of one
-//! thread of the system, nothing is checked: what a thread holds is kept by thread.
+//! They wrap the locks of `parking_lot`, or those of the scheduler under `--cfg interleave`.
+//!
+//! Debug builds check if the variable `FIRN_CHECK_LOCKS` is set; `.cargo/config.toml` sets it for
+//! all runs in this workspace. Other programs may use one Db within a hook of another, and ranks do
+//! not distinguish Dbs. In release builds ranks are only types, which cost nothing. Under `--cfg
+//! loom` and `--cfg interleave` nothing is checked: there the threads are coroutines of one system
+//! thread, and the counts of held locks are thread-local.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,7 +20,7 @@ use parking_lot as raw;
 
 use super::rank::{Leaf, LockRank};
 
-/// What a thread holds: a count for each rank.
+/// Locks that a thread holds: a count for each rank.
 #[cfg(all(debug_assertions, not(any(loom, interleave))))]
 mod held {
     use std::cell::Cell;
@@ -35,39 +36,39 @@ mod held {
     static IS_CHECKED: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("FIRN_CHECK_LOCKS").is_some());
 
-    /// Whether a thread that is wrong is to panic.
+    /// Reports whether a violation panics.
     fn panics() -> bool {
         *IS_CHECKED && !std::thread::panicking()
     }
 
-    /// A lock of this rank that is held, or asked for.
+    /// Token for a lock of this rank that is held or requested.
     pub(super) struct Held<R: LockRank>(PhantomData<R>);
 
     impl<R: LockRank> Held<R> {
-        /// Asks for one.
+        /// Registers a request for a lock of this rank.
         ///
         /// # Panics
-        /// When one is held that must be taken after it.
+        /// If the thread holds a lock that must be taken after it.
         #[track_caller]
         pub fn ask() -> Held<R> {
             check(R::ORDER, if may_be_several(R::ORDER) { R::ORDER + 1 } else { R::ORDER });
             Held::got()
         }
 
-        /// One was got without waiting.
+        /// Registers a lock that was taken without waiting.
         pub fn got() -> Held<R> {
             COUNTS.with(|c| c[R::ORDER].set(c[R::ORDER].get() + 1));
             Held(PhantomData)
         }
 
-        /// It is given up for a while, and asked for again.
+        /// Checks that the lock may be released for some time and taken again.
         #[track_caller]
         pub fn ask_again(&self) {
             check(R::ORDER, R::ORDER + 1);
         }
     }
 
-    /// Does on this thread what somebody else does meanwhile, who holds none of its locks.
+    /// Runs work of another thread on this one, as if this thread held no locks.
     pub(crate) fn elsewhere<T>(f: impl FnOnce() -> T) -> T {
         let own: [u32; NAMES.len()] = COUNTS.with(|c| std::array::from_fn(|i| c[i].replace(0)));
         let done = f();
@@ -75,10 +76,10 @@ mod held {
         done
     }
 
-    /// The calling thread is about to pin the epoch.
+    /// Checks that the calling thread may pin the epoch.
     ///
     /// # Panics
-    /// When it holds a lock that what is let go of then may take.
+    /// If it holds a lock that the freeing of garbage may take.
     #[track_caller]
     pub(crate) fn check_pin() {
         let under_leaf = COUNTS.with(|c| c[Leaf::ORDER].get() > 0);
@@ -110,7 +111,7 @@ mod held {
 mod held {
     use std::marker::PhantomData;
 
-    /// Nothing.
+    /// Empty token: nothing is checked.
     pub(super) struct Held<R>(PhantomData<R>);
 
     impl<R> Held<R> {
@@ -143,25 +144,25 @@ use held::Held;
 pub(crate) use held::check_pin;
 pub(crate) use held::elsewhere;
 
-/// A lock of rank `R`.
+/// Mutex of rank `R`.
 pub(crate) struct Mutex<T, R = Leaf> {
     raw: raw::Mutex<T>,
     rank: PhantomData<fn() -> R>,
 }
 
-/// A [`Mutex`] that is held.
+/// Guard of a [`Mutex`].
 pub(crate) struct MutexGuard<'a, T, R: LockRank = Leaf> {
     raw: raw::MutexGuard<'a, T>,
     held: Held<R>,
 }
 
 impl<T, R: LockRank> Mutex<T, R> {
-    /// A lock around a value.
+    /// Creates a lock around a value.
     pub const fn new(value: T) -> Mutex<T, R> {
         Mutex { raw: raw::Mutex::new(value), rank: PhantomData }
     }
 
-    /// Waits for it.
+    /// Waits for the lock and takes it.
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T, R> {
@@ -169,7 +170,7 @@ impl<T, R: LockRank> Mutex<T, R> {
         MutexGuard { raw: self.raw.lock(), held }
     }
 
-    /// Takes it if it is free.
+    /// Takes the lock if it is free.
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T, R>> {
@@ -205,25 +206,25 @@ impl<T, R: LockRank> DerefMut for MutexGuard<'_, T, R> {
     }
 }
 
-/// A condition to wait for, under a lock of any rank. Under no other lock that comes after that
-/// one: it is taken again behind.
+/// Condition variable for a lock of any rank. A waiting thread holds no other lock that comes later
+/// in the order, because it takes the lock again.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar(raw::Condvar);
 
 impl Condvar {
-    /// A condition.
+    /// Creates a condition variable.
     pub const fn new() -> Condvar {
         Condvar(raw::Condvar::new())
     }
 
-    /// Gives the lock up until somebody notifies, and takes it again.
+    /// Releases the lock until a notification, and takes it again.
     #[track_caller]
     pub fn wait<T, R: LockRank>(&self, guard: &mut MutexGuard<'_, T, R>) {
         guard.held.ask_again();
         self.0.wait(&mut guard.raw);
     }
 
-    /// As [`wait`](Condvar::wait), at most so long. Whether that was too short.
+    /// Waits like [`wait`](Condvar::wait), for at most `time`. Reports whether the time ran out.
     #[track_caller]
     pub fn wait_for<T, R: LockRank>(
         &self,
@@ -234,38 +235,38 @@ impl Condvar {
         self.0.wait_for(&mut guard.raw, time).timed_out()
     }
 
-    /// Lets all who wait go on.
+    /// Wakes all waiting threads.
     #[track_caller]
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
-/// A lock of rank `R` for many readers or one writer.
+/// Lock of rank `R` for many readers or one writer.
 pub(crate) struct RwLock<T, R = Leaf> {
     raw: raw::RwLock<T>,
     rank: PhantomData<fn() -> R>,
 }
 
-/// A [`RwLock`] that is held for reading.
+/// Read guard of a [`RwLock`].
 pub(crate) struct RwLockReadGuard<'a, T, R: LockRank = Leaf> {
     raw: raw::RwLockReadGuard<'a, T>,
     _held: Held<R>,
 }
 
-/// A [`RwLock`] that is held for writing.
+/// Write guard of a [`RwLock`].
 pub(crate) struct RwLockWriteGuard<'a, T, R: LockRank = Leaf> {
     raw: raw::RwLockWriteGuard<'a, T>,
     _held: Held<R>,
 }
 
 impl<T, R: LockRank> RwLock<T, R> {
-    /// A lock around a value.
+    /// Creates a lock around a value.
     pub const fn new(value: T) -> RwLock<T, R> {
         RwLock { raw: raw::RwLock::new(value), rank: PhantomData }
     }
 
-    /// Waits for it, to read.
+    /// Waits for the lock and takes it for reading.
     #[inline]
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T, R> {
@@ -273,7 +274,7 @@ impl<T, R: LockRank> RwLock<T, R> {
         RwLockReadGuard { raw: self.raw.read(), _held: held }
     }
 
-    /// Waits for it, to write.
+    /// Waits for the lock and takes it for writing.
     #[inline]
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T, R> {
@@ -281,7 +282,7 @@ impl<T, R: LockRank> RwLock<T, R> {
         RwLockWriteGuard { raw: self.raw.write(), _held: held }
     }
 
-    /// Takes it to write if it is free.
+    /// Takes the lock for writing if it is free.
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T, R>> {
@@ -327,7 +328,7 @@ mod tests {
     use super::super::rank::{Catalog, Flushing, Generation, Write};
     use super::*;
 
-    /// Whether it is refused, and by what words.
+    /// Returns the panic message if `f` panics.
     fn refused(f: impl FnOnce()) -> Option<String> {
         let e = catch_unwind(AssertUnwindSafe(f)).err()?;
         Some(*e.downcast::<String>().unwrap())
@@ -346,8 +347,8 @@ mod tests {
             "the lock Catalog is asked for under Write, which comes after it (base/rank.rs)";
         let _w = write.write();
         assert_eq!(refused(|| drop(catalog.lock())).as_deref(), Some(words));
-        assert!(refused(|| drop(write.read())).is_some(), "a second of its kind");
-        assert!(refused(|| drop(catalog.try_lock())).is_none(), "who tries waits for nobody");
+        assert!(refused(|| drop(write.read())).is_some(), "a second lock of its rank");
+        assert!(refused(|| drop(catalog.try_lock())).is_none(), "a try_lock does not wait");
         assert!(refused(|| drop((one.lock(), other.lock()))).is_some(), "a leaf under a leaf");
         assert!(refused(|| drop(one.lock())).is_none());
         drop(_w);
@@ -361,7 +362,7 @@ mod tests {
         let both = (one.lock(), other.lock());
         let tried = catalog.try_lock();
         drop(both);
-        assert!(refused(|| drop(one.lock())).is_some(), "under what was tried");
+        assert!(refused(|| drop(one.lock())).is_some(), "under a lock from try_lock");
         drop(tried);
         drop(one.lock());
     }

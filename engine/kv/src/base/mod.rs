@@ -1,6 +1,6 @@
-//! Floor 0: the vocabulary of the engine. No I/O, no threads, no clocks.
+//! Floor 0: common types of the engine. It has no I/O, no threads and no clocks.
 //!
-//! Everything here may be used by every other floor; nothing here knows about files or trees.
+//! All other floors may use this module. It knows nothing about files or trees.
 
 pub mod blob_ref;
 pub mod checksum;
@@ -33,8 +33,8 @@ pub mod tombstone;
 pub(crate) mod unless_done;
 pub(crate) mod version_map;
 
-/// Pinning the epoch: what a caller of the rooms that lend out shared memory ([`shared`], `cache`)
-/// must do first.
+/// Epoch pinning. Callers of internal modules that lend out shared memory ([`shared`], `cache`)
+/// must pin the epoch first.
 pub mod epoch {
     pub use super::sync::epoch::{Guard, pin};
 }

@@ -1,21 +1,21 @@
-//! The bound on open files of tables, which Dbs of a process share, and the choice of the file that
-//! is closed when it is reached.
+//! Process-wide table cache: limits open table files and closes one when the limit is reached.
 //!
-//! A table that has been opened keeps its index and filter in memory; its file is only needed to
-//! read blocks. So a file may be closed at any time, and whoever reads next opens it again
-//! (`env::closable`). Reads of what is cached or mapped never come here.
+//! An open table has its index and filter in memory; its file is only needed to read blocks. So a
+//! file may be closed at any time, and the next reader opens it again (`env::closable`). Reads of
+//! cached or mapped blocks never use this module.
 //!
 //! Invariants:
-//! - Whoever opens a file counts it first (`OpenFileList::admit`) and then closes others while
-//!   there are too many. It waits for nobody: what others read at that moment stays open, so there
-//!   may be as many files beyond the bound as there are readers, until the next is opened. Readers
-//!   wait for each other only where they want the same file, and one of them opens it.
-//! - What was used since it was last looked at is passed over once (a clock), so what is read often
-//!   stays open; where that leaves too many, any file is closed that nobody reads at that moment.
-//! - No lock is held while a file is closed but those of the file that is being opened and of the
-//!   one that is closed.
-//! - When the system has no descriptor left, whoever meets that (`relieve`) closes some of all the
-//!   process's, whatever their bounds.
+//! - A reader that opens a file first counts it (`OpenFileList::admit`) and then closes others
+//!   while there are too many. It waits for no other reader. Files in use at that moment stay open.
+//!   So the number of files may exceed the limit by the number of readers, until the next open.
+//!   Readers wait for each other only if they need the same file, and one of them opens it.
+//! - The choice is a clock algorithm: a file used since its last inspection is skipped once, so
+//!   frequently read files stay open. If too many files remain, any file without a current reader
+//!   is closed.
+//! - While a file is closed, the only locks held are those of the file being opened and of the file
+//!   being closed.
+//! - If the system has no descriptor left, the thread that meets this (`relieve`) closes some files
+//!   of every list in the process, whatever their limits.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,31 +23,35 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::sync::{AtomicU64, Mutex, Ordering};
 
-/// The least that the process's own bound allows.
+/// Smallest value of the limit of the process, in files.
 const LEAST: u64 = 8;
 
-/// How many files a reader that opens one looks at, at most, to find one that can be closed: who
-/// comes next goes on behind them.
+/// Maximum number of files that a reader inspects to find one to close. The next reader continues
+/// after them.
 const LOOKS: usize = 512;
 
-/// A bound on how many files of tables are open at once, of one Db or of several that share it.
-/// Further tables are readable all the same: the file that was not used for longest is closed, and
-/// opened again when a block of it is read from the device. Blocks that are cached or mapped need
-/// no file.
+/// Limit on the number of table files open at once, for one Db or for several that share it.
 ///
-/// A Db whose [`DbOptions::open_files`](crate::DbOptions::open_files) names none shares the
-/// process's, which allows half of the descriptors that the process may have (`ulimit -n`), at
-/// least 8, and is taken anew from the system when a Db is opened; where the system has no such
-/// limit there is no bound.
+/// More tables than that are still readable. The file that was not used for the longest time is
+/// closed, and opened again when a block of it is read from the device. Cached or mapped blocks
+/// need no file.
 ///
-/// Beyond the bound come: the file that each running read is in, until the next file is opened; of
-/// each Db its directory, its lock, its manifest, its event log and one to three segments of its
-/// log (a Db that was closed cleanly and is only read has the directory and the lock alone, and the
-/// event log where it is written);
-/// and the files that flushes and compactions are writing, one each. A Db opened with `read_only`
-/// holds all segments of the log that it has read open, because a writer may remove them, and where
-/// files are not mapped ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows, an `Env` without
-/// maps) its tables too.
+/// A Db whose [`DbOptions::open_files`](crate::DbOptions::open_files) is `None` uses the limit of
+/// the process. That limit is half of the descriptors that the process may have (`ulimit -n`), at
+/// least 8. It is recomputed whenever a Db is opened. On systems without such a limit there is
+/// none.
+///
+/// These files are not counted:
+/// - the file of each running read, until the next file is opened;
+/// - for each Db: its directory, its lock, its manifest, its event log and one to three log
+///   segments;
+/// - the files that flushes and compactions are writing, one for each.
+///
+/// A Db that was closed cleanly and is only read has just the directory and the lock open, and the
+/// event log if enabled. A Db opened with `read_only` holds open all log segments that it has read,
+/// because a writer may remove them. Where files are not mapped
+/// ([`ReadMode::Pread`](crate::ReadMode::Pread), Windows, an `Env` without maps) it also holds its
+/// tables open.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-open-files-{}", std::process::id()));
@@ -70,25 +74,25 @@ pub struct OpenFiles(Arc<Ring>);
 struct Ring {
     most: AtomicU64,
     open: AtomicU64,
-    /// Those that are open, the next to be looked at first; and some that are gone.
+    /// Open files, the next one to inspect first. Some may already be gone.
     files: Mutex<VecDeque<Weak<dyn Closable>>>,
 }
 
-/// A file that can be closed and opened again.
+/// File that can be closed and opened again.
 pub(crate) trait Closable: Send + Sync {
-    /// Whether it was used since the last call.
+    /// Reports whether the file was used since the last call, and clears the mark.
     fn take_used(&self) -> bool;
-    /// Closes it, unless somebody uses it now. Whether it did.
+    /// Closes the file unless it is in use now. Reports whether it did.
     fn close(&self) -> bool;
-    /// Whether its Db has been closed.
+    /// Reports whether the Db of the file has been closed.
     fn is_of_closed_db(&self) -> bool;
 }
 
-/// All bounds of the process. A plain lock: nothing else is taken under it.
+/// All limits of the process. This is a plain lock: no other lock is taken under it.
 static ALL: std::sync::Mutex<Vec<Weak<Ring>>> = std::sync::Mutex::new(Vec::new());
 
 impl OpenFiles {
-    /// At most so many files, at least 1, which is checked when a Db is opened.
+    /// Creates a limit of `most` files. The minimum is 1, checked when a Db is opened.
     pub fn new(most: u64) -> OpenFiles {
         let ring = Arc::new(Ring {
             most: AtomicU64::new(most),
@@ -101,7 +105,8 @@ impl OpenFiles {
         OpenFiles(ring)
     }
 
-    /// What Dbs share that name none, where a process may have `descriptors`.
+    /// Returns the limit for Dbs without one of their own, in a process that may have
+    /// `descriptors`.
     pub(crate) fn of_process(descriptors: Option<u64>) -> OpenFiles {
         static PROCESS: OnceLock<OpenFiles> = OnceLock::new();
         let Some(descriptors) = descriptors else { return OpenFiles::new(u64::MAX) };
@@ -110,12 +115,12 @@ impl OpenFiles {
         files.clone()
     }
 
-    /// The bound.
+    /// Returns the limit, in files.
     pub fn most(&self) -> u64 {
         self.0.most.load(Ordering::Relaxed)
     }
 
-    /// How many files are open now, of all who share the bound.
+    /// Returns the number of files open now in all Dbs that share the limit.
     pub fn open(&self) -> u64 {
         self.0.open.load(Ordering::Relaxed)
     }
@@ -128,12 +133,12 @@ impl fmt::Debug for OpenFiles {
 }
 
 impl Ring {
-    /// Closes files until it is `enough`, or all have been looked at twice, or `most` have been
-    /// looked at. How many it closed.
+    /// Closes files until `enough` holds, all files were inspected twice, or `most` were inspected.
+    /// Returns the number of files closed.
     ///
-    /// The first half of the looks passes over what was used since the last look. The second half
-    /// closes all that nobody reads at that moment: threads that read much would otherwise mark
-    /// every file as used before a slow thread comes to it again, and the bound would not hold.
+    /// The first half of the inspections skips files used since their last inspection. The second
+    /// half closes every file without a current reader. Otherwise fast readers would mark every
+    /// file as used before a slow thread inspects it again, and the limit would not hold.
     fn close(&self, most: usize, enough: impl Fn(u64) -> bool) -> u64 {
         let len = self.files.lock().len();
         let first = len.min(most / 2);
@@ -155,8 +160,8 @@ impl Ring {
     }
 }
 
-/// Closes a quarter of all files of tables that the process has open, so that something else can be
-/// opened. False when none could be closed.
+/// Closes a quarter of all table files that the process has open, so that another file can be
+/// opened. Returns false if none could be closed.
 #[cold]
 pub(crate) fn relieve() -> bool {
     let all: Vec<_> =
@@ -169,23 +174,23 @@ pub(crate) fn relieve() -> bool {
     closed > 0
 }
 
-/// The files of one Db under a bound.
+/// Files of one Db under a limit.
 pub(crate) struct OpenFileList {
     bound: OpenFiles,
     open: AtomicU64,
     reopened: AtomicU64,
 }
 
-/// What counts an open file until it is dropped.
+/// Counts an open file until it is dropped.
 pub(crate) struct Admitted {
     files: Arc<OpenFileList>,
-    /// Whether the bound counts it too.
+    /// Whether the limit counts the file too.
     is_bound: bool,
 }
 
 impl Admitted {
-    /// The file can't be closed: from now on it is one beyond the bound, which others would be
-    /// closed for in vain.
+    /// Excludes the file from the limit, because it cannot be closed. Otherwise other files would
+    /// be closed for it in vain.
     pub fn hold(&mut self) {
         if std::mem::replace(&mut self.is_bound, false) {
             self.files.bound.0.open.fetch_sub(1, Ordering::Relaxed);
@@ -193,17 +198,17 @@ impl Admitted {
     }
 }
 
-/// The files of tables of a Db.
+/// Statistics of the table files of a Db.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileStats {
-    /// How many of this Db's are open.
+    /// Open files of this Db.
     pub open: u64,
-    /// How often one that had been closed to stay within the bound was opened again.
+    /// Number of times that a file closed because of the limit was opened again.
     pub reopened: u64,
-    /// How many are open of all Dbs that share the bound, without those that can't be closed.
+    /// Open files of all Dbs that share the limit, without those that cannot be closed.
     pub shared_open: u64,
-    /// The bound ([`OpenFiles`]); `u64::MAX` for none.
+    /// Limit on open files ([`OpenFiles`]); `u64::MAX` for none.
     pub most: u64,
 }
 
@@ -224,11 +229,11 @@ impl OpenFileList {
         Admitted { files: self.clone(), is_bound: true }
     }
 
-    /// Lets `file`, which is open, be closed from now on.
+    /// Allows `file`, which is open, to be closed from now on.
     pub fn offer(&self, file: Weak<dyn Closable>) {
         let ring = &self.bound.0;
         let mut files = ring.files.lock();
-        // Those of tables that are gone.
+        // Remove entries of tables that are gone.
         if files.len() as u64 > 2 * ring.open.load(Ordering::Relaxed) + 64 {
             files.retain(|f| f.strong_count() > 0);
         }
@@ -236,7 +241,7 @@ impl OpenFileList {
     }
 
     /// Closes the files of Dbs that have been closed. Their tables may live on for a while, because
-    /// a reader of another Db keeps what was replaced from being freed.
+    /// a reader of another Db delays the freeing of replaced values.
     pub fn close_of_closed_dbs(&self) {
         let ring = &self.bound.0;
         let len = ring.files.lock().len();

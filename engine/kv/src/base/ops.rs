@@ -1,33 +1,32 @@
-//! Operations as bytes: what one WAL record carries, and what a batch is made of.
+//! Encoding of operations: the contents of WAL records and batches.
 //!
-//! One operation is `op u8 ‖ tree varint ‖ key length varint ‖ key`, followed for puts and merges
-//! by `value length varint ‖ value` and for range deletes by `end length varint ‖ end`. Operations
-//! are numbered consecutively from the record's sequence number. Spec: `format-spec/README.md`,
-//! "Operations".
+//! One operation is `op u8 ‖ tree varint ‖ key length varint ‖ key`. Puts and merge operands
+//! continue with `value length varint ‖ value`, range deletions with `end length varint ‖ end`.
+//! Operations are numbered consecutively from the record's sequence number. Spec:
+//! `format-spec/README.md`, "Operations".
 
 use super::coding::{ByteReader, put_bytes, put_varint};
 use super::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
 
-/// The number of a tree in its Db.
+/// Number of a tree in its Db.
 pub type TreeId = u32;
 
-/// The number that no tree has: operations on it say nothing. They fill what a repaired log has
-/// lost.
+/// Number that no tree has. Operations on it have no effect. They fill gaps in a repaired log.
 pub const NO_TREE: TreeId = TreeId::MAX;
 
 /// One operation, borrowed from its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<'a> {
-    /// A point entry; the value is empty for deletes.
+    /// Point entry; the value is empty for deletes.
     Point {
-        /// Put, delete or merge.
+        /// Put, delete or merge operand.
         kind: Kind,
-        /// The key.
+        /// User key.
         key: &'a [u8],
-        /// The value or operand.
+        /// Value or operand.
         value: &'a [u8],
     },
-    /// Deletes `[start, end)`.
+    /// Range deletion of `[start, end)`.
     DeleteRange {
         /// First key covered.
         start: &'a [u8],
@@ -38,7 +37,7 @@ pub enum Op<'a> {
 
 const DELETE_RANGE: u8 = 4;
 
-/// Appends one operation.
+/// Appends one encoded operation.
 #[inline]
 pub fn encode(out: &mut Vec<u8>, tree: TreeId, op: Op<'_>) {
     match op {
@@ -59,13 +58,13 @@ pub fn encode(out: &mut Vec<u8>, tree: TreeId, op: Op<'_>) {
     }
 }
 
-/// Walks encoded operations. Yields `None` in place of the operation, once, where the bytes are not
-/// sound.
+/// Iterator over encoded operations. At invalid bytes it yields `None` in place of the operation,
+/// once, and then ends.
 #[derive(Clone, Debug)]
 pub struct OpReader<'a>(Option<ByteReader<'a>>);
 
 impl<'a> OpReader<'a> {
-    /// A walk over `bytes`.
+    /// Creates an iterator over `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         OpReader(Some(ByteReader::new(bytes)))
     }

@@ -1,11 +1,11 @@
-//! Asking the memory for a cache line before it is wanted. A room of `unsafe`, of one line.
+//! Prefetches cache lines. A module with one line of `unsafe` code.
 //!
-//! The safety argument: a prefetch is a hint. It reads nothing that the program can see, and an
-//! address that is not mapped, or not the program's, makes it a no-op instead of a fault; so any
-//! pointer will do.
+//! The safety argument: a prefetch is a hint. It reads nothing that the program can see. For an
+//! address that is not mapped, or not the program's, it is a no-op instead of a fault. So any
+//! pointer is valid.
 #![allow(unsafe_code)]
 
-/// Asks for the line at `at`. On processors that this does not know, nothing happens.
+/// Prefetches the cache line at `at`. On other processors than x86-64 it does nothing.
 #[inline]
 pub fn fetch_line(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

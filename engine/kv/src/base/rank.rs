@@ -1,25 +1,25 @@
-//! The order in which locks may be taken: the one list of it.
+//! Lock ranks: the order in which a thread may take locks.
 //!
-//! Each [`Mutex`](super::lock::Mutex) and [`RwLock`](super::lock::RwLock) has a rank in its type.
-//! Whoever holds a lock takes only locks of ranks that stand further below in the list; a lock that
-//! names no rank is a [`Leaf`], under which none is taken. Debug builds check it at each lock,
-//! whichever Db it is of, where `FIRN_CHECK_LOCKS` is set, as it is in this workspace. So the first
-//! test that takes two locks the wrong way round fails, though nobody meets it from the other side.
-//! Elsewhere nothing is checked: a user's hook may take the locks of another Db.
+//! Invariants:
+//! - Each [`Mutex`](super::lock::Mutex) and [`RwLock`](super::lock::RwLock) has a rank in its type.
+//!   A thread that holds a lock takes only locks whose rank comes later in the list. A lock without
+//!   a rank is a [`Leaf`]; under a leaf no lock is taken.
+//! - No thread pins the epoch under a leaf. Pinning may free replaced values, and that takes the
+//!   locks of frames, arenas and dead tables, which are leaves.
+//! - `try_lock` may be called in any order, because it does not wait. Locks taken under it must
+//!   still come later in the list.
+//! - No lock is held during a sync of a file, with three exceptions. [`Catalog`] is held during the
+//!   sync of the manifest. [`Flushing`] is held during the sync of its own tables. The locks of an
+//!   ingestion are held during the sync of the log.
 //!
-//! To pin the epoch may let go of what others have replaced, and take the locks of frames, arenas
-//! and dead tables for that, which are leaves: so nobody pins under a leaf, and the same builds
-//! check that too.
-//!
-//! Who only *tries* a lock waits for nobody, and may try it in any order; what is taken under it
-//! must stand below all the same.
-//!
-//! No lock is held over a sync of a file, except [`Catalog`] over the manifest's own, [`Flushing`]
-//! over those of the tables it is held for, and those of an ingestion over that of the log.
+//! Debug builds check the first three at each lock, across all Dbs, where `FIRN_CHECK_LOCKS` is
+//! set, as it is in this workspace. So the first test that takes two locks in the wrong order
+//! fails, even if no thread takes them in the opposite order. Elsewhere nothing is checked, because
+//! a hook of a user may take the locks of another Db.
 
-/// The rank of a lock.
+/// Rank of a lock.
 pub(crate) trait LockRank {
-    /// Its place in the list.
+    /// Position in the list.
     #[cfg(all(debug_assertions, not(any(loom, interleave))))]
     const ORDER: usize;
 }
@@ -33,74 +33,73 @@ macro_rules! ranks {
             #[cfg(all(debug_assertions, not(any(loom, interleave))))]
             const ORDER: usize = Order::$name as usize;
         })*
-        /// Their names, in order.
+        /// Names of the ranks, in order.
         #[cfg(all(debug_assertions, not(any(loom, interleave))))]
         pub(super) const NAMES: [&str; [$(Order::$name as usize),*].len()] = [$(stringify!($name)),*];
     };
 }
 
 ranks! {
-    /// Of a Db that is being closed, as a whole.
+    /// Closing of a whole Db.
     Closing,
-    /// Snapshots are taken, or tables dropped with what they hold.
+    /// Creation of snapshots, and dropping of tables with their contents.
     Drops,
-    /// A memtable of a tree becomes a table. Of several trees only in the order of their numbers,
-    /// or by trying, or while nobody else can be there.
+    /// Flush of a memtable of a tree. A thread takes several only in the order of the tree numbers,
+    /// by `try_lock`, or while no other thread can take them.
     Flushing,
-    /// Which trees are behind with their merges, and the pace that follows from it.
+    /// Trees with late compactions, and the slowdown that follows.
     Pressed,
-    /// The manifest and what it says.
+    /// Manifest and its state.
     Catalog,
-    /// The files of a tree, and whose job holds them.
+    /// Files of a tree, and the job that owns each.
     Files,
-    /// The log and the sequence numbers.
+    /// Write-ahead log and sequence numbers.
     Write,
-    /// What a transaction has read and written. What it has read is looked at again under it.
+    /// Read and write sets of a transaction. The reads are validated under it.
     Transaction,
-    /// What is known of where a tree has nothing.
+    /// Empty-range cache of a tree.
     EmptyRangeCache,
-    /// The view of a tree is replaced.
+    /// Replacement of the view of a tree.
     View,
     /// Live snapshots.
     Snapshots,
-    /// The trees of a Db.
+    /// Trees of a Db.
     Trees,
-    /// Which trees have memtables that wait for their flush.
+    /// Trees with immutable memtables that wait for their flush.
     Sealed,
-    /// What writers are slowed for.
+    /// Current reason for a slowdown of writers.
     Slowed,
-    /// The threads of the workers.
+    /// Worker threads.
     Threads,
     /// Signals between writers and workers.
     Generation,
-    /// Why nothing may be written any more.
+    /// Cause of a permanent write failure.
     Latched,
-    /// The event log.
+    /// Event log.
     Events,
-    /// A range deletion is added to a memtable.
+    /// Insertion of a range deletion into a memtable.
     Deletions,
-    /// What of a Db's reads is recorded, and for whom.
+    /// Active recordings of the reads of a Db.
     Recordings,
-    /// Reads that were recorded for one of them.
+    /// Reads of one recording.
     Recording,
-    /// What a recorded walk has counted of one of its sources; which blocks are cached is asked
-    /// under it.
+    /// Counts of one source of a recorded scan. The cache is queried for blocks under it.
     Counted,
-    /// A file that is opened when it is read.
+    /// Table file that is opened on demand.
     OpenFile,
-    /// Segments of the log that are not synced yet.
+    /// Log segments that are not synced yet.
     Unsynced,
-    /// The next segment of the log, which is made ready.
+    /// Next log segment, which is prepared in advance.
     Segment,
-    /// What keeps other processes out of the directory.
+    /// Lock of the directory against other processes.
     Directory,
-    /// What a test lets fail.
+    /// Fault injection of tests.
     Faults,
-    /// Everything under which no other lock is taken.
+    /// All locks under which no other lock is taken.
     Leaf,
 }
 
-/// Whether a thread may hold several locks of this rank.
+/// Reports whether a thread may hold several locks of this rank.
 #[cfg(all(debug_assertions, not(any(loom, interleave))))]
 pub(super) fn may_be_several(order: usize) -> bool {
     order == Flushing::ORDER

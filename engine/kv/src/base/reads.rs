@@ -1,35 +1,35 @@
-//! Counters of what a tree's readers did with filters and blocks. Counting costs next to nothing.
+//! Counts what the readers of a tree do with filters and blocks, at negligible cost.
 //!
 //! Invariants:
-//! - Nothing that happens for each read touches memory that threads share: of what is frequent one
-//!   in [`SAMPLED`] is looked at and counts for all of them. Reads of blocks that are not in memory
-//!   are counted one by one; next to the read the count is nothing.
-//! - The atomics are the standard library's, so that models and schedules do not grow by choices
-//!   that decide nothing.
+//! - No work that happens for each read touches memory that threads share. Of frequent operations,
+//!   one in [`SAMPLED`] is sampled and counts for all of them. Reads of blocks that are not in
+//!   memory are counted one by one, because the read costs far more than the count.
+//! - The atomics are those of the standard library. So the models (`loom`) and schedules
+//!   (`interleave`) do not grow by choices that affect no decision.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One in so many is looked at. A prime, so that no pattern of operations that repeats hides from
+/// Sampling interval in operations. It is prime, so that no repeating pattern of operations escapes
 /// it.
 pub const SAMPLED: u32 = 257;
 
 thread_local! {
-    /// How many of this thread's steps from block to block go by until one is counted.
+    /// Block-to-block steps of this thread until the next sample.
     static LEFT: Cell<u32> = const { Cell::new(1) };
 }
 
-/// Where a thread begins to count down, so that threads that live shortly are seen as often as
-/// others: each begins elsewhere.
+/// Returns the initial countdown of a thread. Each thread starts at another value, so that
+/// operations of short-lived threads are sampled as often as others.
 pub fn some_phase() -> u32 {
     static THREADS: AtomicU64 = AtomicU64::new(0);
     let thread = THREADS.fetch_add(1, Ordering::Relaxed);
-    // Multiples of the golden ratio lie evenly.
+    // Multiples of the golden ratio are spread evenly.
     let spread = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((spread * u64::from(SAMPLED)) >> 32) as u32
 }
 
-/// Counts of one tree, for all its readers.
+/// Read counters of one tree, shared by all its readers.
 #[derive(Debug, Default)]
 pub struct ReadCounters {
     gets: AtomicU64,
@@ -44,53 +44,53 @@ pub struct ReadCounters {
     bytes_read: AtomicU64,
 }
 
-/// What reads did since the Db was opened, by what was counted of them. Gets, filters and blocks in
-/// memory are estimates: of each thread's operations one in
-/// [`Latencies::sampled`](crate::Latencies::sampled) is looked at, and counts for as many. Blocks
-/// read are exact.
+/// Read statistics since the Db was opened. Gets, filters and blocks in memory are estimates: one
+/// in [`Latencies::sampled`](crate::Latencies::sampled) operations of each thread is sampled and
+/// counts for as many. Blocks read are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadStats {
-    /// Gets of one key, of those of several keys at once each key (estimated).
+    /// Gets of keys; a get of several keys counts each key (estimated).
     pub gets: u64,
     /// Gets that found a value (estimated).
     pub found: u64,
     /// Gets that a memtable answered (estimated).
     pub in_memtables: u64,
-    /// Filters of tables that were asked: by gets, and, where they hold prefixes, by reads of
-    /// ranges, a run at a time (estimated).
+    /// Filter probes by gets, and by range reads where filters hold prefixes, one for each run
+    /// (estimated).
     pub filters_asked: u64,
-    /// Those that knew that nothing is there: each saved the search of a block (estimated).
+    /// Filter probes with a negative result. Each saved the search of a block (estimated).
     pub filters_no: u64,
-    /// Those that said that a get's key may be there where it was not (estimated).
+    /// False positives: filter probes of gets that were positive although the key was absent
+    /// (estimated).
     pub filters_wrong: u64,
-    /// Blocks that were in the cache (estimated).
+    /// Blocks found in the block cache (estimated).
     pub blocks_cached: u64,
-    /// Blocks that were served from the map of their file (estimated).
+    /// Blocks served from the map of their file (estimated).
     pub blocks_mapped: u64,
-    /// Blocks that were not in the cache, and were read for a reader, and decoded but for large
-    /// values that it did not want. Those that compactions read are not among them.
+    /// Blocks that were not in the cache and were read and decoded for a reader. Large values that
+    /// the reader did not need are not decoded. Blocks read by compactions are not included.
     pub blocks_read: u64,
     /// Bytes of those blocks in their files.
     pub bytes_read: u64,
 }
 
 impl ReadStats {
-    /// The share of blocks that were in the cache when a reader wanted them, of those that are not
-    /// served from maps: 0 to 1; `None` when there were none.
+    /// Returns the cache hit rate of blocks, 0 to 1, without blocks served from maps; `None` if
+    /// there were none.
     pub fn hit_rate(&self) -> Option<f64> {
         let all = self.blocks_cached + self.blocks_read;
         (all > 0).then(|| self.blocks_cached as f64 / all as f64)
     }
 
-    /// Of the filters that were asked about keys that were not there, the share that did not know:
-    /// 0 to 1; `None` when none was.
+    /// Returns the share of positive results among filter probes for absent keys, 0 to 1; `None` if
+    /// there were none.
     pub fn false_positive_rate(&self) -> Option<f64> {
         let all = self.filters_no + self.filters_wrong;
         (all > 0).then(|| self.filters_wrong as f64 / all as f64)
     }
 
-    /// Adds those of another tree.
+    /// Adds the statistics of another tree.
     pub fn add(&mut self, other: &ReadStats) {
         self.gets += other.gets;
         self.found += other.found;
@@ -105,7 +105,7 @@ impl ReadStats {
     }
 }
 
-/// For so many one that is looked at counts.
+/// Weight of one sampled operation.
 const EACH: u64 = SAMPLED as u64;
 
 fn more(count: &AtomicU64, by: u64) {
@@ -113,41 +113,41 @@ fn more(count: &AtomicU64, by: u64) {
 }
 
 impl ReadCounters {
-    /// A get that was looked at: what it gave.
+    /// Counts a sampled get and its result.
     pub fn got(&self, found: bool, in_memtable: bool) {
         more(&self.gets, EACH);
         more(&self.found, EACH * u64::from(found));
         more(&self.in_memtables, EACH * u64::from(in_memtable));
     }
 
-    /// A filter that was asked by a read that was looked at.
+    /// Counts a filter probe of a sampled read.
     pub fn asked_filter(&self, maybe: bool) {
         more(&self.filters_asked, EACH);
         more(&self.filters_no, EACH * u64::from(!maybe));
     }
 
-    /// A filter that was wrong in a get that was looked at.
+    /// Counts a false positive of a sampled get.
     pub fn filter_was_wrong(&self) {
         more(&self.filters_wrong, EACH);
     }
 
-    /// A block that a read that was looked at found in the cache.
+    /// Counts a block that a sampled read found in the cache.
     pub fn block_was_cached(&self) {
         more(&self.blocks_cached, EACH);
     }
 
-    /// A block that a read that was looked at was served from a map.
+    /// Counts a block that a sampled read got from a map.
     pub fn block_was_mapped(&self) {
         more(&self.blocks_mapped, EACH);
     }
 
-    /// A block that had to be read, of so many bytes.
+    /// Counts a block that was read from a file, with its size in bytes.
     pub fn block_was_read(&self, bytes: u64) {
         more(&self.blocks_read, 1);
         more(&self.bytes_read, bytes);
     }
 
-    /// Adds what was counted elsewhere, of a tree that goes.
+    /// Adds the statistics of a tree that is being removed.
     pub fn add(&self, s: &ReadStats) {
         more(&self.gets, s.gets);
         more(&self.found, s.found);
@@ -161,7 +161,7 @@ impl ReadCounters {
         more(&self.bytes_read, s.bytes_read);
     }
 
-    /// What was counted until now.
+    /// Returns the counts so far.
     pub fn told(&self) -> ReadStats {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         ReadStats {
@@ -179,12 +179,12 @@ impl ReadCounters {
     }
 }
 
-/// Whether this step of the thread's cursors, from block to block or from filter to filter, is one
-/// that is looked at.
+/// Reports whether to sample this step of the thread's cursors, from block to block or from filter
+/// to filter.
 #[inline]
 pub fn is_looked_at() -> bool {
     if cfg!(interleave) {
-        // What a thread has counted in one schedule would be another in the next.
+        // Thread-local counts would differ from one schedule to the next.
         return false;
     }
     let left = LEFT.get() - 1;

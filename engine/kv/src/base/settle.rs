@@ -1,9 +1,8 @@
-//! Work that follows from whatever has changed: of several threads that change something at once, one
-//! does it for all.
+//! Coalesces concurrent triggers into one run of a task.
 //!
-//! Invariant: when every [`Coalescer::after_change`] has returned, the work has been done at least once
-//! from beginning to end after each of the changes, and never twice at a time. So what is left by it
-//! is what the last change asks for, and who comes while another one is at work waits for nobody.
+//! Invariant: when every [`Coalescer::after_change`] has returned, the task has run completely at
+//! least once after each change. Two runs never overlap. So its last run has seen the last change.
+//! A thread that arrives during a run does not wait.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -11,22 +10,22 @@ mod loom_tests;
 use super::sync::{AtomicU64, Ordering};
 use super::unless_done::UnlessDone;
 
-/// Counts the changes that the work has not seen.
+/// Counter of the changes that the task has not seen.
 #[derive(Default)]
 pub(crate) struct Coalescer {
     unseen: AtomicU64,
 }
 
 impl Coalescer {
-    /// The caller has changed something: does the `work`, which sees what the caller has changed, or
-    /// leaves it to the one who is at it, who does it again then.
+    /// Runs `work` after a change by the caller, so that it sees that change. If another thread is
+    /// running the task, that thread runs it again instead.
     pub(crate) fn after_change(&self, work: impl Fn()) {
         if self.unseen.fetch_add(1, Ordering::AcqRel) > 0 {
             return;
         }
         let mut seen = 1;
         loop {
-            // After work that panics the next change begins anew.
+            // After a panic of the task, the next change starts from zero.
             let panicked = UnlessDone::new(|| self.unseen.store(0, Ordering::Release));
             work();
             panicked.done();

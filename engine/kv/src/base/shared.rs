@@ -1,14 +1,14 @@
-//! The view's pointer: an `Arc` that can be replaced while it is read. A room of `unsafe`.
+//! An `Arc` that can be replaced while it is read; it holds the current view. A module with
+//! `unsafe` code.
 //!
 //! The safety argument:
-//! 1. The word always holds one counted reference, from `Arc::into_raw`; replacing swaps one for
-//!    another.
-//! 2. The reference that was replaced is dropped after the epoch, so what a pinned reader loaded
-//!    stays alive, with a count of at least one, until it is unpinned. That makes `&'g T` sound,
-//!    and counting up from it too.
-//! 3. Replacing releases and loading acquires, so a reader sees the whole value.
-//! 4. All this needs every guard to be of one collector: the guard's own type sees to that
-//!    (`sync`).
+//! 1. The word always holds one counted reference, from `Arc::into_raw`. A replacement swaps one
+//!    for another.
+//! 2. The replaced reference is dropped after the epoch. So a value loaded by a pinned reader stays
+//!    alive, with a count of at least one, until the reader unpins. That makes `&'g T` sound, and
+//!    an increment of the count too.
+//! 3. A replacement releases and a load acquires, so a reader sees the whole value.
+//! 4. All guards must belong to one collector. The type of the guard ensures that (`sync`).
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -21,27 +21,27 @@ use super::sync::{AtomicPtr, Ordering};
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// An atomically replaceable `Arc<T>`. Reading it under a pinned epoch costs one load: no lock, no
-/// reference count.
+/// An atomically replaceable `Arc<T>`. A read under a pinned epoch costs one load, without a lock
+/// or a reference count.
 pub struct Shared<T: Send + Sync + 'static> {
     word: AtomicPtr<T>,
     owns: PhantomData<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> Shared<T> {
-    /// Starts with `value`.
+    /// Creates the pointer with `value`.
     pub fn new(value: Arc<T>) -> Self {
         Shared { word: AtomicPtr::new(Arc::into_raw(value).cast_mut()), owns: PhantomData }
     }
 
-    /// The value of now, valid as long as `guard` is pinned.
+    /// Returns the current value, valid as long as `guard` is pinned.
     #[inline]
     pub fn load<'g>(&self, _guard: &'g Guard) -> &'g T {
         // SAFETY: never null (1), alive until unpinned (2), published whole (3).
         unsafe { &*self.word.load(Ordering::Acquire) }
     }
 
-    /// A counted reference to the value of now, for a caller that is pinned anyway.
+    /// Returns a counted reference to the current value, for a caller that is already pinned.
     #[inline]
     pub fn get_arc(&self, _guard: &Guard) -> Arc<T> {
         let raw = self.word.load(Ordering::Acquire);
@@ -53,16 +53,16 @@ impl<T: Send + Sync + 'static> Shared<T> {
         }
     }
 
-    /// A counted reference to the value of now.
+    /// Returns a counted reference to the current value.
     pub fn load_full(&self) -> Arc<T> {
         self.get_arc(&epoch::pin())
     }
 
-    /// Puts `value` in place of the one there, which is let go after the epoch. Concurrent callers
-    /// must agree among themselves whose value comes last.
+    /// Replaces the current value with `value`. The old value is released after the epoch.
+    /// Concurrent callers must agree among themselves on the order.
     pub fn replace(&self, value: Arc<T>) {
         let old = self.word.swap(Arc::into_raw(value).cast_mut(), Ordering::AcqRel);
-        // SAFETY: the word's reference is ours now (1); it is dropped after the epoch only (2).
+        // SAFETY: the word's reference is ours now (1); it is dropped only after the epoch (2).
         let old = unsafe { Arc::from_raw(old) };
         let guard = epoch::pin();
         guard.defer(move || drop(old));
@@ -72,8 +72,8 @@ impl<T: Send + Sync + 'static> Shared<T> {
 
 impl<T: Send + Sync + 'static> Drop for Shared<T> {
     fn drop(&mut self) {
-        // SAFETY: the word's reference is ours (1). A reader may still be pinned with a `&T`, hence
-        // the epoch (2).
+        // SAFETY: the word's reference is ours (1). A reader may still be pinned with a `&T`, so it
+        // is dropped after the epoch (2).
         let last = unsafe { Arc::from_raw(self.word.load(Ordering::Relaxed)) };
         let guard = epoch::pin();
         guard.defer(move || drop(last));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Counts itself while alive; its halves must always agree.
+    /// Counts itself while alive. Its two numbers must always agree.
     struct Probe(Arc<AtomicUsize>, Box<u64>, Box<u64>);
 
     impl Probe {
@@ -115,10 +115,10 @@ mod tests {
         }
     }
 
-    /// Lets the epoch move on until `done`; the collector is shared with the other tests of the
-    /// process, which may be pinned.
+    /// Advances the epoch until `done`. Other tests of the process share the collector and may be
+    /// pinned.
     fn eventually(done: impl Fn() -> bool) -> bool {
-        // Other tests of the process pin the epoch too, and may not run for a while.
+        // Other tests of the process pin the epoch too, and may not run for some time.
         (0..if cfg!(miri) { 100_000 } else { 10_000_000 }).any(|_| {
             epoch::pin().flush();
             std::thread::yield_now();

@@ -1,16 +1,16 @@
-//! What keeps threads on different cores from writing to one cache line: a line of its own for what
-//! is written often, and several copies of a thing, of which each thread uses one.
+//! Avoids writes of several cores to one cache line. [`CachePadded`] gives a value its own lines,
+//! and stripes are copies of a value of which each thread uses one.
 
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many copies there are: with 64 threads four share one, and a count in it is still passed on
-/// in less time than they need for what they count.
+/// Number of stripes. With 64 threads, four share one. Even then, passing its cache line between
+/// cores costs less time than the counted operations.
 pub const STRIPES: usize = 16;
 
-/// What is written often, in lines of its own: whoever only reads what lies beside it does not wait.
-/// Two lines, for processors fetch them in pairs.
+/// Value in cache lines of its own. Readers of neighbouring data do not wait for its frequent
+/// writes. It takes two lines, because processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);
@@ -28,7 +28,7 @@ thread_local! {
     static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// The copy of this thread, below [`STRIPES`]: threads that are started one after the other have
+/// Returns the stripe of this thread, below [`STRIPES`]. Threads that start one after the other get
 /// different ones.
 #[inline]
 pub fn own_stripe() -> usize {

@@ -1,13 +1,15 @@
-//! What threads meet in: locks, atomics, the epoch, and the start of threads; so that a model
-//! checker or a scheduler can stand in for it. All code of this crate takes from here what it
-//! synchronises with (counters that nobody decides by may be `std`'s), and all that pins takes its
-//! guards from here, so that there is one epoch only, and the type of the guard says so.
+//! Synchronization primitives of the crate: locks, atomics and the epoch, replaceable by a model
+//! checker or a scheduler.
+//!
+//! All code of this crate takes its primitives from here, except counters that affect no decision;
+//! those may be `std`'s. All code that pins takes its guards from here too. So there is exactly one
+//! epoch, and the type of the guard proves it.
 //!
 //! - Locks have ranks ([`rank`]): debug builds check the order in which they are taken.
-//! - Normally these are `parking_lot`'s locks, `std`'s atomics and `crossbeam-epoch`.
-//! - Under `--cfg loom` the atomics and the epoch, which the lock-free protocols are made of, are
-//!   loom's, the epoch reduced to its contract: what was deferred runs when nobody is pinned any
-//!   more. All models of the crate run with `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib
+//! - Normally these are the locks of `parking_lot`, the atomics of `std`, and `crossbeam-epoch`.
+//! - Under `--cfg loom` the atomics and the epoch are loom's. The lock-free protocols use only
+//!   these. The epoch is reduced to its contract: deferred functions run when no thread is pinned
+//!   any more. All models of the crate run with `RUSTFLAGS="--cfg loom" cargo test -p firn-kv --lib
 //!   --release loom`.
 //! - Under `--cfg interleave` all of it is `firn-interleave`'s: a whole Db runs by a seeded
 //!   schedule (`tests/interleave.rs`).
@@ -17,8 +19,7 @@ pub(crate) use super::rank;
 #[cfg(not(interleave))]
 pub(crate) use std::sync::atomic::AtomicBool;
 
-/// The lock of protocols that loom models: loom's under `--cfg loom`, otherwise the one that
-/// everything takes.
+/// Locks of protocols that loom models: loom's under `--cfg loom`, otherwise the ordinary ones.
 pub(crate) mod modelled {
     #[cfg(not(loom))]
     pub(crate) use super::{Mutex, MutexGuard};
@@ -31,7 +32,7 @@ pub(crate) mod modelled {
     #[cfg(loom)]
     use loom::sync::Condvar as RawCondvar;
 
-    /// A condition to wait for, under a lock of these.
+    /// Condition variable for locks of this module.
     pub(crate) struct WakeUp(RawCondvar);
 
     impl WakeUp {
@@ -39,7 +40,7 @@ pub(crate) mod modelled {
             WakeUp(RawCondvar::new())
         }
 
-        /// Gives the lock up until somebody notifies, and takes it again.
+        /// Releases the lock until a notification, and takes it again.
         pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             #[cfg(not(loom))]
             {
@@ -51,13 +52,13 @@ pub(crate) mod modelled {
             self.0.wait(guard).unwrap()
         }
 
-        /// Lets all who wait go on.
+        /// Wakes all waiting threads.
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
         }
     }
 
-    /// loom's mutex with the interface of the others.
+    /// Mutex of loom with the interface of the others.
     #[cfg(loom)]
     pub(crate) struct Mutex<T, R = super::rank::Leaf>(
         loom::sync::Mutex<T>,
@@ -82,7 +83,7 @@ pub(crate) use firn_interleave::{
     yield_now, yield_now as spin_loop,
 };
 
-/// The scheduler's epoch.
+/// Epoch of the scheduler.
 #[cfg(interleave)]
 pub use firn_interleave::epoch;
 
@@ -92,7 +93,7 @@ mod real {
     pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use std::thread::yield_now;
 
-    /// `crossbeam-epoch`'s default collector.
+    /// Default collector of `crossbeam-epoch`.
     pub mod epoch {
         use std::cell::Cell;
 
@@ -100,14 +101,14 @@ mod real {
             static FLUSHING: Cell<bool> = const { Cell::new(false) };
         }
 
-        /// A pinned thread. Only [`pin`] makes one, so it is always of the one collector, whose
-        /// garbage the engine's is; a guard of another, or `crossbeam_epoch::unprotected`, is of
-        /// another type.
+        /// A pinned thread. Only [`pin`] creates one, so it always belongs to the one collector
+        /// that holds the engine's garbage. A guard of another collector, or
+        /// `crossbeam_epoch::unprotected`, has another type.
         #[derive(Debug)]
         pub struct Guard(crossbeam_epoch::Guard);
 
-        /// Pins the calling thread: what it loads meanwhile stays. Keep it short; everybody's
-        /// garbage waits for it.
+        /// Pins the calling thread: values that it loads stay alive until it unpins. Pin for a
+        /// short time only, because the garbage of all threads waits for it.
         #[inline]
         #[cfg_attr(debug_assertions, track_caller)]
         pub fn pin() -> Guard {
@@ -122,11 +123,11 @@ mod real {
                 self.0.defer(f);
             }
 
-            /// Lets the epoch move on and what is due go. What goes may let go of more, and ask for
-            /// a flush in its turn: that one is left to the next, else flushes would be nested as
-            /// deep as there is garbage.
+            /// Advances the epoch and frees the garbage that is due. A destructor may release more
+            /// and request a flush too. That nested flush is skipped and left to the next one;
+            /// otherwise flushes would nest as deeply as the garbage.
             pub(crate) fn flush(&self) {
-                // A thread that ends has no more of this.
+                // A thread that is ending no longer has this thread-local.
                 if FLUSHING.try_with(|f| f.replace(true)) == Ok(false) {
                     self.0.flush();
                     let _ = FLUSHING.try_with(|f| f.set(false));
@@ -149,7 +150,7 @@ mod model {
     pub(crate) use loom::thread::yield_now;
     pub(crate) use loom::thread::yield_now as spin_loop;
 
-    /// The epoch of the models.
+    /// Epoch of the models.
     pub mod epoch {
         use loom::sync::Mutex;
 
@@ -213,8 +214,7 @@ mod model {
 #[cfg(loom)]
 pub(crate) use model::*;
 
-/// A model of `test`, bounded: at most so many times a thread is taken off its core where it would
-/// not have to wait.
+/// Model-checks `test`, with at most `preemptions` preemptions of threads that could go on.
 #[cfg(all(test, loom))]
 pub(crate) fn model(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     let mut b = loom::model::Builder::new();

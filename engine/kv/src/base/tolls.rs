@@ -1,17 +1,16 @@
-//! What readers of ranges pay for a tree's having several sources, and what merges for their sake
-//! may write.
+//! Read-triggered compaction: accounts for the extra cost of range reads over several runs, and
+//! limits the bytes that such compactions write.
 //!
-//! The unit of a toll is an entry that a merge writes: a seek that has to position one source more
-//! costs about as much as `SEEK` sixteenths of one, a step that has to compare one source more a
-//! sixteenth.
+//! The unit of cost is one entry written by a compaction. A seek that positions one more source
+//! costs `SEEK` sixteenths of an entry. A step that compares one more source costs one sixteenth.
 //!
 //! Invariants:
-//! - Nothing that happens for each read touches memory that threads share: a cursor counts for
-//!   itself and pays when it goes; of those that have little to pay one in [`SAMPLED`] pays for all
-//!   of them.
-//! - What is written for readers since the store was opened is never more than the declared share
-//!   of what the tree held then and of what was flushed since.
-//! - The atomics are the standard library's, as those of [`reads`](super::reads) are.
+//! - No work that happens for each read touches memory that threads share. A cursor counts by
+//!   itself and reports its cost when it is dropped. Among cursors with a small cost, one in
+//!   [`SAMPLED`] reports for all of them.
+//! - Read-triggered compactions since the store was opened write a limited number of bytes. The
+//!   limit is the configured share of the bytes held then plus the bytes flushed since.
+//! - The atomics are those of the standard library, as in [`reads`](super::reads).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,98 +18,101 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::reads::{SAMPLED, is_looked_at};
 use crate::compaction::LEAST_TOLL;
 
-/// What a seek pays for each source more than one, in sixteenths of an entry.
+/// Cost of a seek for each source after the first, in sixteenths of an entry.
 const SEEK: u64 = 40;
-/// From so many sixteenths on a cursor pays for itself.
+/// Cost from which a cursor always reports for itself, in sixteenths of an entry.
 const MUCH: u64 = 16 << 12;
 
-/// Who is told that readers have paid.
+/// Callback that reports a further cost of reads.
 pub type ReadAmpCallback = Box<dyn Fn() + Send + Sync>;
 
-/// The tolls of one tree.
+/// Read costs of one tree.
 pub struct Tolls {
-    /// Entries paid for since the last merge for readers.
+    /// Cost of reads since the last read-triggered compaction, in entries.
     paid: AtomicU64,
-    /// Bytes of tables that there were at the opening or have been flushed since.
+    /// Bytes of tables that existed at opening or were flushed since.
     held: AtomicU64,
-    /// Bytes that merges for readers have written.
+    /// Bytes that read-triggered compactions have written.
     written: AtomicU64,
-    /// Is told now and then that readers have paid.
+    /// Callback for each [`LEAST_TOLL`] entries of further cost.
     bell: ReadAmpCallback,
 }
 
 debug_by!(Tolls, "Tolls", paid, held, written);
 
 impl Tolls {
-    /// Of a tree that holds nothing. `bell` is called now and then while readers pay, maybe under
-    /// any lock.
+    /// Creates the account of an empty tree. `bell` is called from time to time while reads add
+    /// cost, possibly under any lock.
     pub fn new(bell: ReadAmpCallback) -> Tolls {
         let [paid, held, written] = [0; 3].map(AtomicU64::new);
         Tolls { paid, held, written, bell }
     }
 
-    /// Entries that readers have paid for.
+    /// Returns the cost of reads so far, in entries.
     pub fn paid(&self) -> u64 {
         self.paid.load(Ordering::Relaxed)
     }
 
-    /// Readers pay.
+    /// Adds the cost of reads.
     fn pay(&self, entries: u64) {
         let before = self.paid.fetch_add(entries, Ordering::Relaxed);
-        // Before the least toll nothing is merged: each time that it is paid again, somebody is told.
+        // Below `LEAST_TOLL` no compaction is due, so the callback runs once per `LEAST_TOLL`
+        // entries.
         if before / LEAST_TOLL != before.saturating_add(entries) / LEAST_TOLL {
             (self.bell)();
         }
     }
 
-    /// So many bytes of tables are there, or have been flushed.
+    /// Adds bytes of tables that exist or were flushed.
     pub fn hold(&self, bytes: u64) {
         self.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that may be written for readers now, `percent` of what was held in all.
+    /// Returns the bytes that read-triggered compactions may write now: `percent` of all bytes
+    /// held, less the bytes written.
     pub fn allowance(&self, percent: u32) -> u64 {
         let all = u128::from(self.held.load(Ordering::Relaxed)) * u128::from(percent) / 100;
         u64::try_from(all).unwrap_or(u64::MAX).saturating_sub(self.written.load(Ordering::Relaxed))
     }
 
-    /// What has been paid is used for a merge that writes so many bytes.
+    /// Resets the cost, because a read-triggered compaction that writes `bytes` bytes starts.
     pub fn spend(&self, bytes: u64) {
         self.paid.store(0, Ordering::Relaxed);
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many of the entries paid for are used otherwise.
+    /// Deducts cost that has justified another operation, such as sealing a memtable.
     pub fn use_up(&self, entries: u64) {
         let less = |paid: u64| Some(paid.saturating_sub(entries));
         let _ = self.paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
-/// What one cursor pays.
+/// Read cost of one cursor.
 #[derive(Debug, Default)]
 pub struct SeekCost {
-    /// Sources that it has to look into beside one.
+    /// Number of sources after the first.
     extra: u64,
-    /// Sixteenths of entries.
+    /// Cost in sixteenths of an entry.
     due: u64,
     to: Option<Arc<Tolls>>,
 }
 
 impl SeekCost {
-    /// Of a cursor over so many sources. One over a single source pays nothing.
+    /// Creates the cost of a cursor over `sources` sources. A cursor over a single source costs
+    /// nothing.
     pub fn new(sources: usize, to: &Arc<Tolls>) -> SeekCost {
         let extra = (sources as u64).saturating_sub(1);
         SeekCost { extra, due: 0, to: (extra > 0).then(|| to.clone()) }
     }
 
-    /// For a seek.
+    /// Adds the cost of a seek.
     #[inline]
     pub fn seek(&mut self) {
         self.due += SEEK * self.extra;
     }
 
-    /// For a step.
+    /// Adds the cost of a step.
     #[inline]
     pub fn step(&mut self) {
         self.due += self.extra;
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(tolls.paid(), 0);
     }
 
-    /// One in so many pays for all: within a tenth over many.
+    /// One sampled cursor reports for all: the sum is within a tenth over many cursors.
     #[test]
     fn short_cursors_pay_on_average() {
         let tolls = tolls();

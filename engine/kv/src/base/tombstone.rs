@@ -1,25 +1,26 @@
-//! Range tombstones: "every key in `[start, end)` older than this sequence number is deleted".
+//! Range tombstones: every key in `[start, end)` older than a sequence number is deleted.
 //!
-//! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty; each lists the
-//! sequence numbers of the tombstones that cover it, newest first, without repeats. Looking up a
-//! key costs one binary search. Overlapping tombstones are cut at each other's ends by
-//! [`Deletions`](super::deletions::Deletions); cutting never changes which keys are covered by
+//! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty. Each lists the
+//! sequence numbers of the tombstones that cover it, newest first, without repeats.
+//!
+//! A lookup of a key costs one binary search. [`Deletions`](super::deletions::Deletions) cuts
+//! overlapping tombstones at each other's ends. Cutting never changes which keys are covered by
 //! which sequence number.
 
 use super::key::Seq;
 
-/// One range deletion: keys in `[start, end)` with a sequence number below `seq` are gone.
+/// Range deletion: it deletes keys in `[start, end)` with a sequence number below `seq`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstone {
     /// First key covered.
     pub start: Vec<u8>,
     /// First key no longer covered.
     pub end: Vec<u8>,
-    /// The deletion's own sequence number.
+    /// Sequence number of the deletion.
     pub seq: Seq,
 }
 
-/// A piece of the key space with the deletions that cover all of it.
+/// Part of the key space that each of its deletions covers completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// First key covered.
@@ -31,20 +32,20 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// The newest deletion of this fragment that a reader at `read` sees.
+    /// Returns the newest deletion of this fragment that a reader at `read` sees.
     pub fn newest_at(&self, read: Seq) -> Option<Seq> {
         self.seqs.get(self.seqs.partition_point(|&s| s > read)).copied()
     }
 }
 
-/// What holds for all keys of a stretch around the one that was asked about.
+/// Largest key range around a looked-up key in which a reader sees the same deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoveredRange<'a> {
-    /// The first key of the stretch.
+    /// First key of the range.
     pub from: &'a [u8],
-    /// The first key behind it; `None` when it has no end.
+    /// First key after the range; `None` if the range has no end.
     pub until: Option<&'a [u8]>,
-    /// The newest deletion.
+    /// Newest deletion of the range that the reader sees.
     pub newest: Option<Seq>,
 }
 
@@ -53,14 +54,14 @@ pub struct CoveredRange<'a> {
 pub struct Fragments(Vec<Fragment>);
 
 impl Fragments {
-    /// Takes fragments that are sorted and disjoint already; `None` when they are not.
+    /// Creates a set from fragments that are sorted and disjoint; returns `None` if they are not.
     pub fn from_sorted(fragments: Vec<Fragment>) -> Option<Fragments> {
         Self::is_sound(&fragments).then_some(Fragments(fragments))
     }
 
-    /// Takes what has been cut out of sound fragments, in their order.
+    /// Creates a set from parts that were cut out of valid fragments, in their order.
     pub fn from_parts(fragments: Vec<Fragment>) -> Fragments {
-        debug_assert!(Self::is_sound(&fragments), "parts of sound fragments are sound");
+        debug_assert!(Self::is_sound(&fragments), "parts of valid fragments are not valid");
         Fragments(fragments)
     }
 
@@ -71,41 +72,42 @@ impl Fragments {
             && fragments.windows(2).all(|w| w[0].end <= w[1].start)
     }
 
-    /// The fragments, in key order.
+    /// Returns the fragments, in key order.
     pub fn as_slice(&self) -> &[Fragment] {
         &self.0
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no fragments.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The fragment that covers `key`.
+    /// Returns the fragment that covers `key`.
     pub fn covering(&self, key: &[u8]) -> Option<&Fragment> {
         let i = self.0.partition_point(|f| f.end.as_slice() <= key);
         self.0.get(i).filter(|f| f.start.as_slice() <= key)
     }
 
-    /// Whether any fragment covers a key in `first..=last`.
+    /// Reports whether any fragment covers a key in `first..=last`.
     pub fn touches(&self, first: &[u8], last: &[u8]) -> bool {
         let i = self.0.partition_point(|f| f.end.as_slice() <= first);
         self.0.get(i).is_some_and(|f| f.start.as_slice() <= last)
     }
 
-    /// Whether any key in `[from, until)` was deleted after `since`; `None` is unbounded.
+    /// Reports whether any key in `[from, until)` was deleted after `since`; `None` means no upper
+    /// bound.
     pub fn changed_since(&self, from: &[u8], until: Option<&[u8]>, since: Seq) -> bool {
         let there = self.0[self.0.partition_point(|f| f.end.as_slice() <= from)..].iter();
         let mut there = there.take_while(|f| until.is_none_or(|u| f.start.as_slice() < u));
         there.any(|f| f.seqs.first().is_some_and(|&s| s > since))
     }
 
-    /// The newest deletion of `key` that a reader at `read` sees.
+    /// Returns the newest deletion of `key` that a reader at `read` sees.
     pub fn newest_covering(&self, key: &[u8], read: Seq) -> Option<Seq> {
         self.covering(key)?.newest_at(read)
     }
 
-    /// The stretch around `key` of which a reader at `read` sees the same.
+    /// Returns the key range around `key` in which a reader at `read` sees the same deletion.
     pub fn stretch(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
         let i = self.0.partition_point(|f| f.end.as_slice() <= key);
         let before = i.checked_sub(1).map_or(&[][..], |i| &self.0[i].end);
@@ -118,7 +120,7 @@ impl Fragments {
         }
     }
 
-    /// The fragments, cut to `[from, until)`.
+    /// Returns the fragments, cut to `[from, until)`.
     pub fn slice(&self, from: &[u8], until: Option<&[u8]>) -> Fragments {
         let first = self.0.partition_point(|f| f.end.as_slice() <= from);
         let behind =
@@ -131,7 +133,7 @@ impl Fragments {
         Fragments(inside.collect())
     }
 
-    /// The same deletions as tombstones, one per fragment and sequence number.
+    /// Returns the same deletions as tombstones, one for each fragment and sequence number.
     pub fn to_tombstones(&self) -> impl Iterator<Item = RangeTombstone> + '_ {
         self.0.iter().flat_map(|f| {
             f.seqs.iter().map(|&seq| RangeTombstone {
@@ -142,7 +144,7 @@ impl Fragments {
         })
     }
 
-    /// Bytes of heap that this holds.
+    /// Returns the heap memory of the fragments in bytes.
     pub fn memory(&self) -> usize {
         self.0
             .iter()

@@ -1,15 +1,15 @@
-//! What is to happen where something does not come to its end: an error, or a panic on the way.
+//! Runs a cleanup on early return or panic.
 
-/// Does something when it goes, unless [`done`](UnlessDone::done) has been called.
+/// Guard that runs a cleanup when dropped, unless [`done`](UnlessDone::done) was called.
 pub(crate) struct UnlessDone<F: FnOnce()>(Option<F>);
 
 impl<F: FnOnce()> UnlessDone<F> {
-    /// `does` is called when what is given goes.
+    /// Creates a guard that runs `does` when dropped.
     pub(crate) fn new(does: F) -> UnlessDone<F> {
         UnlessDone(Some(does))
     }
 
-    /// It has come to its end: nothing is to be done.
+    /// Disarms the guard after success.
     pub(crate) fn done(mut self) {
         self.0 = None;
     }

@@ -1,23 +1,25 @@
-//! An ordered map of which any number of versions share what they have in common: a clone costs
-//! nothing, and whoever changes one of two copies the nodes on the way to the change. So an
-//! iterator keeps what was written when it began, however much is written meanwhile.
+//! A persistent (copy-on-write) ordered map.
+//!
+//! A clone costs nothing, because versions share their nodes. A change of one of two copies copies
+//! the nodes on the path to the change. So an iterator returns the entries present at its start,
+//! whatever is written later.
 //!
 //! Invariants:
-//! - It is an AVL tree: keys ascend from left to right, and the heights of a node's two sides
-//!   differ by one at most. So nothing here goes deeper than about 1.44 times the logarithm of the
-//!   number of keys, whatever they are.
+//! - The map is an AVL tree: keys ascend from left to right, and the heights of a node's two sides
+//!   differ by at most one. So no path is longer than about 1.44 times the logarithm of the number
+//!   of keys, whatever the keys are.
 //! - Every change splits the tree at a key and joins trees ("Just Join for Parallel Ordered Sets",
 //!   Blelloch and others), each in O(log n).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// A key, which versions share.
+/// Key, shared between versions.
 pub type MapKey = Arc<[u8]>;
 
 type Link<V> = Option<Arc<MapNode<V>>>;
 
-/// A map from keys to values, in order of the keys.
+/// Ordered map from keys to values.
 #[derive(Clone)]
 pub struct VersionMap<V>(Link<V>);
 
@@ -26,7 +28,7 @@ struct MapNode<V> {
     key: MapKey,
     value: V,
     height: u8,
-    /// What comes before it, and what comes after.
+    /// Subtrees of the keys before and after this one.
     sides: [Link<V>; 2],
 }
 
@@ -41,8 +43,8 @@ impl<V: Clone> VersionMap<V> {
         self.end(false, |k| k <= key).filter(|(k, _)| &***k == key).map(|(_, v)| v)
     }
 
-    /// Of the entries for whose keys `within` holds the first (going forward) or the last. Those
-    /// are the last ones of the map then, or its first ones.
+    /// Returns the first (with `forward`) or last entry for whose key `within` holds. With
+    /// `forward`, `within` must hold for a suffix of the keys, otherwise for a prefix.
     pub fn end(&self, forward: bool, within: impl Fn(&[u8]) -> bool) -> Option<(&MapKey, &V)> {
         let (mut at, mut found) = (&self.0, None);
         while let Some(n) = at {
@@ -56,7 +58,7 @@ impl<V: Clone> VersionMap<V> {
         found
     }
 
-    /// Gives the value that this one replaces.
+    /// Inserts a value and returns the value that it replaces.
     pub fn insert(&mut self, key: &[u8], value: V) -> Option<V> {
         let (left, found, right) = split(self.0.take(), key);
         let node = Arc::new(MapNode { key: key.into(), value, height: 1, sides: [None, None] });
@@ -65,7 +67,7 @@ impl<V: Clone> VersionMap<V> {
     }
 
     pub fn remove(&mut self, key: &[u8]) {
-        // Nodes are copied for what changes only.
+        // Return early, because a split copies nodes.
         if self.get(key).is_none() {
             return;
         }
@@ -73,8 +75,8 @@ impl<V: Clone> VersionMap<V> {
         self.0 = concat(left, right);
     }
 
-    /// Takes out what is in `[from, until)`, which is not empty; without `until`, all from `from`
-    /// on.
+    /// Removes and returns the entries in `[from, until)`, which must not be an empty range;
+    /// without `until`, all entries from `from` on.
     pub fn take(&mut self, from: &[u8], until: Option<&[u8]>) -> VersionMap<V> {
         let (left, rest) = split_before(self.0.take(), from);
         let (taken, right) = match until {
@@ -92,7 +94,7 @@ impl<V: Clone> VersionMap<V> {
     }
 }
 
-/// The entries of a map, in order.
+/// Iterator over the entries of a map, in order.
 pub struct Iter<'a, V>(Vec<&'a MapNode<V>>);
 
 impl<'a, V> Iter<'a, V> {
@@ -125,11 +127,11 @@ impl<V: Clone> MapNode<V> {
     }
 }
 
-/// One tree of all before `node`, it, and all after it.
+/// Joins two trees and a node between them into one tree.
 fn join<V: Clone>(left: Link<V>, mut node: Arc<MapNode<V>>, right: Link<V>) -> Arc<MapNode<V>> {
     let (l, r) = (height(&left), height(&right));
     match (left, right) {
-        // The lower tree goes to where the edge of the higher one is about as high.
+        // The lower tree joins at the node on the edge of the higher one with about its height.
         (Some(mut top), right) if l > r + 1 => {
             let n = Arc::make_mut(&mut top);
             n.sides[1] = Some(join(n.sides[1].take(), node, right));
@@ -149,14 +151,14 @@ fn join<V: Clone>(left: Link<V>, mut node: Arc<MapNode<V>>, right: Link<V>) -> A
     }
 }
 
-/// Restores the balance of a node of which one side has grown by one.
+/// Restores the balance of a node after one side grew by one.
 fn balance<V: Clone>(mut top: Arc<MapNode<V>>) -> Arc<MapNode<V>> {
     steps::count();
     let n = Arc::make_mut(&mut top);
     n.measure();
     for side in [0, 1] {
         if height(&n.sides[side]) > height(&n.sides[1 - side]) + 1 {
-            // Where its inner side is the higher one, that has to become the top.
+            // If the inner side of the child is higher, its node must first become the child.
             if let Some(child) =
                 n.sides[side].take_if(|c| height(&c.sides[1 - side]) > height(&c.sides[side]))
             {
@@ -168,7 +170,7 @@ fn balance<V: Clone>(mut top: Arc<MapNode<V>>) -> Arc<MapNode<V>> {
     top
 }
 
-/// Puts the node on one side of the top in its place.
+/// Rotates the child on one side into the place of the top.
 fn rotate<V: Clone>(mut top: Arc<MapNode<V>>, side: usize) -> Arc<MapNode<V>> {
     let n = Arc::make_mut(&mut top);
     let Some(mut child) = n.sides[side].take() else { return top };
@@ -180,7 +182,7 @@ fn rotate<V: Clone>(mut top: Arc<MapNode<V>>, side: usize) -> Arc<MapNode<V>> {
     child
 }
 
-/// What is before a key, its node, and what is after it.
+/// Splits a tree into the entries before a key, its node, and the entries after it.
 fn split<V: Clone>(link: Link<V>, key: &[u8]) -> (Link<V>, Link<V>, Link<V>) {
     let Some(mut top) = link else { return (None, None, None) };
     steps::count();
@@ -199,7 +201,7 @@ fn split<V: Clone>(link: Link<V>, key: &[u8]) -> (Link<V>, Link<V>, Link<V>) {
     }
 }
 
-/// What is before a key, and the rest.
+/// Splits a tree into the entries before a key, and the rest.
 fn split_before<V: Clone>(link: Link<V>, key: &[u8]) -> (Link<V>, Link<V>) {
     let (before, found, after) = split(link, key);
     match found {
@@ -208,7 +210,7 @@ fn split_before<V: Clone>(link: Link<V>, key: &[u8]) -> (Link<V>, Link<V>) {
     }
 }
 
-/// One tree of two, all of the first before all of the second.
+/// Joins two trees; all keys of the first come before those of the second.
 fn concat<V: Clone>(left: Link<V>, right: Link<V>) -> Link<V> {
     match left {
         Some(left) => {
@@ -231,7 +233,7 @@ fn split_last<V: Clone>(mut top: Arc<MapNode<V>>) -> (Link<V>, Arc<MapNode<V>>) 
     }
 }
 
-/// Counts the nodes that are met, for tests of what things cost.
+/// Counts visited nodes, for tests of the cost.
 pub(crate) mod steps {
     #[cfg(test)]
     thread_local! {
@@ -251,7 +253,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Checks order and balance; gives the height.
+    /// Checks order and balance, and returns the height.
     fn check(link: &Link<u32>, from: Option<&[u8]>, until: Option<&[u8]>) -> u8 {
         let Some(n) = link else { return 0 };
         assert!(from.is_none_or(|f| f < &*n.key) && until.is_none_or(|u| &*n.key < u));

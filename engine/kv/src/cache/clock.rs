@@ -1,15 +1,15 @@
-//! CLOCK: which frames go when room is needed.
+//! CLOCK eviction: chooses which frames to evict when memory is needed.
 //!
-//! The hand walks over the frames in the order of their memory, chunk by chunk, then over those
-//! with an allocation of their own. A frame that was read since the hand last came loses its bit
-//! and stays; one that somebody holds stays; any other is evicted. Frames start without the bit, so
-//! what a scan reads once is gone after one round while what is read twice stays.
+//! The hand visits frames in the order of their memory, chunk by chunk, then those with their own
+//! allocation. A frame that was read since the last visit loses its bit and stays. A frame that a
+//! caller references stays. Any other frame is evicted. Frames start without the bit. So blocks
+//! that a scan reads once are evicted after one round, and blocks read twice stay.
 //!
 //! Invariants, all under the pool's lock:
-//! 1. An entry says for a frame's place which slot leads to it. It is made when the frame is
-//!    linked, and goes when the frame is unlinked or freed.
-//! 2. A chunk of another class than the one that needs room, less than half full, is emptied when
-//!    the hand comes by, so that memory moves between classes.
+//! 1. An entry maps a frame's place to the slot that points to it. It is created when the frame is
+//!    linked, and removed when the frame is unlinked or freed.
+//! 2. When a class needs memory, the hand empties chunks of other classes that are less than half
+//!    full. So memory moves between classes.
 //! 3. A sweep's work is bounded whatever the state of the cache.
 
 use std::sync::{Arc, Weak};
@@ -20,7 +20,7 @@ use super::slab::{LOOSE, SlabPlace};
 use super::slot::{CacheSlots, Garbage, Swept};
 use super::sync::epoch::Guard;
 
-/// Which slot leads to a frame.
+/// The slot that points to a frame.
 #[derive(Debug)]
 struct ClockEntry {
     slots: Weak<CacheSlots>,
@@ -28,34 +28,35 @@ struct ClockEntry {
     size: u32,
 }
 
-/// The entries by place, and the hand.
+/// The entries by place, and the clock hand.
 #[derive(Debug, Default)]
 pub(super) struct ClockRing {
     chunks: Vec<Vec<Option<ClockEntry>>>,
     loose: Vec<Option<ClockEntry>>,
-    /// Row (a chunk, or one past the last for the loose frames) and index of the next frame to look
-    /// at.
+    /// Row (a chunk, or one past the last for the loose frames) and index of the next frame to
+    /// visit.
     row: usize,
     index: usize,
     /// Whether the hand empties this row.
     emptying: bool,
     linked: usize,
     linked_bytes: usize,
-    /// Of the frames that the hand has met of late the part that it had to keep, in 65,536ths.
+    /// Fraction of recently visited frames that the hand did not evict, in 65,536ths.
     kept: u32,
 }
 
-/// Of how many frames the hand remembers what it has met.
+/// Number of visits over which the hand averages that fraction.
 const MET: u32 = 256;
 
 impl ClockRing {
-    /// The hand has met a frame.
+    /// Records a visit of the hand to a frame.
     fn has_met(&mut self, keeps: bool) {
         self.kept -= self.kept / MET;
         self.kept += if keeps { (1 << 16) / MET } else { 0 };
     }
 
-    /// Whether the hand keeps a quarter of what it meets: the cache holds what is read again and again.
+    /// Reports whether more than a quarter of the visited frames stay: the cached blocks are read
+    /// repeatedly.
     pub(super) fn is_hot(&self) -> bool {
         self.kept > 1 << 14
     }
@@ -71,18 +72,19 @@ impl ClockRing {
         &mut self.chunks[chunk]
     }
 
-    /// Whether the frame at `place` is linked.
+    /// Reports whether the frame at `place` is linked.
     pub(super) fn knows(&mut self, place: SlabPlace) -> bool {
         self.row(place.chunk).get(place.index as usize).is_some_and(Option::is_some)
     }
 
-    /// Which slot leads to the frame at `place`: the address of its table's slots, and its number.
+    /// Returns the slot that points to the frame at `place`: the address of its table's slots, and
+    /// its number.
     fn slot_of(&mut self, place: SlabPlace) -> Option<(usize, u32)> {
         let entry = self.row(place.chunk).get(place.index as usize)?.as_ref()?;
         Some((entry.slots.as_ptr().addr(), entry.index))
     }
 
-    /// The frame of `size` bytes at `place` has been linked as block `index` of `slots`.
+    /// Records that the frame of `size` bytes at `place` was linked as block `index` of `slots`.
     pub(super) fn enter(
         &mut self,
         place: SlabPlace,
@@ -100,7 +102,7 @@ impl ClockRing {
         self.linked_bytes += size;
     }
 
-    /// The frame at `place` has been unlinked or freed.
+    /// Records that the frame at `place` was unlinked or freed.
     pub(super) fn forget(&mut self, place: SlabPlace) {
         let entry = self.row(place.chunk).get_mut(place.index as usize).and_then(Option::take);
         if let Some(entry) = entry {
@@ -109,40 +111,40 @@ impl ClockRing {
         }
     }
 
-    /// Frames linked, and the bytes of memory they take.
+    /// Returns the number of linked frames, and the bytes of memory they take.
     pub(super) fn linked(&self) -> (usize, usize) {
         (self.linked, self.linked_bytes)
     }
 }
 
-/// What a sweep is for.
+/// Parameters of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClockOrder {
-    /// The class that needs room; `None` for any.
+    /// The class that needs memory; `None` for any.
     pub(super) class: Option<usize>,
-    /// Frames of that class to evict.
+    /// Number of frames of that class to evict.
     pub(super) goal: usize,
-    /// Evict hot frames too.
+    /// Whether to evict hot frames too.
     pub(super) force: bool,
 }
 
-/// What a sweep found. To be let go without the pool's lock.
+/// Results of a sweep. Drop it without holding the pool's lock.
 #[derive(Default)]
 pub(super) struct SkippedRange {
     pub(super) garbage: Garbage,
     pub(super) evicted: usize,
-    /// Those of them that went after their probation.
+    /// Evicted frames that had been on probation.
     pub(super) departed: Vec<BlockHash>,
-    /// Tables looked at, kept alive while the lock is held: dropping the last reference to one
-    /// needs the lock.
+    /// Visited tables, referenced while the lock is held: dropping the last reference to one needs
+    /// the lock.
     tables: Vec<Arc<CacheSlots>>,
 }
 
-/// Looking at an empty place costs one unit of a sweep's work, at a frame this many.
+/// Work units per visited frame. A visit to an empty place costs one unit.
 const FRAME_WORK: usize = 8;
 
 impl FrameState {
-    /// Moves the hand until the order is met or the sweep's share of work is done.
+    /// Moves the hand until the goal is met or the work limit is reached.
     pub(super) fn sweep(&mut self, order: ClockOrder, guard: &Guard, out: &mut SkippedRange) {
         let mut work = FRAME_WORK * (64 + 8 * order.goal);
         let mut met = 0;
@@ -176,7 +178,8 @@ impl FrameState {
         }
     }
 
-    /// Ends the probation of frames that have had it: those that nobody has read again, or holds, go.
+    /// Ends the probation of the oldest frames. Evicts those that were not read again and that no
+    /// caller references.
     pub(super) fn end_probations(
         &mut self,
         bounds: ProbationBounds,
@@ -184,7 +187,7 @@ impl FrameState {
         out: &mut SkippedRange,
     ) {
         while let Some(Probationer { place, slot, hash, .. }) = self.probation.end(bounds) {
-            // The place may be another's by now.
+            // Another frame may occupy the place by now.
             if self.clock.slot_of(place) == Some(slot)
                 && self.sweep_one(place, false, guard, out) == Some(Swept::Evicted)
             {
@@ -195,7 +198,7 @@ impl FrameState {
         }
     }
 
-    /// Looks at one frame; `None` when no table leads there.
+    /// Visits one frame; returns `None` if no table points to it.
     fn sweep_one(
         &mut self,
         place: SlabPlace,

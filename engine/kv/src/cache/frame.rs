@@ -1,21 +1,22 @@
-//! Frames: reference-counted byte buffers in recycled memory. A room of `unsafe`.
+//! Frames: reference-counted byte buffers in recycled memory. This module uses `unsafe`.
 //!
-//! A frame is a 64-byte header followed by its bytes, in one piece: a block of up to 4,032 bytes
+//! A frame is a 64-byte header followed by its bytes, in one piece. A block of up to 4,032 bytes
 //! and its header fill exactly one aligned 4 KiB. Frames of one size class share a chunk of up to 2
-//! MiB; chunks lie in regions of 32, on huge pages when a chunk is one (first touch measured: 0.25
-//! us per 4 KiB against 2 us). Frames too large for a chunk have an allocation of their own.
+//! MiB. Chunks are in regions of 32. Regions use huge pages if a chunk is as large as one; a first
+//! touch then takes 0.25 us per 4 KiB instead of 2 us (measured). Frames too large for a chunk have
+//! their own allocation.
 //!
 //! The safety argument:
-//! 1. The slab hands out a place once until it is given back, so two live frames never overlap. A
-//!    place is given back, under the pool's lock, only by whoever took the reference count to zero,
-//!    after an acquire fence: no one can reach the frame any more.
+//! 1. The slab gives out a place only once until it is returned, so two live frames never overlap.
+//!    A place is returned under the pool's lock, only by the thread that decremented the reference
+//!    count to zero, after an acquire fence. No other thread can reach the frame then.
 //! 2. A frame's header holds a counted reference to its pool, so the memory outlives every frame.
 //! 3. Header fields other than atomics are written before the frame is shared and never again. The
-//!    header has no padding, and chunk memory starts zeroed, so bytes of recycled memory are stale
+//!    header has no padding, and chunk memory starts zeroed. So bytes of recycled memory are stale
 //!    but always initialised.
-//! 4. Contents are written only through [`FrameMut`], which is not `Clone`, and whose count is one;
-//!    afterwards they are only read.
-//! 5. A frame's bytes lie behind its header, outside what a `&Frame` spans; they are reached
+//! 4. Contents are written only through [`FrameMut`], which is not `Clone`, and whose count is one.
+//!    Afterwards they are only read.
+//! 5. A frame's bytes follow its header, outside the memory that a `&Frame` spans. They are reached
 //!    through the pointer's exposed provenance, which is that of the whole frame.
 #![allow(unsafe_code)]
 
@@ -31,12 +32,12 @@ use super::probation::ProbationQueue;
 use super::slab::{HEADER, LOOSE, Slab, SlabPlace, class_size};
 use super::sync::{AtomicU32, Mutex, MutexGuard, Ordering, fence};
 
-/// A cached block: dereferences to its bytes. Seen as `&Frame` for as long as an epoch is pinned;
-/// [`CacheFrame::to_ref`] keeps it longer.
+/// Cached block that dereferences to its bytes. A `&Frame` is valid while an epoch is pinned;
+/// [`CacheFrame::to_ref`] extends its lifetime.
 #[repr(C, align(64))]
 pub struct CacheFrame {
     refs: AtomicU32,
-    /// CLOCK's bit: read since the hand went by.
+    /// CLOCK bit: the frame was read since the hand passed.
     hot: AtomicU32,
     len: u32,
     /// Bytes of memory that the frame takes, header included.
@@ -46,7 +47,7 @@ pub struct CacheFrame {
     /// A counted reference, from `Arc::into_raw`.
     pool: *const Pool,
     _reserved: [u64; 4],
-    /// Stands for the contents, so that the model checker sees who reads and writes them.
+    /// Represents the contents, so that the model checker observes their reads and writes.
     #[cfg(loom)]
     contents: loom::cell::UnsafeCell<()>,
 }
@@ -55,27 +56,27 @@ debug_by!(CacheFrame, "Frame", len, size);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<CacheFrame>() == HEADER && align_of::<CacheFrame>() == 64);
-/// Where the contents begin; loom's atomics are larger.
+/// Offset of the contents. It depends on loom, whose atomics are larger.
 const DATA: usize = if cfg!(loom) { size_of::<CacheFrame>() } else { HEADER };
 
-// SAFETY: `pool` points to a `Pool`, which is `Send` and `Sync`; all else is atomic or never
-// changes while shared (argument 3).
+// SAFETY: `pool` points to a `Pool`, which is `Send` and `Sync`. All other fields are atomic or
+// never change while shared (argument 3).
 unsafe impl Send for CacheFrame {}
 // SAFETY: as above.
 unsafe impl Sync for CacheFrame {}
 
 impl CacheFrame {
-    /// A counted reference that outlives the epoch.
+    /// Returns a counted reference that outlives the epoch.
     #[inline]
     pub fn to_ref(&self) -> FrameRef {
         let before = self.refs.fetch_add(1, Ordering::Relaxed);
         if before > u32::MAX / 2 {
-            std::process::abort(); // leaked references only: the count would wrap and free what is in use
+            std::process::abort(); // references leaked: the count would wrap and free live memory
         }
         FrameRef(NonNull::from(self))
     }
 
-    /// Remembers that the frame has been read.
+    /// Sets the CLOCK bit.
     #[inline]
     pub(super) fn touch(&self) {
         if self.hot.load(Ordering::Relaxed) == 0 {
@@ -83,7 +84,7 @@ impl CacheFrame {
         }
     }
 
-    /// Forgets that it has been read; whether it had been.
+    /// Clears the CLOCK bit. Returns whether it was set.
     pub(super) fn cool(&self) -> bool {
         let hot = self.hot.load(Ordering::Relaxed) != 0;
         if hot {
@@ -92,22 +93,22 @@ impl CacheFrame {
         hot
     }
 
-    /// Whether counted references exist besides the one of its slot.
+    /// Reports whether counted references exist besides that of its slot.
     pub(super) fn is_held(&self) -> bool {
         self.refs.load(Ordering::Relaxed) > 1
     }
 
-    /// Where it lies.
+    /// Returns the frame's place.
     pub(super) fn place(&self) -> SlabPlace {
         SlabPlace { chunk: self.chunk, index: self.index }
     }
 
-    /// Bytes of memory it takes.
+    /// Returns the bytes of memory it takes.
     pub(super) fn size(&self) -> usize {
         self.size as usize
     }
 
-    /// Whether it comes from this pool.
+    /// Reports whether the frame is from this pool.
     pub(super) fn is_of(&self, pool: &Arc<Pool>) -> bool {
         self.pool == Arc::as_ptr(pool)
     }
@@ -125,41 +126,41 @@ impl Deref for CacheFrame {
     fn deref(&self) -> &[u8] {
         #[cfg(loom)]
         self.contents.with(|_| ());
-        // SAFETY: `len` initialised bytes follow the header (3, 5), and nobody writes them while a
-        // `&Frame` is out (4).
+        // SAFETY: `len` initialised bytes follow the header (3, 5), and no thread writes them while
+        // a `&Frame` exists (4).
         unsafe { std::slice::from_raw_parts(self.data(), self.len as usize) }
     }
 }
 
-/// A counted reference to a [`CacheFrame`], one pointer wide: clone it, send it, keep it. The
-/// memory is recycled when the last one goes.
+/// Counted reference to a [`CacheFrame`], one pointer wide. It can be cloned, sent and stored. The
+/// memory is recycled when the last reference is dropped.
 pub struct FrameRef(NonNull<CacheFrame>);
 
-// SAFETY: a `FrameRef` gives `&Frame`, which is `Sync`, and may drop the frame from any thread,
-// which is `Send`.
+// SAFETY: a `FrameRef` gives out `&Frame`, which is `Sync`. It may drop the frame, which is `Send`,
+// on any thread.
 unsafe impl Send for FrameRef {}
 // SAFETY: as above.
 unsafe impl Sync for FrameRef {}
 
 impl FrameRef {
-    /// Gives up the reference without counting it down.
+    /// Converts to a raw pointer without decrementing the count.
     pub(super) fn into_raw(self) -> *mut CacheFrame {
         ManuallyDrop::new(self).0.as_ptr()
     }
 
-    /// Takes back what [`into_raw`](Self::into_raw) gave.
+    /// Recreates the reference from the result of [`into_raw`](Self::into_raw).
     ///
     /// # Safety
-    /// `raw` must come from `into_raw`, and each such pointer may be taken back once.
+    /// `raw` must come from `into_raw`, and each such pointer may be converted back only once.
     pub(super) unsafe fn from_raw(raw: NonNull<CacheFrame>) -> FrameRef {
         FrameRef(raw)
     }
 
-    /// Counts down; the frame when this was the last reference, which then must be given back to
-    /// its pool.
+    /// Decrements the count. Returns the frame if this was the last reference; the caller must then
+    /// return it to its pool.
     fn count_down(self) -> Option<NonNull<CacheFrame>> {
         let raw = ManuallyDrop::new(self).0;
-        // SAFETY: the reference counted down is ours, so the header is alive.
+        // SAFETY: we own the reference that is decremented, so the header is alive.
         let last = unsafe { raw.as_ref() }.refs.fetch_sub(1, Ordering::Release) == 1;
         if last {
             fence(Ordering::Acquire);
@@ -173,7 +174,7 @@ impl Deref for FrameRef {
 
     #[inline]
     fn deref(&self) -> &CacheFrame {
-        // SAFETY: the frame lives as long as it is counted, and we are counted.
+        // SAFETY: the frame lives while counted references exist, and `self` is one.
         unsafe { self.0.as_ref() }
     }
 }
@@ -186,7 +187,7 @@ impl Clone for FrameRef {
 
 impl Drop for FrameRef {
     fn drop(&mut self) {
-        // SAFETY: `self` is not used again, so its reference is given up once.
+        // SAFETY: `self` is not used again, so its reference is released once.
         let last = unsafe { FrameRef::from_raw(self.0) }.count_down();
         if let Some(raw) = last {
             Pool::free([raw].into_iter());
@@ -206,13 +207,13 @@ impl fmt::Debug for FrameRef {
     }
 }
 
-/// A frame that nobody else sees yet. Its bytes are arbitrary (those of whoever had the memory
-/// before) until written.
+/// Frame that no other thread can see yet. Its bytes are arbitrary (those of the memory's previous
+/// user) until written.
 #[derive(Debug)]
 pub struct FrameMut(FrameRef);
 
 impl FrameMut {
-    /// The frame, written and ready to be shared.
+    /// Returns the written frame, ready to be shared.
     pub fn freeze(self) -> FrameRef {
         self.0
     }
@@ -231,18 +232,18 @@ impl DerefMut for FrameMut {
         let frame: &CacheFrame = &self.0;
         #[cfg(loom)]
         frame.contents.with_mut(|_| ());
-        // SAFETY: as for reading; the only reference to the frame is borrowed mutably (4).
+        // SAFETY: as for reading; the only reference to the frame is mutably borrowed (4).
         unsafe { std::slice::from_raw_parts_mut(frame.data(), frame.len as usize) }
     }
 }
 
-/// Frames let go together: their memory comes back under one lock.
+/// Drops frames together: their memory is returned under one lock.
 pub(super) fn drop_all(frames: Vec<FrameRef>) {
     Pool::free(frames.into_iter().filter_map(FrameRef::count_down));
 }
 
-/// A place that is free no more and has no frame yet. Whoever has it makes the frame
-/// ([`Pool::frame`]).
+/// A place that has been taken but has no frame yet. The caller creates the frame with
+/// [`Pool::frame`].
 #[must_use]
 pub(super) struct TakenFrame {
     at: *mut u8,
@@ -251,12 +252,12 @@ pub(super) struct TakenFrame {
     len: usize,
 }
 
-/// The memory of a cache and its books.
+/// The memory of a cache and its allocation state.
 pub(super) struct Pool {
     state: Mutex<FrameState>,
 }
 
-/// What the pool's lock guards.
+/// State guarded by the pool's lock.
 pub(super) struct FrameState {
     pub(super) slab: Slab,
     pub(super) clock: ClockRing,
@@ -265,7 +266,7 @@ pub(super) struct FrameState {
 }
 
 impl Pool {
-    /// A pool with chunks of `chunk_size` bytes, a power of two of 64 KiB to 2 MiB.
+    /// Creates a pool with chunks of `chunk_size` bytes, a power of two from 64 KiB to 2 MiB.
     pub(super) fn new(chunk_size: usize) -> Arc<Pool> {
         let state = FrameState {
             slab: Slab::new(chunk_size),
@@ -276,12 +277,12 @@ impl Pool {
         Arc::new(Pool { state: Mutex::new(state) })
     }
 
-    /// Locks the books. No [`FrameRef`] and no `Arc` of slots may be dropped meanwhile.
+    /// Locks the state. The caller must not drop a [`FrameRef`] or an `Arc` of slots meanwhile.
     pub(super) fn lock(&self) -> MutexGuard<'_, FrameState> {
         self.state.lock()
     }
 
-    /// A place of a class that is free now, for a frame of `len` bytes.
+    /// Takes a free place of a class for a frame of `len` bytes.
     pub(super) fn take(
         &self,
         state: &mut FrameState,
@@ -297,17 +298,17 @@ impl Pool {
         Some(TakenFrame { at, place, size, len })
     }
 
-    /// The frame in a place that was taken. Without the pool's lock: it may be the first touch of
-    /// the page, for which the system takes microseconds, and all who miss would wait for it.
+    /// Creates the frame in a taken place. Call it without the pool's lock. It may be the first
+    /// touch of the page, which takes the system microseconds. All threads with misses would wait.
     pub(super) fn frame(self: &Arc<Self>, taken: TakenFrame) -> FrameMut {
         let TakenFrame { at, place, size, len } = taken;
-        // SAFETY: the place is ours alone (1), because only `take` makes a `TakenFrame` and it is
-        // used up here; it is `size` bytes long, which hold `len` and the header, and lies within a
-        // chunk of this pool.
+        // SAFETY: we own the place exclusively (1), because only `take` creates a `TakenFrame` and
+        // this call consumes it. The place is `size` bytes long, which hold `len` and the header,
+        // and it is within a chunk of this pool.
         unsafe { self.make(at, place, size, len) }
     }
 
-    /// A frame with an allocation of its own, `len` below 4 GiB less the header.
+    /// Creates a frame with its own allocation; `len` must be below 4 GiB less the header.
     pub(super) fn take_loose(self: &Arc<Self>, len: usize) -> FrameMut {
         let layout = loose_layout(len + DATA);
         assert!(u32::try_from(layout.size()).is_ok(), "a frame is smaller than 4 GiB");
@@ -318,13 +319,15 @@ impl Pool {
         }
         at.expose_provenance();
         let place = self.lock().slab.take_loose(layout.size());
-        // SAFETY: fresh memory of that size.
+        // SAFETY: this is fresh memory of that size.
         unsafe { self.make(at, place, layout.size(), len) }
     }
 
+    /// Creates a frame in the given memory.
+    ///
     /// # Safety
-    /// `at` is aligned to 64 and starts `size` initialised bytes that are nobody else's; its
-    /// provenance is exposed; `len + DATA` is at most `size`.
+    /// `at` is aligned to 64 and starts `size` initialised bytes that no other code uses. Its
+    /// provenance is exposed. `len + DATA` is at most `size`.
     unsafe fn make(
         self: &Arc<Self>,
         at: *mut u8,
@@ -345,29 +348,31 @@ impl Pool {
             contents: loom::cell::UnsafeCell::new(()),
         };
         let at = at.cast::<CacheFrame>();
-        // SAFETY: by this function's contract the memory is ours, aligned and large enough.
+        // SAFETY: by this function's contract we own the memory, and it is aligned and large
+        // enough.
         unsafe {
             at.write(header);
             FrameMut(FrameRef(NonNull::new_unchecked(at)))
         }
     }
 
-    /// Gives frames back that were counted down to zero.
+    /// Returns frames whose count reached zero to their pools.
     fn free(frames: impl Iterator<Item = NonNull<CacheFrame>>) {
-        // The pools are let go only after their locks: dropping the last frame may drop its pool.
+        // Drop the pools only after releasing their locks: dropping the last frame may drop its
+        // pool.
         let mut pools: Vec<Arc<Pool>> = vec![];
         let mut frames = frames.peekable();
         while let Some(first) = frames.peek() {
-            // SAFETY: nobody else reaches a frame that was counted down to zero, and its header is
-            // still there.
+            // SAFETY: no other thread can reach a frame whose count is zero, and its header still
+            // exists.
             let raw = unsafe { first.as_ref() }.pool;
-            // SAFETY: the frame that holds this counted reference is still to be freed.
+            // SAFETY: the frame that holds this counted reference is not freed yet.
             let pool = unsafe { &*raw };
             let mut state = pool.lock();
             // SAFETY: as above.
             while let Some(frame) = frames.next_if(|f| unsafe { f.as_ref() }.pool == raw) {
-                // SAFETY: the reference that the header holds is taken back once; the header is not
-                // used after.
+                // SAFETY: the header's reference is recreated once, and the header is not used
+                // afterwards.
                 pools.push(unsafe { Arc::from_raw(raw) });
                 state.give(frame);
             }
@@ -377,9 +382,9 @@ impl Pool {
 }
 
 impl FrameState {
-    /// Takes back a frame that nobody references.
+    /// Takes back a frame without references.
     fn give(&mut self, frame: NonNull<CacheFrame>) {
-        // SAFETY: counted down to zero by our caller, and not given back before.
+        // SAFETY: the caller decremented the count to zero and has not returned the frame before.
         let header = unsafe { frame.as_ref() };
         #[cfg(loom)]
         header.contents.with_mut(|_| ());
@@ -390,11 +395,12 @@ impl FrameState {
             return;
         }
         self.slab.give_loose(place, size);
-        // SAFETY: the frame was allocated with this layout, whose size the header kept.
+        // SAFETY: the frame was allocated with this layout, whose size is stored in the header.
         unsafe { dealloc(frame.as_ptr().cast(), loose_layout(size)) };
     }
 
-    /// Opens another chunk for a class, on new memory when `may_grow`; whether there was one.
+    /// Assigns another chunk to a class, on new memory only if `may_grow`. Reports whether it found
+    /// one.
     pub(super) fn open_chunk(&mut self, class: usize, may_grow: bool) -> bool {
         if !self.memory.reserve(self.slab.chunks() + 1) {
             return false;
@@ -416,17 +422,18 @@ fn loose_layout(size: usize) -> Layout {
     Layout::from_size_align(size.next_multiple_of(64), 64).expect("a frame's size is below 4 GiB")
 }
 
-/// Address space in regions, cut into chunks.
+/// Address space in regions, divided into chunks.
 struct FrameMemory {
     chunk_size: usize,
     regions: Vec<Region>,
 }
 
-/// Chunks in a region.
+/// Number of chunks per region.
 const CHUNKS: usize = if cfg!(any(miri, loom, target_family = "wasm")) { 1 } else { 32 };
 
 impl FrameMemory {
-    /// Sees to it that `chunks` chunks have addresses; false when the system has none to give.
+    /// Ensures that `chunks` chunks have addresses. Returns false if the system has no address
+    /// space.
     fn reserve(&mut self, chunks: usize) -> bool {
         while self.regions.len() * CHUNKS < chunks {
             match Region::new(self.chunk_size) {
@@ -442,14 +449,15 @@ impl FrameMemory {
         self.regions[chunk / CHUNKS].base.wrapping_add(chunk % CHUNKS * self.chunk_size)
     }
 
-    /// Returns the memory of a chunk without live frames; it reads as zeroes when touched again.
+    /// Returns the memory of a chunk without live frames to the system. It reads as zeroes on the
+    /// next touch.
     #[cfg(all(unix, not(any(miri, loom))))]
     fn give_back(&self, chunk: u32) {
         let region = &self.regions[chunk as usize / CHUNKS];
         let at = region.base.addr() - region.map.as_ptr().addr()
             + chunk as usize % CHUNKS * self.chunk_size;
-        // SAFETY: the range lies within our own private anonymous map, and no live frame lies
-        // within the range. Failing means that the memory stays resident, which harms nobody.
+        // SAFETY: the range is within our own private anonymous map, and it contains no live frame.
+        // On failure the memory merely stays resident.
         let _ = unsafe {
             region.map.unchecked_advise_range(
                 memmap2::UncheckedAdvice::DontNeed,
@@ -465,9 +473,9 @@ impl FrameMemory {
 
 #[cfg(not(any(miri, loom, target_family = "wasm")))]
 struct Region {
-    #[cfg_attr(not(unix), expect(dead_code, reason = "it is given back as a whole only"))]
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only the whole region is released"))]
     map: memmap2::MmapRaw,
-    /// The first chunk, aligned to the chunks' size.
+    /// First chunk, aligned to the chunk size.
     base: *mut u8,
 }
 
@@ -482,14 +490,14 @@ impl Region {
         let skip = start.align_offset(chunk_size);
         #[cfg(target_os = "linux")]
         if chunk_size == 2 << 20 {
-            // Only advice: without huge pages everything works, a little slower.
+            // This is only advice: without huge pages everything works, a little slower.
             let _ = map.advise_range(memmap2::Advice::HugePage, skip, bytes);
         }
         Some(Region { base: start.wrapping_add(skip), map })
     }
 }
 
-/// Where there is no `mmap` (the interpreter, the model checker) a region is one allocation.
+/// Region for targets without `mmap` (the interpreter, the model checker): one allocation.
 #[cfg(any(miri, loom, target_family = "wasm"))]
 struct Region {
     base: *mut u8,
@@ -510,11 +518,12 @@ impl Region {
 #[cfg(any(miri, loom, target_family = "wasm"))]
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; a pool's memory goes when no frame is left (2).
+        // SAFETY: it was allocated with this layout, and a pool's memory is freed only when no
+        // frame is left (2).
         unsafe { dealloc(self.base, self.layout) };
     }
 }
 
-// SAFETY: a region is plain memory that belongs to nobody's thread; who may touch which part of it
-// is the slab's business (1).
+// SAFETY: a region is plain memory that belongs to no thread. The slab decides which thread may
+// touch which part of it (1).
 unsafe impl Send for Region {}

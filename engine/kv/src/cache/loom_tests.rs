@@ -1,12 +1,12 @@
-//! The protocol of slots and reference counts under loom: every interleaving of a few steps. The
-//! writer is the thread that goes first by default: loom finds the other orders from loads that
-//! come after stores. How to run it: see [`sync`](crate::base::sync).
+//! Tests the protocol of slots and reference counts under loom: every interleaving of a few steps.
+//! The writer is the thread that runs first by default, because loom finds the other orders from
+//! loads that come after stores. [`sync`](crate::base::sync) explains how to run it.
 
 use std::sync::Arc;
 
 use super::*;
 
-/// A cache whose first frame, holding `7`, is block 0 of a table.
+/// Returns a cache whose first frame, containing `7`, is block 0 of a table.
 fn cached() -> (Arc<Pool>, Arc<CacheSlots>) {
     let pool = Pool::new(64 << 10);
     let slots = Arc::new(CacheSlots::new(1));

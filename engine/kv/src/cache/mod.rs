@@ -1,11 +1,14 @@
-//! Floor 1: the cache of decoded blocks. It knows nothing of tables.
+//! Floor 1: the block cache, which holds decoded blocks. It does not depend on tables.
 //!
-//! There is no hash table: each table has an array of [`CacheSlots`], one word per block, that
-//! leads straight to the decoded block (a [`CacheFrame`]) when it is cached. A point read pins an
-//! epoch, loads the word and reads the frame without a lock and without touching a reference count;
-//! what lives longer takes a [`FrameRef`]. Misses take one short lock. Eviction is CLOCK
-//! (`clock.rs`), before which what is read once goes (`probation.rs`); memory comes from a slab of
-//! size classes (`slab.rs`, `frame.rs`) and is recycled.
+//! There is no hash table. Each table has an array of [`CacheSlots`] with one word per block. The
+//! word of a cached block points directly to its decoded form, a [`CacheFrame`].
+//!
+//! A point read pins an epoch, loads the word and reads the frame. It takes no lock and changes no
+//! reference count. A longer-lived reference is a [`FrameRef`]. A miss takes one short lock.
+//!
+//! Eviction is CLOCK (`clock.rs`). A probation queue before it evicts blocks that were read only
+//! once (`probation.rs`). Memory comes from a slab of size classes (`slab.rs`, `frame.rs`) and is
+//! recycled.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -21,19 +24,19 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The bytes that a slot leads to never change.
-//! 2. Memory held for linked frames (whole chunks, but for those that do not get empty after the
-//!    capacity has become smaller) stays within the capacity + 1/32, however long a reader stays
-//!    pinned: when frames cannot be recycled because the epoch stands still, new ones are not
-//!    linked. What callers hold ([`FrameMut`], [`FrameRef`]) comes on top when it does not
-//!    lie in the chunks.
-//! 3. Nothing is pinned, deferred or dropped while the pool's lock is held, because each of them
-//!    may run deferred work that takes it.
+//! 1. The bytes that a slot points to never change.
+//! 2. Memory held for linked frames stays within the capacity + 1/32, however long a reader stays
+//!    pinned. It is counted in whole chunks, except chunks that do not become empty after the
+//!    capacity was reduced. When the epoch does not advance, frames cannot be recycled and the
+//!    cache links no new ones. Frames that callers hold ([`FrameMut`], [`FrameRef`]) are additional
+//!    unless they are in the chunks.
+//! 3. No code pins, defers or drops while it holds the pool's lock. Each of these may run deferred
+//!    work that takes the lock.
 //! 4. No memory is touched for the first time while the pool's lock is held.
-//! 5. No call does work in proportion to the cache's size, but for [`Cache::set_capacity`],
-//!    [`Cache::usage`] and, once, what makes room to remember blocks in (`probation.rs`). That of
-//!    [`Cache::hand_over`] is in proportion to the blocks that it is told of, with the pool's lock
-//!    taken for each by itself.
+//! 5. No call does work proportional to the cache's size. The exceptions are
+//!    [`Cache::set_capacity`], [`Cache::usage`] and the one-time allocation of the ghost queue
+//!    (`probation.rs`). The work of [`Cache::hand_over`] is proportional to the number of blocks it
+//!    receives; it takes the pool's lock once per block.
 
 mod clock;
 mod frame;
@@ -59,85 +62,85 @@ use probation::{BlockHash, GhostQueue, ProbationBounds, Probationer, is_one_in};
 use slab::{HEADER, LOOSE, class_size};
 use sync::epoch::{self, Guard};
 
-/// The cache, shared by all tables of a Db.
+/// Block cache, shared by all tables of a Db.
 pub struct Cache {
     pool: Arc<Pool>,
     capacity: AtomicUsize,
-    /// Whether the last allocation found little room left.
+    /// Whether the last allocation found little free memory.
     full: AtomicBool,
-    /// Whether what it holds is read so often that what comes has to show first that it is, too.
+    /// Whether cached blocks are read often enough that new blocks must pass probation first.
     hot: AtomicBool,
-    /// How many blocks of long walks it was asked about while it was full.
+    /// Number of blocks read by long scans that were offered while the cache was full.
     passing: AtomicU64,
-    /// Blocks that were read once, and went.
+    /// Ghost queue: blocks that were read once and then evicted.
     departed: GhostQueue,
-    /// Bytes of frames that were evicted and wait for the epoch.
+    /// Bytes of evicted frames that wait for the epoch.
     limbo: Arc<AtomicUsize>,
     inserts: AtomicU64,
     evictions: AtomicU64,
     refusals: AtomicU64,
 }
 
-/// Where a cache's memory is and what it has done. Hits are not counted here: a hit touches nothing
-/// shared.
+/// Memory use and counters of a cache. Hits are not counted, because a hit writes to no shared
+/// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// What the cache may hold, in bytes.
+    /// Capacity in bytes.
     pub capacity: usize,
-    /// Memory held, in bytes: whole chunks, and frames with an allocation of their own.
+    /// Memory held, in bytes: whole chunks, and frames with their own allocation.
     pub resident: usize,
-    /// Frames in slots, and those still held whose table is gone.
+    /// Number of frames in slots, and of referenced frames whose table has been dropped.
     pub frames: usize,
-    /// Their memory, in bytes: contents, header and rounding to the size class.
+    /// Memory of these frames, in bytes: contents, header and rounding to the size class.
     pub frame_bytes: usize,
-    /// Memory of frames that are in no slot, in bytes: being filled, evicted and waiting for the
-    /// epoch, or still referenced.
+    /// Memory of frames that are in no slot, in bytes. They are being filled, wait for the epoch
+    /// after eviction, or are still referenced.
     pub unlinked_bytes: usize,
-    /// Frames put into slots: one for each miss that was cached.
+    /// Number of frames put into slots: one for each cached miss.
     pub inserts: u64,
-    /// Frames evicted.
+    /// Number of evicted frames.
     pub evictions: u64,
-    /// Frames not cached because no memory could be recycled in time.
+    /// Number of frames not cached because no memory could be recycled in time.
     pub refusals: u64,
 }
 
-/// A block that a table has taken over from another one as it was.
+/// A block that a table copied unchanged from another table.
 #[derive(Debug)]
 pub struct InheritedBlock {
-    /// The blocks of the other table.
+    /// Cache slots of the other table.
     pub from: Arc<CacheSlots>,
-    /// Its number there.
+    /// Block number in the other table.
     pub old: u32,
-    /// Its number here.
+    /// Block number in this table.
     pub new: u32,
 }
 
-/// How long a block stays in a cache that is full.
+/// How long a block stays in a full cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheStay {
-    /// Until the clock's hand has come by.
+    /// Until the clock hand passes it.
     Round,
-    /// Not as long, unless it is read again, or has been here not long ago.
+    /// A shorter time, unless it is read again or was evicted recently.
     ProbationQueue,
 }
 
-/// Of the blocks that long walks read, one in so many goes into a cache that is full.
+/// A full cache admits 1 in this number of blocks that long scans read.
 const KEPT: u64 = 16;
 
-/// How often the epoch has to move on before what was evicted is let go, where nobody is pinned.
+/// Number of epoch advances that free evicted frames when no thread is pinned.
 const EPOCHS: u32 = 3;
 
-/// Free memory kept ready, at most, in bytes.
+/// Upper bound of the free memory held in reserve, in bytes.
 const RESERVE: usize = 256 << 10;
 
 impl Cache {
-    /// An empty cache for `capacity` bytes. It takes memory as it fills, in chunks of a 64th of the
-    /// capacity (64 KiB to 2 MiB).
+    /// Creates an empty cache of `capacity` bytes. It allocates memory as it fills, in chunks of
+    /// 1/64 of the capacity (64 KiB to 2 MiB).
     pub fn new(capacity: usize) -> Arc<Cache> {
         Self::within(capacity, capacity)
     }
 
-    /// The same for one whose capacity may grow to `most` bytes.
+    /// Like [`new`](Self::new), for a cache whose capacity may grow to `most` bytes.
     pub fn within(most: usize, capacity: usize) -> Arc<Cache> {
         let chunk = 1 << (capacity / 64).clamp(64 << 10, 2 << 20).ilog2();
         Arc::new(Cache {
@@ -154,9 +157,11 @@ impl Cache {
         })
     }
 
-    /// Changes the capacity. A smaller one takes effect at once as far as no reader stands in the
-    /// way, and then with every allocation. What was evicted and waits for readers counts as gone: it
-    /// evicts no more than it has to.
+    /// Changes the capacity.
+    ///
+    /// A smaller capacity takes effect at once unless readers hold frames. The rest is evicted by
+    /// later allocations. Evicted frames that wait for readers count as freed, so the call evicts
+    /// no more than necessary.
     pub fn set_capacity(&self, bytes: usize) {
         self.capacity.store(bytes, Ordering::Relaxed);
         let (mut before, mut in_vain) = (usize::MAX, 0);
@@ -167,7 +172,7 @@ impl Cache {
             let resident = state.slab.resident();
             let mut swath = SkippedRange::default();
             let held = resident.saturating_sub(self.limbo.load(Ordering::Relaxed));
-            // One by one the rest goes in the end, too.
+            // The last frames are evicted one at a time.
             let goal =
                 if Self::is_over(&state, held, bytes) { 256 } else { usize::from(held > bytes) };
             if goal > 0 {
@@ -185,11 +190,11 @@ impl Cache {
         }
     }
 
-    /// A frame for `len` bytes, below 4 GiB less 64; its contents are arbitrary. Evicts others when
-    /// there is no room.
+    /// Allocates a frame for `len` bytes, which must be below 4 GiB less 64. The contents are
+    /// arbitrary. Evicts other frames when memory is short.
     ///
     /// # Panics
-    /// When `len` is larger: callers cap the sizes they read from disk.
+    /// If `len` is larger. Callers cap the sizes that they read from disk.
     pub fn allocate(&self, len: usize) -> FrameMut {
         let guard = epoch::pin();
         let mut state = self.pool.lock();
@@ -215,8 +220,8 @@ impl Cache {
         taken.map_or_else(|| self.pool.take_loose(len), |taken| self.pool.frame(taken))
     }
 
-    /// A frame for `len` bytes, if there is memory that nothing else wants: for blocks that are
-    /// written and may be read soon. Evicts nothing and leaves what misses need.
+    /// Allocates a frame for `len` bytes if spare memory is available. Used for blocks that are
+    /// being written and may be read soon. Evicts no frame and leaves the memory that misses need.
     pub fn spare(&self, len: usize) -> Option<FrameMut> {
         let mut state = self.pool.lock();
         let class = state.slab.class_for(len)?;
@@ -237,23 +242,24 @@ impl Cache {
         taken.map(|taken| self.pool.frame(taken))
     }
 
-    /// Whether a block of a long walk is to be put in: all of them while there is room, and one in
-    /// 16 when others have to go for it. To be asked once for each block.
+    /// Reports whether to cache a block that a long scan reads. Admits every block while there is
+    /// room, and 1 in 16 once the cache is full. Call it once per block.
     pub fn admits_passing(&self) -> bool {
         !self.full.load(Ordering::Relaxed)
             || is_one_in(KEPT, self.passing.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether frames have to go because so many bytes are held, those in limbo left out, and fewer may
-    /// be. Not where as many as are too many are free, scattered over chunks: in those somebody holds
-    /// frames, as a merge does all over the cache, and they do not get empty, whatever goes.
+    /// Reports whether frames must be evicted because `held` exceeds `capacity`; `held` excludes
+    /// frames in limbo. Returns false if at least the excess is free but scattered over chunks.
+    /// Callers hold frames in such chunks, as compactions do all over the cache. Evictions would
+    /// not empty them.
     fn is_over(state: &FrameState, held: usize, capacity: usize) -> bool {
         let over = held.saturating_sub(capacity);
         over > 0 && state.slab.scattered() < over
     }
 
-    /// Evicts when memory is short for a class, or when more is held than may be. `None` when all
-    /// is well.
+    /// Evicts frames when a class is short of memory or the cache exceeds its capacity. Returns
+    /// `None` if neither is the case.
     fn make_room(
         &self,
         state: &mut FrameState,
@@ -279,7 +285,7 @@ impl Cache {
         {
             batch
         } else if !growing && free < batch {
-            usize::from(limbo < capacity / 32) // the epoch is late: one frame out for one in, within bounds
+            usize::from(limbo < capacity / 32) // the epoch is late: evict one per insertion
         } else {
             return None;
         };
@@ -293,12 +299,13 @@ impl Cache {
         Some(swath)
     }
 
-    /// Hands what was evicted, or unlinked otherwise, to the epoch. Called without the pool's lock.
+    /// Defers the drop of evicted and unlinked frames to the epoch. Call it without the pool's
+    /// lock.
     fn defer_evicted(&self, swath: SkippedRange) {
         let SkippedRange { garbage, evicted, departed, .. } = swath;
         departed.into_iter().for_each(|hash| self.departed.remember(hash));
         if garbage.is_empty() {
-            epoch::pin().flush(); // nothing to give, but room is wanted: let the epoch move on
+            epoch::pin().flush(); // no garbage, but memory is needed: advance the epoch
             return;
         }
         let bytes = garbage.bytes();
@@ -310,15 +317,18 @@ impl Cache {
         });
     }
 
-    /// Caches `frame` as block `i` of `slots`, until the clock's hand has come by. When another thread
-    /// was first, its frame is returned and this one dropped. The frame is returned uncached when `i`
-    /// is out of range, when it is cached already or comes from another cache, and when memory is
-    /// short because readers hold back the epoch.
+    /// Caches `frame` as block `i` of `slots` until the clock hand passes it.
+    ///
+    /// If another thread was first, returns its frame and drops this one. Returns the frame
+    /// uncached in these cases:
+    /// - `i` is out of range;
+    /// - the frame is already cached, or is from another cache;
+    /// - memory is short because readers hold back the epoch.
     pub fn insert(&self, slots: &Arc<CacheSlots>, i: usize, frame: FrameRef) -> FrameRef {
         self.insert_for(CacheStay::Round, slots, i, frame)
     }
 
-    /// The same for as long as `stay` says.
+    /// Like [`insert`](Self::insert), for as long as `stay` says.
     pub fn insert_for(
         &self,
         stay: CacheStay,
@@ -371,9 +381,9 @@ impl Cache {
         }
     }
 
-    /// Makes blocks of `slots` of what is cached as blocks of other tables, whose blocks have gone
-    /// into this one as they are: the frames themselves, so it takes no memory. Who still reads the
-    /// other tables may have to decode them again.
+    /// Moves cached frames of other tables to `slots`, for blocks copied unchanged into this table.
+    /// The frames themselves move, so this takes no memory. Readers of the other tables may have to
+    /// decode these blocks again.
     pub fn hand_over(
         &self,
         slots: &Arc<CacheSlots>,
@@ -399,8 +409,8 @@ impl Cache {
         }
     }
 
-    /// Where the memory is. Takes the lock and looks at every chunk: for statistics, not for every
-    /// operation.
+    /// Returns the memory use and counters. Takes the lock and visits every chunk, so use it for
+    /// statistics only.
     pub fn usage(&self) -> CacheStats {
         let state = self.pool.lock();
         let (frames, frame_bytes) = state.clock.linked();

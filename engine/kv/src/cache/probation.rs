@@ -1,21 +1,23 @@
-//! Probation: what is read once leaves a full cache early.
+//! Probation queue: a full cache evicts blocks early that are read only once.
 //!
-//! A block that a reader has missed enters a full cache on probation. When some others have come after
-//! it, it goes, long before the clock's hand would come by, unless somebody has read it again or holds
-//! it. The cache remembers those that went, and one that is missed again soon stays. So what is read
-//! twice has the memory, and what is read once passes through few frames. These are the two short
-//! queues of S3-FIFO (Yang et al., SOSP 2023) and 2Q (Johnson and Shasha, VLDB 1994) before the clock,
-//! the second of them as a table of marks.
+//! A missed block enters a full cache on probation. After a number of further insertions it is
+//! evicted, long before the clock hand would visit it. It stays if it was read again or a caller
+//! references it. The ghost queue remembers evicted blocks; a block that is missed again soon skips
+//! probation. So most memory holds blocks read at least twice, and blocks read once pass through
+//! few frames. These are the two short queues of S3-FIFO (Yang et al., SOSP 2023) and 2Q (Johnson
+//! and Shasha, VLDB 1994) in front of the clock. The ghost queue is a table of marks.
 //!
-//! That is so where the cache holds what is read again and again: where the clock's hand has to keep a
-//! quarter of what it meets. Elsewhere, as after a load, nothing is to be kept from those that come.
+//! Probation applies only while cached blocks are read repeatedly: while more than a quarter of the
+//! frames that the clock hand visits stay. Otherwise, for example after a load, new blocks enter
+//! without probation.
 //!
 //! Invariants:
-//! 1. A frame on probation is linked, and in the clock's books, as any other is.
-//! 2. Frames on probation are few: [`ProbationBounds`] and a batch more.
-//! 3. What is remembered is a hint: of two blocks with one mark, one may stay for the other.
-//! 4. Readers that turn to other blocks find those in the end, whatever is remembered: one in
-//!    [`UNTRIED`] goes without probation.
+//! 1. A frame on probation is linked and has a clock entry like any other frame.
+//! 2. Few frames are on probation: at most [`ProbationBounds`] plus one batch.
+//! 3. The ghost queue is a hint: if two blocks have the same mark, one may skip probation for the
+//!    other.
+//! 4. A changed working set becomes cached eventually, whatever the ghost queue holds: 1 in
+//!    [`UNTRIED`] blocks skips probation.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -23,27 +25,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::slab::SlabPlace;
 
-/// The least and the most frames on probation; in between one in so many of those that the cache may
-/// hold.
+/// Minimum and maximum number of frames on probation. In between it is 1 in `ONE_IN` of the frames
+/// that fit into the cache.
 const FEWEST: usize = 64;
 const MOST: usize = 256;
 const ONE_IN: usize = 512;
-/// Of the capacity they have no more than this part.
+/// Frames on probation take at most 1/`PART` of the capacity.
 const PART: usize = 16;
-/// What a frame is taken to have, in bytes.
+/// Assumed size of a frame in bytes.
 const FRAME: usize = 4 << 10;
-/// Of the blocks that might go on probation one in so many does not.
+/// 1 in `UNTRIED` blocks bypasses the probation queue.
 const UNTRIED: u64 = 32;
 
-/// Which block it is, of which file, as a number that is spread evenly.
+/// Evenly distributed hash of a file number and a block number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockHash(u64);
 
-/// Spreads a number over all 64 bits, the high ones best.
+/// Multiplier that spreads a number over all 64 bits, the high ones best.
 const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Whether the one with this number is drawn, of each `many` one. Scattered: of several that take
-/// numbers by turns each gets its share.
+/// Reports whether the item with this number is in a sample of 1 in `many`. The sample is
+/// scattered, so callers that draw numbers in turn each get their share.
 pub(super) fn is_one_in(many: u64, number: u64) -> bool {
     (number.wrapping_mul(SCATTER) >> 32).is_multiple_of(many)
 }
@@ -55,13 +57,13 @@ impl BlockHash {
     }
 }
 
-/// Marks in a set: the oldest of it goes for another one.
+/// Marks per set. A new mark replaces the oldest mark of its set.
 const SET: usize = 8;
-/// At most so many blocks are remembered.
+/// Maximum number of remembered blocks.
 const MOST_REMEMBERED: usize = 4 << 20;
 
-/// Blocks that went after their probation: of as many as the cache holds, if their frames have
-/// 4 KiB.
+/// Blocks evicted after their probation. It remembers as many blocks as the cache holds at 4 KiB
+/// each.
 #[derive(Debug)]
 pub(super) struct GhostQueue {
     sets: OnceLock<Box<[[AtomicU32; SET]]>>,
@@ -69,7 +71,8 @@ pub(super) struct GhostQueue {
 }
 
 impl GhostQueue {
-    /// For a cache that may grow to `most` bytes. It takes memory when the first block goes.
+    /// Creates the queue of a cache that may grow to `most` bytes. It allocates memory at the first
+    /// eviction.
     pub(super) fn new(most: usize) -> GhostQueue {
         let number = (most / FRAME).clamp(SET, MOST_REMEMBERED) / SET;
         GhostQueue { sets: OnceLock::new(), number }
@@ -80,7 +83,7 @@ impl GhostQueue {
         (&sets[at as usize], hash.0 as u32 | 1)
     }
 
-    /// Remembers a block, in place of another.
+    /// Remembers a block in place of another.
     pub(super) fn remember(&self, hash: BlockHash) {
         let sets = self.sets.get_or_init(|| (0..self.number).map(|_| Default::default()).collect());
         let (set, mark) = Self::find(sets, hash);
@@ -91,7 +94,7 @@ impl GhostQueue {
         });
     }
 
-    /// Whether a block is remembered; it is forgotten then.
+    /// Removes a block. Reports whether it was remembered.
     pub(super) fn take(&self, hash: BlockHash) -> bool {
         let Some(sets) = self.sets.get() else { return false };
         let (set, mark) = Self::find(sets, hash);
@@ -103,43 +106,43 @@ impl GhostQueue {
 /// A frame on probation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probationer {
-    /// Where it lies,
+    /// The frame's place.
     pub(super) place: SlabPlace,
-    /// and which slot led to it: the address of the table's slots, and the number.
+    /// The slot that pointed to it: the address of the table's slots, and the number.
     pub(super) slot: (usize, u32),
     pub(super) hash: BlockHash,
     pub(super) size: usize,
 }
 
-/// How much may be on probation.
+/// Limits of the probation queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProbationBounds {
     frames: usize,
-    /// The newest frame does not count here: it may be as large as all others.
+    /// Limit in bytes. The newest frame does not count: it may be as large as all others.
     bytes: usize,
 }
 
 impl ProbationBounds {
-    /// Of a cache of so many bytes.
+    /// Returns the limits for a cache of `capacity` bytes.
     pub(super) fn of(capacity: usize) -> ProbationBounds {
         let frames = (capacity / FRAME / ONE_IN).clamp(FEWEST, MOST);
         ProbationBounds { frames, bytes: capacity / PART }
     }
 
-    /// A quarter more: frames that go together cost less.
+    /// Returns limits that are a quarter larger, because evicting frames in batches costs less.
     fn with_a_batch(self) -> ProbationBounds {
         let ProbationBounds { frames, bytes } = self;
         ProbationBounds { frames: frames + frames / 4, bytes: bytes + bytes / 4 }
     }
 }
 
-/// The frames on probation.
+/// Frames on probation.
 #[derive(Debug, Default)]
 pub(super) struct ProbationQueue {
     /// Oldest first.
     frames: VecDeque<Probationer>,
     bytes: usize,
-    /// How many might have been tried.
+    /// Number of frames offered.
     asked: u64,
 }
 
@@ -149,8 +152,8 @@ impl ProbationQueue {
         self.frames.len() > bounds.frames || self.bytes - newest > bounds.bytes
     }
 
-    /// A frame that has been linked is on probation from now on, unless it is one of the few that are
-    /// not tried. Whether it is time to [`end`](Self::end) that of others.
+    /// Puts a linked frame on probation, unless it is one of the few that bypass it. Reports
+    /// whether the caller should [`end`](Self::end) the probation of others.
     pub(super) fn begin(&mut self, frame: Probationer, bounds: ProbationBounds) -> bool {
         self.asked = self.asked.wrapping_add(1);
         if is_one_in(UNTRIED, self.asked) {
@@ -161,7 +164,7 @@ impl ProbationQueue {
         self.exceeds(bounds.with_a_batch())
     }
 
-    /// The oldest of those that are more than there may be.
+    /// Removes and returns the oldest frame if the limits are exceeded.
     pub(super) fn end(&mut self, bounds: ProbationBounds) -> Option<Probationer> {
         let oldest = if self.exceeds(bounds) { self.frames.pop_front() } else { None }?;
         self.bytes -= oldest.size;
@@ -178,18 +181,18 @@ mod tests {
         let departed = GhostQueue::new(4096 * FRAME);
         let block = |file: u64, index: u32| BlockHash::of(file, index);
         assert!(!departed.take(block(1, 1)));
-        // Of eight files, as they are read one block of each after the other.
+        // Eight files, read in turn, one block of each.
         let half = || (0..256).flat_map(|i| (1..=8).map(move |file| block(file, i)));
         half().for_each(|hash| departed.remember(hash));
         let found = half().filter(|hash| departed.take(*hash)).count();
         assert!(found > 2020, "{found} of 2048");
-        assert_eq!(half().filter(|hash| departed.take(*hash)).count(), 0, "each is taken once");
-        // What is too much drives out the oldest.
+        assert_eq!(half().filter(|hash| departed.take(*hash)).count(), 0, "removed once");
+        // Excess blocks replace the oldest.
         (0..40_000).for_each(|i| departed.remember(block(9, i)));
         let newest = (36_000..40_000).filter(|i| departed.take(block(9, *i))).count();
         let oldest = (0..30_000).filter(|i| departed.take(block(9, *i))).count();
         assert!(newest > 2500 && oldest < 20, "{newest} {oldest}");
-        // A cache of nothing remembers something.
+        // A cache of zero bytes remembers at least one set.
         let departed = GhostQueue::new(0);
         departed.remember(block(1, 1));
         assert!(departed.take(block(1, 1)));
@@ -208,7 +211,8 @@ mod tests {
         };
         let mut ended = vec![];
         for i in 0..1000 {
-            // Frames of 1 KiB, which are too many before they are too large, then of 8.
+            // Frames of 1 KiB exceed the count limit first; frames of 8 KiB exceed the byte limit
+            // first.
             let size = if i < 500 { 1 << 10 } else { 8 << 10 };
             if probation.begin(frame(i, size), bounds) {
                 while let Some(frame) = probation.end(bounds) {
@@ -222,14 +226,14 @@ mod tests {
         }
         assert!(ended.is_sorted());
         let tried = ended.len() + probation.frames.len();
-        assert!((940..990).contains(&tried), "one in 32 is not tried: {tried} of 1000 are");
-        // One that is larger than all may be drives out no other by itself.
+        assert!((940..990).contains(&tried), "1 in 32 bypasses probation: {tried} of 1000 do not");
+        // A frame larger than the byte limit evicts no other by itself.
         let before = probation.frames.len();
         let is_due = (0..4).any(|i| probation.begin(frame(2000 + i, 1 << 20), bounds));
         assert!(is_due && probation.frames.len() > before);
         while probation.end(bounds).is_some() {}
         assert_eq!(probation.frames.len(), 1);
-        // As large as 64 GiB, and nothing at all.
+        // Limits for 64 GiB and for zero bytes.
         assert_eq!(ProbationBounds::of(64 << 30).frames, MOST);
         while probation.end(ProbationBounds::of(0)).is_some() {}
         assert_eq!(probation.frames.len(), 1);

@@ -1,23 +1,23 @@
-//! The slab's books: which place of which chunk is taken. Safe code over integers; the memory
-//! itself belongs to [`frame`](super::frame).
+//! Slab allocation state: which place of which chunk is taken. This is safe code over integers; the
+//! memory itself belongs to [`frame`](super::frame).
 //!
 //! Invariants:
-//! 1. A place is handed out once until it is given back.
-//! 2. A chunk serves one size class as long as any of its places is taken; when the last comes
-//!    back, it serves any class.
-//! 3. `resident` counts every chunk whose memory may have been touched and not been returned since.
+//! 1. A place is handed out only once until it is returned.
+//! 2. A chunk serves one size class while any of its places is taken. After the last place is
+//!    returned, it can serve any class.
+//! 3. `resident` counts every chunk whose memory may have been touched and was not returned since.
 
 /// Bytes before the contents of every frame.
 pub(super) const HEADER: usize = 64;
-/// The smallest frame, header included.
+/// Size of the smallest frame in bytes, header included.
 const SMALLEST: usize = 1024;
-/// Size classes per doubling.
+/// Size classes per power of two.
 const STEPS: usize = 8;
-/// The number in place of a chunk's for frames that have an allocation of their own.
+/// Chunk number of frames that have their own allocation.
 pub(super) const LOOSE: u32 = u32::MAX;
 const NO_CLASS: usize = usize::MAX;
 
-/// Where a frame lies.
+/// Location of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlabPlace {
     /// The chunk's number or [`LOOSE`].
@@ -26,7 +26,7 @@ pub(super) struct SlabPlace {
     pub(super) index: u32,
 }
 
-/// Size class of a frame of `total` bytes, header included.
+/// Returns the size class of a frame of `total` bytes, header included.
 pub(super) fn class_of(total: usize) -> usize {
     if total <= SMALLEST {
         return 0;
@@ -36,7 +36,7 @@ pub(super) fn class_of(total: usize) -> usize {
     doubling * STEPS + (total - base).div_ceil(base / STEPS)
 }
 
-/// Bytes of a frame of this class, header included.
+/// Returns the bytes of a frame of this class, header included.
 pub(super) fn class_size(class: usize) -> usize {
     let base = SMALLEST << (class.saturating_sub(1) / STEPS);
     if class == 0 { SMALLEST } else { base + ((class - 1) % STEPS + 1) * (base / STEPS) }
@@ -45,26 +45,26 @@ pub(super) fn class_size(class: usize) -> usize {
 #[derive(Debug)]
 struct SlabChunk {
     class: usize,
-    /// Places taken.
+    /// Number of taken places.
     live: u32,
-    /// Places never taken since the chunk got its class start here.
+    /// First place that was never taken since the chunk got its class.
     next: u32,
-    /// Places given back.
+    /// Returned places.
     free: Vec<u16>,
-    /// Index in its class's `partial` list, when any place is free.
+    /// Index in its class's `partial` list, if any place is free.
     listed: Option<u32>,
 }
 
-/// The books.
+/// Allocation state of all chunks.
 #[derive(Debug)]
 pub(super) struct Slab {
     chunk_size: usize,
     largest: usize,
     chunks: Vec<SlabChunk>,
-    /// Chunks without a class whose memory is resident, and whose memory is not.
+    /// Chunks without a class whose memory is resident (`empty`) or not (`returned`).
     empty: Vec<u32>,
     returned: Vec<u32>,
-    /// Per class: the chunks with free places, and how many those are.
+    /// Per class: the chunks with free places (`partial`), and the number of free places (`free`).
     partial: Vec<Vec<u32>>,
     free: Vec<usize>,
     loose_next: u32,
@@ -73,7 +73,7 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// Books for chunks of `chunk_size` bytes, a power of two of 64 KiB to 2 MiB.
+    /// Creates the state for chunks of `chunk_size` bytes, a power of two from 64 KiB to 2 MiB.
     pub(super) fn new(chunk_size: usize) -> Slab {
         let largest = class_of(chunk_size / 8);
         Slab {
@@ -90,17 +90,18 @@ impl Slab {
         }
     }
 
-    /// Class of a frame with contents of `len` bytes; `None` when it is too large for a chunk.
+    /// Returns the class of a frame with contents of `len` bytes; `None` if it is too large for a
+    /// chunk.
     pub(super) fn class_for(&self, len: usize) -> Option<usize> {
         Some(class_of(len.checked_add(HEADER)?)).filter(|&c| c <= self.largest)
     }
 
-    /// Frames in a chunk of this class.
+    /// Returns the number of frames in a chunk of this class.
     pub(super) fn per_chunk(&self, class: usize) -> usize {
         self.chunk_size / class_size(class)
     }
 
-    /// A free place of this class.
+    /// Takes a free place of this class.
     pub(super) fn take(&mut self, class: usize) -> Option<SlabPlace> {
         let number = *self.partial[class].last()?;
         let per_chunk = self.per_chunk(class);
@@ -118,8 +119,8 @@ impl Slab {
         Some(SlabPlace { chunk: number, index })
     }
 
-    /// Gives a class to an empty chunk, or to a new one when `may_grow`: its number, which is
-    /// either below [`chunks`](Self::chunks) as it was or equal to it.
+    /// Assigns a class to an empty chunk, or to a new one if `may_grow`. Returns its number. The
+    /// number is at most the previous value of [`chunks`](Self::chunks).
     pub(super) fn assign(&mut self, class: usize, may_grow: bool) -> Option<u32> {
         let number = match self.empty.pop() {
             Some(number) => number,
@@ -157,7 +158,7 @@ impl Slab {
         }
     }
 
-    /// Takes an unused chunk out of its class.
+    /// Removes an unused chunk from its class.
     fn retire(&mut self, number: u32) {
         let chunk = &mut self.chunks[number as usize];
         let class = std::mem::replace(&mut chunk.class, NO_CLASS);
@@ -171,14 +172,14 @@ impl Slab {
         self.empty.push(number);
     }
 
-    /// Takes an empty chunk out of the resident ones; its memory must be returned now.
+    /// Removes an empty chunk from the resident ones. The caller must return its memory now.
     pub(super) fn return_one(&mut self) -> Option<u32> {
         let number = self.empty.pop()?;
         self.returned.push(number);
         Some(number)
     }
 
-    /// A number for a frame of `size` bytes that has an allocation of its own.
+    /// Allocates a number for a frame of `size` bytes with its own allocation.
     pub(super) fn take_loose(&mut self, size: usize) -> SlabPlace {
         self.loose_bytes += size;
         let index = self.loose_free.pop().unwrap_or_else(|| {
@@ -194,17 +195,17 @@ impl Slab {
         self.loose_free.push(place.index);
     }
 
-    /// Bytes of memory held: whole chunks, and frames with an allocation of their own.
+    /// Returns the bytes of memory held: whole chunks, and frames with their own allocation.
     pub(super) fn resident(&self) -> usize {
         self.chunk_bytes() + self.loose_bytes
     }
 
-    /// Bytes of the chunks alone.
+    /// Returns the bytes of the chunks alone.
     pub(super) fn chunk_bytes(&self) -> usize {
         (self.chunks.len() - self.returned.len()) * self.chunk_size
     }
 
-    /// Bytes of the frames taken.
+    /// Returns the bytes of the taken frames.
     pub(super) fn live_bytes(&self) -> usize {
         let taken = |c: &SlabChunk| {
             c.live as usize * if c.class == NO_CLASS { 0 } else { class_size(c.class) }
@@ -212,34 +213,35 @@ impl Slab {
         self.chunks.iter().map(taken).sum::<usize>() + self.loose_bytes
     }
 
-    /// Whether a chunk without a class is at hand.
+    /// Reports whether a resident chunk has no class.
     pub(super) fn has_empty(&self) -> bool {
         !self.empty.is_empty()
     }
 
-    /// Bytes of the free places of each class beyond those of a chunk, which would be empty if frames
-    /// moved together. It looks at each class.
+    /// Returns the bytes of free places beyond one chunk per class. Compacting the frames would
+    /// free this memory as whole chunks. It visits each class.
     pub(super) fn scattered(&self) -> usize {
         let free = self.free.iter().enumerate().map(|(class, n)| n * class_size(class));
         free.map(|bytes| bytes.saturating_sub(self.chunk_size)).sum()
     }
 
-    /// Free places of a class.
+    /// Returns the number of free places of a class.
     pub(super) fn free_of(&self, class: usize) -> usize {
         self.free[class]
     }
 
-    /// Chunks ever made.
+    /// Returns the number of chunks ever created.
     pub(super) fn chunks(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Class of a chunk and how many of its places are taken; `None` for a chunk without a class.
+    /// Returns the class of a chunk and its number of taken places; `None` for a chunk without a
+    /// class.
     pub(super) fn chunk(&self, number: usize) -> Option<(usize, usize)> {
         self.chunks.get(number).filter(|c| c.class != NO_CLASS).map(|c| (c.class, c.live as usize))
     }
 
-    /// Bytes of a chunk.
+    /// Returns the bytes of a chunk.
     pub(super) fn chunk_size(&self) -> usize {
         self.chunk_size
     }

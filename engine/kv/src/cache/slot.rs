@@ -1,16 +1,17 @@
-//! Slots: one word per block of a table, which leads straight to the cached frame. A room of
-//! `unsafe`.
+//! Slots: one word per block of a table, which points directly to the cached frame. This module
+//! uses `unsafe`.
 //!
 //! The safety argument:
 //! 1. A word is null or holds one counted reference to a frame. Words change from null to a frame
-//!    (`fill`) and from a frame to null (`empty`, drop), never from frame to frame, each by one
-//!    atomic operation.
-//! 2. Linking releases and reading acquires, so who finds a frame sees its contents.
-//! 3. The reference of an unlinked word is dropped only after the epoch: it goes into another word
-//!    (`pass_on`), of which the same holds, or into [`Garbage`], from which there is no other way
-//!    out. So a frame found while pinned stays alive, with a count of at least one, until unpinned;
-//!    that makes both `&'g Frame` and [`CacheFrame::to_ref`](super::CacheFrame::to_ref) on it sound.
-//! 4. All this needs every guard to be one of the default collector; this crate has no other.
+//!    (`fill`) and from a frame to null (`empty`, drop), never from frame to frame. Each change is
+//!    one atomic operation.
+//! 2. Linking releases and reading acquires, so a thread that finds a frame sees its contents.
+//! 3. The reference of an unlinked word is dropped only after the epoch. It moves into another word
+//!    (`pass_on`), for which the same holds, or into [`Garbage`], which it cannot leave in any
+//!    other way. So a frame found while pinned stays alive, with a count of at least one, until
+//!    unpinned. That makes both `&'g Frame` and [`CacheFrame::to_ref`](super::CacheFrame::to_ref)
+//!    on it sound.
+//! 4. This requires that every guard belongs to the default collector; this crate has no other.
 #![allow(unsafe_code)]
 
 use std::ptr;
@@ -22,53 +23,53 @@ use super::sync::epoch::{self, Guard};
 use super::sync::{AtomicPtr, Ordering};
 use crate::base::prefetch::fetch_line;
 
-/// The cached blocks of one table: `n` words, each empty or leading to a frame. Dropping it lets
-/// its frames go.
+/// Cached blocks of one table: `n` words, each empty or pointing to a frame. Dropping it releases
+/// its frames.
 pub struct CacheSlots {
     words: Box<[AtomicPtr<CacheFrame>]>,
     file: u64,
 }
 
-/// What became of a frame that the clock's hand came to.
+/// Result of a clock hand's visit to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swept {
-    /// The word does not lead to it.
+    /// The word does not point to the frame.
     Gone,
-    /// Read since the last time, or held by somebody.
+    /// The frame was read since the last visit, or a caller references it.
     Kept,
-    /// Unlinked.
+    /// The frame was unlinked.
     Evicted,
 }
 
 impl CacheSlots {
-    /// `n` empty slots, at most 2^32, of no file in particular.
+    /// Creates `n` empty slots, at most 2^32, not associated with a file.
     pub fn new(n: usize) -> CacheSlots {
         Self::of_file(0, n)
     }
 
-    /// The same of a file: by its number, which no file of another store should have, the cache
-    /// remembers which blocks it had not long ago.
+    /// Like [`new`](Self::new), for a file. The cache uses the file's number to remember recently
+    /// evicted blocks, so no file of another store should have it.
     pub fn of_file(file: u64, n: usize) -> CacheSlots {
         CacheSlots { words: (0..n).map(|_| AtomicPtr::new(ptr::null_mut())).collect(), file }
     }
 
-    /// The number of the file.
+    /// Returns the number of the file.
     pub(super) fn file(&self) -> u64 {
         self.file
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no slots.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The frame of block `i` when it is cached: no lock, no reference count; valid as long as
-    /// `guard` is pinned.
+    /// Returns the frame of block `i` if it is cached, without a lock or a reference count. It is
+    /// valid while `guard` is pinned.
     #[inline]
     pub fn get<'g>(&self, i: usize, guard: &'g Guard) -> Option<&'g CacheFrame> {
         let frame = self.peek(i, guard)?;
@@ -76,8 +77,8 @@ impl CacheSlots {
         Some(frame)
     }
 
-    /// Like [`get`](Self::get), but the frame counts as no hotter for it: for scans and
-    /// compactions, which come by once.
+    /// Like [`get`](Self::get), but does not set the frame's CLOCK bit. Used by scans and
+    /// compactions, which read a block once.
     #[inline]
     pub fn peek<'g>(&self, i: usize, _guard: &'g Guard) -> Option<&'g CacheFrame> {
         let raw = self.words.get(i)?.load(Ordering::Acquire);
@@ -86,21 +87,20 @@ impl CacheSlots {
         unsafe { raw.as_ref() }
     }
 
-    /// Asks the memory for the word of block `i`, which may be out of range.
+    /// Prefetches the word of block `i`, which may be out of range.
     pub fn prefetch(&self, i: usize) {
         fetch_line(self.words.as_ptr().wrapping_add(i).cast());
     }
 
-    /// Where the frame of block `i` begins in memory, for asking for it ahead of its use; 0 when it
-    /// is not cached. By the time somebody asks, the frame may be gone: this is an address and
-    /// nothing more.
+    /// Returns the address of block `i`'s frame for prefetching; 0 if it is not cached. The frame
+    /// may be freed before the prefetch, so never dereference the address.
     #[inline]
     pub fn address(&self, i: usize) -> usize {
         self.words.get(i).map_or(0, |w| w.load(Ordering::Relaxed).addr())
     }
 
-    /// Links `frame` as block `i`. When another one is there already, that one is the error; `None`
-    /// when `i` is out of range.
+    /// Links `frame` as block `i`. Returns the existing frame as the error if the slot is taken.
+    /// The error is `None` if `i` is out of range.
     pub(super) fn link(
         &self,
         i: usize,
@@ -110,9 +110,9 @@ impl CacheSlots {
         self.fill(i, frame.clone()).map_err(|_| self.peek(i, guard).map(CacheFrame::to_ref))
     }
 
-    /// Unlinks `frame` from block `i` and links it as block `to` of `other`. `None` when it was not
-    /// linked here; false when the other word is not empty, or there is none: then it goes into
-    /// `garbage`.
+    /// Unlinks `frame` from block `i` and links it as block `to` of `other`. Returns `None` if it
+    /// was not linked here. Returns false if the other word is taken or out of range; the frame
+    /// then goes into `garbage`.
     pub(super) fn pass_on(
         &self,
         i: usize,
@@ -125,32 +125,33 @@ impl CacheSlots {
         Some(linked.map_err(|own| garbage.push(own)).is_ok())
     }
 
-    /// Gives a reference to the empty word of block `i`; gives it back if there is none.
+    /// Moves a reference into the empty word of block `i`; returns it if the word is taken or out
+    /// of range.
     fn fill(&self, i: usize, frame: FrameRef) -> Result<(), FrameRef> {
         let Some(word) = self.words.get(i) else { return Err(frame) };
         let raw = frame.into_raw();
         match word.compare_exchange(ptr::null_mut(), raw, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Ok(()),
-            // SAFETY: the word did not take the reference, so it is still ours.
+            // SAFETY: the word did not take the reference, so we still own it.
             Err(_) => Err(unsafe { FrameRef::from_raw(NonNull::new_unchecked(raw)) }),
         }
     }
 
-    /// Takes the reference out of the word of block `i`, if it leads to `frame`. It must not be
-    /// dropped before the epoch (3).
+    /// Takes the reference out of the word of block `i` if it points to `frame`. The caller must
+    /// not drop it before the epoch (3).
     fn empty(&self, i: usize, frame: &CacheFrame) -> Option<FrameRef> {
         let raw = ptr::from_ref(frame).cast_mut();
         let word = self.words.get(i)?;
         let taken = word
             .compare_exchange(raw, ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed)
             .ok()?;
-        // SAFETY: the word's reference is ours now (1).
+        // SAFETY: we own the word's reference now (1).
         NonNull::new(taken).map(|raw| unsafe { FrameRef::from_raw(raw) })
     }
 
-    /// The clock's hand comes to block `i`, whose frame should be the one at `place`: a frame that
-    /// was read loses its bit (unless `force`), a held one stays, any other is unlinked into
-    /// `garbage`.
+    /// Visits block `i` with the clock hand; its frame should be the one at `place`. A frame that
+    /// was read loses its bit and stays (unless `force`). A referenced frame stays. Any other frame
+    /// is unlinked into `garbage`.
     pub(super) fn sweep(
         &self,
         i: usize,
@@ -176,8 +177,8 @@ impl Drop for CacheSlots {
         let mut garbage = Garbage::default();
         for word in &mut self.words {
             if let Some(raw) = NonNull::new(word.swap(ptr::null_mut(), Ordering::AcqRel)) {
-                // SAFETY: the word's reference is ours now (1). Readers that found it earlier are
-                // pinned, hence the garbage (3).
+                // SAFETY: we own the word's reference now (1). Readers that found it earlier are
+                // pinned, so it goes into the garbage (3).
                 garbage.push(unsafe { FrameRef::from_raw(raw) });
             }
         }
@@ -190,8 +191,8 @@ impl std::fmt::Debug for CacheSlots {
     }
 }
 
-/// References that words held. They are dropped after the epoch, however the garbage itself goes;
-/// `after` runs just before.
+/// References taken out of words. They are dropped after the epoch, no matter how the garbage
+/// itself is dropped. `after` runs just before.
 #[derive(Default)]
 pub(super) struct Garbage {
     frames: Vec<FrameRef>,
@@ -203,17 +204,17 @@ impl Garbage {
         self.frames.push(frame);
     }
 
-    /// Bytes of memory of the frames.
+    /// Returns the bytes of memory of the frames.
     pub(super) fn bytes(&self) -> usize {
         self.frames.iter().map(|f| f.size()).sum()
     }
 
-    /// Whether there is none.
+    /// Reports whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// Lets it go after the epoch, running `then` at that time.
+    /// Drops the frames after the epoch and runs `then` at that time.
     pub(super) fn drop_then(mut self, then: impl FnOnce() + Send + 'static) {
         self.after = Some(Box::new(then));
     }

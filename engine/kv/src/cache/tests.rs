@@ -1,4 +1,4 @@
-//! The cache as a whole: contents, bounds, and threads against each other.
+//! Tests the whole cache: contents, bounds, and concurrent threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use super::*;
 
 const SMALL: bool = cfg!(miri);
 
-/// What block `i` of table `t` holds.
+/// Fills `out` with the contents of block `i` of table `t`.
 fn contents(t: usize, i: usize, out: &mut [u8]) {
     for (k, b) in out.iter_mut().enumerate() {
         *b = (t * 31 + i * 7 + k * (1 + i % 5)) as u8;
@@ -38,7 +38,7 @@ fn rng(seed: &mut u64) -> usize {
     (*seed >> 16) as usize
 }
 
-/// Lets the epoch move on until `done`.
+/// Advances the epoch until `done` returns true.
 fn eventually(done: impl Fn() -> bool) -> bool {
     // Other tests of the process may be pinned for long.
     (0..2_000_000).any(|_| {
@@ -75,7 +75,7 @@ fn what_is_inserted_is_found_and_the_first_one_wins() {
     let back = cache.insert(&slots, 0, other.clone());
     assert_eq!(back.as_ptr(), first.as_ptr());
     check(1, 0, slots.get(0, &guard).unwrap());
-    // Out of range, linked already, of another cache: returned as they are.
+    // Out of range, already linked, or from another cache: returned unchanged.
     assert_eq!(&cache.insert(&slots, 4, other.clone())[..], b"two");
     cache.insert(&slots, 1, first.clone());
     assert!(slots.get(1, &guard).is_none());
@@ -96,7 +96,7 @@ fn dropping_slots_lets_frames_go_after_the_epoch() {
     let guard = epoch::pin();
     let seen: Vec<&CacheFrame> = (0..20).map(|i| slots.get(i, &guard).unwrap()).collect();
     drop(slots);
-    // As many frames again do not disturb what a pinned reader sees.
+    // The same number of new frames does not disturb what a pinned reader sees.
     let others = Arc::new(CacheSlots::new(20));
     (0..20).for_each(|i| drop(load(&cache, &others, 2, i)));
     (0..20).for_each(|i| check(1, i, seen[i]));
@@ -139,7 +139,7 @@ fn a_pinned_reader_cannot_make_garbage_grow() {
     }
     assert!(cache.usage().refusals > 0);
     drop(guard);
-    // And afterwards the cache works again.
+    // The cache works again afterwards.
     assert!(eventually(|| {
         let i = n - 1;
         drop(load(&cache, &slots, 1, i));
@@ -179,7 +179,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
     let cache = Cache::new(capacity);
     for len in [4032, 960, 7000, 4032, 200_000] {
         let slots = Arc::new(CacheSlots::new(3 * capacity / len));
-        // More than once, because the other tests of the process may hold back the epoch.
+        // Try several times, because other tests of the process may hold back the epoch.
         assert!(eventually(|| {
             for i in 0..slots.len() {
                 drop(cache.insert(&slots, i, cache.allocate(len).freeze()));
@@ -199,7 +199,7 @@ fn memory_moves_between_size_classes_and_back_to_the_system() {
     assert_eq!(cache.usage().frames, 0);
     let slots = Arc::new(CacheSlots::new(1));
     assert_eq!(load(&cache, &slots, 1, 0).len(), len_of(0));
-    assert!(slots.get(0, &epoch::pin()).is_none(), "a cache of nothing caches nothing");
+    assert!(slots.get(0, &epoch::pin()).is_none(), "a cache of zero bytes caches no block");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_smaller_capacity_takes_effect() {
     }
 }
 
-/// Whoever is pinned keeps memory from being given back: that is no reason to evict ever more.
+/// A pinned reader delays the release of memory. That must not cause further evictions.
 #[test]
 fn a_slightly_smaller_capacity_evicts_little_beside_a_pinned_reader() {
     let capacity = if SMALL { 1 << 20 } else { 8 << 20 };
@@ -230,14 +230,14 @@ fn a_slightly_smaller_capacity_evicts_little_beside_a_pinned_reader() {
     let before = cache.usage();
     assert!(before.resident > capacity / 2, "{before:?}");
     let pinned = epoch::pin();
-    // What other tests have kept from being given back is no memory of frames.
+    // Memory that other tests hold back is not memory of frames.
     let mut smaller = before.frame_bytes;
     for _ in 0..8 {
         smaller -= capacity / 64;
         cache.set_capacity(smaller);
     }
     let after = cache.usage();
-    // An eighth is asked for; it comes in sweeps.
+    // The new capacity is an eighth smaller; eviction happens in sweeps.
     assert!(after.frame_bytes > before.frame_bytes / 2, "{before:?} {after:?}");
     assert!(after.frame_bytes < before.frame_bytes, "{before:?} {after:?}");
     drop(pinned);
@@ -247,7 +247,7 @@ fn a_slightly_smaller_capacity_evicts_little_beside_a_pinned_reader() {
     }));
 }
 
-/// Nor is a frame in every chunk that somebody holds, so that none gets empty.
+/// The same holds for a referenced frame in every chunk, because of which no chunk becomes empty.
 #[test]
 fn a_slightly_smaller_capacity_evicts_little_beside_frames_that_are_held() {
     let capacity = if SMALL { 1 << 20 } else { 8 << 20 };
@@ -283,8 +283,8 @@ fn what_is_handed_over_is_the_same_frame_in_another_table() {
     let first = load(&cache, &new, 2, 2);
     let held = cache.usage().resident;
     let block = |i: u32| InheritedBlock { from: old.clone(), old: i, new: i };
-    // Of block 2 there is another one already, 6 is of another cache, 7 is not cached, and there is
-    // no block 9.
+    // Block 2 has another frame already, 6 is from another cache, 7 is not cached, and there is no
+    // block 9.
     cache.hand_over(&new, [0, 1, 2, 6, 7, 9].map(block));
     let guard = epoch::pin();
     for (i, frame) in frames.iter().enumerate().take(2) {
@@ -299,7 +299,7 @@ fn what_is_handed_over_is_the_same_frame_in_another_table() {
     assert_eq!((stats.frames, stats.inserts, stats.resident), (6, 7, held));
     drop((guard, frames, first, old));
     assert!(eventually(|| cache.usage().unlinked_bytes == 0 && cache.usage().frames == 3));
-    // Who gets them is who they are evicted from.
+    // Frames that were moved can be evicted from their new table.
     assert!(eventually(|| {
         cache.set_capacity(0);
         cache.usage().frames == 0
@@ -307,7 +307,7 @@ fn what_is_handed_over_is_the_same_frame_in_another_table() {
     assert!((0..8).all(|i| new.get(i, &epoch::pin()).is_none()));
 }
 
-/// Who is pinned keeps memory from being recycled, not frames from being evicted.
+/// A pinned reader prevents the recycling of memory, not the eviction of frames.
 #[test]
 fn what_is_handed_over_can_be_evicted_at_once() {
     let cache = Cache::new(1 << 20);
@@ -321,10 +321,10 @@ fn what_is_handed_over_can_be_evicted_at_once() {
     drop(guard);
 }
 
-/// Readers, inserters, evictions, tables dropped while they are read, references kept across
+/// Readers, inserters, evictions, tables dropped while they are read, references that outlive
 /// evictions.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
+#[allow(clippy::disallowed_methods, reason = "the test simulates an application's threads")]
 fn threads_always_see_the_right_bytes() {
     const TABLES: usize = 3;
     let blocks = if SMALL { 40 } else { 1000 };

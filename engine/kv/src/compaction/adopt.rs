@@ -1,19 +1,20 @@
-//! Which tables of a merge need not be written again: the output run adopts them as they are.
+//! Finds the inputs of a merge that need not be rewritten: the output run adopts them unchanged.
 //!
-//! A table may be adopted when it overlaps no other input, and a merge would make nothing better of
-//! it: it is not mostly deletes with nothing beneath. A small one (less than a quarter of a table
-//! or memtable) is joined with its neighbours, if one of those is written again too; a lone one
-//! stays, because joining it would write a large neighbour again.
+//! A table may be adopted if it overlaps no other input and rewriting it would bring no benefit. A
+//! rewrite is of benefit if the table has mostly tombstones and no older table overlaps it. A small
+//! table (less than a quarter of a table or memtable) is joined with its neighbours if one of those
+//! is rewritten too. A lone small table stays, because joining it would rewrite a large neighbour.
 //!
-//! Where entries may speak for keys of other tables ([`LsmShape::tied`]), all are adopted or none:
-//! what such an entry hides would stay for ever in a table that is always adopted.
+//! If entries may affect keys in other tables ([`LsmShape::tied`]), either all tables are adopted
+//! or none. Otherwise, the versions that such an entry hides would stay forever in a table that is
+//! always adopted.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::shape::{Action, CompactionJob, LsmShape, TableShape};
 
-/// What becomes of a table.
+/// Treatment of an input table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Merged,
@@ -22,12 +23,12 @@ enum Fate {
     Adopted,
 }
 
-/// Tables of some runs, newest first: run index, table indexes.
+/// Tables of a run: run index and range of table indexes. Lists are ordered newest run first.
 pub(super) type Picked = (usize, Range<usize>);
 
-/// `job`, which merges the `picked` tables, with those that it may adopt; a move where that is all
-/// of them, of those that are not in the output run yet. `is_settled` says of a table that a merge
-/// of it alone would change nothing.
+/// Adds the tables to adopt to `job`, which merges the `picked` tables. If all can be adopted,
+/// returns a move of those that are not in the output run yet. `is_settled` reports whether a merge
+/// of one table alone would change nothing.
 pub(super) fn adopt(
     shape: &LsmShape,
     job: CompactionJob,
@@ -47,8 +48,8 @@ pub(super) fn adopt(
     if inputs.is_empty() { job } else { CompactionJob { action: Action::Move, inputs, ..job } }
 }
 
-/// Ids of those of the `picked` tables that may be adopted, in key order. `at` are keys at which
-/// outputs are cut, so that nothing is joined over them.
+/// Returns the ids of the `picked` tables that may be adopted, in key order. `at` holds keys at
+/// which outputs are split, so tables are not joined across them.
 pub(super) fn adopted(
     shape: &LsmShape,
     at: &[Arc<[u8]>],
@@ -57,7 +58,7 @@ pub(super) fn adopted(
 ) -> Vec<u64> {
     let mut tables: Vec<&TableShape> =
         picked.iter().flat_map(|(r, range)| &shape.runs[*r].tables[range.clone()]).collect();
-    // Stable: it finds the sorted runs that are there.
+    // Stable: this sort detects runs that are already sorted.
     tables.sort_by(|a, b| a.first.cmp(&b.first));
     let beneath = &shape.runs[picked.last().map_or(0, |(oldest, _)| oldest + 1)..];
     let vanishes = |t: &TableShape| {
@@ -76,7 +77,7 @@ pub(super) fn adopted(
             false => Fate::Merged,
         });
     }
-    // Whether a small table finds anything to be joined with in the `i`th gap.
+    // Whether the `i`th and the next table can be joined, if one of them is small.
     let meets = |i: usize| {
         let (Some(a), Some(b)) = (tables.get(i), tables.get(i + 1)) else { return false };
         let cut = at.partition_point(|key| *key <= a.last);

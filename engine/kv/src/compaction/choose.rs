@@ -1,20 +1,21 @@
-//! The choice: from a [`LsmShape`] and its policy to the most urgent [`CompactionJob`], what there
-//! is to do in all, and how many runs are too many.
+//! Picks the most urgent [`CompactionJob`] for a [`LsmShape`] and its policy. Also estimates the
+//! pending bytes and returns the limits on the number of runs.
 //!
-//! `deletes`, `readers` and `values` are common to all policies that merge, `expired` to all.
+//! `deletes`, `readers` and `values` are rules of all policies that merge; `expired` is a rule of
+//! all policies.
 //!
 //! Invariants:
 //!
-//! 1. Every job that leaves here has passed [`CompactionJob::check`] on the shape that it was made
-//!    from.
-//! 2. From any legal shape, finitely many jobs lead to a shape with which the policy is content,
-//!    while nothing is flushed (and a merge for readers uses up what they have paid). So a tree may
-//!    be opened with another policy than the one that shaped it.
-//! 3. A content shape has no debt, and fewer runs than the soft limit of [`run_limits`]: pacing by
-//!    them never ends in a tree that waits for work that nobody will do.
-//! 4. A merge writes no table again that overlaps no other, unless it is small and should grow
-//!    together with its neighbours, or is mostly deletes that the merge would get rid of; one that
-//!    would write none is a [`Action::Move`](super::shape::Action::Move).
+//! 1. Every returned job has passed [`CompactionJob::check`] on the shape that it was made from.
+//! 2. From any legal shape, finitely many jobs lead to a shape with no compaction due, while
+//!    nothing is flushed. A read-triggered compaction uses up the cost that readers have paid. So a
+//!    tree may be opened with a policy other than the one that shaped it.
+//! 3. A shape with no compaction due has no debt, and fewer runs than the soft limit of
+//!    [`run_limits`]. So delayed writers never wait for work that no thread will do.
+//! 4. A merge does not rewrite a table that overlaps no other input. Exceptions: a small table that
+//!    should be joined with its neighbours, and one with mostly tombstones that the merge would
+//!    drop. A merge that would rewrite no table becomes a
+//!    [`Action::Move`](super::shape::Action::Move).
 
 use std::collections::HashSet;
 
@@ -27,7 +28,7 @@ use super::strategy::Strategy;
 use super::view::{MAX_FAN, PickContext};
 use super::{deletes, expired, readers, values};
 
-/// All that the policy wants done, in no order.
+/// Returns all jobs that the policy and the common rules want, in no order.
 fn candidate_jobs(policy: &dyn Strategy, view: &PickContext<'_>) -> Vec<CompactionJob> {
     let mut jobs = policy.candidate_jobs(view);
     jobs.extend(expired::candidate_jobs(view));
@@ -40,26 +41,26 @@ fn candidate_jobs(policy: &dyn Strategy, view: &PickContext<'_>) -> Vec<Compacti
     jobs
 }
 
-/// The most urgent of them that can start, not yet cut as the policy has it.
+/// Returns the most urgent job that can start, without the output splits of the policy.
 fn pick_in(policy: &dyn Strategy, view: &PickContext<'_>) -> Option<CompactionJob> {
     let mut jobs = candidate_jobs(policy, view);
-    // Stable: of equally urgent jobs the first wish wins.
+    // Stable: of equally urgent jobs the first one wins.
     jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
     jobs.into_iter().find(|job| view.admits(job))
 }
 
-/// Gives the job the cuts of the policy.
+/// Sets the policy's output splits for the job.
 fn cut(policy: &dyn Strategy, shape: &LsmShape, job: &mut CompactionJob) {
     if let Some(cuts) = policy.cuts(shape, job) {
         job.cuts = cuts;
     }
 }
 
-/// The most urgent job that can start now, besides those whose inputs are busy; `None` when there
-/// is none. To start jobs in parallel, mark the inputs ([`LsmShape::set_busy`]) and call again.
+/// Returns the most urgent job that can start now, or `None`. Jobs whose inputs are busy are
+/// skipped. To start jobs in parallel, mark the inputs ([`LsmShape::set_busy`]) and call again.
 ///
-/// Where the policy wants nothing it may be one that readers have paid for: not part of any
-/// [`debt`], and no reason to slow writers.
+/// If the policy has no job, this may return a read-triggered compaction. It is not part of any
+/// [`debt`] and does not slow writers.
 pub fn pick(policy: &Policy, shape: &LsmShape) -> Option<CompactionJob> {
     let (policy, view) = (policy.strategy(), PickContext::new(shape, true));
     let for_readers = || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
@@ -68,13 +69,13 @@ pub fn pick(policy: &Policy, shape: &LsmShape) -> Option<CompactionJob> {
     Some(job)
 }
 
-/// Estimate, in bytes of input, of what must be rewritten until the policy is content, jobs that
-/// are running included. Moves and drops cost nothing. 0 when the policy is content.
+/// Estimates the bytes of input that must be rewritten until no compaction is due, including
+/// running jobs. Moves and drops cost nothing. Returns 0 when no compaction is due.
 pub fn debt(policy: &Policy, shape: &LsmShape) -> u64 {
     let policy = policy.strategy();
     let mut view = PickContext::new(shape, false);
     let mut bytes = 0;
-    // What wants to run now. What that will lead to only some policies foresee.
+    // Sum the jobs that are due now. Only some policies can predict the jobs that follow from them.
     for _ in 0..MAX_FAN {
         let job = pick_in(policy, &view);
         if let Some(job) = &job {
@@ -91,26 +92,31 @@ pub fn debt(policy: &Policy, shape: &LsmShape) -> u64 {
     bytes
 }
 
-/// The numbers of runs, to be compared with `shape.runs.len()`, at which writes are slowed and
-/// stopped. A tree with as many as the first has work that can be picked or is running.
+/// Returns the numbers of runs at which writes are slowed and stopped, to compare with
+/// `shape.runs.len()`. A tree that has reached the first number has a job that is running or can be
+/// picked.
 pub fn run_limits(policy: &Policy, shape: &LsmShape) -> (usize, usize) {
     let slowdown_run_count = policy.strategy().slowdown_run_count(&PickContext::new(shape, false));
     slowdown_run_count.map_or((usize::MAX, usize::MAX), |soft| (soft, soft * 2 + 4))
 }
 
-/// A job is running where [`manual`] wants to work: call again when it is done.
+/// Error: a running job blocks [`manual`]. Call again when that job is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked;
 
-/// The full compaction of the keys in `range` (bounds inclusive; `None` for all): one job that
-/// brings every table with keys of it, and what must come along to keep the order, into the oldest
-/// of their runs. A table is adopted as it is when it overlaps no other and `is_settled` says that
-/// a merge of it alone, into the given level, would change nothing. `None` when there is nothing to
-/// be done: when those tables lie in one run and are settled. It does not mind the policy, except
-/// for how outputs are cut; one that never merges has `None`.
+/// Returns the full compaction of the keys in `range` (bounds inclusive; `None` for all keys). The
+/// job merges every table with keys of the range into the oldest of their runs. It also takes the
+/// tables that are needed to preserve the order of versions.
+///
+/// The merge adopts a table unchanged if the table overlaps no other and `is_settled` holds.
+/// `is_settled` reports whether rewriting the table alone into the given level would change
+/// nothing.
+///
+/// Returns `None` if the tables are in one run and all of them satisfy `is_settled`. Ignores the
+/// policy except for output splits, and returns `None` for a policy that never merges.
 ///
 /// # Errors
-/// [`Blocked`] when a busy table is in the way.
+/// [`Blocked`] if an input or a table in its range is busy.
 pub fn manual(
     policy: &Policy,
     shape: &LsmShape,

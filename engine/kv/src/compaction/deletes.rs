@@ -1,30 +1,34 @@
-//! The bound on the age of deletes, common to all policies that merge.
+//! Bound on the age of tombstones, common to all policies that merge.
 //!
-//! A table whose oldest delete is older than `tombstone_age_secs` is pushed into the next older run
-//! that it overlaps, with what it overlaps there; and again from there, until nothing lies beneath
-//! and the delete vanishes. At the bottom the table is rewritten alone, and not again before a
-//! quarter of the bound has passed. What a snapshot holds back waits for it to go
-//! ([`TableShape::held_back`]). A `Purge` hook may hold deletes back, too, and says not for how long:
-//! each try waits as long again as the delete was overdue at the one before, so that a delete is
-//! rewritten a few times only, however long that takes beside the bound.
+//! A table whose oldest tombstone is older than `tombstone_age_secs` is pushed into the next older
+//! run that it overlaps, together with the overlapping tables there. This repeats until no older
+//! run overlaps and the tombstone is dropped. At the bottom the table is rewritten alone, but not
+//! again within a quarter of the bound.
 //!
-//! A policy may say of runs that nothing passes from one to the other, as `TimeWindow` does of
-//! windows: there the bound holds for what lies in one window, and at the bottom.
+//! A tombstone that a snapshot holds back waits for the release of the snapshot
+//! ([`TableShape::held_back`]). A compaction filter may hold tombstones back too, for an unknown
+//! time. Then each retry waits as long again as the tombstone was overdue at the previous try. So a
+//! tombstone is rewritten only a few times, however long the filter retains it.
 //!
-//! A policy may share the bound out over its levels, as `Fade` does: then a delete goes down from
-//! each when its share has passed.
+//! A policy may forbid data to pass between two runs, as `TimeWindow` does for windows. Then the
+//! bound holds within a window and at the bottom.
 //!
-//! *Trigger* age; *granularity* one table; *movement* the oldest delete first. Scores 2 and more.
+//! A policy may divide the bound among its levels, as `Fade` does. Then a tombstone leaves a level
+//! when the level's share has passed.
+//!
+//! *Trigger* age. *Granularity* one table. *Movement* the oldest tombstone first. Scores are 2 or
+//! more.
 
 use super::shape::{Action, CompactionJob, CompactionReason, LsmShape};
 use super::tables::TableShape;
 use super::view::PickContext;
 
-/// How many overdue tables are offered at once; jobs that run may stand in the way of some.
+/// Maximum number of overdue tables offered at once; running jobs may block some of them.
 const MOST: usize = 16;
 
-/// `is_barrier` says of two runs that data may not pass from one to the other; `share` of a run, after
-/// which share of the bound its deletes have to go.
+/// Returns the jobs that push overdue tombstones down. `is_barrier` reports whether data must not
+/// pass from one run to another. `share` returns the share of the bound after which tombstones must
+/// leave a run.
 pub(super) fn candidate_jobs(
     view: &PickContext<'_>,
     is_barrier: &dyn Fn(usize, usize) -> bool,
@@ -52,7 +56,7 @@ pub(super) fn candidate_jobs(
             }
         }
     }
-    // At equal age the one that lies deeper: what is above it can then follow.
+    // At equal age the deeper table first, so the tables above it can follow.
     overdue.sort_by_key(|&(since, r, t)| (since, std::cmp::Reverse(r), t));
     let score = |since: u64, r: usize| 1.0 + age(since) as f64 / limits[r].max(1) as f64;
     overdue
@@ -77,7 +81,7 @@ pub(super) fn candidate_jobs(
         .collect()
 }
 
-/// Pushes a table into run `next`, or to where it is.
+/// Pushes a table into run `next`, or rewrites it in place.
 fn push(
     view: &PickContext<'_>,
     r: usize,
@@ -89,8 +93,8 @@ fn push(
     view.push(r, t..t + 1, next, place, CompactionReason::TombstoneAge, score)
 }
 
-/// Whether a table at the bottom may be rid of its deletes now, of which the oldest had to go at
-/// `due`.
+/// Reports whether a bottom-level table may be rewritten now to drop its tombstones. The oldest of
+/// them had to be dropped at `due`.
 fn may_go(shape: &LsmShape, table: &TableShape, due: u64) -> bool {
     let quarter = shape.tombstone_age_secs.saturating_mul(250_000);
     let waited = shape.now_micros.saturating_sub(table.created_micros);

@@ -1,20 +1,19 @@
-//! The description of a policy: its name, its parameters, and of each parameter the bounds, the
+//! Description of a policy: its name, its parameters, and for each parameter the bounds, the
 //! default and a line of help.
 //!
-//! From this follow all texts and files in which a policy stands, so that none of them knows the
-//! policies: `Display` and `FromStr` of [`Policy`](super::policy::Policy), the bounds that are
-//! checked, the fields of the manifest, JSON, help texts, the table in `format-spec`, and what
-//! tests draw.
+//! All texts and files that contain a policy derive from it, so none of them depends on specific
+//! policies. They are: `Display` and `FromStr` of [`Policy`](super::policy::Policy), bounds checks,
+//! manifest fields, JSON, help texts, the table in `format-spec`, and the random policies of tests.
 //!
-//! A policy is declared with `policy!` in its own file. Invariant: what is written of a value is
-//! read back equal.
+//! A policy is declared with `policy!` in its own file. Invariant: a written value is read back
+//! equal.
 
 use std::fmt;
 
 /// Columns of a line of help.
 const HELP_WIDTH: usize = 100;
 
-/// A line of help, continued below its text where it is long.
+/// Formats a line of help; long text continues on indented lines.
 fn line(head: &str, text: &str) -> String {
     let (mut out, mut column) = (head.to_owned(), head.chars().count());
     for word in text.split(' ') {
@@ -30,61 +29,61 @@ fn line(head: &str, text: &str) -> String {
     out + "\n"
 }
 
-/// A policy's name and parameters.
+/// Name and parameters of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
-    /// The name, as in texts and in the manifest.
+    /// Name, as in texts and in the manifest.
     pub name: &'static str,
-    /// What the policy does, in a sentence or two.
+    /// Summary of the policy in a sentence or two.
     pub about: &'static str,
-    /// The parameters, in the order in which they are written.
+    /// Parameters, in the order in which they are written.
     pub params: &'static [Param],
 }
 
-/// A parameter of a policy.
+/// Parameter of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// The name, as in texts and in the manifest.
+    /// Name, as in texts and in the manifest.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// One-line meaning.
     pub help: &'static str,
-    /// How its value is written, with its bounds.
+    /// Type and bounds of the value.
     pub kind: ParameterKind,
-    /// Makes the value where nothing is said.
+    /// Returns the default value.
     pub default: fn() -> ParameterValue,
 }
 
-/// How the value of a parameter is written, with its bounds, which are inclusive.
+/// Type of a parameter, with inclusive bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // the fields are the bounds
 pub enum ParameterKind {
-    /// A whole number.
+    /// Whole number.
     Number { min: u64, max: u64 },
-    /// A size in bytes, as `64m`.
+    /// Size in bytes, such as `64m`.
     Bytes { min: u64, max: u64 },
-    /// A time in seconds.
+    /// Time in seconds.
     Seconds { min: u64, max: u64 },
-    /// A fraction.
+    /// Fraction.
     Factor { min: f64, max: f64 },
-    /// One to `most` whole numbers, as `2/-8/0`.
+    /// One to `most` whole numbers, such as `2/-8/0`.
     List { min: i32, max: i32, most: usize },
-    /// One of these names. Its number, counted from 0, is what the manifest has.
+    /// One of these names. The manifest stores its index, counted from 0.
     Choice(&'static [&'static str]),
 }
 
-/// The value of a parameter.
+/// Value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParameterValue {
-    /// Of [`ParameterKind::Number`], [`ParameterKind::Bytes`] and [`ParameterKind::Seconds`]; of
-    /// [`ParameterKind::Choice`] the number of the name.
+    /// Value of [`ParameterKind::Number`], [`ParameterKind::Bytes`] or [`ParameterKind::Seconds`];
+    /// for [`ParameterKind::Choice`] the index of the name.
     Number(u64),
-    /// Of [`ParameterKind::Factor`].
+    /// Value of [`ParameterKind::Factor`].
     Double(f64),
-    /// Of [`ParameterKind::List`].
+    /// Value of [`ParameterKind::List`].
     List(Vec<i32>),
 }
 
-/// What is wrong with a policy or its text: names the policy, the parameter and its bounds.
+/// Error in a policy or its text: names the policy, the parameter and its bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError(pub(super) String);
 
@@ -96,7 +95,8 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// A size with an optional unit, as `64m`, `1.5T` or `256MiB`: units are powers of 1,024.
+/// Parses a size with an optional unit, such as `64m`, `1.5T` or `256MiB`. Units are powers of
+/// 1,024.
 ///
 /// # Errors
 /// A sentence about the text.
@@ -125,7 +125,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size as [`size`] reads it, to the byte.
+/// Formats a size exactly, so that [`size`] reads it back.
 pub fn size_text(bytes: u64) -> String {
     let unit = (1..=5).rev().find(|unit| bytes > 0 && bytes.is_multiple_of(1 << (10 * unit)));
     unit.map_or_else(
@@ -135,7 +135,7 @@ pub fn size_text(bytes: u64) -> String {
 }
 
 impl ParameterKind {
-    /// The bounds in words.
+    /// Returns the bounds in words.
     pub fn bounds(&self) -> String {
         let between = |min: String, max: String| format!("{min} to {max}");
         match *self {
@@ -156,7 +156,7 @@ impl ParameterKind {
         }
     }
 
-    /// Whether the value lies within the bounds.
+    /// Reports whether the value is within the bounds.
     pub fn admits(&self, value: &ParameterValue) -> bool {
         match (self, value) {
             (
@@ -176,7 +176,7 @@ impl ParameterKind {
         }
     }
 
-    /// The nearest value within the bounds; `None` where there is none.
+    /// Returns the nearest value within the bounds, or `None` if there is none.
     pub fn clamped(&self, value: ParameterValue) -> Option<ParameterValue> {
         let nearest = match (*self, value) {
             (
@@ -198,7 +198,7 @@ impl ParameterKind {
         Some(nearest).filter(|value| self.admits(value))
     }
 
-    /// The value of a text; `None` where it is none. The bounds are not checked.
+    /// Parses a value; returns `None` if the text is invalid. Bounds are not checked.
     pub fn read(&self, text: &str) -> Option<ParameterValue> {
         match self {
             ParameterKind::Number { .. } | ParameterKind::Seconds { .. } => {
@@ -217,7 +217,7 @@ impl ParameterKind {
         }
     }
 
-    /// The value as [`read`](ParameterKind::read) takes it.
+    /// Formats the value, so that [`read`](ParameterKind::read) reads it back.
     pub fn text(&self, value: &ParameterValue) -> String {
         match (self, value) {
             (ParameterKind::Bytes { .. }, ParameterValue::Number(n)) => size_text(*n),
@@ -232,15 +232,15 @@ impl ParameterKind {
         }
     }
 
-    /// A value within the bounds, on the side of what is small, for tests: `below(n)` is a random
-    /// number below `n`.
+    /// Returns a random, mostly small value within the bounds, for tests. `below(n)` returns a
+    /// random number below `n`.
     pub fn draw(&self, below: &mut dyn FnMut(u64) -> u64) -> ParameterValue {
         fn small(bits: u64, below: &mut dyn FnMut(u64) -> u64) -> u64 {
             let width = 1 + below(bits);
             below(1 << width)
         }
         match *self {
-            // Of what may be 0 for no bound half are.
+            // If 0 means no bound, use it for half of the draws.
             ParameterKind::Seconds { min: 0, .. } | ParameterKind::Bytes { min: 0, .. }
                 if below(2) == 0 =>
             {
@@ -273,16 +273,16 @@ impl Description {
         PolicyError(format!("the policy {}: {what}", self.name))
     }
 
-    /// The default of every parameter.
+    /// Returns the default of every parameter.
     pub fn defaults(&self) -> Vec<ParameterValue> {
         self.params.iter().map(|p| (p.default)()).collect()
     }
 
-    /// The values that the parts of a text give: first values of the first parameters, then
-    /// `name=value`. What is not given has its default. Bounds are not checked.
+    /// Parses the parts of a policy text: first values of the first parameters, then `name=value`.
+    /// Parameters that are not specified have their defaults. Bounds are not checked.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The error in the text.
     pub fn read<'t>(
         &self,
         parts: impl Iterator<Item = &'t str>,
@@ -329,24 +329,25 @@ impl Description {
         self.error(format_args!("{} is {text}; it must be {}", param.name, param.kind.bounds()))
     }
 
-    /// Whether each value lies within the bounds of its parameter.
+    /// Checks that each value is within the bounds of its parameter.
     ///
     /// # Errors
-    /// The first that does not, with its bounds.
+    /// The first value that is out of bounds, with its bounds.
     pub fn check(&self, values: &[ParameterValue]) -> Result<(), PolicyError> {
         let outside = self.params.iter().zip(values).find(|(p, v)| !p.kind.admits(v));
         outside.map_or(Ok(()), |(p, v)| Err(self.refused(p, &p.kind.text(v))))
     }
 
-    /// The text that [`read`](Description::read) takes, the policy's name before it.
+    /// Formats the policy's name and values, so that [`read`](Description::read) reads the values
+    /// back.
     pub fn text(&self, values: &[ParameterValue]) -> String {
         let pairs =
             self.params.iter().zip(values).map(|(p, v)| format!(":{}={}", p.name, p.kind.text(v)));
         std::iter::once(self.name.to_owned()).chain(pairs).collect()
     }
 
-    /// The policy and each of its parameters with its default, bounds and meaning: a line each, for
-    /// help texts.
+    /// Returns the policy and each of its parameters with default, bounds and meaning, one line
+    /// each, for help texts.
     pub fn help(&self) -> String {
         let param = |p: &Param| {
             let given = format!("    {}={}", p.name, p.kind.text(&(p.default)()));
@@ -356,7 +357,7 @@ impl Description {
         about + &self.params.iter().map(param).collect::<String>()
     }
 
-    /// The row of the policy in the table of `format-spec/README.md`.
+    /// Returns the row of the policy in the table of `format-spec/README.md`.
     pub fn row(&self) -> String {
         let param = |p: &Param| {
             let value = match p.kind {
@@ -381,10 +382,10 @@ impl Description {
     }
 }
 
-/// A type of a parameter's value.
+/// Rust type of a parameter's value.
 pub(super) trait Parameter: Sized {
     fn value(&self) -> ParameterValue;
-    /// `None` for a value of another kind, and for one that does not fit.
+    /// Returns `None` for a value of another type, or one out of the range of the Rust type.
     fn of(value: &ParameterValue) -> Option<Self>;
 }
 
@@ -428,16 +429,17 @@ impl Parameter for Vec<i32> {
     }
 }
 
-/// A policy's type, as [`policy!`] makes it.
+/// Policy type, as [`policy!`] defines it.
 pub(super) trait DescribedPolicy: Sized {
     const DESCRIPTION: Description;
-    /// The values of the parameters, in their order.
+    /// Returns the values of the parameters, in their order.
     fn values(&self) -> Vec<ParameterValue>;
-    /// `None` where there are not as many values as parameters, or one does not fit.
+    /// Returns `None` if the number of values differs from the number of parameters, or a value is
+    /// invalid.
     fn of(values: &[ParameterValue]) -> Option<Self>;
 }
 
-/// The kinds of values by the words of [`policy!`].
+/// Constructors of parameter types, for use in [`policy!`].
 pub(super) mod kinds {
     use super::ParameterKind;
 
@@ -466,7 +468,7 @@ pub(super) mod kinds {
     }
 }
 
-/// Declares the type of a policy: its name, and of each parameter a line of help, the default and
+/// Declares the type of a policy: its name, and for each parameter a line of help, the default and
 /// the [`kinds`] of value.
 macro_rules! policy {
     (

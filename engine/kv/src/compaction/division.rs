@@ -1,20 +1,21 @@
-//! In how many pieces a large job is done, by several threads side by side, and where it is divided.
+//! Number of subcompactions of a large job, and the keys that divide it.
 
-/// A large job is cut into up to so many pieces for each background thread, each of at least so many
-/// times the least: so there are some left for hands that come late, and the last ones end at about
+/// Maximum number of subcompactions for each background thread. It is also the minimum size of each
+/// in units of the least size. Late threads thus still find work, and all threads finish at about
 /// the same time.
 const EVEN: u64 = 4;
 
-/// A piece of a flush has at least so many bytes of its memtable, or a table's.
+/// Minimum size of a subcompaction of a flush in bytes, unless a table is smaller.
 const FLUSH_PIECE: u64 = 16 << 20;
 
-/// The least bytes of a memtable for a piece of its flush, where tables have this size.
+/// Returns the minimum bytes of a memtable for one subcompaction of its flush.
 pub fn least_flushed(table_size: u64) -> u64 {
     table_size.min(FLUSH_PIECE)
 }
 
-/// The number of pieces of a job over so many bytes, of which each has at least `least`, that so many
-/// background threads may do: one for each thread, and several where each is large all the same.
+/// Returns the number of subcompactions of a job over `bytes` bytes, each of at least `least`
+/// bytes. Uses one for each of the `threads` background threads, and several if each is still
+/// large.
 pub fn pieces_of(bytes: u64, least: u64, threads: usize) -> usize {
     if threads < 2 {
         return 1;
@@ -24,18 +25,18 @@ pub fn pieces_of(bytes: u64, least: u64, threads: usize) -> usize {
     (bytes / least).min(threads).max(even).max(1) as usize
 }
 
-/// So many keys are looked at, for each piece, where a job might be divided.
+/// Number of candidate split keys for each subcompaction.
 const MARKS: usize = 64;
 
-/// At how many keys each of so many tables is looked at, to divide their merge into so many pieces:
-/// at its last one at least.
+/// Returns how many keys to sample from each of `tables` tables when their merge is divided into
+/// `pieces` subcompactions. At least 1, which is the table's last key.
 pub fn marks_of_each(pieces: usize, tables: usize) -> usize {
     (MARKS * pieces / tables.max(1)).max(1)
 }
 
-/// The last keys of all pieces of a job but the last, so that all have about as many bytes: fewer of
-/// them where keys are few. `marks` are keys, each with the bytes since the one before of the same
-/// source.
+/// Returns the last key of each subcompaction except the final one, so that all have about the same
+/// number of bytes. Returns fewer keys if `marks` has few. `marks` are keys, each with the bytes
+/// since the previous mark of the same source.
 ///
 /// ```
 /// use firn_kv::internals::compaction::piece_ends;

@@ -1,11 +1,11 @@
-//! Tables whose whole content has expired: a rule common to all policies.
+//! Drops tables whose content has fully expired: a rule common to all policies.
 //!
-//! A table of which the `Purge` hook says that nothing in it is wanted any more
-//! ([`Purge::gone_at`](crate::Purge::gone_at)) is dropped without being read, as soon as nothing
-//! older lies beneath it: what it hides would come back. So data with a time to live return their
-//! space window by window, though no policy merges across windows.
+//! The compaction filter may report a time at which all entries of a table are expired
+//! ([`Purge::gone_at`](crate::Purge::gone_at)). Such a table is dropped without being read, once no
+//! older table overlaps it; otherwise the versions that it hides would reappear. So data with a
+//! time to live frees its space window by window, although no policy merges across windows.
 //!
-//! *Trigger* time; *granularity* one table; *movement* dropped, from the oldest run on.
+//! *Trigger* time. *Granularity* one table. *Movement* dropped, oldest run first.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -19,13 +19,13 @@ pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Option<CompactionJob> {
     if !view.has_gone {
         return None;
     }
-    // Before any merge, which would read and write what is dropped for nothing.
+    // Before any merge, which would read and write these tables needlessly.
     let gone = oldest_first(view, |t| Continue(t.is_gone(view.shape.now_micros)));
     drop_job(view, &gone, CompactionReason::Expired, f64::from(u16::MAX))
 }
 
-/// Ids of the tables that may go and that `wanted` asks for, oldest first, until it breaks off. None
-/// has anything beneath it that stays.
+/// Returns the ids of tables that may be dropped and that `wanted` selects, oldest first, until
+/// `wanted` breaks. No older table that stays overlaps any of them.
 pub(super) fn oldest_first(
     view: &PickContext<'_>,
     mut wanted: impl FnMut(&TableShape) -> ControlFlow<(), bool>,
@@ -56,7 +56,7 @@ pub(super) fn oldest_first(
     gone
 }
 
-/// The job that drops them.
+/// Returns the job that drops these tables, or `None` if there are none.
 pub(super) fn drop_job(
     view: &PickContext<'_>,
     gone: &HashSet<u64>,

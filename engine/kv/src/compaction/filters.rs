@@ -1,37 +1,35 @@
-//! How the memory of a tree's filters is shared out among its runs, as Monkey has it (Dayan,
-//! Athanassoulis and Idreos, SIGMOD '17): so that the false positives that a look for a key that is
-//! not there meets are fewest.
+//! Distributes the filter memory of a tree among its runs, as Monkey does (Dayan, Athanassoulis and
+//! Idreos, SIGMOD '17). This minimizes the false positives of a lookup of a missing key.
 //!
-//! A fingerprint of `b` bits errs with a chance of 2^−b and costs memory for each key of its run.
-//! The sum of the chances is least, for the same memory, where each run's chance is proportional to
-//! its keys: `b = c − log2 keys`, within the bounds of what a fingerprint can be.
+//! A fingerprint of `b` bits has a false positive rate of 2^−b and costs memory for each key of its
+//! run. For the same memory, the sum of the rates is minimal if each run's rate is proportional to
+//! its number of keys: `b = c − log2 keys`, within the valid range of fingerprint sizes.
 //!
-//! Invariant: the bits that runs get cost together what their usual ones would, unless all have
-//! [`MOST_BITS`] or nobody has any.
+//! Invariant: the assigned bits use the same total memory as the usual bits. Exceptions: all runs
+//! have [`MOST_BITS`], or none has any.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::shape::{CompactionJob, CompactionReason, RunShape, ShapePlace, TableShape};
 
-/// The most bits that a fingerprint has.
+/// Maximum bits of a fingerprint.
 const MOST_BITS: f64 = 16.0;
 
-/// Halvings of the interval in which `c` lies: more than enough for a double.
+/// Number of bisection steps for `c`: more than enough for a double.
 const HALVINGS: usize = 64;
 
-/// A run, as far as its filters are concerned.
+/// Filter parameters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FilteredRun {
-    /// Its entries, one for each key.
+    /// Number of entries, one for each key.
     pub entries: f64,
-    /// Bits of a fingerprint by the tree's options; 0 where it is to have no filter.
+    /// Fingerprint bits by the tree's options; 0 if the run has no filter.
     pub usual: f64,
 }
 
-/// Bits of a fingerprint for each run, 0 to 16, seldom whole: for the memory that the
-/// usual ones of all runs take. A run that usually has none gets none.
-///
+/// Returns the fingerprint bits for each run, 0 to 16 and rarely whole. In total they use the
+/// memory of the usual bits of all runs. A run with usual bits of 0 gets none.
 /// ```
 /// use firn_kv::internals::compaction::{FilteredRun, share_bits};
 /// let run = |entries| FilteredRun { entries, usual: 8.0 };
@@ -57,19 +55,20 @@ pub fn share_bits(runs: &[FilteredRun]) -> Vec<f64> {
     runs.iter().map(|r| if takes_part(&r) { bits_of(r, high) } else { r.usual }).collect()
 }
 
-/// Bits of a fingerprint for the tables of a new run of level 0 with so many entries, beside these
-/// runs. `usual` says what the tree's options give a level.
+/// Returns the fingerprint bits for a new run of level 0 with `entries` entries, in addition to
+/// `runs`. `usual` returns the bits that the tree's options give a level.
 pub fn flushed_bits(runs: &[Arc<RunShape>], entries: u64, usual: &dyn Fn(u8) -> f64) -> f64 {
     let own = FilteredRun { entries: entries as f64, usual: usual(0) };
     let of = |r: &Arc<RunShape>| FilteredRun { entries: entries_of(r), usual: usual(r.level) };
     last_share(runs.iter().map(of).chain([own]).collect())
 }
 
-/// Bits of a fingerprint for the tables that a merge of these runs writes, among what will be
-/// beside them. Every entry of the inputs is counted for the output, though some will go. And the
-/// output will stay longer than what it takes away is missing: while writes go on, newer runs fill
-/// again, so half of what a merge takes of others is counted as if it stayed. Somebody's own merge,
-/// and one for readers, is of a tree that rests.
+/// Returns the fingerprint bits for the output of a merge, relative to the runs that remain. Counts
+/// every input entry for the output, although some will be dropped.
+///
+/// The output outlives the gap that the merge leaves in newer runs, because ongoing writes refill
+/// them. So half of the entries taken from other runs count as if they stayed. This does not apply
+/// to manual and read-triggered compactions, because those trees are idle.
 pub fn merged_bits(runs: &[Arc<RunShape>], job: &CompactionJob, usual: &dyn Fn(u8) -> f64) -> f64 {
     let comes_again = match job.reason {
         CompactionReason::Manual | CompactionReason::Readers => 0.0,
@@ -104,8 +103,8 @@ fn last_share(runs: Vec<FilteredRun>) -> f64 {
     share_bits(&runs).last().copied().unwrap_or_default()
 }
 
-/// The whole number of bits of table `id`, so that tables whose numbers follow each other have
-/// `bits` on average: the fractions of multiples of the golden ratio lie evenly.
+/// Returns a whole number of bits for table `id`, so that tables with consecutive ids have `bits`
+/// on average. The fractional parts of multiples of the golden ratio are evenly distributed.
 ///
 /// ```
 /// use firn_kv::internals::compaction::whole_bits;
@@ -147,7 +146,7 @@ mod tests {
             prop_assert!((memory(&runs, &bits) - spent).abs() <= spent * 1e-9 + 1e-6);
             prop_assert!(errors(&bits) <= errors(&usual) + 1e-12);
             prop_assert!(runs.iter().zip(&bits).all(|(r, b)| (r.usual > 0.0) || *b == 0.0));
-            // A little memory from one run to another makes it no better.
+            // Shifting a little memory from one run to another does not improve the result.
             let (from, to) = (from % runs.len(), to % runs.len());
             let moved = 0.01 * runs[from].entries.min(runs[to].entries);
             let mut other = bits.clone();

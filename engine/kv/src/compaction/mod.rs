@@ -1,19 +1,21 @@
-//! Floor 0: compaction: which tables are merged, moved or dropped, and when.
+//! Floor 0: compaction. Decides which tables are merged, moved or dropped, and when.
 //!
-//! - [`shape`]: the plain-data picture of a tree and of one unit of work; `tables`: those of a run,
-//!   with their sums.
-//! - [`policy`]: the policies and their registry, each a file; over [`describe`], what a policy
-//!   says of itself, `strategy`, what it does, and `view`, what of a shape several of them need.
-//! - [`choose`]: the most urgent work, what there is to do in all; with `deletes`, `expired` and
-//!   `readers`, which are common to policies, and `adopt`, what of a merge need not be written again.
-//! - `steps`: what of a merge is put in place before the rest is written.
-//! - `division`: in how many pieces a large job is done, and where it is divided.
-//! - `filters`: how runs share the memory of filters.
-//! - [`space`]: how much room a policy may take; [`pace`]: how much writers are slowed.
+//! - [`shape`]: plain-data model of a tree and of one compaction job. `tables`: the tables of a
+//!   run, with cached totals.
+//! - [`policy`]: the compaction policies and their registry, one file each. They build on
+//!   [`describe`] (declaration of name and parameters), `strategy` (decisions) and `view` (shared
+//!   queries on a shape).
+//! - [`choose`]: picks the most urgent job and estimates the pending bytes. `deletes`, `expired`,
+//!   `readers` and `values` hold rules common to several policies. `adopt` finds the inputs of a
+//!   merge that need not be rewritten.
+//! - `steps`: splits a merge into steps whose outputs are installed before the rest is written.
+//! - `division`: number of subcompactions of a large job, and the keys that divide it.
+//! - `filters`: distribution of filter memory among runs.
+//! - [`space`]: space bound of a policy. [`pace`]: delay of writers.
 //!
-//! All are pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests in
-//! `tests/policies` run this very code. They know of nothing else in the engine, so options, the
-//! manifest and tools can name policies.
+//! All of it is pure: no I/O, no threads, no clocks. The engine, the simulator and the text tests
+//! in `tests/policies` run the same code. It depends on no other part of the engine, so options,
+//! the manifest and tools can name policies.
 
 mod adopt;
 pub mod choose;

@@ -1,36 +1,37 @@
-//! Merges for readers, common to all policies that merge.
+//! Read-triggered compaction, common to all policies that merge.
 //!
-//! A policy that is content may leave several runs, and whoever reads ranges pays for each of them.
-//! What they have paid since the last such merge, the *toll*, decides: when it is worth what a merge
-//! costs, the merge is made. So readers and merges together never cost much more than the better of
-//! both would have, which nobody can know beforehand (the rent-or-buy problem of online algorithms).
+//! With no compaction due there may still be several runs, and every range read has to merge them.
+//! The *paid cost* is what readers have paid since the last such compaction. When it is worth
+//! the cost of a merge, the merge runs. So reads and merges together never cost much more than the
+//! better of both alternatives, which cannot be known in advance (the rent-or-buy problem of online
+//! algorithms).
 //!
-//! *Trigger* the toll; *granularity* the newest runs as a whole, the most of them that the toll and
-//! the budget pay for; *movement* into the place of the oldest of them. Chosen only where the policy
-//! itself wants nothing, and where no flush has come for as long as the merge will take: a tree that
-//! is written has better things to do.
+//! *Trigger* the paid cost. *Granularity* the newest runs as a whole, as many as it and the budget
+//! pay for. *Movement* into the position of the oldest of them. It is picked only if the policy has
+//! no job and there was no flush for as long as the merge will take. A tree under write load has
+//! more urgent work.
 
 use super::shape::{CompactionJob, CompactionReason};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, PickContext};
 
-/// A merge writes an entry for this many times less than readers pay: it is done by a processor
-/// that has nothing else to do, and after all who wait.
+/// Factor by which a merge is cheaper per entry than the cost to readers. An otherwise idle core
+/// does the merge, and nobody waits for it.
 const CHEAPER: u64 = 4;
 
-/// The least toll, in entries, for which anything is merged.
+/// Minimum read cost, in entries, that triggers a compaction.
 pub const LEAST_TOLL: u64 = 128 << 10;
 
-/// What a merge reads in a second, in bytes, roughly: measured, 250 MiB of entries of 116 bytes take
-/// 1.3 s.
+/// Approximate input rate of a merge in bytes per second. Measured: 250 MiB of 116-byte entries
+/// take 1.3 s.
 const SPEED: u64 = 192 << 20;
 
-/// Whether a toll is worth writing so many entries.
+/// Reports whether the paid read cost is worth writing `entries` entries.
 pub fn is_paid(toll: u64, entries: u64) -> bool {
     toll.saturating_mul(CHEAPER) >= entries
 }
 
-/// The merge that readers have paid for under this policy, if there is one.
+/// Returns the read-triggered compaction that is due under this policy, if any.
 pub(super) fn pick_compaction(
     policy: &dyn Strategy,
     view: &PickContext<'_>,
@@ -55,7 +56,7 @@ pub(super) fn pick_compaction(
         let tables = || shape.runs[..n].iter().flat_map(|r| &r.tables);
         let entries = u128::from(tables().map(|t| t.entries).sum::<u64>()) * u128::from(bytes)
             / u128::from(size.max(1));
-        // Of the runs that readers have paid for, all but one in each read.
+        // Readers pay for all runs but one in each read, so the saving is proportional.
         let saved = u128::from(shape.toll) * oldest as u128 / (view.len() - 1) as u128;
         let to_u64 = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
         (is_paid(to_u64(saved), to_u64(entries))

@@ -1,26 +1,27 @@
-//! Plain data: what a tree looks like ([`LsmShape`]) and what a compaction would do to it
+//! Plain data: the shape of a tree ([`LsmShape`]) and the effect of one compaction
 //! ([`CompactionJob`]).
 //!
-//! A tree holds sorted *runs*, newest first, ordered by level ascending, then number descending. A
-//! run's tables are sorted and disjoint in user keys. A flush makes a new run at level 0 with a
-//! number higher than any before.
+//! A tree consists of sorted *runs*, ordered newest first: by level ascending, then by number
+//! descending. The tables of a run are sorted and disjoint in user keys. A flush adds a run at
+//! level 0 with a number higher than all earlier ones.
 //!
-//! Invariants, which [`CompactionJob::check`] verifies for every job, so that engine, simulator and
-//! tests can refuse a wrong one:
+//! [`CompactionJob::check`] verifies these invariants for every job, so the engine, the simulator
+//! and tests can reject an invalid one:
 //!
-//! 1. *Age*: of one user key, the versions in an earlier run are newer than those in any later run.
-//!    So of every two overlapping tables of which one is taken and one is left, the order between
-//!    the output and the one left is the order that the two had.
-//! 2. *Disjoint*: what stays in the output run does not overlap the key range of the inputs (for a
-//!    move: any moved table).
-//! 3. *Downwards*: the output run is the oldest input's run or a later one. With (1) it follows
-//!    that jobs which were checked one by one may run and finish in any order, and that flushes may
+//! 1. *Age*: For one user key, versions in an earlier run are newer than those in any later run.
+//!    Consider two overlapping tables of which only one is an input. The output keeps the order
+//!    that this input had relative to the other table.
+//! 2. *Disjoint*: Tables that stay in the output run do not overlap the key range of the inputs.
+//!    For a move: they do not overlap any moved table.
+//! 3. *Downwards*: The output run is the run of the oldest input or a later one. Together with (1)
+//!    this lets separately checked jobs run concurrently and finish in any order. Flushes may
 //!    happen meanwhile.
-//! 4. *Busy*: no table is taken by two jobs, and no busy table overlaps the job's range in the runs
-//!    from the newest input to the output: what another job will put there is not known.
-//! 5. A dropped table overlaps nothing older that stays, or deleted keys would come back.
-//! 6. A table that a merge adopts overlaps no other input: so the merge falls into parts
-//!    ([`CompactionJob::parts`]), whose outputs lie between the adopted tables.
+//! 4. *Busy*: No table is an input of two jobs. No busy table overlaps the job's range in the runs
+//!    from the newest input to the output, because the other job's output there is not yet known.
+//! 5. *Drop*: A dropped table overlaps no older table that stays; otherwise deleted keys would
+//!    reappear.
+//! 6. *Adopt*: A table that a merge adopts overlaps no other input. The merge therefore splits into
+//!    independent parts ([`CompactionJob::parts`]), whose outputs are between the adopted tables.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -30,76 +31,76 @@ use std::sync::Arc;
 use super::tables::RunTables;
 pub use super::tables::TableShape;
 
-/// The deepest level that a policy uses.
+/// Deepest level that a policy uses.
 pub const MAX_LEVEL: u8 = 62;
 
-/// The smallest and the largest key of a range, inclusive.
+/// Smallest and largest key of a range, both inclusive.
 pub type TableKeys = (Arc<[u8]>, Arc<[u8]>);
-/// The same, borrowed from tables.
+/// Borrowed form of [`TableKeys`].
 pub(super) type Bounds<'a> = (&'a Arc<[u8]>, &'a Arc<[u8]>);
 
-/// A tree at one moment, as far as a compaction policy needs to know it.
+/// Snapshot of a tree's structure, as far as a compaction policy needs it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LsmShape {
-    /// The clock, in microseconds since the epoch.
+    /// Current time in microseconds since the epoch.
     pub now_micros: u64,
-    /// Size at which a memtable is flushed, in bytes.
+    /// Size in bytes at which a memtable is flushed.
     pub memtable_size: u64,
-    /// Aim for the size of an output table, in bytes.
+    /// Target size of an output table in bytes.
     pub table_size: u64,
-    /// Longest age of a delete before it is pushed down, in seconds; 0 for no bound.
+    /// Maximum age of a tombstone before it is pushed down, in seconds; 0 for no bound.
     pub tombstone_age_secs: u64,
-    /// Whether entries may speak for keys of other tables, as a purge hook knows them.
+    /// Whether an entry may affect keys in other tables, as a compaction filter may define.
     pub tied: bool,
-    /// What readers have paid for there being several runs, since the last merge for their sake, in
-    /// entries that a merge could have written instead.
+    /// Cost that readers paid for several runs since the last read-triggered compaction. The unit
+    /// is entries that a merge could have written instead.
     pub toll: u64,
-    /// Bytes that merges for the sake of readers may write now.
+    /// Bytes that read-triggered compactions may write now.
     pub for_readers: u64,
-    /// The runs, newest first: by level ascending, then number descending. They are shared, so that
-    /// a shape of many tables is made and copied for little; [`Arc::make_mut`] changes one.
+    /// The runs, newest first: by level ascending, then by number descending. They are shared, so
+    /// building and copying a shape with many tables is cheap. Use [`Arc::make_mut`] to change one.
     pub runs: Vec<Arc<RunShape>>,
-    /// The number of the next flushed run; higher than every number in use.
+    /// Number of the next flushed run; higher than every number in use.
     pub next_run: u64,
 }
 
 /// One sorted run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunShape {
-    /// Its level, 0 to 255.
+    /// Level, 0 to 255.
     pub level: u8,
-    /// Its number; unique within a level, higher is newer.
+    /// Number, unique within a level; a higher number is newer.
     pub number: u64,
-    /// Its tables, sorted and disjoint in user keys, at least one.
+    /// Tables, sorted and disjoint in user keys; at least one.
     pub tables: RunTables,
 }
 
 impl RunShape {
-    /// Total size of its tables in bytes.
+    /// Returns the total size of the tables in bytes.
     pub fn size(&self) -> u64 {
         self.tables.size()
     }
 
-    /// The tables that may have keys in `lo..=hi`. Two binary searches.
+    /// Returns the indexes of the tables that may have keys in `lo..=hi`, by two binary searches.
     pub fn overlapping(&self, lo: &[u8], hi: &[u8]) -> Range<usize> {
         let start = self.tables.partition_point(|t| &*t.last < lo);
         let end = self.tables.partition_point(|t| &*t.first <= hi);
         start..end.max(start)
     }
 
-    /// The place of this run in the order of runs.
+    /// Returns the position of this run in the order of runs.
     #[inline]
     pub fn place(&self) -> ShapePlace {
         ShapePlace { level: self.level, number: self.number }
     }
 }
 
-/// Where a run stands. Smaller is newer.
+/// Position of a run in the order of runs. A smaller position is newer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShapePlace {
     /// The level.
     pub level: u8,
-    /// The number within the level, higher is newer.
+    /// Number within the level; a higher number is newer.
     pub number: u64,
 }
 
@@ -115,41 +116,41 @@ impl PartialOrd for ShapePlace {
     }
 }
 
-/// Why a job is wanted.
+/// Reason for which a job was picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CompactionReason {
-    /// Enough neighbouring runs of similar size.
+    /// Enough neighbouring runs have similar sizes.
     SimilarSizes,
-    /// Enough runs on one level.
+    /// A level has enough runs.
     LevelRuns,
-    /// A level is larger than its target.
+    /// A level exceeds its target size.
     LevelSize,
-    /// Several runs on a level that should have one.
+    /// A level that should have one run has several.
     OneRun,
-    /// More runs than reads should have to look into.
+    /// There are more runs than reads should have to check.
     RunCount,
-    /// The newer runs together are too large for what the oldest one holds: most of it may be dead.
+    /// The newer runs are large relative to the oldest run, so most of the oldest may be garbage.
     Space,
-    /// A window of time has closed.
+    /// A time window has closed.
     WindowClosed,
-    /// A delete is older than allowed.
+    /// A tombstone is older than allowed.
     TombstoneAge,
     /// The tree is larger than allowed.
     TooLarge,
-    /// The data are older than allowed.
+    /// The data is older than allowed.
     TooOld,
-    /// Nothing in them is wanted any more.
+    /// All entries of the tables have expired.
     Expired,
-    /// Readers have paid for the runs what it costs to make them one.
+    /// Readers have paid as much for the runs as merging them costs.
     Readers,
-    /// They refer to value files of which too much is garbage.
+    /// The tables refer to blob files with too much garbage.
     Values,
-    /// Somebody asked.
+    /// Manual compaction.
     Manual,
 }
 
 impl CompactionReason {
-    /// A short name for listings, such as `similar-sizes`.
+    /// Returns a short name for listings, such as `similar-sizes`.
     pub fn name(self) -> &'static str {
         match self {
             CompactionReason::SimilarSizes => "similar-sizes",
@@ -170,57 +171,57 @@ impl CompactionReason {
     }
 }
 
-/// What is done with the inputs.
+/// Operation on the inputs of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// They are read and rewritten.
+    /// Reads the inputs and writes them again.
     Merge,
-    /// They change level and run and nothing else.
+    /// Changes only the level and run of the inputs.
     Move,
-    /// They are removed without being read.
+    /// Removes the inputs without reading them.
     Drop,
 }
 
-/// Tables of one run.
+/// Input tables from one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionInput {
     /// The run's level.
     pub level: u8,
     /// The run's number.
     pub run: u64,
-    /// Ids of the tables, in key order.
+    /// Ids of the tables in key order.
     pub tables: Vec<u64>,
 }
 
-/// Where outputs end: a table ends when its size reaches `size`, and always before the first key
-/// that is not below the next of `at`. All versions of a key stay in one table.
+/// Rules for splitting outputs into tables. A table ends when it reaches `size`, and always before
+/// the first key at or above the next key of `at`. All versions of a key stay in one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputSplits {
-    /// Aim for the size of a table in bytes.
+    /// Target size of a table in bytes.
     pub size: u64,
-    /// Keys at which a new table begins, ascending; empty when only size counts.
+    /// Keys at which a new table begins, ascending. Empty when only the size counts.
     pub at: Vec<Arc<[u8]>>,
 }
 
 /// One unit of compaction work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactionJob {
-    /// Why.
+    /// Reason for the job.
     pub reason: CompactionReason,
-    /// What.
+    /// Operation on the inputs.
     pub action: Action,
-    /// From what, newest run first.
+    /// Inputs, newest run first.
     pub inputs: Vec<CompactionInput>,
-    /// Of a merge: those of the inputs that go into the output run as they are, in key order.
+    /// For a merge: ids of the inputs that enter the output run unchanged, in key order.
     pub adopted: Vec<u64>,
-    /// Level of the output run. Of a drop: the level of the oldest input.
+    /// Level of the output run. For a drop: level of the oldest input.
     pub output_level: u8,
-    /// Number of the output run, which may exist already. Of a drop: the number of the oldest
-    /// input's run.
+    /// Number of the output run, which may already exist. For a drop: run number of the oldest
+    /// input.
     pub output_run: u64,
-    /// How outputs are split.
+    /// Rules for splitting the outputs.
     pub cuts: OutputSplits,
-    /// Urgency; 1 and more wants to run.
+    /// Urgency; a job with a score of at least 1 should run.
     pub score: f64,
 }
 
@@ -246,7 +247,7 @@ impl fmt::Display for CompactionJob {
     }
 }
 
-/// Ids as a list, with `4..9` for a row of more than two.
+/// Formats ids as a list; writes more than two consecutive ids as `4..9`.
 fn ids(tables: &[u64]) -> String {
     let rows = tables.chunk_by(|a, b| a.checked_add(1) == Some(*b));
     let text = rows.map(|row| match row {
@@ -256,25 +257,25 @@ fn ids(tables: &[u64]) -> String {
     text.collect::<Vec<_>>().join(" ")
 }
 
-/// The inputs of a job found in a shape: run index, table indexes.
+/// Inputs of a job located in a shape, as pairs of run index and table index.
 struct FoundTables {
     tables: Vec<(usize, usize)>,
     taken: HashSet<u64>,
 }
 
 impl CompactionJob {
-    /// Where the outputs go.
+    /// Returns the position of the output run.
     pub fn output(&self) -> ShapePlace {
         ShapePlace { level: self.output_level, number: self.output_run }
     }
 
-    /// Bytes of the inputs.
+    /// Returns the size of the inputs in bytes.
     pub fn bytes(&self, shape: &LsmShape) -> u64 {
         self.taken(shape).map(|t| t.size).sum()
     }
 
-    /// Bytes that the job reads and writes again: of a merge those of its inputs that are not
-    /// adopted, else 0.
+    /// Returns the bytes that the job reads and writes again. For a merge: its inputs that are not
+    /// adopted; otherwise 0.
     pub fn rewritten(&self, shape: &LsmShape) -> u64 {
         if self.action != Action::Merge {
             return 0;
@@ -284,7 +285,7 @@ impl CompactionJob {
         again.map(|t| t.size + t.blob_garbage_bytes).sum()
     }
 
-    /// The tables that are its inputs, those that it adopts among them.
+    /// Returns the input tables, including adopted ones.
     pub fn taken<'a>(&'a self, shape: &'a LsmShape) -> impl Iterator<Item = &'a TableShape> {
         self.inputs.iter().flat_map(|input| {
             let place = ShapePlace { level: input.level, number: input.run };
@@ -296,8 +297,8 @@ impl CompactionJob {
         })
     }
 
-    /// What a merge writes again: a merge for each stretch of keys between the tables that it
-    /// adopts, in key order. None has a key that another has. A move or a drop has none.
+    /// Splits a merge into independent merges, one for each key range between adopted tables, in
+    /// key order. The parts share no keys. Returns none for a move or a drop.
     pub fn parts(&self, shape: &LsmShape) -> Vec<CompactionJob> {
         let Some(tables) = self.in_key_order(shape) else { return Vec::new() };
         if self.action != Action::Merge {
@@ -312,7 +313,8 @@ impl CompactionJob {
         stretches.map(|stretch| self.of_tables(shape, stretch, &adopted)).collect()
     }
 
-    /// Its tables (run index, table index) by their first keys; `None` when one is not in the shape.
+    /// Returns the inputs (run index, table index) by first key, or `None` if one is not in the
+    /// shape.
     pub(super) fn in_key_order(&self, shape: &LsmShape) -> Option<Vec<(usize, usize)>> {
         let mut tables = self.find(shape).ok()?.tables;
         let first = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t].first;
@@ -320,8 +322,8 @@ impl CompactionJob {
         Some(tables)
     }
 
-    /// This job on no more than these of its tables, which come in key order. `adopted` are those
-    /// that it adopts.
+    /// Returns this job restricted to these of its tables, which are in key order. `adopted`
+    /// contains the ids of the tables that the job adopts.
     pub(super) fn of_tables(
         &self,
         shape: &LsmShape,
@@ -356,15 +358,16 @@ impl CompactionJob {
         }
     }
 
-    /// The smallest key range that covers all inputs; `None` when one is not in the shape or there
-    /// are none.
+    /// Returns the smallest key range that covers all inputs. Returns `None` if an input is not in
+    /// the shape or there are no inputs.
     pub fn range(&self, shape: &LsmShape) -> Option<TableKeys> {
         let found = self.find(shape).ok()?;
         key_span(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
             .map(|(a, b)| (a.clone(), b.clone()))
     }
 
-    /// Whether nothing older than the inputs, in their key range, stays: then deletes may go.
+    /// Reports whether no older table overlaps the key range of the inputs, so tombstones may be
+    /// dropped.
     pub fn is_bottom(&self, shape: &LsmShape) -> bool {
         let Ok(found) = self.find(shape) else { return false };
         let Some((lo, hi)) = key_span(found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]))
@@ -396,7 +399,8 @@ impl CompactionJob {
             if input.tables.is_empty() {
                 return Err(format!("no table is taken from L{}#{}", input.level, input.run));
             }
-            // Ids come in key order, so each is sought behind the one before, and all in one walk.
+            // Ids are in key order, so a single pass finds all: each search starts after the last
+            // match.
             let all = &shape.runs[r].tables;
             let mut at = 0;
             for id in &input.tables {
@@ -418,16 +422,16 @@ impl CompactionJob {
         }
     }
 
-    /// Whether this job may start on this shape: the invariants above.
+    /// Checks that this job may start on this shape, by the invariants of the module.
     ///
     /// # Errors
-    /// A sentence that names the first thing found wrong.
+    /// A sentence that describes the first violation.
     pub fn check(&self, shape: &LsmShape) -> Result<(), String> {
         self.check_with(shape, &|r, t| shape.runs[r].tables[t].busy)
     }
 
-    /// [`check`](CompactionJob::check) with another idea of which tables (run index, table index)
-    /// are busy.
+    /// Like [`check`](CompactionJob::check), but with `busy` to decide which tables (run index,
+    /// table index) are busy.
     pub(super) fn check_with(
         &self,
         shape: &LsmShape,
@@ -471,7 +475,7 @@ impl CompactionJob {
         Ok(())
     }
 
-    /// Invariant 6.
+    /// Checks invariant 6.
     fn check_adopted(&self, shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
         let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
         if adopted.is_empty() {
@@ -500,9 +504,9 @@ impl CompactionJob {
         Ok(())
     }
 
-    /// Invariant 1. What is newer than an input and stays is newer than the output too, because the
-    /// output is not newer than the oldest input; except where it stands between inputs and the
-    /// output.
+    /// Checks invariant 1. The output is not newer than the oldest input. So a table that stays and
+    /// is newer than an input is also newer than the output, unless it is between the inputs and
+    /// the output.
     fn check_age(&self, shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
         for &(from, t) in &found.tables {
             let taken = &shape.runs[from].tables[t];
@@ -523,7 +527,7 @@ impl CompactionJob {
         Ok(())
     }
 
-    /// Invariant 2.
+    /// Checks invariant 2.
     fn check_disjoint(&self, shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
         let tables: Vec<&TableShape> =
             found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
@@ -553,7 +557,7 @@ impl CompactionJob {
     }
 }
 
-/// Invariant 5.
+/// Checks invariant 5.
 fn check_drop(shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
     for &(from, t) in &found.tables {
         let gone = &shape.runs[from].tables[t];
@@ -572,14 +576,14 @@ fn check_drop(shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
     Ok(())
 }
 
-/// Ids of two overlapping tables, if any two do.
+/// Returns the ids of two overlapping tables, if there are any.
 pub(super) fn first_overlap(tables: &[&TableShape]) -> Option<(u64, u64)> {
     let mut sorted = tables.to_vec();
     sorted.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
     sorted.windows(2).find(|w| w[1].first <= w[0].last).map(|w| (w[0].id, w[1].id))
 }
 
-/// The smallest range that covers all tables.
+/// Returns the smallest key range that covers all tables, or `None` if there are none.
 pub(super) fn key_span<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Option<Bounds<'a>> {
     tables.fold(None, |range, t| match range {
         None => Some((&t.first, &t.last)),
@@ -588,17 +592,17 @@ pub(super) fn key_span<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Opti
 }
 
 impl LsmShape {
-    /// All tables, newest run first.
+    /// Iterates over all tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &TableShape> {
         self.runs.iter().flat_map(|r| r.tables.iter())
     }
 
-    /// Total size of the tables in bytes.
+    /// Returns the total size of the tables in bytes.
     pub fn size(&self) -> u64 {
         self.runs.iter().map(|r| r.size()).sum()
     }
 
-    /// Changes the tables that are `meant`. Runs that have none stay shared.
+    /// Applies `f` to the tables that `meant` selects. Runs without such tables stay shared.
     pub fn change(
         &mut self,
         meant: impl Fn(&TableShape) -> bool,
@@ -609,16 +613,17 @@ impl LsmShape {
         }
     }
 
-    /// Marks the inputs of a job that starts, or (with `false`) of one that was given up.
+    /// Sets or clears the busy flag of a job's inputs: `true` when it starts, `false` when it is
+    /// aborted.
     pub fn set_busy(&mut self, job: &CompactionJob, busy: bool) {
         let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         self.change(|t| ids.contains(&t.id) && t.busy != busy, |t| t.busy = busy);
     }
 
-    /// Whether this is a legal shape: runs in order, tables sorted and disjoint, ids unique.
+    /// Checks that the shape is legal: runs in order, tables sorted and disjoint, ids unique.
     ///
     /// # Errors
-    /// A sentence that names the first thing found wrong.
+    /// A sentence that describes the first violation.
     pub fn check(&self) -> Result<(), String> {
         if let Some(w) = self.runs.windows(2).find(|w| w[0].place() >= w[1].place()) {
             return Err(format!(
@@ -664,12 +669,12 @@ pub fn flush(shape: &mut LsmShape, tables: Vec<TableShape>) -> u64 {
     number
 }
 
-/// Does to the shape what the job does to the tree. `outputs` are the tables that a merge wrote,
-/// disjoint (none when everything vanished); a move or a drop has none.
+/// Applies the job to the shape. `outputs` are the tables that a merge wrote; they are disjoint,
+/// and there are none if all entries were dropped. A move or a drop has no outputs.
 ///
 /// # Errors
-/// A sentence, and the shape unchanged, when an input is not there, or when the result would not be
-/// a legal shape.
+/// A sentence, if an input does not exist or the result would not be a legal shape. The shape is
+/// then unchanged.
 pub fn apply(
     shape: &mut LsmShape,
     job: &CompactionJob,
@@ -707,9 +712,9 @@ pub fn apply(
     Ok(())
 }
 
-/// The tables that a merge would write if no version shadowed another: as many bytes as came in,
-/// cut as the job says, keys spread evenly. Deletes vanish when nothing older stays beneath. Ids
-/// are taken from `next_id` on.
+/// Estimates the tables that a merge would write if no version shadowed another. The output has as
+/// many bytes as the inputs, is split as the job says, and has evenly spread keys. Tombstones are
+/// dropped if no older table overlaps. Assigns ids from `next_id` on.
 pub fn estimate(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Vec<TableShape> {
     job.parts(shape).iter().flat_map(|part| estimate_part(shape, part, next_id)).collect()
 }
@@ -770,7 +775,7 @@ fn estimate_part(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Ve
         .collect()
 }
 
-/// A key below `next` and not below `first`, which is below `next`.
+/// Returns a key in `first..next`. Requires `first < next`.
 fn before(next: &[u8], first: &Arc<[u8]>) -> Arc<[u8]> {
     let mut key = next.to_vec();
     match key.pop() {
@@ -780,9 +785,10 @@ fn before(next: &[u8], first: &Arc<[u8]>) -> Arc<[u8]> {
     if key[..] < first[..] || key[..] >= *next { first.clone() } else { key.into() }
 }
 
-/// At most `n - 1` keys that split `first..=last` into `n` parts of equal width, counting the 8
-/// bytes after the common prefix as a number. Ascending, all above `first` and not above `last`;
-/// short where that does not move them by more than an eighth of a part.
+/// Returns at most `n - 1` keys that split `first..=last` into `n` parts of equal width. The width
+/// is measured on the 8 bytes after the common prefix, read as a number. The keys are ascending,
+/// above `first` and not above `last`. A key is shortened if this moves it by at most an eighth of
+/// a part.
 pub fn split(first: &[u8], last: &[u8], n: usize) -> Vec<Arc<[u8]>> {
     let prefix = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {

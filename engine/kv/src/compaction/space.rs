@@ -1,37 +1,41 @@
-//! The bound of space that each policy declares, the peak while it compacts included.
+//! Space bound that each policy declares, including the peak during a compaction.
 //!
-//! Measure: `live`, the bytes of one copy of every key that has a value or a delete that cannot
-//! vanish yet (a snapshot, a `Purge` hook), in tables as the tree writes them. A run holds at most
-//! that much. `m` is the size of a memtable.
+//! Unit: `live` is the size of one copy of every key that has a value, or a tombstone that cannot
+//! be dropped yet (snapshot, compaction filter), in tables as the tree writes them. A run holds at
+//! most `live` bytes. `m` is the size of a memtable.
 //!
-//! Each policy's file has its bound, with the reason: *steady* when it is content, and *peak*, what
-//! a compaction may add.
+//! Each policy's file states its bound with the reason: *steady* when no compaction is due, and
+//! *peak* for the bytes that a compaction may add.
 //!
-//! To these come the runs that are flushed while a merge is running: as many as the hard limit of
-//! [`run_limits`] allows, a memtable each.
+//! The bound also includes the runs that are flushed while a merge runs. Their number is at most
+//! the hard limit of [`run_limits`], with one memtable each.
 //!
-//! Who holds it: the policies by the jobs that they choose, [`fits`] by letting a second merge wait
-//! for the first, and the Db's pacing, which slows writers down as runs pile up. What may break it:
-//! tables that have left the manifest and that a reader still holds; a device on which compaction
-//! cannot keep up even with the slowest pace (writers are then slow, but never stopped); a
-//! compaction that somebody asks for, which does not wait; and old versions kept for snapshots,
-//! which are not counted as alive.
+//! Three parts enforce the bound. Policies choose suitable jobs. [`fits`] delays a second merge
+//! until the first is done. Write delays slow writers as runs accumulate.
+//!
+//! Four cases can exceed it:
+//!
+//! - Tables that have left the manifest but are still in use by a reader.
+//! - A device on which compaction cannot keep up even at the maximum write delay. Writers are then
+//!   slow but never stopped.
+//! - A manual compaction, which does not wait.
+//! - Old versions retained for snapshots, which do not count as live.
 
 use super::choose::run_limits;
 use super::policy::Policy;
 use super::shape::{Action, CompactionJob, LsmShape};
 pub use super::strategy::SpaceBound;
 
-/// One copy of every key, as far as a shape tells: its largest run. Never more than is alive, but
-/// for deletes and what they hide.
+/// Estimates the size of one copy of every key: the size of the largest run. This never exceeds the
+/// live bytes, except for tombstones and the versions they hide.
 pub fn one_copy(shape: &LsmShape) -> u64 {
     shape.runs.iter().map(|r| r.size()).max().unwrap_or(0)
 }
 
-/// Whether `job` may start beside merges that read so many bytes each (`merging`), or would break
-/// the bound that `policy` declares for one job at a time, and has to wait for one of them. What a
-/// merge adds while it runs is no more than it reads, and no more than one copy of every key. A job
-/// that runs alone may always start: without it the tree would only grow.
+/// Reports whether `job` may start while other merges run that read `merging` bytes each. If not,
+/// it has to wait for one of them, because it would exceed the bound that `policy` declares for one
+/// job at a time. A running merge adds at most the bytes that it reads, and at most one copy of
+/// every key. A job that runs alone may always start, because without it the tree would only grow.
 pub fn fits(policy: &Policy, shape: &LsmShape, merging: &[u64], job: &CompactionJob) -> bool {
     if merging.is_empty() || job.action != Action::Merge {
         return true;
@@ -41,7 +45,7 @@ pub fn fits(policy: &Policy, shape: &LsmShape, merging: &[u64], job: &Compaction
     shape.size() + added + job.rewritten(shape).min(copy) <= space_bound(policy, shape).bytes(copy)
 }
 
-/// The bound that `policy` declares for a tree of the sizes in `shape`.
+/// Returns the bound that `policy` declares for a tree of the sizes in `shape`.
 pub fn space_bound(policy: &Policy, shape: &LsmShape) -> SpaceBound {
     let memtable = shape.memtable_size;
     let flushed = (run_limits(policy, shape).1 as u64).saturating_mul(memtable);
@@ -59,7 +63,7 @@ mod tests {
 
     const MB: u64 = 1 << 20;
 
-    /// One run for each list of tables' sizes in MiB, newest first; tables lie side by side.
+    /// Builds one run for each list of table sizes in MiB, newest first; tables are adjacent.
     fn shape(runs: &[&[u64]]) -> LsmShape {
         let mut id = 0;
         let run = |(r, sizes): (usize, &&[u64])| {

@@ -1,34 +1,33 @@
-//! The steps of a merge: what of it can be put in the place of its inputs before the rest is written.
+//! Splits a merge into steps, whose outputs are installed before the rest is written.
 //!
-//! A merge holds all of its inputs until it is done, so while it runs the tree takes their bytes
-//! twice. Under an incremental policy it is made in steps instead: each takes the tables of a stretch
-//! of keys from all runs of the merge, and when it is done they are gone. So what a merge takes
-//! beyond its inputs is no more than a step writes.
+//! A merge holds all its inputs until it is done, so the tree takes their space twice while it
+//! runs. Under an incremental policy a merge runs in steps instead. Each step takes the tables of
+//! one key range from all runs of the merge and frees them at its end. So a merge needs at most the
+//! space of one step's output in addition to its inputs.
 //!
-//! Why every moment between two steps is a legal shape: a table of the merge that a step leaves
-//! behind overlaps none that it takes, because a step ends only where no table of the merge reaches
-//! over. So of each key either all versions that the merge has go to its output, or none. What is
-//! not in the merge keeps its place: newer tables stay above the output, older ones below. Of any two
-//! versions of a key the newer one therefore stays in the newer run, whether all steps are done, or a
-//! crash has left some of them undone. A step by itself is a merge as any other, and
-//! [`CompactionJob::check`] holds for it.
+//! Every state between two steps is a legal shape. A table of the merge that a step does not take
+//! overlaps none that it takes, because a step ends only where no table of the merge spans the
+//! boundary. So for each key, all versions in the merge move to its output, or none do. Tables
+//! outside the merge stay: newer ones above the output, older ones below. So of two versions of a
+//! key the newer one remains in the newer run, even if a crash leaves some steps undone. A step is
+//! a merge like any other, and [`CompactionJob::check`] holds for it.
 
 use std::collections::HashSet;
 
 use super::policy::Policy;
 use super::shape::{Action, CompactionJob, LsmShape};
 
-/// The jobs that make `job` together, one after the other, in key order: the job itself where it is
-/// no merge, or where the policy does not make merges in steps. While one runs, the inputs of those
-/// after it and the outputs of those before it are to stay as they are. Tables that the job adopts and
-/// that lie in its output run may be in none.
+/// Returns the jobs that together do `job`, to be run one after another in key order. Returns the
+/// job itself if it is not a merge, or if the policy does not merge in steps. While a step runs,
+/// the inputs of later steps and the outputs of earlier ones must stay unchanged. Adopted tables
+/// that are already in the output run may be in no step.
 ///
-/// Where entries may speak for keys of other tables ([`LsmShape::tied`]), the job stays whole: what
-/// such an entry in one step says of the keys of another would not be heard there, so what it hides
-/// would stay for ever, or come back when the entry itself is dropped.
+/// If entries may affect keys in other tables ([`LsmShape::tied`]), the job stays whole. Such an
+/// entry in one step would have no effect on the keys of another. So the versions it hides would
+/// stay forever, or reappear when the entry itself is dropped.
 ///
-/// A step has as many tables as overlap each other, and with less than the size of a table it takes
-/// its neighbours along.
+/// A step has as many tables as overlap each other. If they have fewer bytes than a table, the step
+/// includes their neighbours.
 pub fn steps(policy: &Policy, shape: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
     if job.action != Action::Merge || shape.tied || !policy.strategy().is_incremental() {
         return vec![job];
@@ -54,8 +53,8 @@ pub fn steps(policy: &Policy, shape: &LsmShape, job: CompactionJob) -> Vec<Compa
     steps
 }
 
-/// The part of a merge on some of its tables: a move where it adopts all of them, nothing where they
-/// lie in the output run already.
+/// Returns the part of a merge on some of its tables. Returns a move if it adopts all of them, or
+/// `None` if they are all in the output run already.
 fn step(
     job: &CompactionJob,
     shape: &LsmShape,
@@ -81,7 +80,7 @@ mod tests {
         CompactionInput, CompactionReason, OutputSplits, RunShape, TableShape,
     };
 
-    /// Two runs of three tables each, which line up, and the merge of all.
+    /// Returns two runs of three aligned tables each, and the merge of all.
     fn two_runs() -> (LsmShape, CompactionJob) {
         let bound = |i: u64, end: u64| Arc::from([b'a' + i as u8, b'0' + end as u8].as_slice());
         let table = |id: u64, i: u64| TableShape {
@@ -124,7 +123,7 @@ mod tests {
             .map(|s| s.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect())
             .collect();
         assert_eq!(tables, [vec![20, 10], vec![21, 11], vec![22, 12]]);
-        // A step begins with a table: its first bound is no cut in it, and no other's is either.
+        // A step begins at a table start, so its first bound is not a split within any step.
         assert!(steps.iter().all(|s| s.cuts.at.is_empty() && s.output_level == 2));
     }
 

@@ -1,8 +1,8 @@
-//! A table as policies see it, and the tables of a run, with what is asked of all of them together
-//! again and again: sums that are made once for as long as no table changes, since a shape of a
-//! hundred thousand tables is looked at after every flush.
+//! Tables as policies see them, and the table list of a run with cached totals. A shape with a
+//! hundred thousand tables is examined after every flush, so totals are computed only once per
+//! change.
 //!
-//! Invariant: whoever can change a table, or which tables there are, has let go of the sums.
+//! Invariant: mutable access to the tables clears the cached totals.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -10,42 +10,44 @@ use std::sync::{Arc, OnceLock};
 /// One table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableShape {
-    /// Its id, unique in the tree.
+    /// Id, unique in the tree.
     pub id: u64,
-    /// Size of the file in bytes.
+    /// File size in bytes.
     pub size: u64,
-    /// Bytes of value files that it refers to.
+    /// Bytes of blobs that the table refers to.
     pub blob_bytes: u64,
-    /// Number of entries, deletes included.
+    /// Number of entries, including tombstones.
     pub entries: u64,
-    /// Number of point deletes.
+    /// Number of point tombstones.
     pub deletes: u64,
-    /// Number of range deletes.
+    /// Number of range tombstones.
     pub range_deletes: u64,
-    /// Lower bound of its user keys, range deletes included.
+    /// Lower bound of the user keys, including range tombstones.
     pub first: Arc<[u8]>,
-    /// Upper bound, inclusive, of its user keys, range deletes included.
+    /// Upper bound, inclusive, of the user keys, including range tombstones.
     pub last: Arc<[u8]>,
     /// Smallest sequence number.
     pub min_seq: u64,
     /// Largest sequence number.
     pub max_seq: u64,
-    /// When the file was written, in microseconds.
+    /// Time at which the file was written, in microseconds.
     pub created_micros: u64,
-    /// When the newest of its entries was flushed, in microseconds: of a flushed table the same as
-    /// `created_micros`, of a merged one the largest of its inputs. Time windows and ages go by
-    /// this one.
+    /// Time at which its newest entry was flushed, in microseconds. For a flushed table this is
+    /// `created_micros`; for a merged one it is the maximum over its inputs. Time windows and ages
+    /// use this value.
     pub newest_micros: u64,
-    /// When the oldest of its deletes was flushed, in microseconds; `None` when it has no delete.
+    /// Time at which its oldest tombstone was flushed, in microseconds; `None` if it has no
+    /// tombstone.
     pub oldest_tombstone_micros: Option<u64>,
-    /// From when on nothing in it is wanted any more, in microseconds, as the `Purge` hook says;
-    /// `None` for never, and when that is not known.
+    /// Time from which all its entries are expired, in microseconds, as the compaction filter
+    /// reports. `None` for never or unknown.
     pub gone_micros: Option<u64>,
-    /// Bytes that it refers to in value files that are given up: a merge of it writes them again.
+    /// Bytes of its blobs in blob files selected for collection. A merge of the table rewrites
+    /// them.
     pub blob_garbage_bytes: u64,
-    /// Whether a snapshot that is still live kept deletes in it when it was written.
+    /// Whether a live snapshot made the writer of this table retain tombstones.
     pub held_back: bool,
-    /// Whether a job has it as an input right now.
+    /// Whether a running job has it as an input.
     pub busy: bool,
 }
 
@@ -75,25 +77,25 @@ impl Default for TableShape {
 }
 
 impl TableShape {
-    /// Whether any of its keys may lie in `lo..=hi`.
+    /// Reports whether any of its keys may be in `lo..=hi`.
     #[inline]
     pub fn overlaps(&self, lo: &[u8], hi: &[u8]) -> bool {
         &*self.first <= hi && lo <= &*self.last
     }
 
-    /// Whether nothing in it is wanted any more.
+    /// Reports whether all its entries are expired.
     pub fn is_gone(&self, now_micros: u64) -> bool {
         self.gone_micros.is_some_and(|gone| gone <= now_micros)
     }
 
-    /// Whether more than half of its entries are deletes.
+    /// Reports whether more than half of its entries are tombstones.
     #[inline]
     pub fn is_dense(&self) -> bool {
         self.deletes.saturating_mul(2) > self.entries
     }
 }
 
-/// Tables of a run, sorted and disjoint in user keys: a `Vec` of them that knows its sums.
+/// Tables of a run, sorted and disjoint in user keys: a `Vec` with cached totals.
 ///
 /// ```
 /// use firn_kv::internals::compaction::{RunTables, TableShape};
@@ -109,23 +111,23 @@ pub struct RunTables {
     sums: OnceLock<RunSums>,
 }
 
-/// What all tables of a run have together.
+/// Totals over all tables of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunSums {
     size: u64,
-    /// Bytes of value files that they refer to.
+    /// Bytes of blobs that the tables refer to.
     pub blob_bytes: u64,
     pub is_busy: bool,
-    /// When the first of them is of no use any more, in microseconds; `u64::MAX` for never.
+    /// Earliest time at which a table is fully expired, in microseconds; `u64::MAX` for never.
     pub gone_micros: u64,
-    /// When the oldest of their deletes was flushed, in microseconds; `None` when they have none.
+    /// Time at which the oldest tombstone was flushed, in microseconds; `None` if there are none.
     pub oldest_tombstone_micros: Option<u64>,
-    /// Whether one refers to value files that are given up.
+    /// Whether a table refers to blob files selected for collection.
     pub has_blob_garbage: bool,
 }
 
 impl RunTables {
-    /// Total size of the tables in bytes.
+    /// Returns the total size of the tables in bytes.
     pub fn size(&self) -> u64 {
         self.sums().size
     }

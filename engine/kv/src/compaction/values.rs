@@ -1,11 +1,11 @@
-//! Value files that are given up, and merges for them, common to all policies that merge.
+//! Blob garbage collection, common to all policies that merge.
 //!
-//! Where too much of a tree's value files is garbage, those with most of it are given up, and what
-//! tables still refer to in them is written again: by any merge that comes by, and else by one that
-//! is made for it.
+//! When too much of a tree's blob files is garbage, the files with the highest share are selected
+//! for removal. Any merge that meets a reference to a selected file rewrites the blob. If no other
+//! merge does so, a dedicated one is picked.
 //!
-//! *Trigger* a table that refers to such a file; *granularity* one table, so that nothing can come to
-//! lie between what is taken; *movement* none: it is written again where it is.
+//! *Trigger* a table that refers to a selected file. *Granularity* one table, so no other table can
+//! get between the inputs. *Movement* none: the table is rewritten in place.
 
 use std::collections::BTreeSet;
 
@@ -13,25 +13,25 @@ use super::policy::Policy;
 use super::shape::{CompactionJob, CompactionReason, TableShape};
 use super::view::PickContext;
 
-/// A value file, as far as its garbage is concerned.
+/// Garbage statistics of a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueFileShape {
-    /// Its number.
+    /// File number.
     pub id: u64,
-    /// Bytes of the values in it. What it has beside them is no garbage: a new one would have it too.
+    /// Bytes of the blobs in the file. Headers are not garbage, because a new file has them too.
     pub bytes: u64,
-    /// Bytes of those that tables refer to.
+    /// Bytes of the blobs that tables refer to.
     pub live: u64,
 }
 
-/// The numbers of the files that are given up, so that of the others' bytes at most `percent` are
-/// garbage: those with the largest share of it. Under a policy that never merges none is: nobody
-/// would write again what is live in them.
+/// Returns the numbers of the files to collect, those with the largest share of garbage first. At
+/// most `percent` of the remaining files' bytes are then garbage. Returns none for a policy that
+/// never merges, because nothing would rewrite the live blobs.
 pub fn given_up(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) -> BTreeSet<u64> {
     let percent = if policy.merges() { percent } else { 100 };
     let (bytes, live) =
         files.iter().fold((0u64, 0u64), |(sum, live), f| (sum + f.bytes, live + f.live));
-    // Most garbage for what has to be written first; shares are compared without division.
+    // Order by garbage per byte to rewrite; compare shares without division.
     files.sort_by(|a, b| {
         let share = |f: &ValueFileShape, g: &ValueFileShape| {
             u128::from(f.bytes.saturating_sub(f.live)) * u128::from(g.bytes)
@@ -50,10 +50,10 @@ pub fn given_up(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) ->
     given_up
 }
 
-/// How urgent it is: more than what has just become due, less than what is long overdue.
+/// Urgency: above jobs that have just become due, below jobs that are long overdue.
 const SCORE: f64 = 1.5;
 
-/// The merges that are wanted: of each run the first table that can be taken.
+/// Returns the wanted merges: for each run the first table that is not busy.
 pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Vec<CompactionJob> {
     let wish = |r: usize| {
         let run = view.run(r);

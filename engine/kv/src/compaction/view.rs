@@ -1,5 +1,4 @@
-//! A shape with what the policies ask of it again and again, and the ways to make a job of it that
-//! several policies share.
+//! Queries on a shape that several policies share, and constructors for common jobs.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -12,19 +11,20 @@ use super::shape::{
     OutputSplits, RunShape, ShapePlace, TableShape,
 };
 
-/// Most whole runs that one job merges.
+/// Maximum number of whole runs that one job merges.
 pub(super) const MAX_FAN: usize = 64;
 
-/// A shape with what the policies ask of it again and again. Busy is what is marked here, so that
-/// [`debt`](super::choose::debt) can look past the jobs that run.
+/// A shape with cached values that policies need repeatedly. It has its own busy marks, so
+/// [`debt`](super::choose::debt) can look past running jobs.
 pub(super) struct PickContext<'a> {
     pub shape: &'a LsmShape,
     pub sizes: Vec<u64>,
-    /// Whether there is a table of which nothing is wanted any more.
+    /// Whether some table has fully expired.
     pub has_gone: bool,
-    /// Whether what the shape has marked as busy is.
+    /// Whether the busy flags of the shape count.
     respect_busy: bool,
-    /// Of each run which tables are marked here besides; empty where none is, as in nearly all.
+    /// For each run: which tables are marked busy here. Empty for a run without marks, the usual
+    /// case.
     marked: Vec<Vec<bool>>,
 }
 
@@ -56,22 +56,22 @@ impl<'a> PickContext<'a> {
         self.sizes[runs].iter().sum()
     }
 
-    /// The size that counts when runs are compared: what is smaller than a memtable counts as one.
+    /// Returns the size of a run for comparisons: at least the size of a memtable.
     pub fn weight(&self, r: usize) -> u64 {
         self.sizes[r].max(self.shape.memtable_size)
     }
 
-    /// The weight of the oldest run; 0 when there is none.
+    /// Returns the weight of the oldest run, or 0 if there are no runs.
     pub fn oldest_weight(&self) -> f64 {
         self.len().checked_sub(1).map_or(0, |r| self.weight(r)) as f64
     }
 
-    /// Whether any table of the run is busy.
+    /// Reports whether any table of the run is busy.
     pub fn is_busy(&self, r: usize) -> bool {
         !self.marked[r].is_empty() || (self.respect_busy && self.run(r).tables.sums().is_busy)
     }
 
-    /// Whether a table of the run is busy.
+    /// Reports whether this table of the run is busy.
     pub fn is_table_busy(&self, r: usize, t: usize) -> bool {
         self.marked[r].get(t).is_some_and(|marked| *marked)
             || (self.respect_busy && self.table(r, t).busy)
@@ -81,7 +81,7 @@ impl<'a> PickContext<'a> {
         runs.into_iter().any(|r| self.is_busy(r))
     }
 
-    /// The runs of each level, as ranges of run indexes, ascending.
+    /// Returns the runs of each level as ranges of run indexes, ascending.
     pub fn levels(&self) -> Vec<(u8, Range<usize>)> {
         let mut levels: Vec<(u8, Range<usize>)> = Vec::new();
         for (i, run) in self.shape.runs.iter().enumerate() {
@@ -106,9 +106,9 @@ impl<'a> PickContext<'a> {
         OutputSplits { size: self.shape.table_size, at: Vec::new() }
     }
 
-    /// Where the merge of whole runs, of which `oldest` is the last, goes: one level further down
-    /// if the order allows it, else in the place of `oldest`. So the level of a run says how often
-    /// its data have been merged.
+    /// Returns the output position for a merge of whole runs whose oldest is `oldest`. This is one
+    /// level further down if the order of runs allows it, otherwise the position of `oldest`. So
+    /// the level of a run shows how often its data was merged.
     pub fn below(&self, oldest: usize) -> ShapePlace {
         let ShapePlace { level, number } = self.run(oldest).place();
         let down = ShapePlace { level: level.saturating_add(1), number };
@@ -116,7 +116,7 @@ impl<'a> PickContext<'a> {
         if level < MAX_LEVEL && fits { down } else { ShapePlace { level, number } }
     }
 
-    /// The merge of all tables of neighbouring runs.
+    /// Returns the merge of all tables of neighbouring runs.
     pub fn whole(
         &self,
         runs: RangeInclusive<usize>,
@@ -128,7 +128,7 @@ impl<'a> PickContext<'a> {
         self.joined(&picked, output, reason, score)
     }
 
-    /// The move of a whole run.
+    /// Returns the move of a whole run.
     pub fn moved(
         &self,
         r: usize,
@@ -140,8 +140,7 @@ impl<'a> PickContext<'a> {
         CompactionJob { action: Action::Move, ..self.merge(&all, output, reason, score) }
     }
 
-    /// The merge of `picked` tables, newest run first, but that what overlaps nothing stays as it
-    /// is.
+    /// Returns the merge of `picked` tables, newest run first. Tables without overlap are adopted.
     pub fn joined(
         &self,
         picked: &[Picked],
@@ -153,7 +152,7 @@ impl<'a> PickContext<'a> {
         adopt(self.shape, job, picked, &|_| true)
     }
 
-    /// The merge of `picked` tables, newest run first, all of them written again.
+    /// Returns the merge of `picked` tables, newest run first, with all of them rewritten.
     pub fn merge(
         &self,
         picked: &[Picked],
@@ -173,8 +172,8 @@ impl<'a> PickContext<'a> {
         }
     }
 
-    /// Pushes neighbouring tables of run `from` into run `to`, or into `output` where there is no
-    /// run yet.
+    /// Returns a job that pushes neighbouring tables of run `from` into run `to`, or into `output`
+    /// if that run does not exist yet.
     pub fn push(
         &self,
         from: usize,
@@ -224,7 +223,7 @@ impl<'a> PickContext<'a> {
         }
     }
 
-    /// Share of the runs' entries that lie in tables which are mostly deletes.
+    /// Returns the share of the runs' entries that are in tables with mostly tombstones.
     pub fn density(&self, runs: Range<usize>) -> f64 {
         let tables = || self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
         let all: u64 = tables().map(|t| t.entries).sum();
@@ -233,10 +232,10 @@ impl<'a> PickContext<'a> {
     }
 }
 
-/// The longest bucket of runs that ends, on its old side, at `oldest`: walking towards newer runs
-/// down to `newest`, `compare` says of each whether it is alike (a member), smaller than the
-/// members (taken along if a member follows) or larger (the end). Returns the newest run of the
-/// bucket and the number of its members.
+/// Finds the longest bucket of runs whose oldest run is `oldest`. Walks towards newer runs, as far
+/// as `newest`. `compare` classifies each run against the members' average. `Equal` makes it a
+/// member. `Less` includes it if a member follows. `Greater` ends the bucket. Returns the newest
+/// run of the bucket and the number of members.
 pub(super) fn bucket(
     view: &PickContext<'_>,
     newest: usize,
@@ -262,14 +261,15 @@ pub(super) fn bucket(
     (start, members)
 }
 
-/// Merges of whole runs with their scores, into what is below the oldest: the most urgent first, up
-/// to the first that can start. A crowd of runs has as many, and nobody asks for those behind it.
+/// Returns merges of whole runs, most urgent first, up to and including the first that can start.
+/// Each output is placed below its oldest input. Stopping early matters because many runs yield
+/// many candidates, and callers need none after the first that can start.
 pub(super) fn most_urgent(
     view: &PickContext<'_>,
     mut merges: Vec<(RangeInclusive<usize>, f64)>,
     reason: CompactionReason,
 ) -> Vec<CompactionJob> {
-    // Stable: of equally urgent ones the first wins.
+    // Stable: of equally urgent merges the first one wins.
     merges.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut jobs = Vec::new();
     for (runs, score) in merges {
@@ -284,8 +284,8 @@ pub(super) fn most_urgent(
     jobs
 }
 
-/// The cheapest merge of `want` neighbouring runs of `runs` (fewer, if there are not so many
-/// together that are not busy).
+/// Returns the cheapest merge of `want` neighbouring runs of `runs`. Returns a merge of fewer runs
+/// if no `want` neighbours are idle.
 pub(super) fn cheapest(
     view: &PickContext<'_>,
     runs: Range<usize>,
@@ -299,10 +299,10 @@ pub(super) fn cheapest(
     })
 }
 
-/// The bound of space of the policies that merge whole runs: when the runs newer than the oldest
-/// hold more than `most` bytes together, much of the tree may be dead, and all of it is merged;
-/// first in parts, if it has more than `fan` runs. `output` says where a merge goes by the oldest
-/// of its runs.
+/// Returns the merge that enforces the space bound of policies that merge whole runs. If the runs
+/// newer than the oldest hold more than `most` bytes, much of the tree may be garbage. Then all
+/// runs are merged. If there are more than `fan` runs, the cheapest `fan` of them are merged first.
+/// `output` maps the oldest input run to the output position.
 pub(super) fn space_job(
     view: &PickContext<'_>,
     most: f64,
@@ -310,7 +310,7 @@ pub(super) fn space_job(
     output: impl Fn(usize) -> ShapePlace,
 ) -> Option<CompactionJob> {
     let n = view.len();
-    // Small jobs on new runs may always be running: they are left out, not waited for.
+    // Small jobs on new runs may run at any time, so exclude them instead of waiting for them.
     let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
     if n - start < 2 {
         return None;
@@ -324,7 +324,7 @@ pub(super) fn space_job(
     Some(view.whole(runs, output, CompactionReason::Space, score))
 }
 
-/// The merge that is made because there are `limit` runs or more, whatever their sizes.
+/// Returns the merge for too many runs: there are at least `limit`, whatever their sizes.
 pub(super) fn crowd_job(
     view: &PickContext<'_>,
     runs: Range<usize>,
@@ -340,7 +340,7 @@ pub(super) fn crowd_job(
     Some(view.whole(chosen, output, CompactionReason::RunCount, score))
 }
 
-/// The number of times that `n` can be divided by `by` before it is 0; 0 for 0.
+/// Returns how often `n` can be divided by `by` before it is 0; 0 for 0.
 pub(super) fn magnitude(n: u64, by: u64) -> usize {
     n.checked_ilog(by.max(2)).map_or(0, |log| log as usize + 1)
 }

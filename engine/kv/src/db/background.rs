@@ -1,4 +1,4 @@
-//! The work in the background, a piece at a time: by a worker, or by a caller where there are none.
+//! Runs background work in steps: by a worker, or by a caller if there are no workers.
 //!
 //! Invariants: see [`workers`](super::workers).
 
@@ -13,17 +13,17 @@ use super::state::log::Writing;
 use super::state::pins::nudge;
 use super::state::tree::TreeInner;
 
-/// So many trees are all asked for work each time.
+/// Number of trees up to which all are checked for work each time.
 const FEW: usize = 16;
 
-/// Memtables of so many bytes at most are flushed with others, so many at most, and not more than a
-/// sixteenth of the memory.
+/// Size in bytes up to which memtables are flushed together with others. A group has at most
+/// `TOGETHER` memtables and at most a sixteenth of the memory.
 const SMALL: usize = 256 << 10;
 
 const TOGETHER: usize = 64;
 
-/// What came of work on a tree; nothing is wrong when the tree has been dropped meanwhile: whoever
-/// did the work may be a writer of another tree, whose own write has been done.
+/// Maps the result of work on a tree to success if the tree has been dropped in the meantime. The
+/// caller may be a writer of another tree, whose own write is done.
 fn unless_dropped(tree: &TreeInner, done: Result<bool>) -> Result<bool> {
     match done {
         Err(e) if e.kind() == ErrorKind::Closed && tree.is_dropped() => Ok(true),
@@ -32,9 +32,9 @@ fn unless_dropped(tree: &TreeInner, done: Result<bool>) -> Result<bool> {
 }
 
 impl DbInner {
-    /// Does one piece of work. False when there is none.
+    /// Does one step of work. Returns false when there is none.
     pub(super) fn work_once(&self, compacts: bool) -> Result<bool> {
-        // To remove a large file takes tens of milliseconds, which no flush should wait for.
+        // To remove a large file takes tens of milliseconds; no flush should wait for that.
         if compacts {
             self.opener.delete_obsolete_files();
         }
@@ -42,8 +42,8 @@ impl DbInner {
             return Ok(false);
         }
         let prepare = self.write.lock().log().and_then(|w| w.prepare_next());
-        // To touch a whole segment takes tens of milliseconds. A thread that is alone breaks off for
-        // a flush; of several another one flushes, and what is not touched the writers have to.
+        // To touch a whole segment takes tens of milliseconds. A single thread stops early for a
+        // flush. With several threads another one flushes. Writers touch the rest of the segment.
         let is_alone = self.options.background_threads == 1;
         let stop = || self.gate.is_closing() || (is_alone && self.work.has_sealed());
         let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
@@ -66,13 +66,14 @@ impl DbInner {
         prepared.and_then(|()| self.seal_for_readers())
     }
 
-    /// Whether small tables take more than an eighth of the memory by being there. (Of large ones a
-    /// store may have as many.)
+    /// Reports whether small tables use more than an eighth of the memory for their handles. Large
+    /// tables do not count: a store may have any number of them.
     fn is_cluttered(&self) -> bool {
         self.opener.are_small() && self.opener.of_handles() > self.memory.part() / 8
     }
 
-    /// Flushes one memtable of some tree, or small ones of several. False when none is sealed.
+    /// Flushes one memtable of some tree, or small ones of several. Returns false when none is
+    /// immutable.
     pub fn flush_some(&self) -> Result<bool> {
         if self.gate.is_closing() {
             return Ok(false);
@@ -105,7 +106,7 @@ impl DbInner {
                 Ok(false) => {}
                 Err(e) if e.is_transient() => {
                     for (t, one) in &group {
-                        // One may find the space that all of them don't.
+                        // One flush may find the space that all of them together do not.
                         let alone = if group.len() > 1 {
                             self.flush_oldest_locked(t, one)
                         } else {
@@ -128,7 +129,7 @@ impl DbInner {
         lacking.map_or(Ok(false), Err)
     }
 
-    /// The trees that have sealed memtables, in order of their numbers.
+    /// Returns the trees that have immutable memtables, in order of their ids.
     fn due(&self) -> Vec<Arc<TreeInner>> {
         let ids = self.work.sealed();
         let mut due = Vec::with_capacity(ids.len());
@@ -144,7 +145,7 @@ impl DbInner {
         due
     }
 
-    /// Runs the most urgent compaction of all trees. False when nothing wants to run.
+    /// Runs the most urgent compaction of all trees. Returns false when no tree needs one.
     fn compact_once(&self) -> Result<bool> {
         if self.gate.is_closing() {
             return Ok(false);
@@ -155,7 +156,7 @@ impl DbInner {
         while let Some(t) = order.pop_front() {
             let claimed = match self.claim(&t) {
                 Ok(None) => continue,
-                // This tree may want more, and the others were not asked.
+                // This tree may need more jobs, and the others were not checked.
                 other => {
                     self.work.look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
                     other
@@ -172,7 +173,7 @@ impl DbInner {
                 if threads > 0 { self.stand_still(&mut flush) } else { Ok(()) }
             });
             match unless_dropped(&t, ran.map(|_| true)) {
-                // Another tree's job may be one that frees space.
+                // Another tree's job may free space.
                 Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
                 ran => {
                     ran?;
@@ -184,9 +185,9 @@ impl DbInner {
         lacking.map_or(Ok(false), Err)
     }
 
-    /// The trees whose policies may want something, the one that is furthest behind first. It is
-    /// left to the caller to ask them. What comes of age is found by asking all: few trees each
-    /// time, more of them once a second.
+    /// Returns the trees that may need a compaction, the one with the highest pressure first. The
+    /// caller checks each. Jobs that become due as time passes are found by checking all trees:
+    /// each time if there are few, once a second otherwise.
     fn may_want(&self) -> VecDeque<Arc<TreeInner>> {
         let now = self.env.wall_micros() / 1_000_000;
         let trees = self.trees.read();
@@ -201,8 +202,8 @@ impl DbInner {
         order.into()
     }
 
-    /// Does all work there is, on the calling thread. False when there was none. A panic in it makes
-    /// the store read-only, as one of a worker does: every write would meet it again.
+    /// Does all pending work on the calling thread. Returns false when there was none. A panic
+    /// latches the store read-only, as in a worker, because every write would run into it again.
     pub fn work_inline(&self) -> Result<bool> {
         let work = || {
             let mut any = false;
@@ -214,10 +215,10 @@ impl DbInner {
         work().map_err(|e: Error| if e.kind() == ErrorKind::Panicked { self.latch(e) } else { e })
     }
 
-    /// Waits until the workers have done something since `generation`, or a while.
+    /// Waits until the workers have made progress since `generation`, or for 20 ms.
     pub fn wait_for_change(&self, generation: u64) -> Result<()> {
         self.gate.check_writable()?;
-        // Without workers what is waited for may be the work of another caller.
+        // Without workers, the awaited work may be done by another caller.
         let inline = self.options.background_threads == 0;
         if inline && self.work_inline()? {
             return Ok(());
@@ -229,15 +230,15 @@ impl DbInner {
         Ok(())
     }
 
-    /// Waits until no memtable is sealed and no policy wants a compaction.
+    /// Waits until no memtable is immutable and no policy needs a compaction.
     pub fn wait_idle(&self) -> Result<()> {
         self.check_process()?;
         let since = self.work.put_off().lock().times();
         loop {
             self.gate.check_writable()?;
             self.work.put_off().lock().check(since)?;
-            // Before the generation is read: who counted his own signal for a change would never
-            // wait.
+            // Before the generation is read: otherwise its own signal would count as progress and
+            // it would never wait.
             self.signal_work();
             let generation = self.work.generation();
             let trees = self.trees.read().to_vec();
@@ -246,7 +247,7 @@ impl DbInner {
                 && (self.throttle.is_paused()
                     || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
             {
-                // So that the files of replaced tables are gone when it returns, if nobody reads them.
+                // Removes the files of replaced tables before it returns, unless readers hold them.
                 nudge();
                 self.opener.delete_obsolete_files();
                 return Ok(());
@@ -256,9 +257,9 @@ impl DbInner {
         }
     }
 
-    /// Flushes what the log gave back to a tree, when its segments are many, or take more than the
-    /// limit, full or not: every opening that writes begins one, and a store that is opened often
-    /// for a few writes must not keep them all. Not before the tree has its hooks.
+    /// Flushes a tree's replayed memtable if the log has too many segments or is longer than its
+    /// limit. Every opening that writes begins a segment, full or not. A store that is opened often
+    /// for a few writes must not accumulate them. It runs only after the tree has got its hooks.
     pub fn shorten_log(&self, tree: &Arc<TreeInner>) -> Result<()> {
         {
             let w = self.write.lock();
@@ -277,9 +278,9 @@ impl DbInner {
         Ok(())
     }
 
-    /// Flushes what earlier openings have left in the log, in an opening that begins to write:
-    /// before many more segments are there than [`shorten_log`](DbInner::shorten_log) allows, whoever
-    /// opens which of the trees, and however soon the store is closed again.
+    /// Flushes records of earlier openings when an opening begins to write. This bounds the number
+    /// of segments as [`shorten_log`](DbInner::shorten_log) does. It holds regardless of the trees
+    /// that are opened, and of how soon the store is closed again.
     pub fn shorten_inherited_log(&self) -> Result<()> {
         let shorten = || {
             if self.bound_log()? {
@@ -290,8 +291,8 @@ impl DbInner {
         shorten().or_else(|e| self.put_off(e))
     }
 
-    /// Begins to write for a writer, who holds the write lock; it is given up meanwhile, so callers
-    /// look again at everything.
+    /// Begins the log for a writer that holds the write lock. The lock is released in the meantime,
+    /// so callers check everything again.
     #[cold]
     pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
         drop(w);

@@ -1,8 +1,8 @@
-//! A batch: operations on any trees of one Db that happen together or not at all.
+//! A batch: operations on any trees of one Db that are written atomically.
 //!
-//! Invariant: the log knows no range without an end. A batch notes an open one as one that ends
-//! with the empty key, which no range ends with otherwise, and [`closed`](Batch::closed) gives it
-//! an end behind all keys that there are when the batch is written.
+//! Invariant: the log has no range deletion without an end. A batch encodes an open range with the
+//! empty key as its end, which no other range has. [`closed`](Batch::closed) replaces it, when the
+//! batch is written, by an end after all existing keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,8 +18,7 @@ use super::bounds::KeyBounds;
 use super::limits::{check_key, check_value};
 use super::state::tree::TreeInner;
 
-/// Operations that are written as one: readers see all of them or none, and so does a recovery
-/// after a crash.
+/// Operations that are written atomically: readers and crash recovery see all of them or none.
 ///
 /// Later operations win over earlier ones on the same key.
 ///
@@ -40,31 +39,32 @@ use super::state::tree::TreeInner;
 pub struct Batch {
     pub(in crate::db) bytes: Vec<u8>,
     pub(in crate::db) count: u64,
-    /// The trees concerned, in order of their numbers, with the memtable bytes that their
-    /// operations may take.
+    /// Trees of the operations, ordered by id, each with an upper bound of the memtable bytes that
+    /// its operations need.
     pub(in crate::db) trees: Vec<(Arc<TreeInner>, usize)>,
-    /// The place in `trees` of the tree that was named last.
+    /// Index in `trees` of the tree of the last operation.
     last: usize,
-    /// How many ranges without an end it deletes.
+    /// Number of range deletions without an end.
     open: u64,
 }
 
-/// An operation of a [`Batch`], as it was added; `tree` is the tree's name.
+/// Operation of a [`Batch`], as it was added. `tree` is the tree's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the fields are the arguments of the calls that added it")]
 pub enum BatchOp<'a> {
-    /// [`Batch::put`].
+    /// Added by [`Batch::put`].
     Put { tree: &'a str, key: &'a [u8], value: &'a [u8] },
-    /// [`Batch::delete`].
+    /// Added by [`Batch::delete`].
     Delete { tree: &'a str, key: &'a [u8] },
-    /// [`Batch::merge`].
+    /// Added by [`Batch::merge`].
     Merge { tree: &'a str, key: &'a [u8], operand: &'a [u8] },
-    /// [`Batch::delete_range`]: the keys from `start` to before `end`, or all from `start` on.
+    /// Added by [`Batch::delete_range`]: the keys from `start` until before `end`, or all keys from
+    /// `start` on.
     DeleteRange { tree: &'a str, start: &'a [u8], end: Option<&'a [u8]> },
 }
 
-/// The operations of a [`Batch`] in the order in which they were added.
+/// Iterator over the operations of a [`Batch`] in the order in which they were added.
 #[derive(Clone)]
 pub struct BatchOps<'a> {
     batch: &'a Batch,
@@ -81,10 +81,11 @@ impl<'a> Iterator for BatchOps<'a> {
 }
 
 impl<'a> BatchOp<'a> {
-    /// An encoded operation on the tree of this name.
+    /// Decodes an operation on the tree of this name.
     pub(in crate::db) fn of(tree: &'a str, op: Op<'a>) -> BatchOp<'a> {
         match op {
-            // A batch has values themselves: the reader of operations takes no others.
+            // A batch holds the values themselves: `OpReader` rejects operations that refer to
+            // blobs.
             Op::Point { kind: Kind::Put | Kind::Blob, key, value } => {
                 BatchOp::Put { tree, key, value }
             }
@@ -115,13 +116,13 @@ impl fmt::Debug for BatchOps<'_> {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Batch {
         Batch::default()
     }
 
-    /// An empty batch with room for operations of this many encoded bytes together: keys, values,
-    /// and up to 12 bytes beside them for each operation. It grows by itself when they are more.
+    /// Creates an empty batch with room for this many encoded bytes: keys, values, and up to 12
+    /// bytes of overhead for each operation. The batch grows if it needs more.
     ///
     /// ```
     /// use firn_kv::{Batch, Db, TreeOptions};
@@ -135,26 +136,26 @@ impl Batch {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn with_capacity(bytes: usize) -> Batch {
-        // A batch may not be larger, whoever asks.
+        // A batch may not be larger, so a larger capacity would be wasted.
         Batch { bytes: Vec::with_capacity(bytes.min(MAX_BATCH_LEN)), ..Batch::default() }
     }
 
-    /// How many operations it holds.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// Whether it holds none.
+    /// Reports whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Its encoded size in bytes, which is what the log takes.
+    /// Returns the encoded size in bytes, as written to the log.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all operations, keeping the memory.
+    /// Removes all operations and retains the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.trees.clear();
@@ -162,7 +163,7 @@ impl Batch {
         self.open = 0;
     }
 
-    /// Its operations, in the order in which they were added.
+    /// Returns the operations, in the order in which they were added.
     ///
     /// ```
     /// use firn_kv::{Batch, BatchOp, Db, TreeOptions};
@@ -224,14 +225,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether it deletes a range without an end, so that only its [`closed`](Batch::closed) form
-    /// can be written.
+    /// Reports whether the batch deletes a range without an end. Then only its
+    /// [`closed`](Batch::closed) form can be written.
     pub(in crate::db) fn is_open(&self) -> bool {
         self.open > 0
     }
 
-    /// The same with an end for each range. `greatest` says of a tree which of its keys, deleted
-    /// ones included, is the greatest; nobody else writes until the batch is written.
+    /// Returns the same operations, with an end for each range. `greatest` returns the greatest key
+    /// of a tree, including deleted keys. No other thread may write until the batch is written.
     pub(in crate::db) fn closed(
         &self,
         greatest: impl Fn(&TreeInner) -> Result<Option<Vec<u8>>>,
@@ -244,7 +245,7 @@ impl Batch {
                 Op::DeleteRange { start, end: [] } => {
                     let there = greatest(tree)?;
                     let last = there.as_deref().max(written.get(&id).copied()).unwrap_or_default();
-                    // One operation at least, so that it has a sequence number.
+                    // Emits at least one operation, so that the deletion has a sequence number.
                     let last = last.max(start);
                     match successor(last) {
                         Some(end) => closed.delete_to(tree, start, &end)?,
@@ -304,8 +305,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds to what a tree's operations may take. Trees of two stores may have one number; such a
-    /// batch is refused when it is written.
+    /// Adds to the memtable bytes of a tree. Trees of two stores may have the same id; such a batch
+    /// is refused when it is written.
     fn charge(&mut self, tree: &Arc<TreeInner>, cost: usize) {
         let place = |t: &Arc<TreeInner>| (t.id, Arc::as_ptr(t));
         match self.trees.binary_search_by_key(&place(tree), |(t, _)| place(t)) {
@@ -326,7 +327,7 @@ mod tests {
     use super::*;
     use crate::memtable::MAX_CAPACITY;
 
-    /// A batch within its limits fits into a memtable, whatever its operations are.
+    /// A batch within its limits fits into a memtable, regardless of its operations.
     #[test]
     fn the_largest_batch_of_any_operations_fits_into_a_memtable() {
         for key in (0..40).map(|n| vec![7; n]) {

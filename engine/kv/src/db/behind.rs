@@ -1,22 +1,22 @@
-//! Whoever deletes looks behind itself now and then, so that no reader is the first to walk over
-//! many deletions.
+//! After some deletes the writer scans for runs of tombstones, so that readers need not step over
+//! them.
 //!
-//! A delete leaves an entry over an older put, and the first reader behind a million of them would
-//! pass two million entries. So after some deletes their writer looks, as a reader would: forward
-//! from where the last gap before the key that it deletes now ends; if something is to be seen
-//! between, from that key backward, and forward if something is to be seen close behind. What is
-//! empty there, with what others have found next to it, is a gap (`merge/gaps.rs`) that readers
-//! leap over.
+//! A delete leaves a tombstone over an older put. The first reader after a million of them would
+//! step over two million entries. So after some deletes their writer scans as a reader would. It
+//! scans forward from the end of the last empty range before the deleted key. If that scan finds a
+//! visible key before the deleted key, it scans backward from the deleted key. If it then finds a
+//! visible key nearby, it scans forward as well. The empty ranges it finds are merged with adjacent
+//! ones and put into the empty-range cache (`merge/gaps.rs`), so that iterators seek past them.
 //!
-//! Deletes in no order leave many short runs of nothing, too many for gaps, and then few long ones:
-//! with the last keys that are there everything becomes one. So whoever meets a long run looks
-//! after each of the next deletes, and more seldom as it finds less.
+//! Deletes in random order first leave many short empty ranges, too many for the cache, and later a
+//! few long ones. When the last remaining keys are deleted, these become one. So a probe that finds
+//! a long run of tombstones makes the next deletes probe too, and less often as they find less.
 //!
-//! Invariant: a look waits for nobody, and what it meets (an error, a panic of a hook) is for the readers
-//! to meet. How often looks come, and how far they go, says [`looks`](super::state::looks).
+//! Invariant: a probe waits for no lock, and ignores errors and panics of hooks; readers report
+//! them. [`looks`](super::state::looks) defines how often probes run and how far they scan.
 //!
-//! What a log gives back at an opening is looked at as a whole ([`look_at_all`]): nobody saw those
-//! deletes come.
+//! Deletes that the log replays at an opening are scanned as a whole ([`look_at_all`]), because no
+//! writer has probed them.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
@@ -32,8 +32,8 @@ use super::state::looks::TombstoneProbe;
 use super::state::memtable::MemHandle;
 use super::state::tree::TreeInner;
 
-/// Notes what the deletes in the memtables of a tree have emptied, as far as up to `read`: for
-/// those that were in the log. Nobody writes yet.
+/// Puts the ranges that the deletes in a tree's memtables have emptied, visible up to `read`, into
+/// the empty-range cache. It is used for deletes replayed from the log, before the first write.
 pub(super) fn look_at_all(tree: &TreeInner, read: Seq) {
     let view = tree.view.load_full();
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
@@ -45,7 +45,7 @@ pub(super) fn look_at_all(tree: &TreeInner, read: Seq) {
 }
 
 impl DbInner {
-    /// `key` has been deleted in `mem`, and that can be seen.
+    /// Called after `key` has been deleted in `mem` and the deletion is visible.
     #[inline]
     pub(super) fn look_behind(&self, tree: &TreeInner, mem: &MemHandle, key: &[u8]) {
         let deletes = mem.mem.deletes();
@@ -54,7 +54,7 @@ impl DbInner {
         }
     }
 
-    /// The same for all that an encoded batch deletes in memtables that `of` names.
+    /// Called after an encoded batch; handles all its deletes, in the memtables that `of` returns.
     pub(super) fn look_behind_batch<'m>(
         &self,
         bytes: &[u8],
@@ -67,7 +67,8 @@ impl DbInner {
             });
             deleted.filter_map(|(tree, key)| of(tree).map(|(t, m)| (t, m, key)))
         };
-        // Those of this batch in each memtable, which are counted already.
+        // Number of this batch's remaining deletes in each memtable; the memtable counts them
+        // already.
         let mut left: Vec<(TreeId, u64)> = vec![];
         for (t, ..) in deletes() {
             match left.iter_mut().find(|(id, _)| *id == t.id) {
@@ -94,18 +95,17 @@ impl DbInner {
         }
     }
 
-    /// Looks from a key that was deleted, and says how many entries it has passed, where that was
-    /// worth it.
+    /// Probes from a deleted key. Returns the number of entries stepped over.
     fn look_from(&self, tree: &TreeInner, key: &[u8], look: &TombstoneProbe) -> Result<u64> {
         let guard = epoch::pin();
         let (view, read) = tree.at_one_moment(&self.visible, &guard);
-        // Gaps have no longer bounds, and who records learns nothing from them.
+        // The cache stores no longer bounds, and recorded reads do not use the cache.
         if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
             return Ok(0);
         }
         let mut passed = 0;
-        // A queue's head has moved from where the gap ends that is known: forward from there, for a
-        // step backward costs three times as much.
+        // The head of a queue has moved on from the end of the known empty range. Scan forward from
+        // there: a step backward costs three times as much.
         let mut from = vec![];
         if !look.is_close && tree.gaps.nearest(key, false, read, &mut from) {
             let mut seen = visible(view, VisibleRange::default(), read)?;

@@ -1,4 +1,4 @@
-//! Ranges of keys as callers write them: [`KeyBounds`].
+//! Defines [`KeyBounds`]: ranges of keys as callers write them.
 
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
@@ -9,10 +9,10 @@ use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
 /// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of
-/// [`Bound`]s, of anything that is bytes.
+/// [`Bound`]s, of any type that converts to bytes.
 ///
-/// It is what [`RangeBounds`] would be if it did not name the type of the bounds: `..` has none, so
-/// `tree.range(..)` needs no type written down. A range that ends before it begins holds no keys.
+/// It is like [`RangeBounds`], but without a type parameter for the bounds. `..` has no such type,
+/// so `tree.range(..)` needs no type annotation. A range whose end is before its start has no keys.
 ///
 /// ```
 /// use std::ops::Bound;
@@ -29,9 +29,9 @@ use crate::merge::visible::VisibleRange;
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 pub trait KeyBounds {
-    /// Where it begins.
+    /// Returns the start bound.
     fn start_key(&self) -> Bound<&[u8]>;
-    /// Where it ends.
+    /// Returns the end bound.
     fn end_key(&self) -> Bound<&[u8]>;
 }
 
@@ -86,12 +86,12 @@ impl KeyBounds for VisibleRange {
     }
 }
 
-/// The half-open form of any range.
+/// Returns the half-open form of any range.
 pub fn key_range(range: impl KeyBounds) -> VisibleRange {
     VisibleRange::new(range.start_key(), range.end_key())
 }
 
-/// A key and its value.
+/// Key and value.
 pub type Entry = (Value, Value);
 
 pub fn prefix_range(prefix: &[u8]) -> VisibleRange {

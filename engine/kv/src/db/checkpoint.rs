@@ -1,10 +1,11 @@
-//! Checkpoints (a second Db made of hard links).
+//! Creates checkpoints: a second Db made of hard links to the same tables.
 //!
-//! Invariant of a checkpoint: it holds exactly the writes before one position of the log, in all
-//! trees that there were then. For that all memtables are sealed at one moment under the write
-//! lock, with the catalogue's lock held, so that no tree is made meanwhile; no tree of those
-//! flushes, ingests or is dropped until the state has been copied; and trees that are made later
-//! are left out.
+//! Invariant: a checkpoint holds exactly the writes before one position of the log, in all trees
+//! that existed then. To ensure this:
+//! - All memtables are sealed at one moment under the write lock. The catalogue's lock is held, so
+//!   that no tree is created in the meantime.
+//! - None of these trees flushes, ingests or is dropped until the state has been copied.
+//! - Trees that are created later are left out.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,14 +39,14 @@ impl DbInner {
             self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
         let copied = self.copy_to(&*env, dir);
         if copied.is_err() {
-            // Only names of a Db's own files, as at open: the directory was empty, but a stranger
-            // may have put something there.
+            // Removes only names of a Db's own files, as at open: the directory was empty, but
+            // another program may have created files in it.
             let ours = |n: &&String| {
                 table_number(n).is_some()
                     || manifest_number(n).is_some()
                     || [CURRENT, CURRENT_NEW].contains(&n.as_str())
             };
-            // First what makes a Db of it.
+            // Removes `CURRENT` first, because it makes the directory a Db.
             let _ = env.remove(&dir.join(CURRENT));
             for name in env.list(dir).unwrap_or_default().iter().filter(ours) {
                 let _ = env.remove(&dir.join(name));
@@ -54,7 +55,7 @@ impl DbInner {
         copied
     }
 
-    /// `env` holds the new directory open, too.
+    /// Copies the state. `env` holds the new directory open too.
     fn copy_to(&self, env: &dyn Env, dir: &Path) -> Result<()> {
         let mut trees = self.trees.read().to_vec();
         let (locks, end, next_tree) = loop {
@@ -62,13 +63,14 @@ impl DbInner {
             let c = self.catalog.lock();
             let now = self.trees.read().to_vec();
             if now.len() != trees.len() || !now.iter().zip(&trees).all(|(a, b)| Arc::ptr_eq(a, b)) {
-                // One was made or dropped meanwhile, whose lock is missing or one too many.
+                // A tree was created or dropped in the meantime, so a lock is missing or
+                // superfluous.
                 drop((c, locks));
                 trees = now;
                 continue;
             }
             let w = self.write.lock();
-            // What the copy has can be read before anything happens that it has not.
+            // Every write of the copy is visible before any later write happens.
             self.visible.wait_below(w.newest() + 1);
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
                 self.seal(&w, t)?;
@@ -76,7 +78,8 @@ impl DbInner {
             break (locks, w.end(), c.state().next_tree);
         };
         for (t, one) in trees.iter().zip(&locks) {
-            // Only what was sealed until now: memtables are sealed in order of their ends.
+            // Flushes only memtables that were sealed before `end`: they are sealed in order of
+            // their ends.
             while t
                 .view
                 .load_full()
@@ -90,18 +93,18 @@ impl DbInner {
         let state = {
             let c = self.catalog.lock();
             let mut state = ManifestState::clone(c.state());
-            // Of what was written to trees that have been made since, some is in tables and some in
-            // a log that the copy has not.
+            // Trees created since then have some writes in tables and some in log that the copy
+            // lacks.
             state.trees.retain(|id, _| *id < next_tree);
             for id in state.trees.values().flat_map(TreeState::files) {
                 env.hard_link(&table_path(&self.dir, id), &table_path(dir, id))?;
             }
             state.last_seq = self.read_point();
-            // The copy starts with a log of its own, behind everything that its tables hold.
+            // The copy starts with its own log, after all writes that its tables hold.
             state.wal_floor = end;
             state.writers.clear();
-            // It is a store of its own from now on; its tables stay those of the stores that wrote
-            // them.
+            // It is a separate store from now on. Its tables retain the identity of the stores that
+            // wrote them.
             state.parent = Some(state.id);
             state.id = new_id(&*self.env);
             state.created_micros = self.env.wall_micros();

@@ -1,15 +1,15 @@
-//! Closing: it waits until no thread writes to the store's files, and lets no other begin.
+//! Closes a store: waits until no thread writes to its files, and lets no thread begin.
 //!
 //! Invariants:
-//! - C1: who writes files without the lock of log or catalogue (a flush, a job, an ingestion, a
-//!   checkpoint) holds a [`WritePermit`](super::state::gate::WritePermit) meanwhile. None is given once
-//!   the store is closing.
-//! - C2: when all passes are back, the log and the manifest are taken away under their locks, and
-//!   the latch says that the store is closed. Only then the lock of the directory is given up. So
-//!   nothing of this Db is written once another one may have the store.
-//! - C3: a file is removed afterwards by nobody ([`TableOpener`](crate::merge::run::TableOpener)),
-//!   and what is read under a name then is known by its identity: tables of another opening are
-//!   never taken for this one's.
+//! - C1: a thread that writes files without the lock of log or catalogue (a flush, a job, an
+//!   ingestion, a checkpoint) holds a [`WritePermit`](super::state::gate::WritePermit). No permit
+//!   is issued once the store is closing.
+//! - C2: after all permits are returned, the log and the manifest are taken under their locks, and
+//!   the store is latched as closed. Only then is the lock of the directory released. So this Db
+//!   writes nothing once another one may own the store.
+//! - C3: no file is removed afterwards ([`TableOpener`](crate::merge::run::TableOpener)). Files
+//!   read by name later are verified by their identity, so tables of another opening are never
+//!   taken for this one's.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::wal::Wal;
 use super::state::core::DbInner;
 use super::state::pins::nudge;
 
-/// How long who waits for passes sleeps at most.
+/// Longest wait for permits before the state is checked again.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl DbInner {
@@ -27,7 +27,7 @@ impl DbInner {
         self.gate.begin_closing();
         self.work.signal();
         self.work.signal_done();
-        // Nobody calls another one once the store is closing.
+        // No thread calls a worker once the store is closing.
         let threads = std::mem::take(&mut *self.work.threads());
         threads.into_iter().flatten().for_each(|t| t.join());
         {
@@ -36,19 +36,19 @@ impl DbInner {
                 signals.wait_done(LOOK);
             }
         }
-        // Views that were replaced hold tables that nobody removes after this.
+        // Releases replaced views: after this, no code removes the tables that they hold.
         nudge();
         self.opener.delete_obsolete_files();
         let (latched, wal) = {
             let mut c = self.catalog.lock();
             let mut w = self.write.lock();
-            // Asked under the lock of the manifest: a log that is closed says that of no frame it
-            // is unknown whether it is durable.
+            // Checked under the lock of the manifest: a cleanly closed log states that the
+            // durability of every frame is known.
             let latched = if self.options.read_only { Ok(()) } else { self.gate.check_writable() };
             self.gate.set_closed();
             self.memory.leave();
-            // Of what a reader has opened other handles may go on ([`Db::refresh`]); it never
-            // removes a file.
+            // Other handles may continue to use a reader's open tables ([`Db::refresh`]); a reader
+            // never removes a file.
             if !self.options.read_only {
                 self.opener.close();
             }
@@ -56,19 +56,19 @@ impl DbInner {
             c.close();
             for t in self.trees.read().iter() {
                 t.mark_closed();
-                // Other Dbs that share the budget get it; the memory itself goes with the last
-                // handle.
+                // Returns the budget to other Dbs that share it. The memory itself is freed with
+                // the last handle.
                 t.view.load_full().memtables().for_each(|m| self.memory.release(m));
             }
             (latched, w.take_log())
         };
-        // With a failure behind it nobody knows what log and manifest hold, and they are left as
-        // they are: the log without its last mark.
+        // After a failure the contents of log and manifest are unknown. They are left as they are:
+        // the log without its last mark.
         let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
         self.end_pacing();
         self.events.close();
         self.work.signal_done();
-        // Another Db that wants memory of this one may hold on to it for a moment longer.
+        // Another Db that requests memory of this one may hold a reference for a moment longer.
         drop(self.lock.lock().take());
         ended
     }

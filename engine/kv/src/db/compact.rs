@@ -1,13 +1,13 @@
-//! Compactions: runs the job that the policy asks for, and installs its tables.
+//! Runs compactions: executes the job that the policy picks, and installs its tables.
 //!
 //! Invariants:
-//! - The shape is taken and the job's inputs are marked busy in one step, so two jobs never hold
-//!   one table.
-//! - A job's inputs stay live until its outputs are in the manifest; they are removed when the last
-//!   reader lets go.
-//! - A merge that is made in steps holds the inputs of all of them, and what they have made, until the
-//!   last is done.
-//! - A tree whose hooks have not been handed in is not compacted: its versions could not be folded.
+//! - The shape is read and the job's inputs are marked busy in one step, so two jobs never hold one
+//!   table.
+//! - A job's inputs stay live until its outputs are in the manifest. Their files are removed when
+//!   the last reader releases them.
+//! - A compaction that runs in steps holds the inputs of all steps, and their outputs, until the
+//!   last step is done.
+//! - A tree is not compacted while its hooks are missing, because its versions could not be folded.
 
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
@@ -44,42 +44,42 @@ use super::state::throttle::Account;
 use super::state::tree::{Holder, TreeFiles, TreeInner};
 use super::state::view::{TreeVersion, TreeView};
 
-/// What came of a job.
+/// Result of a job.
 #[derive(Default)]
 struct Ran {
-    /// Bytes of table files.
+    /// Bytes of table files read and written.
     read: u64,
     written: u64,
     /// Entries of the tables read and of those written.
     entries_in: u64,
     entries_out: u64,
-    /// Blocks that went over as they are.
+    /// Number of blocks copied without decoding.
     copied: u64,
-    /// The tables that it took.
+    /// Ids of input tables.
     removed: Vec<u64>,
-    /// The tables that it made or moved.
+    /// Ids of tables written or moved.
     tables: Vec<u64>,
-    /// In how many pieces it was done.
+    /// Number of subcompactions.
     pieces: usize,
 }
 
-/// A step of a merge that is made in several, or all of a job.
+/// Step of a compaction that runs in several, or a whole job.
 struct ClaimedStep {
     job: CompactionJob,
-    /// The most that it or one of those after it writes.
+    /// Maximum bytes that this step or a later one writes.
     most: u64,
-    /// Bits of a fingerprint in what all steps of a merge write, where runs share memory.
+    /// Fingerprint bits of the filters of all steps' outputs, if runs share filter memory.
     filter_bits: Option<f64>,
 }
 
-/// A job with the tables that it holds: a step, where it is made in several.
+/// Job with the tables that it holds; for a job in steps, one step.
 pub struct Claimed {
     tree: Arc<TreeInner>,
     job: CompactionJob,
-    /// All steps, and which of them this is.
+    /// All steps, and the index of this one.
     steps: Arc<[ClaimedStep]>,
     at: usize,
-    /// What of it is written again.
+    /// Parts of the step that rewrite tables.
     parts: Vec<CompactionJob>,
     version: Arc<TreeVersion>,
     options: Arc<TreeOptions>,
@@ -87,7 +87,7 @@ pub struct Claimed {
     holder: Holder,
 }
 
-/// Tables that somebody holds, until this goes.
+/// Tables that are marked busy, until this is dropped.
 pub(super) struct BusyTables<'a> {
     pub tree: &'a TreeInner,
     pub ids: Vec<u64>,
@@ -103,7 +103,7 @@ impl Drop for BusyTables<'_> {
     }
 }
 
-/// A compaction is under way until this goes.
+/// Marks a compaction as running, until this is dropped.
 struct CompactionUnderWay<'a> {
     core: &'a DbInner,
     tree: TreeId,
@@ -117,24 +117,24 @@ impl Drop for CompactionUnderWay<'_> {
     }
 }
 
-/// What of a part of a job one thread does.
+/// Subcompaction: the share of a part of a job that one thread does.
 struct MergePiece {
     part: usize,
     inputs: Vec<Arc<TableRun>>,
     range: VisibleRange,
-    /// The range deletions of the inputs.
+    /// Range deletions of the inputs.
     tombstones: Arc<Fragments>,
-    /// Bytes and entries of the inputs that lie in the range, roughly.
+    /// Approximate bytes and entries of the inputs within the range.
     bytes: u64,
     entries: u64,
 }
 
-/// The tables that a job takes.
+/// Returns the ids of a job's input tables.
 fn inputs_of(job: &CompactionJob) -> impl Iterator<Item = u64> {
     job.inputs.iter().flat_map(|i| i.tables.iter().copied())
 }
 
-/// Bits of a fingerprint in what a merge writes, where runs share memory.
+/// Returns the fingerprint bits for a compaction's outputs, if runs share filter memory.
 fn shared_bits(options: &TreeOptions, shape: &LsmShape, job: &CompactionJob) -> Option<f64> {
     let usual = |level: u8| options.filter_at(level.into()).bits().into();
     match options.filter_allocation {
@@ -155,8 +155,8 @@ impl Claimed {
 }
 
 impl DbInner {
-    /// The most urgent job of a tree, its tables marked as busy. `None` also when it has to wait
-    /// for room: until another is done.
+    /// Claims the most urgent job of a tree and marks its tables busy. Also returns `None` when the
+    /// job has to wait for space until another is done.
     pub fn claim(&self, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
         self.claim_by(tree, Holder::Background, |options, shape, merging| {
             Ok(self
@@ -165,8 +165,8 @@ impl DbInner {
         })
     }
 
-    /// The job that is chosen, given the marked shape and the sizes of the merges that run, with
-    /// its tables marked as the holder's.
+    /// Claims the job that `choose` returns, and marks its tables busy for the holder. `choose`
+    /// gets the marked shape and the sizes of running compactions.
     pub(super) fn claim_by(
         &self,
         tree: &Arc<TreeInner>,
@@ -190,10 +190,10 @@ impl DbInner {
         if job.reason == CompactionReason::Readers {
             tree.tolls.spend(job.rewritten(&shape));
         }
-        // Counted before the tables look busy to others, so that nobody takes the tree for idle in
+        // Counted before other threads see the tables as busy, so that the tree never looks idle in
         // between.
         self.work.begin_compaction();
-        // Of the job as a whole: what its steps write becomes one run.
+        // Computed for the job as a whole: the outputs of its steps become one run.
         let merges = job.action == Action::Merge;
         let filter_bits = merges.then(|| shared_bits(&view.options, &shape, &job)).flatten();
         let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
@@ -209,8 +209,8 @@ impl DbInner {
         Ok(self.begin_step(tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
     }
 
-    /// The `at`-th of these steps, whose tables are held already. While it runs as much counts as
-    /// merged as it or a later one writes: there has to be room for that.
+    /// Begins step `at`, whose tables are held already. While it runs, the larger of its output and
+    /// that of later steps counts as being compacted, because there must be space for it.
     fn begin_step(
         &self,
         tree: &Arc<TreeInner>,
@@ -241,21 +241,21 @@ impl DbInner {
         Some(Arc::new(Claimed { tree, job, steps, at, parts, version, options, task, holder }))
     }
 
-    /// Carries out a job, all steps of it, and gives its tables free, also where it panics. Every job
-    /// that was claimed must come here. False when another job got in the way of one of the steps:
-    /// that one and those after it are left, and there may be something to do again.
+    /// Runs a job with all its steps, and releases its tables, also in a panic. Every claimed job
+    /// must be passed to it. Returns false when another job conflicts with a step. Then this step
+    /// and the later ones are skipped, and the tree may need another job.
     pub fn run_job(&self, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
         let tree = claimed.tree.clone();
         let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
-        // It has ended when its tables are free.
+        // The job counts as running until its tables are released.
         let _running = CompactionUnderWay { core: self, tree: tree.id };
         let mut busy = BusyTables { tree: &tree, ids };
         self.run_steps(claimed, &mut busy.ids, during)
     }
 
-    /// Carries out a step and those after it. Their outputs come to what is `held`, so that nobody
-    /// takes a run that is half there for a small one. False when one can't be done now: a job that
-    /// took tables between those of the merge, where it has none, may be at work in its range.
+    /// Runs a step and those after it. Their outputs are added to `held`, so that no job mistakes
+    /// an incomplete run for a small one. Returns false when a step cannot run now. A job that took
+    /// tables in a gap between the tables of this compaction may be running in its range.
     fn run_steps(
         &self,
         mut step: Arc<Claimed>,
@@ -268,7 +268,7 @@ impl DbInner {
             let (steps, at) = (step.steps.clone(), step.at + 1);
             let Some(ClaimedStep { job: next, .. }) = steps.get(at) else { return Ok(true) };
             let merged = inputs_of(&step.job).next();
-            // Whoever holds the version that was holds the files of what was merged.
+            // A thread that holds the old version holds the files of the merged tables.
             drop(step);
             tree.check_live()?;
             let mut files = tree.files.lock();
@@ -292,7 +292,7 @@ impl DbInner {
         }
     }
 
-    /// Carries out one step. Gives the tables that it made or moved.
+    /// Runs one step. Returns the tables that it wrote or moved.
     fn run_step(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<Vec<u64>> {
         let from = self.watch.meters.now();
         let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
@@ -392,8 +392,8 @@ impl DbInner {
         Ok(ran)
     }
 
-    /// Adds the pieces of a part of a merge: several where it makes several tables, and other
-    /// threads may help. A purge hook is to see all of a part, in order.
+    /// Adds the subcompactions of a part of a job. There are several if the part writes several
+    /// tables and other threads may help. A compaction filter must see all of a part, in order.
     fn divide_part(
         &self,
         c: &Claimed,
@@ -405,7 +405,7 @@ impl DbInner {
         let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
         let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
         let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
-        // What it reads of value files that are given up is not in its tables.
+        // Bytes read from blob files under garbage collection are not in the sizes of its tables.
         let given_up = &c.version.values.given_up;
         let brought = all.iter().flat_map(|t| &t.meta.values);
         let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
@@ -415,7 +415,7 @@ impl DbInner {
         };
         let mut marks = vec![];
         if most > 1 {
-            // Of many tables their ends are enough.
+            // With many tables, their last keys are sufficient as marks.
             let each = marks_of_each(most, all.len());
             for t in &all {
                 if each > 1 {
@@ -444,7 +444,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// Writes a piece of a merge: its tables, but that no manifest names them yet.
+    /// Runs a subcompaction: writes its tables, which no manifest names yet.
     fn merge_piece(
         &self,
         c: &Claimed,
@@ -470,7 +470,7 @@ impl DbInner {
             brings_back: c.options.blob_from() == usize::MAX,
             zero_seqs: true,
         };
-        // Of each table the log's end that its own entries came from.
+        // Maximum, over the tables, of the log position up to which their entries came.
         let log_end = all().try_fold(0, |end: Lsn, t| {
             t.table().map(|table| end.max(table.properties().log_end))
         })?;
@@ -479,7 +479,7 @@ impl DbInner {
             inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
         let mut account = Account::new(piece.bytes, piece.entries);
         let written = Some(account.written());
-        // What the one before has done too much is waited for first.
+        // First waits for the excess of the preceding compaction.
         self.throttle(&mut account, 0, during)?;
         let mut go_on = |entries| {
             let before = account.passed();
@@ -509,7 +509,7 @@ impl DbInner {
         self.take_in(c, tables, vec![], Ran::default())
     }
 
-    /// Installs the tables that a job leaves in the place of its inputs.
+    /// Installs the outputs of a job in place of its inputs.
     fn take_in(
         &self,
         c: &Claimed,
@@ -534,7 +534,7 @@ impl DbInner {
         let tables = || inputs.iter().flat_map(|r| &r.tables);
         let _none_new = self.snapshots.hold_off();
         if self.snapshots.wait_for(tables().map(|t| t.meta.min_seq).min()) {
-            // One was taken since the job was chosen.
+            // A snapshot was taken since the job was picked.
             return Ok(Ran::default());
         }
         let ids: Vec<u64> = tables().map(|t| t.meta.id).collect();
@@ -544,7 +544,7 @@ impl DbInner {
 }
 
 impl Claimed {
-    /// The inputs of the job, or of a part of it, as runs, newest first.
+    /// Returns the inputs of the job, or of a part of it, as runs, newest first.
     fn inputs(&self, job: &CompactionJob) -> Vec<Arc<TableRun>> {
         let of = |i: &CompactionInput| {
             let run = self.version.runs.iter().find(|r| r.level == i.level && r.number == i.run)?;
@@ -557,21 +557,21 @@ impl Claimed {
         debug_assert_eq!(
             inputs.iter().map(|r| r.tables.len()).sum::<usize>(),
             self.taken(job).len(),
-            "a job's tables are in the version that it was made for"
+            "a job's tables must be in its version"
         );
         inputs
     }
 
-    /// The tables that go over as they are.
+    /// Returns the tables that are moved to the output without rewriting.
     fn adopted(&self) -> Vec<TableMeta> {
         let adopted: HashSet<u64> = self.job.adopted.iter().copied().collect();
         let tables = self.version.tables().filter(|t| adopted.contains(&t.meta.id));
         tables.map(|t| (*t.meta).clone()).collect()
     }
 
-    /// What is older than a part's inputs: the runs after the oldest input, and what the input runs
-    /// and those between leave behind, since that lies in other key ranges or is newer than what is
-    /// asked.
+    /// Returns all data older than a part's inputs: the runs after the oldest input, and the
+    /// remaining tables of the input runs and of runs between them. Including the latter is
+    /// correct, because they are in other key ranges or newer than the entries that are checked.
     fn beneath(&self, part: &CompactionJob) -> Vec<Arc<TableRun>> {
         let taken = self.taken(part);
         let newest = self
@@ -579,7 +579,7 @@ impl Claimed {
             .runs
             .iter()
             .position(|r| r.tables.iter().any(|t| taken.contains(&t.meta.id)));
-        debug_assert!(newest.is_some(), "a job's tables are in the version that it was made for");
+        debug_assert!(newest.is_some(), "a job's tables must be in its version");
         self.rest(part, newest.unwrap_or(0))
     }
 
@@ -587,7 +587,8 @@ impl Claimed {
         inputs_of(job).collect()
     }
 
-    /// What a part leaves of the runs from the `newest`-th on, be it in the job or not.
+    /// Returns the tables that a part does not take from the runs from index `newest` on, whether
+    /// or not these runs are in the job.
     fn rest(&self, part: &CompactionJob, newest: usize) -> Vec<Arc<TableRun>> {
         let taken = self.taken(part);
         let rest = |r: &Arc<TableRun>| {

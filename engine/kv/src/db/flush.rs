@@ -1,17 +1,17 @@
-//! A sealed memtable becomes a run of tables, and small ones of several trees do at once: to make
-//! the log, the names of tables and the manifest durable costs the same for many as for one.
+//! Flushes immutable memtables to runs of tables; small ones of several trees together. Syncing the
+//! log, the directory and the manifest costs the same for many memtables as for one.
 //!
 //! Invariants:
 //! - Memtables of a tree are flushed oldest first, one at a time (`flushing` is held).
-//! - The tables are durable before the manifest names them; the manifest names them before readers
-//!   lose the memtable; the log is let go of last. A crash at any point finds each write in the
-//!   log, or in a table, or in both.
-//! - The log is durable up to the end of a memtable before the manifest names its tables, as far as
-//!   anybody needs it: else a power cut could take an earlier write of another tree, or half of a
-//!   batch, and leave this one; and positions of the log would be used twice. When all that lies
-//!   before that end is in tables, the manifest lets go of it with the same edit, and a new writer
-//!   begins behind it whatever is left of the log: then nothing is synced, and the system may never
-//!   have to write those segments.
+//! - The tables are durable before the manifest names them. The manifest names them before readers
+//!   lose the memtable. The log is released last. After a crash at any point each write is in the
+//!   log, in a table, or in both.
+//! - The log is durable up to the end of a memtable before the manifest names its tables, if any
+//!   tree needs that part of the log. Otherwise a power cut could lose an earlier write of another
+//!   tree, or half of a batch, and retain this one. Log positions would also be reused.
+//! - If everything before that end is in tables, the same edit releases that part of the log. A new
+//!   writer then begins after it, regardless of the remaining log. In this case nothing is synced,
+//!   and the system may never have to write those segments.
 
 use std::sync::Arc;
 
@@ -43,12 +43,12 @@ use super::state::pins::{PinKind, PinnedTask};
 use super::state::tree::{Flushing, TreeInner};
 use super::state::view::TreeView;
 
-/// The flush of one memtable.
+/// Flush of one memtable.
 struct Flush<'a> {
     tree: &'a Arc<TreeInner>,
     view: Arc<TreeView>,
     sealed: Arc<MemHandle>,
-    /// Where it ends in the log.
+    /// Log position of the memtable's end.
     end: Lsn,
     entries: u64,
     pieces: usize,
@@ -61,7 +61,7 @@ impl Flush<'_> {
         self.tables.iter().map(|t| t.id).collect()
     }
 
-    /// All files that were written.
+    /// Returns all files that were written.
     fn files(&self) -> Vec<u64> {
         self.tables.iter().map(|t| t.id).chain(self.values.iter().map(|v| v.id)).collect()
     }
@@ -79,7 +79,7 @@ impl Flush<'_> {
     }
 }
 
-/// What the pieces of one memtable's flush have in common.
+/// Data shared by the subcompactions of one memtable's flush.
 struct FlushedMemtable {
     tree: Arc<TreeInner>,
     options: Arc<TreeOptions>,
@@ -88,7 +88,7 @@ struct FlushedMemtable {
     snapshots: Vec<Seq>,
     now: u64,
     task: Arc<PinnedTask>,
-    /// Where it ends in the log.
+    /// Log position of the memtable's end.
     end: Lsn,
 }
 
@@ -131,19 +131,20 @@ impl FlushedMemtable {
 }
 
 impl DbInner {
-    /// Flushes the oldest sealed memtable of `tree`. False when there is none.
+    /// Flushes the oldest immutable memtable of `tree`. Returns false when there is none.
     pub fn flush_oldest(&self, tree: &Arc<TreeInner>) -> Result<bool> {
         let one = tree.flushing.lock();
         self.flush_oldest_locked(tree, &one)
     }
 
-    /// As [`flush_oldest`](DbInner::flush_oldest), for a caller that holds the tree's `flushing` lock.
+    /// As [`flush_oldest`](DbInner::flush_oldest), for a caller that holds the tree's `flushing`
+    /// lock.
     pub fn flush_oldest_locked(&self, tree: &Arc<TreeInner>, one: &Flushing<'_>) -> Result<bool> {
         self.flush_together(&[(tree, one)])
     }
 
-    /// Flushes the oldest sealed memtable of each of these trees, whose `flushing` locks the caller
-    /// holds: all of them, or after an error none. False when there is none.
+    /// Flushes the oldest immutable memtable of each of these trees, or after an error none. The
+    /// caller holds their `flushing` locks. Returns false when there is none.
     pub fn flush_together(&self, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) -> Result<bool> {
         let mut all: Vec<Flush> = vec![];
         let mut has_forgotten = false;
@@ -156,8 +157,8 @@ impl DbInner {
                 has_forgotten = true;
                 continue;
             }
-            // Without an end the log is kept from where it begins.
-            debug_assert!(sealed.end.get().is_some(), "a sealed memtable has an end");
+            // Without an end, the log is retained from the start of the memtable.
+            debug_assert!(sealed.end.get().is_some(), "a sealed memtable must have an end");
             let end = sealed.end.get().copied().unwrap_or(sealed.start());
             let (tables, values) = (vec![], vec![]);
             all.push(Flush { tree, view, sealed, end, entries: 0, pieces: 0, tables, values });
@@ -193,11 +194,11 @@ impl DbInner {
             self.end_fill(f.tree);
             self.tell_of(f, floor, from, nanos / all.len() as u64);
         }
-        // Writers have been given their room already.
+        // Releases the flushed memtables: writers have been given their room already.
         drop(all);
         let unneeded = self.write.lock().log().map(|wal| wal.retire(floor));
         match unneeded.map_or(Ok(()), Unneeded::remove) {
-            // What stays is removed after the next opening.
+            // Segments that cannot be removed now are removed after the next opening.
             Err(e) if e.is_transient() => {}
             removed => removed.map_err(|e| self.latch(e))?,
         }
@@ -206,8 +207,8 @@ impl DbInner {
         Ok(true)
     }
 
-    /// Writes the tables of these flushes, and makes durable what must be before the manifest names
-    /// them.
+    /// Writes the tables of these flushes, and syncs everything that must be durable before the
+    /// manifest names them.
     fn write_all(&self, all: &mut [Flush<'_>]) -> Result<()> {
         let now = self.env.wall_micros();
         for f in &mut *all {
@@ -222,16 +223,16 @@ impl DbInner {
         if all.iter().any(|f| !f.tables.is_empty()) {
             self.env.sync_dir(&self.dir)?;
         }
-        // The log up to where they end, unless no tree needs anything before that once they are in
-        // tables. What is written from now on lies behind, so that stays so.
+        // Syncs the log up to the end of these memtables, unless no tree needs earlier log once
+        // they are in tables. That cannot change, because later writes are appended after it.
         let done: Vec<_> = all.iter().map(|f| (f.tree.id, &*f.sealed)).collect();
         let end = all.iter().map(|f| f.end).max().unwrap_or(0);
         let floor = self.write.lock().wal_floor(&done);
         if floor < end { self.sync_to(end) } else { Ok(()) }
     }
 
-    /// Counts a flush that has been done, and notes it. `nanos`: what it took, of several that were
-    /// done together its part. No tree needs the log below `floor`.
+    /// Counts and reports a finished flush. `nanos` is its duration, or its share if several were
+    /// flushed together. No tree needs the log below `floor`.
     fn tell_of(&self, f: &Flush<'_>, floor: Lsn, from: u64, nanos: u64) {
         let (tree, tables, sealed) = (f.tree, &f.tables, &f.sealed);
         let bytes = tables.iter().map(|t| t.size).sum::<u64>()
@@ -267,10 +268,10 @@ impl DbInner {
         });
     }
 
-    /// A tree that is seldom written must not keep in the log what all others write: memtables that
-    /// need more than [`log_limit`](crate::base::options::DbOptions::log_limit) of it are sealed,
-    /// however little they hold, and those that need the segments of earlier openings when there
-    /// are too many of them. Whether any was.
+    /// Seals memtables so that a rarely written tree does not retain the log of all others. It
+    /// seals those that need more than [`log_limit`](crate::base::options::DbOptions::log_limit) of
+    /// the log, regardless of their size. It also seals those that need segments of earlier
+    /// openings when there are too many. Reports whether it sealed any.
     pub fn bound_log(&self) -> Result<bool> {
         let limit = self.options.log_limit();
         let w = self.write.lock();
@@ -283,7 +284,7 @@ impl DbInner {
         let mut any = false;
         for (start, t) in old {
             let active = &t.view.load_full().active;
-            // Those that are sealed already are on their way.
+            // Skips trees whose memtable is immutable already and waits for its flush.
             if !t.is_dropped() && active.is_touched() && active.start() == start {
                 self.seal(&w, &t)?;
                 any = true;
@@ -337,8 +338,9 @@ impl DbInner {
             .inspect_err(|_| remove_tables(self, &task.created()))
     }
 
-    /// The ranges of the pieces in which a memtable is flushed. One, unless writers will wait for
-    /// it: then all processors are wanted for it, and otherwise fewer tables are.
+    /// Returns the key ranges of the subcompactions of a flush. There is one range unless writers
+    /// will wait for the flush. In that case all processors should work on it; otherwise fewer
+    /// tables are better.
     fn divide_flush(
         &self,
         tree: &TreeInner,
@@ -353,7 +355,7 @@ impl DbInner {
         divide(marks, most)
     }
 
-    /// Drops the memtable of a tree that is gone.
+    /// Drops the memtable of a dropped tree.
     fn forget(&self, tree: &TreeInner, sealed: &MemHandle) {
         sealed.set_flushed();
         self.write.lock().release(tree.id, sealed);
@@ -363,7 +365,7 @@ impl DbInner {
 }
 
 impl DbInner {
-    /// Seals the memtable of a tree, if it holds anything, and waits until all of its sealed ones
+    /// Seals the memtable of a tree, if it has entries, and waits until all its immutable memtables
     /// are flushed.
     pub fn flush_tree(&self, t: &Arc<TreeInner>) -> Result<()> {
         self.check_process()?;

@@ -1,15 +1,15 @@
-//! What a store has from the moment when it is made: its directory and its id.
+//! Creates the directory and the id of a new store.
 
 use std::path::Path;
 
 use crate::base::error::Result;
 use crate::env::Env;
 
-/// Creates a directory, with the parents that are not there, and makes their names survive a power
-/// cut.
+/// Creates a directory with its missing parents, and makes their names survive a power cut.
 ///
-/// From the top down, each made durable before the next is made: so of those that are there only
-/// the lowest can be one that a crash left without a durable name, and that is synced too.
+/// Works from the top down, and makes each name durable before it creates the next. So of the
+/// existing directories only the lowest may have a name that a crash left without a sync. That name
+/// is synced too.
 pub fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
     let parent_of = |d: &Path| {
         d.parent().map(|p| if p.as_os_str().is_empty() { Path::new(".") } else { p }.to_path_buf())
@@ -32,8 +32,8 @@ pub fn create_dir(env: &dyn Env, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Syncs a directory that was there before, unless that is not allowed: nothing of ours can be in
-/// it then.
+/// Syncs an existing directory, unless permission is denied. In that case this program cannot have
+/// created an entry in it.
 fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     env.sync_dir(dir).or_else(|e| {
         let source = std::error::Error::source(&e).and_then(|s| s.downcast_ref::<std::io::Error>());
@@ -45,9 +45,9 @@ fn sync_found(env: &dyn Env, dir: &Path) -> Result<()> {
     })
 }
 
-/// The id of a new Db.
+/// Returns the id of a new Db.
 pub fn new_id(env: &dyn Env) -> u64 {
-    // The high bit makes the number equally long in every manifest, so that equal histories give
-    // files of equal length.
+    // The high bit gives the number the same encoded length in every manifest, so that equal
+    // histories give files of equal length.
     env.random() | 1 << 63
 }

@@ -1,13 +1,12 @@
-//! Bulk loading: sorted data written straight into tables, without log and memtable; and tables
-//! dropped whole.
+//! Bulk loads sorted data directly into tables, without log and memtable; and drops whole tables.
 //!
 //! Invariants of an ingestion:
-//! - Its entries are written without sequence numbers. One number for all of them is taken at the
-//!   moment when the tables enter the manifest, under the write lock, so they are newer than every
-//!   write before and older than every write after, and no snapshot sees them appear.
-//! - At that moment no memtable may hold anything in their key range: it is older and must come to
-//!   lie beneath them. So memtables are flushed first, as often as writers put something there
-//!   again.
+//! - Its entries are written without sequence numbers. All of them get one number, under the write
+//!   lock, at the moment when the tables enter the manifest. So they are newer than every write
+//!   before and older than every write after, and no snapshot sees them appear.
+//! - At that moment no memtable may hold an entry in their key range, because such entries are
+//!   older and must be in older runs. So memtables are flushed first, again each time writers add
+//!   such entries.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -33,7 +32,8 @@ use super::state::pins::PinKind;
 use super::state::tree::{Holder, TreeInner};
 use super::state::view::TreeView;
 
-/// How often memtables are flushed for one ingestion before writers are asked to stay away.
+/// Maximum number of attempts to flush the memtables for one ingestion, before it fails with a
+/// conflict.
 const TRIES: usize = 64;
 
 impl DbInner {
@@ -53,7 +53,7 @@ impl DbInner {
             String::new(),
             vec![],
         );
-        // After a failure of the manifest nobody knows whether it names the tables; then the next open
+        // After a failure of the manifest it is unknown whether it names the tables. The next open
         // decides.
         let made = task.clone();
         let remove = || {
@@ -75,7 +75,7 @@ impl DbInner {
         };
         let (tables, n) = write_tables(&mut out, pairs, size)?;
         self.env.sync_dir(&self.dir)?;
-        // From now on they may be live when something panics.
+        // From now on the tables may be live if a later step panics.
         in_vain.done();
         if !tables.is_empty() {
             self.install_ingested(tree, tables).inspect_err(|_| remove())?;
@@ -83,7 +83,7 @@ impl DbInner {
         Ok(n)
     }
 
-    /// Takes a sequence number for the tables and makes them live.
+    /// Assigns a sequence number to the tables and makes them live.
     fn install_ingested(&self, tree: &Arc<TreeInner>, mut tables: Vec<TableMeta>) -> Result<()> {
         let (first, last) = match (tables.first(), tables.last()) {
             (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
@@ -92,13 +92,14 @@ impl DbInner {
         let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
         for _ in 0..TRIES {
             self.flush_tree(tree)?;
-            // Most of it before the locks are held.
+            // Syncs most of the log before the locks are taken.
             self.sync_log()?;
-            // Flushes of this tree would give their runs newer numbers than the one taken above.
+            // Blocks flushes of this tree: their runs would get newer numbers than the run of this
+            // ingestion.
             let _flushing = tree.flushing.lock();
             let mut c = self.catalog.lock();
             check_known(&c, tree)?;
-            // Takes the write lock, which is held over the edit below.
+            // Takes the write lock internally. It is taken again below and held over the edit.
             self.begin_writing(&mut c)?;
             let mut files = tree.files.lock();
             let mut w = self.write.lock();
@@ -115,8 +116,8 @@ impl DbInner {
             let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
             let change =
                 VersionChange { tree, removed: vec![], added, values: vec![], flushed: None };
-            // A power cut that takes an earlier write, of any tree, must take what was loaded after
-            // it too.
+            // A power cut that loses an earlier write, of any tree, must also lose the ingested
+            // data.
             self.sync_to(w.end())?;
             let edit = change.edit();
             self.log_edits(&mut c, vec![edit.clone()])?;
@@ -140,15 +141,15 @@ impl DbInner {
         .keys(&first, &last))
     }
 
-    /// Drops those of the tables `older`, all keys of which have been deleted since, that no
-    /// snapshot and no job needs. The deletion itself is in a table, and stays. That they were
-    /// there before the deletion is what says that they hold nothing newer: their sequence numbers
-    /// do not, because merges give number 0 to entries whose number no reader can ask about.
+    /// Drops tables from `older` that no snapshot and no job needs. All their keys have been
+    /// deleted by `deletion`, which stays in a table. The caller proves that they hold nothing
+    /// newer, because they existed before the deletion. Their sequence numbers do not prove it:
+    /// compactions set them to 0 for entries that every reader sees.
     pub fn drop_tables(&self, tree: &TreeInner, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
         let gone: Vec<u64> = {
             let mut files = tree.files.lock();
             let view = tree.view.load_full();
-            // A snapshot that is taken from now on sees the deletion.
+            // A snapshot taken from now on sees the deletion.
             let snapshots = self.snapshots.list();
             let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
             let free = |t: &&Arc<TableHandle>| {
@@ -177,8 +178,8 @@ impl DbInner {
     }
 }
 
-/// Writes pairs in ascending order into tables of about `size` bytes. Gives their facts and the
-/// number of pairs.
+/// Writes pairs in ascending key order into tables of about `size` bytes. Returns their metadata
+/// and the number of pairs.
 fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     out: &mut PendingOutputs<'_>,
     pairs: impl Iterator<Item = Result<(K, V)>>,
@@ -216,7 +217,7 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     Ok((tables, n))
 }
 
-/// Whether the active memtable holds anything in `[first, last]`.
+/// Reports whether the active memtable has an entry or a range deletion in `[first, last]`.
 fn holds(view: &TreeView, first: &[u8], last: &[u8]) -> Result<bool> {
     let mem = &view.active.mem;
     view.active.wait_for_writers();

@@ -1,7 +1,8 @@
-//! Changes of tables are made durable and visible.
+//! Makes changes of tables durable and visible.
 //!
-//! Invariants: those of several trees are one frame of the manifest, so all of them count or none;
-//! the memtables that were flushed leave the views with the change that brings their tables.
+//! Invariants:
+//! - Changes of several trees are one frame of the manifest, so all of them count or none.
+//! - Flushed memtables leave the views in the same change that adds their tables.
 
 use std::sync::Arc;
 
@@ -19,21 +20,21 @@ use super::state::pins::nudge;
 use super::state::tree::{TreeFiles, TreeInner, build_version};
 use super::state::view::TreeView;
 
-/// A change of one tree's tables.
+/// Change of one tree's tables.
 pub(super) struct VersionChange<'a> {
     pub tree: &'a TreeInner,
-    /// Those that leave.
+    /// Ids of removed tables.
     pub removed: Vec<u64>,
-    /// Those that come: level, run, facts.
+    /// Added tables: level, run, metadata.
     pub added: Vec<(u8, u64, TableMeta)>,
-    /// Value files that were written for those that come.
+    /// Blob files that were written for the added tables.
     pub values: Vec<BlobFileMeta>,
-    /// The memtable that they were made of goes, with the position that the tree is flushed to.
+    /// Flushed memtable to remove, with the new flushed position of the tree.
     pub flushed: Option<(&'a MemHandle, Lsn)>,
 }
 
 impl VersionChange<'_> {
-    /// What the manifest is told.
+    /// Returns the edit for the manifest.
     pub(super) fn edit(&self) -> Edit {
         let added = self.added.iter().map(|(level, run, m)| AddedTable {
             level: *level,
@@ -49,7 +50,7 @@ impl VersionChange<'_> {
         }
     }
 
-    /// Files that were written for it.
+    /// Returns the files that were written for the change.
     fn made(&self) -> Vec<u64> {
         let tables = self.added.iter().map(|(_, _, t)| t.id);
         let new = tables.filter(|id| !self.removed.contains(id));
@@ -58,7 +59,7 @@ impl VersionChange<'_> {
 }
 
 impl DbInner {
-    /// Makes changes durable and visible, one for each of some trees. Gives the position below
+    /// Makes changes durable and visible, at most one for each tree. Returns the position below
     /// which the log is not needed.
     pub(super) fn install(&self, changes: Vec<VersionChange<'_>>) -> Result<Lsn> {
         let remove_made = || changes.iter().for_each(|change| remove_tables(self, &change.made()));
@@ -66,12 +67,11 @@ impl DbInner {
         let floor;
         {
             let mut c = self.catalog.lock();
-            // The floor that is set below must not get into a manifest without the tables for which
-            // it is.
+            // The floor that is set below must not enter a manifest without its tables.
             let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
             if let Err(e) = known.and_then(|()| self.make_manifest_ready(&mut c)) {
                 drop(c);
-                // What was written for it will never have a name; tables that move have left with
+                // The new files will never be named in a manifest. Moved tables were dropped with
                 // the tree.
                 remove_made();
                 return Err(e);
@@ -85,11 +85,10 @@ impl DbInner {
             c.set_wal_floor(floor);
             let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
             if let Err(e) = self.log_edits(&mut c, edits.clone()) {
-                // The memtables are still needed, and with them their log.
+                // The memtables, and so their log, are still needed.
                 c.set_wal_floor(before);
                 drop(c);
-                // When the store is latched the manifest may name the tables; the next open
-                // decides.
+                // If the store is latched, the manifest may name the tables; the next open decides.
                 if self.gate.check_writable().is_ok() {
                     remove_made();
                 }
@@ -104,8 +103,8 @@ impl DbInner {
             self.tables_changed(change.tree);
         }
         if changes.iter().any(|change| change.flushed.is_some()) {
-            // The memory of the memtable, else kept by the view that named it until somebody comes
-            // by.
+            // Frees the memory of the memtable. Otherwise the old view would hold it until the next
+            // access.
             nudge();
         }
         self.memory.rebalance();
@@ -114,8 +113,8 @@ impl DbInner {
         Ok(floor)
     }
 
-    /// Shows readers a change that counts, of which the manifest knows the edit. Gives the tables
-    /// that have left.
+    /// Makes a change visible to readers after its edit is in the manifest. Returns the removed
+    /// tables.
     pub(super) fn show(
         &self,
         c: &TreeCatalog,
@@ -132,7 +131,7 @@ impl DbInner {
         }
         for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
             let handle = files.handles.remove(id);
-            debug_assert!(handle.is_some(), "table {id} leaves and has no handle");
+            debug_assert!(handle.is_some(), "removed table {id} must have a handle");
             gone.extend(handle);
         }
         let before = tree.view.load_full().version.clone();
@@ -152,8 +151,8 @@ impl DbInner {
     }
 }
 
-/// An error when the tree has left the manifest. Asked under the lock under which trees are
-/// dropped.
+/// Returns an error if the tree is no longer in the manifest. Trees are dropped under the same
+/// lock.
 pub(super) fn check_known(c: &TreeCatalog, tree: &TreeInner) -> Result<()> {
     if c.state().trees.contains_key(&tree.id) {
         return Ok(());

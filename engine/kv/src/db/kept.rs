@@ -1,21 +1,22 @@
-//! The space that old versions take because a snapshot needs them: an upper bound, from what is on
-//! record of the tables of a tree.
+//! Estimates the bytes that a snapshot retains, as an upper bound from the metadata of a tree's
+//! tables.
 //!
-//! Each entry that is newer than the snapshot can have hidden one, taken as of average size; or,
-//! where a newer one deletes a range, everything that the snapshot sees. There may be very many
-//! snapshots, so tables are put in order once and each snapshot is two searches.
+//! Each entry that is newer than the snapshot may hide one older entry of average size. If a newer
+//! entry is a range deletion, the bound is everything that the snapshot sees. There may be very
+//! many snapshots, so tables are sorted once and each snapshot takes two binary searches.
 
 use crate::base::key::Seq;
 use crate::manifest::TableMeta;
 
 use super::state::view::TreeVersion;
 
-/// The tables of a tree, for questions about snapshots.
+/// Prefix sums over the tables of a tree, for estimates of snapshots.
 pub struct SnapshotSpace {
-    /// By least sequence number: what of all tables up to here a snapshot sees.
+    /// Ordered by least sequence number: sums over the tables up to this one, which a snapshot
+    /// sees.
     seen: Vec<(Seq, Seen)>,
-    /// By greatest sequence number, descending: what of all tables up to here is newer than a
-    /// snapshot.
+    /// Ordered by greatest sequence number, descending: sums over the tables up to this one, which
+    /// are newer than a snapshot.
     newer: Vec<(Seq, Newer)>,
 }
 
@@ -33,7 +34,7 @@ struct Newer {
 }
 
 impl SnapshotSpace {
-    /// Of the tables of a version; `None` when there are none.
+    /// Collects the tables of a version; `None` when there are none.
     pub fn of(version: &TreeVersion) -> Option<SnapshotSpace> {
         let mut tables: Vec<&TableMeta> = version.tables().map(|t| &*t.meta).collect();
         if tables.is_empty() {
@@ -57,14 +58,14 @@ impl SnapshotSpace {
         Some(SnapshotSpace { seen, newer })
     }
 
-    /// Bytes kept for a snapshot at `seq`, when `read` is the newest state.
+    /// Returns the bytes retained by a snapshot at `seq`, when `read` is the newest visible state.
     pub fn at(&self, seq: Seq, read: Seq) -> u64 {
         let last = |n: usize| n.checked_sub(1);
         let seen = last(self.seen.partition_point(|s| s.0 <= seq))
             .map_or(Seen::default(), |i| self.seen[i].1);
         let newer = last(self.newer.partition_point(|n| n.0 > seq))
             .map_or(Newer::default(), |i| self.newer[i].1);
-        // Every entry has a number of its own, but for those of an ingestion.
+        // Every entry has its own sequence number, except for those of an ingestion.
         let hidden = newer.entries.min(read.saturating_sub(seq)) + newer.ingested;
         let hidden =
             (u128::from(seen.bytes) * u128::from(hidden) / u128::from(seen.entries.max(1))) as u64;

@@ -1,4 +1,4 @@
-//! The limits of what is written: lengths of keys and values.
+//! Checks the lengths of keys and values.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};

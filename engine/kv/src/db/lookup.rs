@@ -1,5 +1,4 @@
-//! What all who look up one key have in common: the hash that filters are asked for, and the
-//! versions of a key in one source.
+//! Shared parts of point lookups: the hash for filters, and the versions of a key in one source.
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
@@ -10,7 +9,7 @@ use crate::base::options::TreeOptions;
 use crate::memtable::{MemCursor, SharedMemtable};
 use crate::merge::operands::OperandRun;
 
-/// Hash of the part of a key that filters hold.
+/// Returns the hash of the part of a key that filters hold.
 #[inline]
 pub fn filter_hash(options: &TreeOptions, key: &[u8]) -> u64 {
     match &options.filter_prefix {
@@ -23,8 +22,8 @@ pub fn unknown_kind(key: &[u8], t: Trailer) -> Error {
     Error::corruption(format!("an entry of unknown kind {}", t.0 as u8)).keys(key, key)
 }
 
-/// The versions of one key in one source, newest first, until a base is met; calls `met` with each.
-/// True when there is nothing older to look for.
+/// Collects the versions of one key in one source, newest first, until a base is found. Calls `met`
+/// with each version. Returns true if older sources need not be searched.
 pub fn versions(
     c: &mut impl Cursor,
     key: &[u8],
@@ -37,7 +36,8 @@ pub fn versions(
     versions_by(c, key, read, cover, ops, base, met, |_, _, _| None)
 }
 
-/// The versions of one key in a memtable, as [`versions`]; long runs of operands are combined.
+/// Collects the versions of one key in a memtable, as [`versions`] does. Long runs of operands are
+/// combined.
 pub fn memtable_versions(
     table: &SharedMemtable,
     merge: &dyn Merge,
@@ -54,8 +54,8 @@ pub fn memtable_versions(
     Ok(done)
 }
 
-/// `combined` may push one operand in place of several, and then returns the oldest sequence
-/// number of these.
+/// Implements [`versions`]. `combined` may push one operand in place of several; then it returns
+/// the oldest sequence number of these.
 #[allow(clippy::too_many_arguments)]
 fn versions_by<C: Cursor>(
     c: &mut C,

@@ -1,6 +1,7 @@
-//! A compaction that somebody calls for: everything in a range becomes one run.
+//! Runs a manual compaction, which merges everything in a range into one run.
 //!
-//! Invariant: what stays as it is would be written again with the same entries, in the same way.
+//! Invariant: tables that are not rewritten would be written again with the same entries in the
+//! same format.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use super::state::tree::{Holder, TreeInner};
 use super::state::view::TreeVersion;
 
 impl DbInner {
-    /// Brings everything that may hold keys of a range, or of its end (everything at all without a
-    /// range) into one run, waiting for running jobs that are in the way. Tables that a merge would
-    /// only write again as they are move.
+    /// Compacts everything that may hold keys of a range, or of its end, into one run; without a
+    /// range, the whole tree. Waits for conflicting jobs. Tables that a compaction would write
+    /// unchanged are moved.
     pub fn compact_range(&self, tree: &Arc<TreeInner>, range: Option<&VisibleRange>) -> Result<()> {
         loop {
             let generation = self.work.generation();
@@ -46,10 +47,10 @@ impl DbInner {
         }
     }
 
-    /// Whether tables that such a merge needs are held by a job that stands still. What another
-    /// caller holds comes free.
+    /// Reports whether a paused job holds tables that such a compaction needs. Tables of other
+    /// callers become free without help.
     fn is_held_still(&self, tree: &TreeInner, range: Option<&VisibleRange>) -> bool {
-        // Nobody lets go of a table meanwhile.
+        // No job releases a table while this lock is held.
         let files = tree.files.lock();
         let view = tree.view.load_full();
         let mut shape = self.shape(&view, &files);
@@ -59,7 +60,7 @@ impl DbInner {
     }
 }
 
-/// Opens the tables that such a merge may ask for what is in them: it asks under a lock.
+/// Opens the tables whose contents the job choice may check, because it checks them under a lock.
 fn open_all(tree: &TreeInner, range: Option<&VisibleRange>) {
     let view = tree.view.load_full();
     let is_meant = |t: &TableHandle| {
@@ -72,7 +73,8 @@ fn open_all(tree: &TreeInner, range: Option<&VisibleRange>) {
     }
 }
 
-/// What brings everything that may hold keys of a range, or of its end, into one run.
+/// Chooses the job that merges everything that may hold keys of a range, or of its end, into one
+/// run.
 fn whole(
     options: &TreeOptions,
     shape: &LsmShape,
@@ -84,18 +86,18 @@ fn whole(
     let handles: HashMap<u64, &Arc<TableHandle>> =
         version.tables().map(|t| (t.meta.id, t)).collect();
     let settled = |t: &TableShape, level: u8| {
-        // What a purge hook thinks of an entry may change with each moment.
+        // The decision of a compaction filter about an entry may change at any moment.
         let handle = handles.get(&t.id).filter(|_| options.purge.is_none());
-        // What cannot be read is merged, and that says why.
+        // An unreadable table is merged, and the compaction reports the error.
         let table = handle.and_then(|handle| handle.table().ok());
         table.is_some_and(|table| is_settled(table, options, level))
     };
     manual(&options.policy, shape, range, &settled)
 }
 
-/// Whether a table that overlaps no other, of a tree without a purge hook, holds what a merge of it
-/// into `level` would write, in the same form. Sequence numbers that such a merge would leave out
-/// do not count.
+/// Reports whether a compaction into `level` would write this table unchanged. The table must
+/// overlap no other, in a tree without a compaction filter. Sequence numbers that the compaction
+/// would zero do not count.
 fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
     let (p, level) = (table.properties(), usize::from(level));
     let name = |hook: Option<&str>| hook.unwrap_or_default().to_owned();
@@ -107,14 +109,14 @@ fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
         && p.merge == name(options.merge.as_ref().map(|h| h.name()))
         && p.summary == name(options.summary.as_ref().map(|h| h.name()))
         && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
-        // A value lies where the options say.
+        // Values are stored where the options require: in the table or in blob files.
         && p.values.is_empty()
         && p.largest_entry < options.blob_from() as u64
         && table.is_plain()
 }
 
-/// Whether a table of `level` has the filter that it would be written with. Where runs share memory
-/// that depends on what else there is, and a table is not written again for it.
+/// Reports whether a table of `level` has the filter that it would be written with. If runs share
+/// filter memory, that depends on the other runs, and no table is rewritten for it.
 fn has_filter(p: &Properties, options: &TreeOptions, level: usize) -> bool {
     let usual = options.filter_at(level);
     match options.filter_allocation {

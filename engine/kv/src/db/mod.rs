@@ -1,14 +1,14 @@
-//! Floor 4: the Db: what a program that embeds the engine sees, and how the floors below work
-//! together.
+//! Floor 4: the Db, which embedding programs use, and which combines the floors below.
 //!
-//! It has floors of its own, and no file depends on one that depends on it:
+//! It has layers of its own, and no file depends on one that depends on it:
 //!
-//! - `handle/`, what applications hold; `handles` has the three that all others are made of;
-//! - this folder, what is done. The write path is [`write`], the read path of a key [`read`], of a
-//!   range [`sources`]. [`flush`] and [`compact`] turn memtables into tables and tables into fewer,
-//!   and [`install`] makes that count. [`background`] does both a piece at a time, and [`workers`]
-//!   says in which thread. [`pacing`] and [`room`] say who waits for it;
-//! - `state/`, what an open store holds. Each part owns its state, and `core` puts them together.
+//! - `handle/`: types that applications hold. `handles` has the three on which all others are
+//!   built.
+//! - This folder: operations. The write path is [`write`], the read path of a key [`read`], of a
+//!   range [`sources`]. [`flush`] turns memtables into tables, [`compact`] turns tables into fewer,
+//!   and [`install`] makes the result live. [`background`] runs both in steps, and [`workers`]
+//!   assigns the threads. [`pacing`] and [`room`] implement write slowdown and write stalls.
+//! - `state/`: state of an open store. Each part owns its state, and `core` combines them.
 
 mod background;
 mod batch;

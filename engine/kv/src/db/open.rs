@@ -1,17 +1,21 @@
-//! Opening a Db: the lock, the manifest, the garbage, the log.
+//! Opens a Db: takes the lock, reads the manifest, replays the log, removes garbage.
 //!
-//! Order, and why: the lock first, so that nobody changes what is read; the manifest next, which
-//! alone says what is live; then the log is replayed into memtables, skipping what each tree has in
-//! tables, and what is too much for the memory is flushed ([`replay`](super::replay)); files that
-//! nobody names are removed (a crash left them); last a new log segment and a new manifest are
-//! started, so that nothing is ever appended behind a torn end. In a store that was closed cleanly,
-//! and holds no garbage, the last step waits for the first write, and then goes on with the
-//! manifest that is there ([`CleanEnd`](crate::manifest::CleanEnd)): to open it, read it and close
-//! it writes nothing.
+//! Order, and why:
+//! 1. The lock, so that no other process changes the files.
+//! 2. The manifest, which alone defines the live files.
+//! 3. The log is replayed into memtables, except for records that a tree already has in tables.
+//!    Memtables beyond the memory budget are flushed ([`replay`](super::replay)).
+//! 4. Files that the manifest does not name are removed; a crash left them.
+//! 5. A new log segment and a new manifest are started, so that nothing is appended after a torn
+//!    end.
 //!
-//! A Db opened read-only takes no lock and writes nothing: it opens all files that are needed
-//! before it reads from any ([`reader`]), and replays the log into its own memtables. A live table
-//! that is damaged keeps nobody from reading the others.
+//! If a store was closed cleanly and has no garbage, the last step waits for the first write. It
+//! then continues the existing manifest ([`CleanEnd`](crate::manifest::CleanEnd)). So to open, read
+//! and close such a store writes nothing.
+//!
+//! A Db opened read-only takes no lock and writes nothing. It opens all needed files before it
+//! reads any ([`reader`]), and replays the log into its own memtables. A damaged live table does
+//! not prevent reads of other tables.
 //!
 //! [`reader`]: super::reader
 
@@ -96,7 +100,8 @@ impl DbInner {
         open_once(env, dir, options, &budget, Some(lock), None)
     }
 
-    /// A reader of the store as it is now, with the tables that this one has open, and its hooks.
+    /// Opens a reader of the store's current state, with the hooks and the open tables of this
+    /// reader.
     pub fn refreshed(&self) -> Result<Arc<DbInner>> {
         self.gate.check_open()?;
         if !self.options.read_only {
@@ -134,12 +139,12 @@ impl DbInner {
     }
 }
 
-/// The environment with the directory held open, where it can be.
+/// Returns the environment with the directory held open, if the environment supports that.
 pub(super) fn hold(env: Arc<dyn Env>, dir: &Path) -> Result<Arc<dyn Env>> {
     Ok(env.hold_dir(dir)?.unwrap_or(env))
 }
 
-/// Opens for reading, with what is held already.
+/// Opens for reading, with the files that are held already; retries while the writer interferes.
 fn open_reader(
     env: &Arc<dyn Env>,
     dir: &Path,
@@ -155,7 +160,7 @@ fn open_reader(
     }
 }
 
-/// What is said of a directory without `CURRENT`: there is no store, or what is left of one.
+/// Returns the error for a directory without `CURRENT`: no store, or remains of one.
 fn no_store(env: &dyn Env, dir: &Path) -> Error {
     if let Some(n) = env.list(dir).unwrap_or_default().iter().find(|n| table_number(n).is_some()) {
         let words = format!(
@@ -166,7 +171,7 @@ fn no_store(env: &dyn Env, dir: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "there is no store here; check the name").in_file(dir)
 }
 
-/// Refuses a directory that holds something else than a store.
+/// Refuses a directory that holds files other than those of a store.
 fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
     let names = match env.list(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(no_store(env, dir)),
@@ -179,8 +184,8 @@ fn check_directory(env: &dyn Env, dir: &Path, create: bool) -> Result<()> {
         return Err(no_store(env, dir));
     }
     let foreign = |n: &&String| {
-        // Files whose names begin with a dot are left there by others, who say so by it: a file
-        // manager, a version control.
+        // Ignores files whose names begin with a dot: they belong to other programs, such as a file
+        // manager or version control.
         let ours = [LOCK, CURRENT_NEW, RESERVE, "EVENTS.jsonl"].contains(&n.as_str())
             || n.starts_with('.');
         !(ours || self::manifest_number(n).is_some() || segment_number(n).is_some())
@@ -203,7 +208,7 @@ fn new_opener(
     Arc::new(TableOpener::new(env.clone(), dir, budget.cache.clone(), options))
 }
 
-/// `held`: what a reader holds of the store's files, and only a reader.
+/// Opens the store once. `held` has the files that a reader holds; it is `None` for a writer.
 fn open_once(
     env: Arc<dyn Env>,
     dir: &Path,
@@ -280,7 +285,7 @@ fn open_once(
     memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);
     let mut catalog = TreeCatalog::new(env.clone(), dir.to_path_buf(), found);
-    // A replay writes tables before what a crash left is removed.
+    // A replay writes tables before the remains of a crash are removed.
     names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
     let core = Arc::new(DbInner {
         max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
@@ -316,8 +321,8 @@ fn open_once(
     if let (Some(h), Some(t)) =
         (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0))
     {
-        // The segment with what is missing may have been given up; then the next manifest does not
-        // need it.
+        // The segment with the missing records may have been released. Then the next manifest does
+        // not need it.
         let e = Error::corruption(t.reason).at(&t.file, t.offset).block("wal record");
         if !h.is_known(&e) {
             return Err(e);
@@ -327,7 +332,7 @@ fn open_once(
     Ok(core)
 }
 
-/// The state of a Db that is being created.
+/// Returns the state of a Db that is being created.
 fn new_state(env: &dyn Env) -> ManifestState {
     ManifestState {
         id: new_id(env),
@@ -339,7 +344,7 @@ fn new_state(env: &dyn Env) -> ManifestState {
 }
 
 impl DbInner {
-    /// Goes on where the log was found to end. `names`: what was in the directory before.
+    /// Continues from the end that was found of the log. `names` lists the directory before.
     fn go_on_from(&self, replayed: Replayed, names: Vec<String>) -> Result<()> {
         let Replayed { recovered, last_seq } = replayed;
         if let Some(t) = &recovered.torn {
@@ -385,18 +390,18 @@ impl DbInner {
                 let before = c.state().wal_floor;
                 c.set_wal_floor(before.max(floor));
             }
-            // Not all that it says may be durable, and what was flushed just now stands in no
+            // Its last edits may not be durable, and the tables flushed by the replay are not in a
             // manifest yet.
             c.renounce_end();
             self.with_reserve(|| self.begin_writing(&mut c))?;
-            // Only now is it sure that the manifest is that of these files, and that it stays:
-            // under an older one live tables would be garbage, and the last edits of the one that
-            // was found may not be durable.
+            // Only now is the manifest durable together with these files. Under an older manifest
+            // live tables would look like garbage. The last edits of the found manifest may not be
+            // durable.
             let own = manifest_name(c.number());
             let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
             gone.try_for_each(|n| remove_if_there(&*self.env, &self.dir.join(n)))?;
             if has_flushed {
-                // What stays is removed after the next opening.
+                // Segments that cannot be removed now are removed after the next opening.
                 let unneeded = self.write.lock().log().map(|wal| wal.retire(floor));
                 let _ = unneeded.map(Unneeded::remove);
             }
@@ -414,13 +419,14 @@ impl DbInner {
     }
 }
 
-/// Removes a `CURRENT.tmp` that a crash left, before another is written: the power may have gone in
-/// the middle of its renaming, and then it is a second name of `CURRENT`.
+/// Removes a `CURRENT.tmp` that a crash left, before another is written. A power cut during the
+/// rename may have left it as a second name of `CURRENT`.
 fn remove_torn_current(env: &dyn Env, dir: &Path) -> Result<()> {
     remove_if_there(env, &dir.join(CURRENT_NEW))
 }
 
-/// A handle of an earlier opening, in this process, may remove a table just now.
+/// Removes a file if it exists. A handle of an earlier opening in this process may remove it at the
+/// same time.
 fn remove_if_there(env: &dyn Env, file: &Path) -> Result<()> {
     match env.remove(file) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
@@ -428,9 +434,9 @@ fn remove_if_there(env: &dyn Env, file: &Path) -> Result<()> {
     }
 }
 
-/// Which of these names are those of what a crash left behind: tables that the manifest does not
-/// name, other manifests, and a `CURRENT.tmp`. Only names that a Db gives its own files are looked
-/// at; whatever else is in the directory stays.
+/// Selects the names of files that a crash left: tables that the manifest does not name, other
+/// manifests, and a `CURRENT.tmp`. Only names that a Db gives its own files are considered; all
+/// other files stay.
 fn garbage(mut names: Vec<String>, state: &ManifestState, manifest: u64) -> Vec<String> {
     let live: HashSet<u64> = state.trees.values().flat_map(TreeState::files).collect();
     names.retain(|name| match (table_number(name), manifest_number(name)) {
@@ -441,9 +447,9 @@ fn garbage(mut names: Vec<String>, state: &ManifestState, manifest: u64) -> Vec<
     names
 }
 
-/// Checks that every live table is there, of the length that the manifest says, and not of a newer
-/// version: what this build cannot read it must not change (spec, "Unknown versions"). Whatever
-/// else is wrong with a table is met by who reads it.
+/// Checks that every live table exists, has the length in the manifest, and has no newer format
+/// version. A build must not change files that it cannot read (spec, "Unknown versions"). Reads
+/// detect other damage of a table later.
 fn check_live(env: &dyn Env, dir: &Path, state: &ManifestState) -> Result<()> {
     for t in state.trees.values().flat_map(|t| &t.runs).flat_map(|r| &r.tables) {
         let path = table_path(dir, t.id);
@@ -478,7 +484,7 @@ fn check_live(env: &dyn Env, dir: &Path, state: &ManifestState) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a table of a newer version, by the footer alone: one read of some bytes a table.
+/// Refuses a table of a newer version. It reads only the footer of the table.
 fn check_version(env: &dyn Env, path: &Path, id: u64) -> Result<()> {
     let footer = env.open_read(path, false).and_then(|file| {
         let (mut f, at) = ([0; FOOTER], file.len().saturating_sub(FOOTER as u64));

@@ -1,8 +1,8 @@
-//! Tables that a Db writes: flushes, compactions and ingestions make them here, and remove here
-//! what did not come to anything.
+//! Creates the tables that flushes, compactions and ingestions write, and removes the outputs of
+//! failed ones.
 //!
-//! Invariant: a file has a number of its own, which is listed as being written
-//! ([`PinnedTask`]) before the file is there.
+//! Invariant: every file has a unique number, which is listed as being written ([`PinnedTask`])
+//! before the file exists.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use super::state::pins::{PinKind, PinnedTask};
 use super::state::throttle::Account;
 use super::state::tree::TreeInner;
 
-/// Makes output tables in the Db's directory.
+/// Creates output tables in the Db's directory.
 pub(super) struct PendingOutputs<'a> {
     pub core: &'a DbInner,
     pub tree: &'a TreeInner,
     pub options: Arc<TreeOptions>,
     pub level: u8,
     pub task: Arc<PinnedTask>,
-    /// Called now and then, with the entries of the input passed since.
+    /// Called periodically, with the number of input entries processed since the last call.
     pub during: &'a mut dyn FnMut(u64) -> Result<()>,
-    /// Where the bytes that it writes are counted.
+    /// Counter of the bytes written.
     pub written: Option<Arc<AtomicU64>>,
-    /// What a table in the making takes of the memory budget.
+    /// Share of the memory budget that a table under construction uses.
     pub buffers: JobBuffers,
-    /// Where the log ends for the tables ([`Properties::log_end`](crate::sstable::Properties)).
+    /// End of the log for the tables ([`Properties::log_end`](crate::sstable::Properties)).
     pub log_end: Lsn,
 }
 
@@ -70,8 +70,8 @@ impl Outputs for PendingOutputs<'_> {
     }
 
     fn blob_from(&self) -> usize {
-        // Nobody knows yet what hooks a tree has that have not been handed in, and the options may be
-        // those from before they were.
+        // A tree without its hooks may have hooks that are not known yet. The options may also have
+        // been taken before the hooks were set.
         if !self.tree.is_hooked() {
             return usize::MAX;
         }
@@ -113,7 +113,7 @@ impl Outputs for PendingOutputs<'_> {
 }
 
 impl PendingOutputs<'_> {
-    /// The next file to be written, with its number.
+    /// Creates the next output file, with a new number.
     fn new_file(&self) -> Result<(Box<dyn WriteFile>, PathBuf, u64)> {
         self.core.check_process()?;
         let id = self.core.new_file();
@@ -127,8 +127,8 @@ impl PendingOutputs<'_> {
         Ok((file, path, id))
     }
 
-    /// The filter to make for table `id`, and how many bits of it are dropped: none while the hook
-    /// that says what belongs into it has not been handed in, or was not when the options were
+    /// Returns the filter type for table `id`, and the number of its dropped bits. There is no
+    /// filter if the filter prefix hook has not been set, or had not been set when the options were
     /// taken.
     fn filter(&self, id: u64) -> (FilterKind, u8) {
         let same = || {
@@ -147,8 +147,8 @@ impl PendingOutputs<'_> {
         }
     }
 
-    /// Bits of a fingerprint of tables of a new run of level 0: how many entries it will have, only
-    /// a flush knows.
+    /// Returns the fingerprint bits of filters for tables of a new run of level 0. Only a flush knows
+    /// the number of entries of the run.
     fn flushed_bits(&self) -> f64 {
         let view = self.tree.view.load_full();
         let usual = |level: u8| self.options.filter_at(level.into()).bits().into();
@@ -162,8 +162,8 @@ impl PendingOutputs<'_> {
     }
 }
 
-/// Removes files that were written but never named by the manifest. What stays is collected at the
-/// next open.
+/// Removes files that were written but never named by the manifest. Files that cannot be removed
+/// are garbage-collected at the next open.
 pub(super) fn remove_tables(core: &DbInner, ids: &[u64]) {
     for &id in ids {
         core.opener.forget(id);
@@ -171,13 +171,12 @@ pub(super) fn remove_tables(core: &DbInner, ids: &[u64]) {
     }
 }
 
-/// The manifest's facts of a table that has been written now. `newest_micros` is that of the
-/// inputs.
+/// Returns the manifest's metadata of a new table. `newest_micros` is that of the inputs.
 pub(super) fn meta(facts: &TableFacts, now: u64, newest_micros: u64) -> TableMeta {
     TableMeta { facts: facts.clone(), created_micros: now, newest_micros, ingested_seq: 0 }
 }
 
-/// The number in a table's file name; `None` for names that are no table's.
+/// Returns the number in a table's file name; `None` for any other name.
 pub(super) fn table_number(name: &str) -> Option<u64> {
     let number = name.strip_suffix(".sst")?.parse().ok()?;
     (table_path(Path::new(""), number) == Path::new(name)).then_some(number)

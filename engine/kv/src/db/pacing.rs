@@ -1,14 +1,13 @@
-//! Back-pressure: writers are slowed smoothly as compaction falls behind, and wait only when every
-//! memtable is full ([`room`](super::room)).
+//! Applies backpressure: slows writers smoothly as compaction falls behind. Writers stop only when
+//! every memtable is full ([`room`](super::room)).
 //!
 //! Invariants:
-//! - The delay follows the number of runs ([`delay`]): a writer is slowed by runs, never stopped.
-//! - When the memtable that is being filled would be full before the one that is being flushed is
-//!   written, what is missing is spread over it beforehand
-//!   ([`MemtableFill`](super::state::pace::MemtableFill)): a writer is a little slower for a while
-//!   instead of standing still at the end.
-//! - Whatever delay has begun ends: with its cause, with the tree, or with the Db
-//!   ([`pace`](super::state::pace) tells of both).
+//! - The delay follows the number of runs ([`delay`]): runs slow a writer, but never stop it.
+//! - The active memtable may become full before the previous one is flushed. Then the missing time
+//!   is spread over the fill time ([`MemtableFill`](super::state::pace::MemtableFill)): a writer is
+//!   a little slower for a while instead of stopping at the end.
+//! - Every delay ends: with its cause, with the tree, or with the Db. [`pace`](super::state::pace)
+//!   reports begin and end.
 
 use crate::compaction::delay;
 
@@ -18,8 +17,8 @@ use super::state::pace::{FLUSH, RUNS};
 use super::state::tree::TreeInner;
 
 impl DbInner {
-    /// Slows the caller, who takes `bytes` of memtables, if compactions or the tree's flushes are
-    /// behind.
+    /// Slows a caller that adds `bytes` to memtables, if compactions or the tree's flushes are
+    /// late.
     #[inline]
     pub fn pace(&self, tree: &TreeInner, bytes: usize) {
         let rate = self.pace.runs().rate().max(tree.fill.delay().rate());
@@ -36,15 +35,15 @@ impl DbInner {
         }
     }
 
-    /// Sets the delay from the position between the soft and the hard limit of the tree that is
-    /// furthest behind, after that of `tree` has changed: 0 is none, 1 the most. One caller at a
-    /// time.
+    /// Sets the delay from the largest position between the soft and hard limits over all trees,
+    /// after that of `tree` has changed: 0 is no delay, 1 the maximum. Calls must not run
+    /// concurrently.
     pub fn set_pace(&self, tree: &TreeInner, pressure: f64) {
         let mut held = self.pace.runs().hold();
         held.set(delay(pressure), &tree.name, RUNS, &self.pace_teller());
     }
 
-    /// A fresh memtable of `tree` has been begun at `now`, after one of `memory` bytes.
+    /// Called when a new memtable of `tree` was started at `now`, after one of `memory` bytes.
     pub fn begin_fill(&self, tree: &TreeInner, now: u64, memory: usize) {
         let stood = self.pace.slept() + self.pace.stalled();
         let mut held = tree.fill.delay().hold();
@@ -52,8 +51,8 @@ impl DbInner {
         held.set(rate, &tree.name, FLUSH, &self.pace_teller());
     }
 
-    /// A memtable of `tree` has been flushed, or the tree is gone: when nobody will wait for a
-    /// flush any more, nobody is slowed for it.
+    /// Called when a memtable of `tree` was flushed, or the tree was dropped. Ends the slowdown if
+    /// no writer will wait for a flush any more.
     pub fn end_fill(&self, tree: &TreeInner) {
         let mut held = tree.fill.delay().hold();
         if !self.is_full_soon(tree) {
@@ -61,7 +60,7 @@ impl DbInner {
         }
     }
 
-    /// The Db is closed, and all trees are marked so: nobody is slowed any more.
+    /// Ends all slowdowns. The Db is closed, and all trees are marked as closed.
     pub fn end_pacing(&self) {
         {
             let mut pressed = self.work.pressed();
@@ -71,8 +70,8 @@ impl DbInner {
         self.trees.read().iter().for_each(|t| self.end_fill(t));
     }
 
-    /// Whether the writers of `tree` will wait for a flush when the memtable is full that they fill
-    /// now. Without workers they flush themselves, and there is nobody to wait for.
+    /// Reports whether writers of `tree` will wait for a flush when the active memtable is full.
+    /// Without workers they flush themselves and do not wait.
     pub(super) fn is_full_soon(&self, tree: &TreeInner) -> bool {
         let is_full = || tree.view.load_full().sealed.len() >= self.max_sealed;
         self.options.background_threads > 0 && tree.check_live().is_ok() && is_full()

@@ -1,22 +1,23 @@
-//! Large jobs are done in pieces, side by side: by whoever does the job, and by hands that the Db
-//! lends him for it.
+//! Runs large jobs as parallel subcompactions: by the job's owner, and by helper threads that the
+//! Db lends it.
 //!
 //! Invariants:
-//! - The ranges of pieces are disjoint and cover all keys, and all versions of a key lie in one.
-//! - Who does the job does pieces himself, so it ends though no hand comes. He goes on when all
-//!   hands have gone: nobody works for a job that is over.
-//! - All hands at work of a Db and one more are as many as its background threads
-//!   ([`hands`](super::state::hands), H1). With one or none every job is done by one thread: one
-//!   history, one directory.
-//! - Who does the job asks for hands at each of his steps while there are pieces to be begun: they
-//!   come when others let go of them, and come again after a pause.
-//! - A flush that is done in pieces is one that writers wait for: at its steps it gets the hands of
-//!   merges, which step back at theirs. Nobody holds a lock between two steps.
-//! - After an error no piece is begun, and those that have begun stop at their next step. It is the
-//!   first error that is told of. A piece that panics has failed, and a caller that panics waits for
-//!   his hands all the same: no job succeeds without one of its pieces.
-//! - A hand of the background work gives way as its workers do, and stands still for a pause as they
-//!   do ([`throttle`](super::state::throttle), T4); one that would begin in a pause leaves.
+//! - The key ranges of subcompactions are disjoint and cover all keys. All versions of a key are in
+//!   one of them.
+//! - The job's owner runs subcompactions itself, so the job ends even without helpers. The owner
+//!   finishes after all helpers have exited, so no thread works for a job that is over.
+//! - A Db has one helper slot fewer than background threads
+//!   ([`hands`](super::state::hands), H1). With one thread or none every job runs on one thread:
+//!   equal histories give equal directories.
+//! - The owner asks for helpers at each step while subcompactions are left to start. Slots become
+//!   free when other jobs return them, or after a pause.
+//! - A flush is split only if writers wait for it. At its steps it takes slots from compactions,
+//!   whose helpers yield at their own steps. No thread holds a lock between two steps.
+//! - After an error no subcompaction starts, and running ones stop at their next step. The first
+//!   error is reported. A panic counts as a failure. A panicking owner also waits for its helpers.
+//!   So no job succeeds without one of its subcompactions.
+//! - A helper of background work has low priority as workers do, and stops for a pause as they do
+//!   ([`throttle`](super::state::throttle), T4). A helper that would start in a pause exits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,19 +33,19 @@ use super::state::core::DbInner;
 use super::state::hands::{FlushPriority, SubcompactionSlots};
 use super::state::tree::Holder;
 
-/// How long who waits for hands sleeps at a time, so that he sees what has changed.
+/// Longest wait for helpers before the state is checked again.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Called by a piece at each of its steps: an error stops it.
+/// Called by a subcompaction at each of its steps. An error stops it.
 pub(super) type During<'a> = dyn FnMut() -> Result<()> + 'a;
 
-/// Cuts all keys into at most so many ranges of about as many bytes. `marks` are keys, each with the
-/// bytes since the one before of the same source.
+/// Splits all keys into at most `pieces` ranges of about equal bytes. Each mark is a key with the
+/// bytes since the previous mark of the same source.
 pub(super) fn divide(marks: Vec<(Vec<u8>, u64)>, pieces: usize) -> Vec<VisibleRange> {
     let (mut ranges, mut from) = (vec![], vec![]);
     for key in piece_ends(marks, pieces) {
-        // Of the longest keys there is none right behind, and where one is the end there is one piece
-        // fewer.
+        // A key of maximal length has no successor, so such a boundary is skipped and one range is
+        // saved.
         if let Some(until) = Some(&key).filter(|k| k.len() < MAX_KEY_LEN).and_then(|k| successor(k))
         {
             let from = std::mem::replace(&mut from, until.clone());
@@ -55,38 +56,38 @@ pub(super) fn divide(marks: Vec<(Vec<u8>, u64)>, pieces: usize) -> Vec<VisibleRa
     ranges
 }
 
-/// What a job is that is done in pieces.
+/// Job that is split into subcompactions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DividedJob {
     /// A flush that writers wait for.
     Flush,
-    /// A merge, by whoever holds its tables.
+    /// A merging compaction, by the holder of its tables.
     Merge(Holder),
 }
 
-/// A job in pieces.
+/// Job and the state of its subcompactions.
 struct Pieces<T, W> {
     work: W,
     state: Mutex<PiecesState<T>>,
-    /// A hand has gone.
+    /// Signalled when a helper exits.
     gone: Condvar,
-    /// There while a flush has pieces to be begun.
+    /// Priority over compactions; `Some` while a flush has subcompactions left to start.
     wanted: Mutex<Option<FlushPriority>>,
 }
 
 struct PiecesState<T> {
-    /// The next to be begun.
+    /// Index of the next subcompaction to start.
     next: usize,
-    /// What came of each.
+    /// Result of each subcompaction.
     done: Vec<Option<T>>,
-    /// How many are done.
+    /// Number of subcompactions that are done.
     ended: usize,
     failed: Option<Error>,
     hands: usize,
 }
 
 impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
-    /// Does pieces as long as there are any to be begun.
+    /// Runs subcompactions while any are left to start.
     fn work(&self, core: &DbInner, during: &mut During<'_>) {
         while let Some(i) = self.begin() {
             let mut step = || {
@@ -118,7 +119,7 @@ impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
         Some(i)
     }
 
-    /// Whether one more hand would find a piece to be begun.
+    /// Reports whether one more helper would find a subcompaction to start.
     fn lacks_hand(&self) -> bool {
         let state = self.state.lock();
         state.failed.is_none() && state.hands + 1 < state.done.len() - state.ended
@@ -144,7 +145,7 @@ impl<T, W> Pieces<T, W> {
     }
 }
 
-/// Lets nobody leave, also by a panic, before all hands have gone.
+/// Waits on drop, also in a panic, until all helpers have exited.
 struct WaitsForHands<'a, T, W>(&'a Pieces<T, W>);
 
 impl<T, W> Drop for WaitsForHands<'_, T, W> {
@@ -156,7 +157,7 @@ impl<T, W> Drop for WaitsForHands<'_, T, W> {
     }
 }
 
-/// Counts a hand as there until it goes, however it does.
+/// Counts a helper as running until it is dropped, also in a panic.
 struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<SubcompactionSlots>);
 
 impl<T, W> Drop for Hand<T, W> {
@@ -168,17 +169,17 @@ impl<T, W> Drop for Hand<T, W> {
 }
 
 impl DbInner {
-    /// In how many pieces a job over so many bytes is done, of which each has at least `least`.
+    /// Returns the number of subcompactions for a job over `bytes`, each of at least `least` bytes.
     pub(super) fn pieces_of(&self, bytes: u64, least: u64) -> usize {
         pieces_of(bytes, least, self.options.background_threads)
     }
 
-    /// Does `number` pieces of a job: `work` does the one that it is told. `during` is called at
-    /// each step of those that the caller does, and while he waits for hands. Gives what came of
-    /// each, in order.
+    /// Runs `number` subcompactions of a job; `work` runs the one with the given index. `during` is
+    /// called at each step of the caller's own subcompactions, and while the caller waits for
+    /// helpers. Returns the results in order.
     ///
     /// # Errors
-    /// The first that came of a piece, or of `during`.
+    /// Returns the first error of a subcompaction, or of `during`.
     pub(super) fn in_pieces<T, W>(
         &self,
         number: usize,
@@ -232,7 +233,7 @@ impl DbInner {
         }
     }
 
-    /// Adds to the hands of a job as many as it lacks and the Db has.
+    /// Starts as many helpers as the job lacks and the Db has slots for.
     fn lend_hands<T, W>(
         &self,
         pieces: &Arc<Pieces<T, W>>,
@@ -249,7 +250,7 @@ impl DbInner {
         }
     }
 
-    /// A thread that does pieces of a job, if the Db has one to lend.
+    /// Starts one helper thread for a job, if a slot is free.
     fn lend_hand<T, W>(
         &self,
         pieces: &Arc<Pieces<T, W>>,
@@ -281,11 +282,12 @@ impl DbInner {
                 }
             }
         };
-        // What is wrong makes the job slower, not impossible.
+        // A failed thread start makes the job slower, not impossible.
         start_thread(&*self.env, "firn-hand", work).ok()
     }
 
-    /// A hand of a merge makes way for flushes that want hands, and stands still for a pause.
+    /// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
+    /// pause.
     fn step_back(&self, holder: Holder) -> Result<()> {
         let is_paused = || holder == Holder::Background && self.throttle.is_paused();
         if !is_paused() && !self.hands.are_wanted() {
@@ -294,7 +296,8 @@ impl DbInner {
         self.hands.give_back();
         loop {
             let stood = if is_paused() { self.stand_still(&mut || Ok(())) } else { Ok(()) };
-            // Until a pause at the longest: it waits for all who do not stand still.
+            // Returns at a pause at the latest, because the pause waits for all threads that have
+            // not stopped.
             if self.hands.come_back(|| self.gate.is_closing() || stood.is_err(), is_paused) {
                 return stood;
             }

@@ -1,8 +1,8 @@
-//! Statistics as Prometheus reads them: its text format, version 0.0.4.
+//! Formats statistics for Prometheus, in its text format, version 0.0.4.
 //!
-//! Invariants: every family has one `HELP` and one `TYPE` line, right before all of its samples;
-//! counters end in `_total`; times are seconds and sizes bytes; buckets of histograms are
-//! cumulative. No crate is needed for that, so there is no feature either.
+//! Invariants: every family has one `HELP` and one `TYPE` line, directly before all of its samples.
+//! Counters end in `_total`. Times are in seconds and sizes in bytes. Buckets of histograms are
+//! cumulative. This needs no crate, so there is no cargo feature for it.
 
 use std::fmt::{Display, Write};
 
@@ -12,7 +12,7 @@ use super::stats::{Stats, TreeStats};
 /// Labels of a sample.
 type Labels<'a> = [(&'a str, &'a str)];
 
-/// A text in that format under way. What a server counts beside its store is told with it, too.
+/// Builder of a text in this format. A server can add its own metrics to those of its store.
 ///
 /// ```
 /// let mut text = firn_kv::internals::db::PrometheusText::default();
@@ -23,18 +23,19 @@ type Labels<'a> = [(&'a str, &'a str)];
 pub struct PrometheusText(String);
 
 impl PrometheusText {
-    /// The whole text.
+    /// Returns the whole text.
     pub fn into_string(self) -> String {
         self.0
     }
 
-    /// Begins a family, whose samples come next. The help has no backslashes and line ends.
+    /// Begins a family, whose samples must follow. `help` must not contain backslashes or line
+    /// ends.
     pub fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a String cannot fail. No help has what would have to be escaped.
+        // Writing to a String cannot fail. No help text has characters that need escaping.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    /// A sample of the family.
+    /// Adds a sample of the family.
     pub fn sample(&mut self, name: &str, labels: &Labels<'_>, value: impl Display) {
         self.0.push_str(name);
         for (i, (label, text)) in labels.iter().enumerate() {
@@ -52,19 +53,19 @@ impl PrometheusText {
         let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
     }
 
-    /// A counter without labels: a family and its sample.
+    /// Adds a counter without labels: a family and its sample.
     pub fn counter(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "counter", help);
         self.sample(name, &[], value);
     }
 
-    /// A gauge without labels: a family and its sample.
+    /// Adds a gauge without labels: a family and its sample.
     pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "gauge", help);
         self.sample(name, &[], value);
     }
 
-    /// A family whose samples differ by one label.
+    /// Adds a family whose samples differ by one label.
     pub fn each(
         &mut self,
         (name, kind): (&str, &str),
@@ -76,7 +77,7 @@ impl PrometheusText {
         samples.iter().for_each(|(text, value)| self.sample(name, &[(label, text)], value));
     }
 
-    /// The samples of one histogram of the family, whose label this is.
+    /// Adds the samples of one histogram of the family, with this label.
     pub fn histogram(&mut self, name: &str, label: (&str, &str), l: &Latency) {
         let bucket = format!("{name}_bucket");
         for (bound, count) in Latency::BOUNDS.iter().zip(l.within) {
@@ -87,7 +88,8 @@ impl PrometheusText {
         self.sample(&format!("{name}_count"), &[label], l.timed);
     }
 
-    /// The samples of one summary of the family, with these labels: half and 99 of 100.
+    /// Adds the samples of one summary of the family, with these labels: median and 99th
+    /// percentile.
     pub fn summary(&mut self, name: &str, labels: &Labels<'_>, l: &Latency) {
         for (quantile, nanos) in [("0.5", l.p50), ("0.99", l.p99)] {
             let labels: Vec<_> = labels.iter().copied().chain([("quantile", quantile)]).collect();
@@ -97,7 +99,7 @@ impl PrometheusText {
         self.sample(&format!("{name}_count"), labels, l.timed);
     }
 
-    /// A sample for each tree.
+    /// Adds a family with one sample for each tree.
     fn trees(
         &mut self,
         (name, kind): (&str, &str),
@@ -115,10 +117,10 @@ fn seconds(nanos: u64) -> f64 {
 }
 
 impl Stats {
-    /// All of it in the text format of Prometheus, version 0.0.4, to be served as
-    /// `text/plain; version=0.0.4`. Counters begin with the opening of the store. What is counted
-    /// by samples is told as what it stands for, and its help says so; histograms of gets, seeks
-    /// and writes have only those that were timed.
+    /// Returns all statistics in the text format of Prometheus, version 0.0.4, to be served as
+    /// `text/plain; version=0.0.4`. Counters start at the opening of the store. Sampled counters
+    /// are scaled up to estimates, which their help states. Histograms of gets, seeks and writes
+    /// hold only the timed ones.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -135,7 +137,7 @@ impl Stats {
         t.into_string()
     }
 
-    /// The same behind what a text has already.
+    /// Appends all statistics to a text.
     pub fn tell(&self, t: &mut PrometheusText) {
         self.tell_writes(t);
         self.tell_reads(t);

@@ -1,4 +1,4 @@
-//! A merge keeps to its rate, and stands still while there is a pause
+//! Limits the rate of compactions, and stops them during a pause
 //! ([`throttle`](super::state::throttle), T2 and T3).
 
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::state::core::DbInner;
 use super::state::gate::closed;
 use super::state::throttle::Account;
 
-/// How long one who waits for the rate sleeps at a time, so that he sees what has changed.
+/// Longest sleep in nanoseconds of a wait for the rate, before the state is checked again.
 const SLICE: u64 = 10_000_000;
-/// How long one who stands still sleeps at a time, so that he sees what has changed.
+/// Longest sleep during a pause, before the state is checked again.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl DbInner {
-    /// Counts what a merge has done while it passed so many entries, and waits until that is
-    /// allowed; `during` is called while it does.
+    /// Charges the work of a compaction for `entries` entries, and waits until the rate allows it.
+    /// `during` is called while it waits.
     pub(super) fn throttle(
         &self,
         account: &mut Account,
@@ -30,7 +30,7 @@ impl DbInner {
             }
             during()?;
             let now = self.env.monotonic_nanos();
-            // Another rate begins a new account.
+            // A change of the rate starts a new account.
             let until = until.min(self.throttle.due());
             if now >= until {
                 return Ok(());
@@ -39,14 +39,14 @@ impl DbInner {
         }
     }
 
-    /// Counts the rest of a merge; whoever comes next waits for it. Of one that is not whole that
-    /// is what it has written since its last step.
+    /// Charges the rest of a compaction; the next compaction waits for it. For an incomplete
+    /// compaction, this is the bytes written since its last step.
     pub(super) fn count_rest(&self, account: &mut Account, whole: bool) {
         let entries = (!whole).then_some(0);
         self.throttle.count(self.env.monotonic_nanos(), account.take(entries));
     }
 
-    /// Stands still as long as there is a pause; `during` is called now and then.
+    /// Waits while there is a pause; `during` is called periodically.
     pub fn stand_still(&self, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         if !self.throttle.is_paused() {
             return Ok(());
@@ -55,7 +55,7 @@ impl DbInner {
             || self.gate.is_closing(),
             || {
                 during()?;
-                // Whoever ends a pause signals, as whoever has work does.
+                // The end of a pause signals, as new work does.
                 let mut signals = self.work.hold();
                 if self.throttle.is_paused() {
                     signals.wait_wake(LOOK);

@@ -1,12 +1,12 @@
-//! The read path of one key: memtables, then runs, newest first, until a version decides.
+//! The read path of one key: reads memtables, then runs, newest first, until a version decides.
 //!
 //! Invariants:
-//! - The view is taken before the read point. A lone key whose newest version decides needs no
-//!   more: what the view lacks is newer than the call, and what its memtable has is newer still.
-//!   Several keys, and operands, are read [at one moment](TreeInner::at_one_moment).
-//! - Without operands, the first version that may be seen decides; a range deletion in a newer
-//!   source hides all older sources.
-//! - The key is hashed once (twice where filters hold prefixes).
+//! - The view is loaded before the read point. One key whose newest version is no operand needs no
+//!   more. Versions that the view lacks are newer than the call, and its memtable has even newer
+//!   ones. Several keys, and operands, are read [at one moment](TreeInner::at_one_moment).
+//! - Without operands, the first visible version decides. A range deletion in a newer source hides
+//!   all older sources.
+//! - The key is hashed once, or twice if filters hold prefixes.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
@@ -27,27 +27,27 @@ use super::state::meters::{LatencyOp, SampleToken};
 use super::state::tree::TreeInner;
 use super::state::view::TreeView;
 
-/// Keys of a multi-get whose reads are fetched ahead together: about as many cache misses as a core
+/// Number of keys of a multi-get that are prefetched together: about as many cache misses as a core
 /// has in flight.
 const AHEAD: usize = 16;
-/// Keys of a multi-get whose blocks are asked of the device together: about as many reads as make a
-/// device fast.
+/// Number of keys of a multi-get whose blocks are requested from the device together: about as many
+/// reads as keep a device busy.
 const TOGETHER: usize = 64;
 
-/// Where the value of a key seems to be: the first table that may have it, and the block.
+/// Probable location of a key's value: the first table that may have it, and the block.
 type ReadPlace<'g> = Option<(&'g Table, usize)>;
 
-/// Who looks on while a key is searched.
+/// Observes a point lookup.
 trait ReadObserver {
-    /// No memtable had it.
+    /// Called when no memtable has the key.
     fn is_past_memtables(&mut self);
-    /// A table is asked, which may have it by its filter, or not.
+    /// Called before a table is searched. `maybe` is the answer of its filter.
     fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard);
-    /// The table does not have it.
+    /// Called when the table does not have the key.
     fn missed(&mut self, table: &Table, maybe: bool);
 }
 
-/// Nobody, as for most gets.
+/// Observes nothing, as for most gets.
 impl ReadObserver for () {
     #[inline]
     fn is_past_memtables(&mut self) {}
@@ -57,7 +57,7 @@ impl ReadObserver for () {
     fn missed(&mut self, _: &Table, _: bool) {}
 }
 
-/// One get of many, which counts for all of them.
+/// Sampled get, whose counts stand for all gets of its sampling interval.
 struct CountedRead<'a> {
     reads: &'a ReadCounters,
     in_memtable: bool,
@@ -94,20 +94,20 @@ impl ReadObserver for CountedRead<'_> {
     }
 }
 
-/// What one source says about a key.
+/// Result of a lookup in one source.
 enum LookupResult {
-    /// Nothing: ask older ones.
+    /// The source has no version; search older sources.
     Nothing,
-    /// It has no value.
+    /// The key is deleted.
     Absent,
-    /// It has this value.
+    /// The key has this value.
     Present(Value),
-    /// Its newest version is an operand.
+    /// The newest version is a merge operand.
     Operand,
 }
 
 impl DbInner {
-    /// The newest value of `key`.
+    /// Returns the newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
         if self.watch.meters.recorder.is_on() {
@@ -130,7 +130,7 @@ impl DbInner {
     ) -> Result<Option<Value>> {
         let guard = epoch::pin();
         let view = tree.view.load(&guard);
-        // A tree that is dropped is marked before it is emptied.
+        // A tree is marked as dropped before it is emptied.
         tree.check_live()?;
         match search(view, key, self.read_point(), &guard, tally)? {
             FoundVersion::Operands => {
@@ -156,7 +156,7 @@ impl DbInner {
         search_all(view, key, read, &guard, tally)
     }
 
-    /// A get that is timed or counted.
+    /// Runs a get that is timed or counted.
     #[cold]
     fn get_sampled(
         &self,
@@ -183,7 +183,7 @@ impl DbInner {
         Ok(found)
     }
 
-    /// The value of `key` as a reader at `read` sees it.
+    /// Returns the value of `key` that is visible at `read`.
     pub fn get_at(&self, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
         if self.watch.meters.recorder.is_on() {
             return explain::get(self, tree, key, Some(read));
@@ -196,7 +196,7 @@ impl DbInner {
         }
     }
 
-    /// The values of several keys, all of one moment.
+    /// Returns the values of several keys, all at one moment.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         tree: &TreeInner,
@@ -234,9 +234,9 @@ impl DbInner {
     }
 }
 
-/// Finds where the values of `keys` (at most [`TOGETHER`]) seem to be, and asks the device for the
-/// blocks that are not cached, so that it reads them all at once. It changes nothing and may guess
-/// wrong.
+/// Finds the probable locations of the values of `keys` (at most [`TOGETHER`]). Requests the
+/// uncached blocks from the device, so that it reads them in parallel. It changes
+/// nothing and its guesses may be wrong.
 fn locate<'g, K: AsRef<[u8]>>(
     view: &'g TreeView,
     keys: &[K],
@@ -254,9 +254,8 @@ fn locate<'g, K: AsRef<[u8]>>(
     }
 }
 
-/// Asks the memory for what the reads of `keys` (at most [`AHEAD`]) will look at, step by step for
-/// all of them together: a read is a chain of cache misses, and the chains of different keys can be
-/// waited for at once.
+/// Prefetches the memory that reads of `keys` (at most [`AHEAD`]) will access, step by step for all
+/// keys together. A read is a chain of cache misses, and the chains of different keys can overlap.
 fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[ReadPlace<'_>], guard: &Guard) {
     for (table, block) in places.iter().flatten() {
         table.fetch_block(*block, guard);
@@ -268,15 +267,15 @@ fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[ReadPlace<'_>], guard: &Gua
     }
 }
 
-/// What the newest version of a key says.
+/// Meaning of the newest version of a key.
 enum FoundVersion {
-    /// It decides.
+    /// The version decides the value.
     Is(Option<Value>),
-    /// It is an operand.
+    /// The version is a merge operand.
     Operands,
 }
 
-/// The value of `key`, operands folded.
+/// Returns the value of `key`, with its operands folded.
 #[inline]
 fn search_all(
     view: &TreeView,
@@ -381,7 +380,7 @@ fn ask_table(
     })
 }
 
-/// Folds the operands of a key. Not the fast path.
+/// Folds the operands of a key. This is not the fast path.
 #[cold]
 fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let Some(merge) = view.options.merge.as_deref() else {
@@ -411,7 +410,7 @@ fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Optio
             continue;
         }
         let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
-        // Of this table nothing can win; an older one may have facts that say otherwise.
+        // No version in this table can win. An older table is checked by its own properties.
         if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary_bytes) {
             done = cover > 0;
             continue;
@@ -419,8 +418,8 @@ fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Optio
         done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base, |_| ())?;
     }
     if ops.is_empty() {
-        // The operand that brought the reader here was deleted before the moment of this second
-        // look.
+        // The operand that the first lookup found was deleted before the moment of this second
+        // lookup.
         return Ok(base.map(Value::from));
     }
     ops.reverse();

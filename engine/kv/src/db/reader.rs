@@ -1,27 +1,32 @@
-//! The files that a reader beside a writer holds, though the writer may remove, rename and
-//! overwrite them; and how a reader follows the writer.
+//! Holds the files of a store open for a reader without a lock, and lets the reader follow the
+//! writer.
 //!
-//! A reader takes no lock, so while it opens, the writer may merge tables away, give up segments of
-//! the log or use them again, and begin another manifest. So an opening goes in this order: it
-//! holds the segments that are there, reads the manifest, opens the tables that it names, holds the
-//! segments that have come since, and then reads the log from what it holds.
+//! A reader takes no lock. While it opens, the writer may compact tables, release or recycle log
+//! segments, and begin another manifest. The writer may also remove, rename and overwrite files. An
+//! opening therefore takes these steps:
+//!
+//! 1. It opens the existing segments.
+//! 2. It reads the manifest.
+//! 3. It opens the tables that the manifest names.
+//! 4. It opens the segments that appeared in the meantime.
+//! 5. It reads the log from the open segments.
 //!
 //! Invariants, and why the race ends:
-//! - R1: nothing is read by name that is held. A segment that was removed is still there for who
-//!   has it open, a table for who has it mapped or open: one whose file was closed to keep few open
-//!   is opened by its name again, known by its footer, and read from its map if it is gone.
-//! - R2: what the manifest needs of the log was given up only after a later manifest said so (W4 of
-//!   the log). So of the segments that were there before the manifest was read none that is missing
-//!   is needed, and what came later was written after the opening began.
-//! - R3: a segment that is used again gets its new header first. So each read of a segment is
-//!   followed by one of its header: while that is the old one, the bytes read were the segment's
-//!   own.
-//! - R4: what is open stays open for the next attempt, which opens only what has come since. So an
-//!   attempt fails only by what the writer did to *new* files between the reading of a list and the
-//!   opening of what stands in it: a table that was written, named, merged away and removed.
-//! - R5: what an attempt finds wrong is believed when the next one finds the same: a writer that
-//!   has removed what is missing does not name it any more, and the log is read from behind what it
-//!   has given up. So there is no limit of attempts, and damage ends them at the second.
+//! - R1: a file that is held open is never read by its name. A removed segment stays readable
+//!   through its open file, a table through its map or its open file. The table cache may have
+//!   closed the file of a table. Then the table is reopened by name and verified by its footer. If
+//!   the file is gone, the table is read from its map.
+//! - R2: the writer releases log that a manifest needs only after a later manifest no longer needs
+//!   it (W4 of the log). So a missing segment that existed before the manifest was read is not
+//!   needed. Later segments were written after the opening began.
+//! - R3: a recycled segment gets its new header first. Each read of a segment is therefore followed
+//!   by a read of its header. If the header is unchanged, the bytes belong to the segment.
+//! - R4: open files stay open for the next attempt, which opens only new files. An attempt fails
+//!   only if the writer changed *new* files between the listing and the opening of a listed file:
+//!   it wrote a table, named it in the manifest, compacted it and removed it.
+//! - R5: an error counts only if the next attempt fails with the same error. A writer that removed
+//!   the missing file no longer names it, and the log is read from the first position that was not
+//!   released. So the number of attempts has no limit, and damage ends them at the second.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -36,21 +41,21 @@ use crate::wal::{segment_name, segment_number};
 
 type Header = [u8; SEGMENT_HEADER as usize];
 
-/// The files that are held, and what earlier attempts found wrong.
+/// Files that a reader holds open, and the errors of earlier attempts.
 pub struct HeldReader {
-    /// With it all attempts open their tables.
+    /// Opener of tables for all attempts.
     pub opener: Arc<TableOpener>,
-    /// Handles of tables that were opened, by id.
+    /// Handles of opened tables, by id.
     pub tables: HashMap<u64, Arc<TableHandle>>,
     log: HeldLog,
-    /// Tables that were not there although the manifest named them.
+    /// Ids of tables that were missing although the manifest named them.
     missing: HashSet<u64>,
-    /// What the last attempt found wrong.
+    /// Error of the last attempt.
     doubted: Option<String>,
 }
 
 impl HeldReader {
-    /// Holds nothing yet.
+    /// Creates a holder without files.
     pub fn new(opener: Arc<TableOpener>) -> HeldReader {
         let log = HeldLog {
             env: opener.env().clone(),
@@ -60,7 +65,7 @@ impl HeldReader {
         HeldReader { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
     }
 
-    /// Holds tables that are open already.
+    /// Creates a holder of tables that are open already.
     pub fn with_tables(
         opener: Arc<TableOpener>,
         tables: impl Iterator<Item = Arc<TableHandle>>,
@@ -70,7 +75,8 @@ impl HeldReader {
         held
     }
 
-    /// Whether an opening that failed with `e` is to begin again: when the writer may be the cause.
+    /// Reports whether an opening that failed with `e` is to be retried, because the writer may be
+    /// the cause.
     pub fn may_pass(&mut self, e: &Error) -> bool {
         let is_new =
             matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) && !self.is_known(e);
@@ -78,22 +84,22 @@ impl HeldReader {
         is_new
     }
 
-    /// Whether the attempt before failed with this very error.
+    /// Reports whether the previous attempt failed with this same error.
     pub fn is_known(&self, e: &Error) -> bool {
         self.doubted.as_ref() == Some(&e.to_string())
     }
 
-    /// Holds the segments that are there, before the manifest is read. Those that have gone are let
-    /// go: the manifest does not need them.
+    /// Opens the existing segments, before the manifest is read. Releases segments that were
+    /// removed, because the manifest does not need them.
     pub fn hold_log(&mut self) -> Result<()> {
         let there: HashSet<u64> = match self.log.listed() {
-            // What is to be said of it is for who reads the manifest.
+            // The code that reads the manifest reports this error.
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
             listed => listed?.into_iter().collect(),
         };
         let mut held = std::mem::take(&mut self.log.segments);
-        // One that was not begun may be by now, and one that has another length has to be opened
-        // again.
+        // A segment without a header may have one now, and one whose length changed must be
+        // reopened.
         held.retain(|number, s| {
             let len = self.log.env.file_len(&self.log.path(*number));
             there.contains(number)
@@ -104,12 +110,12 @@ impl HeldReader {
         self.log.hold(there)
     }
 
-    /// Opens these tables, and holds the segments that have come meanwhile.
+    /// Opens these tables, and the segments that appeared in the meantime.
     ///
     /// # Errors
-    /// `Corruption` when a table is not there, and the last attempt has not missed it: the writer
-    /// may have merged it away. A table that cannot be opened for any other reason is an error to
-    /// those who read it, and to nobody else.
+    /// `Corruption` when a table is missing that the last attempt did not miss: the writer may have
+    /// compacted it. If a table cannot be opened for any other reason, only reads of that table
+    /// fail.
     pub fn hold_tables(&mut self, all: Vec<Arc<TableHandle>>) -> Result<()> {
         let mut gone = Ok(());
         for h in &all {
@@ -130,7 +136,7 @@ impl HeldReader {
         self.log.hold(listed)
     }
 
-    /// Whether a file of the table is not there, its own or one that has values of it.
+    /// Reports whether a file of the table is missing, its own or one of its blob files.
     fn is_missing(&self, h: &TableHandle) -> bool {
         let values = h.values().iter().map(|v| v.path());
         std::iter::once(h.path()).chain(values).any(|path| {
@@ -138,7 +144,8 @@ impl HeldReader {
         })
     }
 
-    /// The door to the held segments; to all other files as they are.
+    /// Returns an environment that serves the held segments; all other files are read from the
+    /// underlying environment.
     pub fn log(&self) -> &dyn Env {
         &self.log
     }
@@ -148,7 +155,7 @@ fn open_ones(tables: impl Iterator<Item = Arc<TableHandle>>) -> HashMap<u64, Arc
     tables.filter(|h| h.opened().is_some()).map(|h| (h.meta.id, h)).collect()
 }
 
-/// An environment in which the log's segments are those that are held. It writes nothing.
+/// Environment that serves log segments from the held files. It writes nothing.
 struct HeldLog {
     env: Arc<dyn Env>,
     dir: PathBuf,
@@ -164,8 +171,8 @@ impl HeldLog {
         Ok(self.env.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect())
     }
 
-    /// Opens those that are not held yet. One that has gone meanwhile is not needed, or the log
-    /// will have a gap.
+    /// Opens the segments that are not held yet. A segment that was removed in the meantime is not
+    /// needed, or the log will have a gap.
     fn hold(&mut self, numbers: impl IntoIterator<Item = u64>) -> Result<()> {
         for number in numbers {
             if self.segments.contains_key(&number) {
@@ -185,11 +192,11 @@ impl HeldLog {
     }
 }
 
-/// A segment that is held.
+/// Log segment that is held open.
 struct ReaderSegment {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
-    /// Its header, where it was begun when it was opened.
+    /// Header of the segment, if it had one when it was opened.
     header: Option<Header>,
 }
 
@@ -206,7 +213,7 @@ impl ReaderSegment {
     }
 }
 
-/// One that recovery reads.
+/// Held segment as recovery reads it.
 struct OpenSegment(Arc<ReaderSegment>);
 
 impl ReadFile for OpenSegment {

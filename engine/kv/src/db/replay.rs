@@ -1,26 +1,26 @@
-//! The log at an opening: its records are checked, and their operations put into memtables.
+//! Replays the log at an opening: verifies its records and inserts their operations into memtables.
 //!
-//! One thread reads and checks. As soon as there is much, and the Db has threads in the background,
-//! others insert: each has trees of its own, and takes all records in their order. When its
-//! memtables take more than its part of the memory budget it flushes some of them, as writers do.
-//! Trees have no hooks yet, so such a table keeps all operands of a merge, has no summary, and no
-//! filter where a hook says what is in it.
+//! One thread reads and verifies. If there is much log and the Db has background threads, helper
+//! threads insert. Each has its own trees, and gets all records in log order. When a thread's
+//! memtables exceed its share of the memory budget, it flushes some of them, as writers do. Trees
+//! have no hooks yet. So such a table retains all merge operands, has no summary, and has no filter
+//! if a hook defines the filter's keys.
 //!
 //! Invariants:
-//! - P1: a tree has one thread that inserts into it, so what its memtables hold, how they look, and
-//!   when they are flushed, depends on the log and on what memory there is alone.
-//! - P2: what was read and not inserted takes [`AHEAD`] chunks at most.
-//! - P3: nothing is inserted behind a record that was refused, and no thread is left when the
-//!   replay ends, however it ends.
-//! - P4: no manifest names the tables that are written here before the log has been read to its end
-//!   and made durable: the one that the opening begins has them all. So a crash in the middle
-//!   leaves garbage, and the store as it was. Of an opening that fails they are removed.
-//! - P5: a reader writes nothing, so it keeps all that the log holds in memory, whatever that
-//!   takes; so does an opening whose flushes lack space.
-//! - P6: a record that takes more than the memory is inserted in parts, each of which is flushed.
-//!   Its last part is flushed too, up to the record's end, before anything follows: a manifest that
-//!   named some of its tables and not all would have the record inserted twice. Where that flush
-//!   lacks space the opening fails.
+//! - P1: only one thread inserts into a tree. So the contents and layout of its memtables, and the
+//!   times of its flushes, depend only on the log and on the available memory.
+//! - P2: at most [`AHEAD`] chunks have been read and not inserted.
+//! - P3: nothing is inserted after a record that was refused. No helper thread is left when the
+//!   replay ends, also after an error.
+//! - P4: no manifest names the tables written here before the log has been read to its end and made
+//!   durable. The manifest that the opening begins names all of them. So a crash during the replay
+//!   leaves garbage, and the store unchanged. A failed opening removes these tables.
+//! - P5: a reader writes nothing, so it holds all replayed log in memory, regardless of the budget.
+//!   An opening whose flushes lack space does the same.
+//! - P6: a record that exceeds the memory is inserted in parts, each of which is flushed. The last
+//!   part is also flushed, up to the record's end, before the next record. Otherwise a manifest
+//!   could name only some of its tables, and the record would be inserted twice. If that flush
+//!   lacks space, the opening fails.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -45,26 +45,26 @@ use super::state::pins::nudge;
 use super::state::tree::TreeInner;
 use super::write::{insert_op, insert_ops};
 
-/// Bytes of records that one thread inserts while it reads, before others are started. Debug builds
+/// Bytes of records that one thread inserts while it reads, before helpers start. Debug builds
 /// start them early, so that tests have some.
 const ALONE: u64 = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 20 };
-/// Bytes of records that are handed over together.
+/// Bytes of records that are passed to a helper together.
 const CHUNK: usize = if cfg!(debug_assertions) { 4 << 10 } else { 1 << 20 };
-/// How many chunks may wait for a thread.
+/// Maximum number of chunks that wait for a helper.
 const AHEAD: usize = 4;
 
-/// What a memtable takes in which nothing was put, at most.
+/// Maximum bytes of an empty memtable.
 const EMPTY: u64 = 1 << 10;
-/// Bytes of memtables that each thread may have at least: less would make tables of a few records.
+/// Least memtable budget of each thread in bytes: less would make tables of a few records.
 const LEAST: u64 = 40 << 10;
 
-/// What the log gave back.
+/// Result of a replay.
 pub struct Replayed {
     pub recovered: RecoveredLog,
     pub last_seq: Seq,
 }
 
-/// Records that count.
+/// Batch of records to insert.
 #[derive(Default)]
 struct ReplayChunk {
     bytes: Vec<u8>,
@@ -82,26 +82,26 @@ impl ReplayChunk {
 /// Inserts the operations of some trees.
 struct Inserter {
     core: Arc<DbInner>,
-    /// In order of their numbers.
+    /// Trees ordered by id.
     trees: Vec<ReplayPlace>,
-    /// Those that the record at hand has operations of.
+    /// Indexes of the trees with operations in the current record.
     touched: Vec<usize>,
-    /// Bytes that the memtables of all its trees take, and may take before some are flushed.
+    /// Bytes in use by the memtables of all its trees, and the limit above which some are flushed.
     taken: u64,
     most: u64,
 }
 
-/// Where operations of a tree go.
+/// State of one tree during a replay.
 struct ReplayPlace {
     tree: Arc<TreeInner>,
     active: Arc<MemHandle>,
-    /// What lies before is in tables.
+    /// Log position below which its records are in tables.
     flushed: Lsn,
-    /// What its operations of the record at hand take; 0 when it has none that count.
+    /// Memtable bytes for its operations of the current record; 0 if none is to be inserted.
     cost: usize,
-    /// What all have taken.
+    /// Memtable bytes of all its operations so far.
     sum: u64,
-    /// Bytes that its memtables take.
+    /// Bytes of its memtables.
     taken: u64,
 }
 
@@ -115,7 +115,7 @@ impl Inserter {
         let mut trees: Vec<ReplayPlace> = trees.into_iter().map(place).collect();
         trees.sort_unstable_by_key(|p| p.tree.id);
         let taken = trees.iter().map(|p| p.taken).sum();
-        // As much as empty ones take must be there for what is in them.
+        // The limit must leave as much room for entries as empty memtables use.
         let most = most.max(2 * EMPTY * trees.len() as u64);
         Inserter { core: core.clone(), trees, touched: vec![], taken, most }
     }
@@ -127,7 +127,7 @@ impl Inserter {
             .try_for_each(|(seq, end, at)| self.insert(*seq, *end, &chunk.bytes[at.clone()]))
     }
 
-    /// Inserts what a record, which is sound, has for these trees.
+    /// Inserts a valid record's operations on these trees.
     fn insert(&mut self, seq: Seq, end: Lsn, payload: &[u8]) -> Result<()> {
         let begin = end.saturating_sub(record_size(payload.len()));
         for (tree, op) in OpReader::new(payload).flatten() {
@@ -156,12 +156,12 @@ impl Inserter {
                 .map(|p| &**p.active.mem)
         };
         let inserted = insert_ops(seq, payload, of);
-        debug_assert!(inserted.is_some(), "all operations decoded a moment ago");
+        debug_assert!(inserted.is_some(), "all operations must decode, as they did above");
         self.leave();
         Ok(())
     }
 
-    /// Makes room for what the touched trees take, and enters their memtables.
+    /// Makes room for the operations on the touched trees, and enters their memtables.
     fn make_room(&mut self, begin: Lsn) -> Result<()> {
         for &i in &self.touched {
             let place = &mut self.trees[i];
@@ -172,7 +172,7 @@ impl Inserter {
         Ok(())
     }
 
-    /// Leaves the memtables of the touched trees, which are touched no more.
+    /// Leaves the memtables of the touched trees, and clears the list of touched trees.
     fn leave(&mut self) {
         for i in self.touched.drain(..) {
             let place = &mut self.trees[i];
@@ -181,7 +181,7 @@ impl Inserter {
         }
     }
 
-    /// Inserts a record that takes more than the memory, and flushes it (P6).
+    /// Inserts a record that exceeds the memory, and flushes it (P6).
     fn insert_in_parts(&mut self, seq: Seq, begin: Lsn, end: Lsn, payload: &[u8]) -> Result<()> {
         let all = std::mem::take(&mut self.touched);
         all.iter().for_each(|&i| self.trees[i].cost = 0);
@@ -237,8 +237,8 @@ impl Inserter {
 }
 
 impl Inserter {
-    /// Flushes memtables, before a record that begins here, until they take seven eighths of what
-    /// they may: those first of which bytes times age, in bytes of log, is the largest.
+    /// Flushes memtables, up to the record that begins at `begin`, until usage is 7/8 of the limit.
+    /// Starts with the largest size × age, the age in bytes of log.
     #[cold]
     fn flush_some(&mut self, begin: Lsn) -> Result<()> {
         let worth =
@@ -253,7 +253,7 @@ impl Inserter {
             }
             let place = &self.trees[i];
             if place.taken <= memtable::LEAST as u64 {
-                // A page is left to its tree, as it is by who writes.
+                // Like a writer, leaves each tree its last page.
                 continue;
             }
             if place.active.is_touched() {
@@ -264,7 +264,7 @@ impl Inserter {
             left -= place.taken.saturating_sub(EMPTY);
             chosen.push(i);
         }
-        // What is left are pages.
+        // The rest are single pages.
         self.most = self.most.max(left + left / 8);
         match self.flush(&chosen) {
             Err(e) if e.is_transient() => self.do_without_flushes(e),
@@ -272,13 +272,13 @@ impl Inserter {
         }
     }
 
-    /// Goes on with all in memory, as a reader does (P5).
+    /// Continues with everything in memory, as a reader does (P5).
     fn do_without_flushes(&mut self, e: Error) -> Result<()> {
         self.most = u64::MAX;
         self.core.put_off(e)
     }
 
-    /// Flushes the sealed memtables of these trees.
+    /// Flushes the immutable memtables of these trees.
     fn flush(&mut self, chosen: &[usize]) -> Result<()> {
         let flushed = {
             let locks: Vec<_> = chosen
@@ -299,14 +299,14 @@ impl Inserter {
             place.look();
             self.taken += place.taken;
         }
-        // Or what has been flushed would still be there while as much is filled again.
+        // Otherwise flushed memory would still be in use while new memtables fill as much again.
         nudge();
         self.core.arenas.trim();
         flushed.map(drop)
     }
 }
 
-/// Bytes that the memtables of a tree take.
+/// Returns the bytes of a tree's memtables.
 fn taken(tree: &TreeInner) -> u64 {
     tree.view.load_full().memtables().map(|m| m.mem.taken() as u64).sum()
 }
@@ -316,8 +316,8 @@ fn find(trees: &[ReplayPlace], tree: TreeId) -> Option<usize> {
 }
 
 impl ReplayPlace {
-    /// Makes room for the operations of a record that begins here, and enters the memtable that has
-    /// it.
+    /// Makes room for a record's operations, and enters the memtable that has the room. The record
+    /// begins at `begin`.
     fn make_room(&mut self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
         while !self.active.mem.reserve(self.cost) {
             let view = self.tree.view.load_full();
@@ -332,17 +332,17 @@ impl ReplayPlace {
         Ok(())
     }
 
-    /// Seals the memtable before a record that begins here.
+    /// Seals the memtable before the record that begins at `begin`.
     fn seal(&self, begin: Lsn, arenas: &Arc<ArenaPool>) -> Result<()> {
         let prefix = self.tree.view.load_full().options.filter_prefix.clone();
-        // The log may be let go of up to where this record begins, and be read again from there.
+        // The log may be released up to the begin of this record, and replayed from there again.
         let fresh = MemHandle::new(Memtable::empty(arenas, prefix)?, begin.max(self.flushed));
         let end = fresh.start();
         self.tree.seal(fresh, end, None);
         Ok(())
     }
 
-    /// Where the log begins that its memtables hold.
+    /// Returns the log position from which its memtables hold records.
     fn start(&self) -> Lsn {
         self.tree
             .view
@@ -352,14 +352,14 @@ impl ReplayPlace {
             .map_or(self.active.start(), |oldest| oldest.start())
     }
 
-    /// Looks at what the tree's memtables are now.
+    /// Reloads the state of the tree's memtables.
     fn look(&mut self) {
         self.active = self.tree.view.load_full().active.clone();
         self.taken = taken(&self.tree);
     }
 }
 
-/// What a thread that inserts is handed.
+/// Queue of chunks for a helper thread.
 #[derive(Default)]
 struct ReplayQueue {
     state: Mutex<Waiting>,
@@ -369,13 +369,13 @@ struct ReplayQueue {
 #[derive(Default)]
 struct Waiting {
     chunks: VecDeque<Arc<ReplayChunk>>,
-    /// Nothing more comes.
+    /// Whether no more chunks will be pushed.
     ended: bool,
     failed: Option<Error>,
 }
 
 impl ReplayQueue {
-    /// Inserts what comes until nothing more does.
+    /// Inserts chunks until the queue has ended.
     fn serve(&self, mut inserter: Inserter) {
         loop {
             let mut s = self.state.lock();
@@ -395,7 +395,7 @@ impl ReplayQueue {
         }
     }
 
-    /// Hands a chunk over as soon as few are waiting.
+    /// Pushes a chunk; waits while [`AHEAD`] chunks are waiting.
     fn push(&self, chunk: &Arc<ReplayChunk>) -> Result<()> {
         let mut s = self.state.lock();
         while s.chunks.len() >= AHEAD && !s.ended {
@@ -412,17 +412,17 @@ impl ReplayQueue {
     }
 }
 
-/// What a thread is handed, and the thread until it has been waited for.
+/// Queue of a helper thread, and the thread until it was joined.
 type Helper = (Arc<ReplayQueue>, Option<Box<dyn Thread>>);
 
-/// A tree with the position that it is flushed to.
+/// Tree with its flushed position.
 type Flushed = (Arc<TreeInner>, Lsn);
 
-/// Who inserts what is read.
+/// Threads that insert records.
 enum Crew {
-    /// Who reads, until there is much.
+    /// The reading thread, while there is little log.
     Alone(Inserter),
-    /// Threads, each with its trees.
+    /// Helper threads, each with its trees.
     Threads { helpers: Vec<Helper>, rest: Vec<Inserter>, chunk: ReplayChunk },
 }
 
@@ -437,8 +437,8 @@ impl Crew {
         }
     }
 
-    /// Starts so many threads, which share the trees by what each has taken until now. Trees whose
-    /// thread can't be started stay with who reads.
+    /// Starts `threads` helpers and divides the trees among them by the bytes inserted so far.
+    /// Trees whose helper cannot be started stay with the reading thread.
     fn divide(&mut self, env: &dyn Env, threads: usize) {
         let Crew::Alone(inserter) = self else { return };
         let (core, most) = (inserter.core.clone(), inserter.most);
@@ -474,7 +474,7 @@ impl Crew {
         rest.iter_mut().try_for_each(|inserter| inserter.insert_all(&chunk))
     }
 
-    /// Waits until all is inserted.
+    /// Waits until everything is inserted.
     fn finish(mut self) -> Result<()> {
         self.hand_over()?;
         self.join()
@@ -493,21 +493,23 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Who gives up says why himself.
+        // The caller reports the error that caused the drop.
         let _ = self.join();
     }
 }
 
-/// Puts the log's operations into memtables, skipping what a tree has in tables already.
+/// Inserts the log's operations into memtables, except those that a tree already has in tables.
 ///
-/// The manifest proves three things of the log: there is one, it reaches as far as any tree was
-/// flushed (the log is synced up to there before the manifest says so), and it names no tree that
-/// has not been created yet.
+/// The manifest proves three facts about the log:
+/// - The log exists.
+/// - It reaches as far as any tree was flushed, because it is synced up to there before the
+///   manifest says so.
+/// - It names no tree that has not been created yet.
 ///
-/// A reader's log, read through `env`, may be newer than the manifest that was read. Then
-/// operations count up to the first before which the manifest has changed in what the log does not
-/// tell: a tree was made, or a tree was dropped or tables were loaded, each of which takes a
-/// sequence number. So a reader sees nothing without what came before it.
+/// A reader reads its log through `env`, and that log may be newer than the manifest that was read.
+/// Then operations are applied only up to the first one that follows a manifest change missing from
+/// the log: a created or dropped tree, or an ingestion. Drops and ingestions take a sequence
+/// number. So a reader never sees a write without the changes before it.
 pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
     let c = core.catalog.lock();
     let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeInner>| {
@@ -541,7 +543,7 @@ pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
     replayed
 }
 
-/// What the manifest says of the store before the log is read.
+/// State of the store in the manifest before the log is read.
 struct Before {
     store: u64,
     last_seq: Seq,
@@ -629,14 +631,15 @@ fn replay_into(
     Ok(Replayed { recovered, last_seq })
 }
 
-/// Whether the store has ever had a log. A new Db begins its log before its manifest, and a later
-/// opening adds a frame or begins another: so only a checkpoint that has not been opened yet has
-/// none, and its manifest is the first and has one frame. (A new Db of one frame holds nothing.)
+/// Reports whether the store has ever had a log. A new Db begins its log before its manifest, and a
+/// later opening adds a frame or begins another manifest. So only an unopened checkpoint has none:
+/// its manifest is the first and has one frame. (A new Db with one frame is empty.)
 fn had_log(env: &dyn Env, dir: &Path, manifest: u64) -> Result<bool> {
     Ok(manifest > 1 || crate::manifest::read(env, dir, manifest)?.frames.len() > 1)
 }
 
-/// The log tells of a tree that the manifest does not know yet: the manifest's end is gone.
+/// Returns the error for a tree in the log that the manifest does not know: the last edits of the
+/// manifest are lost.
 fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
     let path = dir.join(manifest_name(manifest));
     let end = env.file_len(&path).unwrap_or(0);
@@ -648,9 +651,9 @@ fn lost_edits(env: &dyn Env, dir: &Path, manifest: u64, tree: u32) -> Error {
     .block("manifest")
 }
 
-/// An error about the log, or about the manifest where that is what is wrong: when its end is torn
-/// and the log misses records, the log was let go of because of edits that were durable then. A
-/// crash tears only what nothing was built on.
+/// Returns the error of the log, or an error of the manifest if that is the cause. If the
+/// manifest's end is torn and the log misses records, lost edits had released that part of the log,
+/// so they were durable. A crash only tears frames that no other step depended on.
 fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
     let Ok(log) = crate::manifest::read(env, dir, manifest) else { return e };
     if log.end == log.len || e.kind() != ErrorKind::Corruption || e.block_kind() == Some("manifest")
@@ -665,8 +668,8 @@ fn torn_manifest(env: &dyn Env, dir: &Path, manifest: u64, e: Error) -> Error {
     .block("manifest")
 }
 
-/// Refuses to make it final that damage has cut off what had been written. What a crash may have
-/// left is no such damage.
+/// Refuses to open for writing if damage cut off written records, because that would make the loss
+/// final. A torn end that a crash may have caused is not refused.
 fn check_torn(t: &TornTail) -> Result<()> {
     let Some(proof) = &t.proof else { return Ok(()) };
     let words = format!(

@@ -1,24 +1,25 @@
-//! Space that a store sets aside, so that on a full disk there is enough for what frees space:
-//! an opening, deletions, the removal of a tree, a compaction.
+//! Reserves disk space for operations that free space on a full disk: an opening, deletions, the
+//! drop of a tree, a compaction.
 //!
-//! Invariants: nothing depends on the file, which holds no data; it is given up only after a want
-//! of space, when nothing has been written, and set aside again by a later flush.
+//! Invariants: nothing depends on the file, which holds no data. It is released only after an
+//! operation failed for lack of space without writing anything. A later flush reserves it again.
 
 use crate::base::error::{ErrorKind, Result};
 
 use super::batch::{Batch, BatchOp};
 use super::state::core::DbInner;
 
-/// The name of the file.
+/// Name of the file.
 pub const RESERVE: &str = "RESERVE";
-/// Its length: a first segment of the log, and as much for the manifest and small tables.
+/// Length of the file in bytes: one first log segment, and as much for the manifest and small
+/// tables.
 const RESERVE_BYTES: u64 = 512 << 10;
-/// A store with tables of so many bytes has one: 1.6 % of them.
+/// Bytes of tables from which a store has a reserve, which is 1.6 % of them.
 const RESERVE_FROM: u64 = 32 << 20;
 
 impl DbInner {
-    /// Does what frees space. Where the disk is full, the reserve is given up, and it is tried once
-    /// more.
+    /// Runs an operation that frees space. If the disk is full, releases the reserve and retries
+    /// once.
     pub fn with_reserve<T>(&self, mut frees: impl FnMut() -> Result<T>) -> Result<T> {
         match frees() {
             Err(e) if e.kind() == ErrorKind::NoSpace && self.give_up_reserve() => frees(),
@@ -26,7 +27,7 @@ impl DbInner {
         }
     }
 
-    /// Gives the reserve up, if there is one. A file of another length is somebody else's.
+    /// Releases the reserve, if there is one. A file of another length belongs to another program.
     #[cold]
     pub fn give_up_reserve(&self) -> bool {
         let path = self.dir.join(RESERVE);
@@ -34,8 +35,8 @@ impl DbInner {
             && self.env.remove(&path).is_ok()
     }
 
-    /// Sets space aside where the store has none yet and is large enough. A disk without that much
-    /// is no error.
+    /// Reserves space if the store has no reserve yet and is large enough. A lack of disk space is
+    /// not an error.
     pub(super) fn keep_reserve(&self) {
         let path = self.dir.join(RESERVE);
         if self.env.file_len(&path).is_ok() {
@@ -46,14 +47,14 @@ impl DbInner {
             c.state().trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum()
         };
         if bytes >= RESERVE_FROM && self.env.create_log(&path, RESERVE_BYTES).is_err() {
-            // What could not be reserved in full is of no use.
+            // A reserve of less than full size is useless.
             let _ = self.env.remove(&path);
         }
     }
 }
 
 impl Batch {
-    /// Whether it only deletes.
+    /// Reports whether the batch only deletes.
     pub(super) fn frees_space(&self) -> bool {
         self.iter().all(|op| matches!(op, BatchOp::Delete { .. } | BatchOp::DeleteRange { .. }))
     }

@@ -1,8 +1,8 @@
-//! A writer makes room for what it writes, or waits for it ([`budget`](super::state::budget), B3).
+//! Makes room in memtables for a writer, or waits for it ([`budget`](super::state::budget), B3).
 //!
-//! Invariant: a wait ends with the next flush, or with the error of one that lacks space; and a
-//! flush never waits for writers or compactions. So no history ends in a Db that cannot be written,
-//! and none in a writer that waits for a full disk.
+//! Invariant: a wait ends with the next flush, or with the error of a flush that lacks space. A
+//! flush never waits for writers or compactions. So no history leads to a Db that cannot be
+//! written, or to a writer that waits for a full disk.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use super::state::tree::TreeInner;
 use super::state::work::PutOff;
 
 impl DbInner {
-    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits when
-    /// there is no memory. The write lock may be given up meanwhile, so callers look again at
-    /// everything.
+    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits if no
+    /// memory is available. The write lock may be released in the meantime, so callers check
+    /// everything again.
     #[cold]
     pub fn make_room<'a>(
         &'a self,
@@ -45,14 +45,14 @@ impl DbInner {
             return Ok(w);
         }
         let (memory, mem) = (&self.memory, &view.active.mem);
-        // One that was filled as far the last time is given all at once, and the memory of one that
-        // has been flushed.
+        // A memtable that was filled this far last time gets its full size at once, and the memory
+        // of one that has been flushed.
         let mut whole = matches!(room, MemtableRoom::Grow(n) if tree.is_usual(n as u64 / 2))
             && memory.may_grow(mem.price(room, cost, true) as u64);
         let mut price = mem.price(room, cost, whole) as u64;
         if !memory.may_grow_beside_pages(price) {
-            // However much the one before held: there would be nothing but pages to make way for
-            // it.
+            // Ignores the size of the previous memtable: only single pages could be flushed to make
+            // room for it.
             (room, whole) = (mem.room_for(cost, view.options.memtable_size, 0), false);
             price = mem.price(room, cost, whole) as u64;
         }
@@ -84,8 +84,8 @@ impl DbInner {
         Ok(w)
     }
 
-    /// Waits until flushes have ended that a writer of `tree` needs: as long as `is_full` says, of
-    /// which `reason` is told.
+    /// Waits for flushes that a writer of `tree` needs, as long as `is_full` returns true. `reason`
+    /// is reported in events.
     pub fn wait_for_flush(
         &self,
         tree: &TreeInner,
@@ -98,20 +98,20 @@ impl DbInner {
             match self.work_inline() {
                 Ok(true) => {}
                 Ok(false) => {
-                    // Another caller is flushing this tree: to ask again and again would only keep
-                    // it from the lock.
+                    // Another caller is flushing this tree; polling would only delay it by taking
+                    // the lock.
                     let mut signals = self.work.hold();
                     if is_full() {
                         signals.wait_done(Duration::from_millis(20));
                     }
                 }
-                // What lacks space is work of another tree.
+                // The work that lacks space belongs to another tree.
                 Err(e) if e.is_transient() && !is_full() => self.put_off(e)?,
                 Err(e) => return Err(e),
             }
             return Ok(());
         }
-        // With its own memtables in tables it may still be another tree that holds the memory.
+        // If the tree's own memtables are all flushed, another tree may hold the memory.
         let put_off = if tree.view.load_full().sealed.is_empty() {
             self.work.put_off()
         } else {
@@ -133,7 +133,8 @@ impl DbInner {
         done
     }
 
-    /// Waits as long as `is_full` says, unless there is an error or work has been put off since.
+    /// Waits as long as `is_full` returns true, unless there is an error or work was postponed
+    /// since.
     fn wait_while(
         &self,
         tree: &TreeInner,

@@ -1,6 +1,6 @@
-//! Memtables are sealed: the one that takes writes becomes one that waits for its flush, and a
-//! fresh one takes its place. By whom a tree's memtable is full, by whom the memory is short, and
-//! for other Dbs that share it ([`budget`](super::state::budget), B2 and B4).
+//! Seals memtables: the active memtable becomes immutable and waits for its flush, and a new one
+//! replaces it. Memtables are sealed when they are full, when memory is short, and for other Dbs
+//! that share the budget ([`budget`](super::state::budget), B2 and B4).
 
 use std::sync::Arc;
 
@@ -31,9 +31,10 @@ impl DbInner {
         Ok(())
     }
 
-    /// Seals memtables until those that take writes have seven eighths of what they may, `more`
-    /// included; where several Dbs share the budget, until this one has no more than its share of
-    /// that, and who was `asked` not before. Whether it sealed any.
+    /// Seals memtables until active ones use at most 7/8 of their limit, including `more` bytes. If
+    /// several Dbs share the budget, also stops when this Db uses at most its fair share of that.
+    /// With `asked`, another Db requested memory, and only the fair share counts. Reports whether
+    /// it sealed any.
     pub fn seal_some(&self, w: &WriteState, more: u64, asked: bool) -> Result<bool> {
         let enough = self.memory.seal_goal(more, asked);
         if enough() {
@@ -47,7 +48,7 @@ impl DbInner {
             let view = t.view.load_full();
             let m = &view.active;
             let gain = Share::gain(m);
-            // Others that wait are sealed already, or have their page and no more.
+            // Other waiting memtables are immutable already, or use only one page.
             if gain > 0
                 && m.is_touched()
                 && m.start() == start
@@ -69,11 +70,11 @@ impl DbInner {
         Ok(any)
     }
 
-    /// Seals memtables for which readers have paid as much as a flush of them costs, in a store
-    /// that nobody writes to for the moment. Whether it sealed any.
+    /// Seals memtables whose reads have cost as much as a flush would, if the store has no writes
+    /// at the moment. Reports whether it sealed any.
     pub fn seal_for_readers(&self) -> Result<bool> {
         let mut w = self.write.lock();
-        // Asked whenever a worker finds nothing to do, so that it is known since when.
+        // Checked whenever a worker finds no work, so that the start of the idle time is known.
         let rests = w.rests(self.env.monotonic_nanos());
         let ids = self.work.paid();
         if ids.is_empty() || !rests || self.options.reader_merges == 0 {
@@ -99,7 +100,7 @@ impl DbInner {
         Ok(any)
     }
 
-    /// Seals what other Dbs have asked for, if they have.
+    /// Seals memtables that other Dbs have requested, if any.
     pub fn make_way(&self) -> Result<()> {
         if self.memory.take_asked() {
             self.seal_some(&self.write.lock(), 0, true)?;

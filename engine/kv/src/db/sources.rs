@@ -1,5 +1,5 @@
-//! The sources of a tree that a reader of a range merges: memtables and runs that may have keys of
-//! it.
+//! Collects the sources that a range read merges: memtables and runs that may have keys of the
+//! range.
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
@@ -13,12 +13,12 @@ use crate::merge::visible::{Visible, VisibleRange};
 use super::explain;
 use super::state::view::TreeView;
 
-/// What a reader at `read` sees of `range`.
+/// Returns an iterator over the keys of `range` that are visible at `read`.
 pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     if view.meters.recorder.is_on() {
         return explain::visible(view, range, read);
     }
-    // Most reads of a narrow range find one source, and room for all would be more than a kilobyte.
+    // Most reads of a narrow range find one source, and room for all would take over a kilobyte.
     let mut sources: Vec<MergeSource> = Vec::with_capacity(1);
     let most = 1 + view.sealed.len() + view.version.runs.len();
     let mut add = |source: MergeSource| {
@@ -28,8 +28,8 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         sources.push(source);
     };
     let mut shadows = vec![];
-    // Where nothing was deleted there is nothing to leap over, and nobody counts up who knows of
-    // it.
+    // Without deletes there are no empty ranges to skip, so the shared cache's reference count is
+    // not touched.
     let mut has_deletes = false;
     if !range.is_empty() {
         let hash = view.prefix_hash(&range);
@@ -70,8 +70,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
     Ok(visible)
 }
 
-/// Whether the filters of a run leave it possible that it has keys of a range with this hash of
-/// their prefix.
+/// Reports whether the filters of a run allow keys of a range whose prefix has this hash.
 fn ask_filters(
     view: &TreeView,
     run: &TableRun,

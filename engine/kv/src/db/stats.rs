@@ -1,4 +1,4 @@
-//! Statistics of a Db: counters, memory, levels, pins that hold space.
+//! Statistics of a Db: counters, memory, levels, and pins that hold space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use super::state::pins::{Pin, PinKind, Space};
 use super::state::snapshots::SnapshotInfo;
 use super::state::tree::TreeInner;
 
-/// Where a Db's time and bytes went since it was opened, and what it holds now.
+/// Work done by a Db since it was opened, and the memory and space that it uses now.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Operations written.
+    /// Number of operations written.
     pub ops_written: u64,
-    /// Bytes of keys and values written (for batches: of their encoding).
+    /// Bytes of keys and values written; for batches, bytes of their encoding.
     pub user_bytes: u64,
-    /// Bytes of log that are kept.
+    /// Bytes of write-ahead log that are retained.
     pub wal_bytes: u64,
-    /// The newest sequence number that may be read.
+    /// Newest sequence number visible to readers.
     pub seq: Seq,
-    /// Flushes done.
+    /// Number of flushes done.
     pub flushes: u64,
     /// Bytes of tables written by flushes.
     pub flush_bytes: u64,
     /// Nanoseconds spent in flushes.
     pub flush_nanos: u64,
-    /// Merging compactions done.
+    /// Number of compactions that merged tables.
     pub compactions: u64,
-    /// Tables moved without rewriting.
+    /// Number of tables moved to another level without rewriting (trivial moves).
     pub moves: u64,
-    /// Jobs that only dropped tables.
+    /// Number of jobs that only dropped tables.
     pub drops: u64,
     /// Bytes of tables read by compactions.
     pub compaction_read: u64,
@@ -49,160 +49,160 @@ pub struct Stats {
     pub compaction_written: u64,
     /// Nanoseconds spent in compactions.
     pub compaction_nanos: u64,
-    /// Older versions dropped by compactions and flushes.
+    /// Number of older versions dropped by compactions and flushes.
     pub dropped_shadowed: u64,
-    /// Deletes dropped at the bottom.
+    /// Number of tombstones dropped at the bottom level.
     pub dropped_deletes: u64,
-    /// Entries dropped because a range deletion covers them.
+    /// Number of entries dropped because a range deletion covers them.
     pub dropped_covered: u64,
-    /// Entries dropped by the purge hook.
+    /// Number of entries dropped by the compaction filter.
     pub dropped_purged: u64,
-    /// Nanoseconds that writers slept because compaction was behind.
+    /// Nanoseconds that writers slept for a slowdown, because compaction was late.
     pub paced_nanos: u64,
-    /// Nanoseconds that writers waited for a memtable.
+    /// Nanoseconds that writers waited for a memtable (write stall).
     pub stalled_nanos: u64,
-    /// What reads did: of all trees, those included that were dropped.
+    /// Counters of reads, summed over all trees, including dropped ones.
     pub reads: ReadStats,
-    /// What the block cache did; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget) that of
-    /// all of them.
+    /// Counters of the block cache. Dbs that share a [`MemoryBudget`](crate::MemoryBudget) report
+    /// the sum over all of them.
     pub cache: CacheStats,
-    /// How long operations took.
+    /// Latencies of operations.
     pub latencies: Latencies,
-    /// Where the memory is.
+    /// Memory in use, by purpose.
     pub memory: Memory,
-    /// How many files of tables are open.
+    /// Number of open table files.
     pub files: FileStats,
-    /// Bytes of table files, those of trees that were dropped included.
+    /// Bytes of table files, including those of dropped trees.
     pub space: Space,
-    /// Why the store takes no writes, where it takes none: it was opened so, or a failure has made it
-    /// so, or it was closed.
+    /// The reason why the store refuses writes; `None` if it accepts them. The store may be opened
+    /// read-only, latched by a failure, or closed.
     pub refusal: Option<Error>,
-    /// Bytes that are free where the store lies, as far as the system says.
+    /// Free bytes on the file system of the store, if the system reports them.
     pub disk_free: Option<u64>,
-    /// The trees.
+    /// Statistics of each tree.
     pub trees: Vec<TreeStats>,
-    /// Live snapshots, which hold old versions back.
+    /// Live snapshots, which retain old versions.
     pub snapshots: Vec<SnapshotInfo>,
-    /// What holds space: snapshots, readers of old states, work in progress; oldest first.
+    /// Holders of space: snapshots, readers of old states and jobs in progress; oldest first.
     pub pins: Vec<Pin>,
 }
 
-/// Anonymous memory of a Db in bytes; of Dbs that share a [`MemoryBudget`](crate::MemoryBudget)
-/// that of all of them, but for `tables`.
+/// Anonymous memory of a Db in bytes. Dbs that share a [`MemoryBudget`](crate::MemoryBudget) report
+/// the sum over all of them, except for `tables`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Memory {
-    /// What the user allowed.
+    /// Configured memory budget in bytes.
     pub budget: u64,
-    /// Memtables, active and sealed, as far as they are in use, and memory that is kept for the
-    /// next one.
+    /// Bytes in use by active and immutable memtables, and memory reserved for the next memtable.
     pub memtables: u64,
-    /// Decoded blocks.
+    /// Bytes of decoded blocks.
     pub cache: u64,
-    /// What the cache may grow to at present.
+    /// Current capacity of the block cache in bytes.
     pub cache_capacity: u64,
-    /// Live tables: 2 KiB for each, and of those that are open indexes and filters.
+    /// Bytes for live tables: 2 KiB each, plus indexes and filters of the open ones.
     pub tables: u64,
-    /// What flushes, merges and ingestions that run take beside what they write: tables in the making,
-    /// 33 bytes for each of their keys.
+    /// Bytes that running flushes, compactions and ingestions use besides their output: tables
+    /// under construction take 33 bytes for each key.
     pub jobs: u64,
 }
 
 impl Memory {
-    /// The sum.
+    /// Returns the sum in bytes; the budget and the cache capacity are not included.
     pub fn total(&self) -> u64 {
         self.memtables + self.cache + self.tables + self.jobs
     }
 }
 
-/// One tree.
+/// Statistics of one tree.
 #[derive(Clone, Debug, Default)]
 pub struct TreeStats {
-    /// Its name.
+    /// Name of the tree.
     pub name: String,
     /// Bytes in its memtables.
     pub memtable_bytes: u64,
-    /// Memtables that wait for their flush.
+    /// Number of immutable memtables that wait for their flush.
     pub sealed: usize,
     /// Its runs, newest first.
     pub runs: Vec<RunStats>,
-    /// Bytes that its policy still wants rewritten.
+    /// Pending compaction bytes, by its policy.
     pub debt: u64,
-    /// Bytes of its table files and value files.
+    /// Bytes of its table files and blob files.
     pub space: Space,
-    /// What its policy declares `space` to stay below, but for what is pinned.
+    /// The space bound that its policy declares for `space`, except for pinned files.
     pub bound: Option<SpaceBound>,
-    /// Bytes of one copy of every key, as far as that is known: its largest run.
+    /// Estimated bytes of one copy of every key: the size of its largest run.
     pub one_copy: u64,
-    /// What reads of it did.
+    /// Counters of its reads.
     pub reads: ReadStats,
-    /// Its value files.
+    /// Its blob files.
     pub values: BlobStats,
 }
 
 impl TreeStats {
-    /// The declared bound in bytes, by what is known of the live bytes
-    /// ([`one_copy`](TreeStats::one_copy)), and the value files, which have a bound of their own
-    /// ([`blob_gc_percent`](crate::TreeOptions::blob_gc_percent)); `None` when the policy declares
-    /// none.
+    /// Returns the declared space bound in bytes, or `None` when the policy declares none. It is
+    /// computed from the estimate of live bytes, [`one_copy`](TreeStats::one_copy). Blob files are
+    /// added, because they have a bound of their own
+    /// ([`blob_gc_percent`](crate::TreeOptions::blob_gc_percent)).
     pub fn bound_bytes(&self) -> Option<u64> {
         let bound = self.bound.map(|b| b.bytes(self.one_copy)).filter(|b| *b < u64::MAX)?;
         Some(bound.saturating_add(self.values.bytes))
     }
 }
 
-/// The value files of a tree: see [`blob_threshold`](crate::TreeOptions::blob_threshold).
+/// Blob files of a tree; see [`blob_threshold`](crate::TreeOptions::blob_threshold).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlobStats {
-    /// How many there are.
+    /// Number of blob files.
     pub files: u64,
-    /// Their length in bytes.
+    /// Their total length in bytes.
     pub bytes: u64,
-    /// Bytes of them that tables refer to; the rest is garbage.
+    /// Bytes of them that tables refer to. The rest is garbage.
     pub live_bytes: u64,
-    /// Files that are given up: what tables refer to in them is being written again.
+    /// Number of files under garbage collection: compactions rewrite the values that are still
+    /// live.
     pub given_up: u64,
 }
 
-/// One run.
+/// Statistics of one run.
 #[derive(Clone, Debug, Default)]
 pub struct RunStats {
-    /// Its level.
+    /// Level of the run.
     pub level: u8,
-    /// Its number.
+    /// Number of the run.
     pub number: u64,
-    /// How many tables it has.
+    /// Number of its tables.
     pub tables: usize,
     /// Bytes of its files.
     pub bytes: u64,
-    /// Bytes of keys and values in it, uncompressed.
+    /// Uncompressed bytes of its keys and values.
     pub raw_bytes: u64,
-    /// Entries in it.
+    /// Number of its entries.
     pub entries: u64,
-    /// Deletes among them.
+    /// Number of tombstones among the entries.
     pub deletes: u64,
 }
 
 impl Stats {
-    /// Bytes of all table files and value files.
+    /// Returns the bytes of all table files and blob files.
     pub fn table_bytes(&self) -> u64 {
         let tables: u64 = self.trees.iter().flat_map(|t| &t.runs).map(|r| r.bytes).sum();
         tables + self.trees.iter().map(|t| t.values.bytes).sum::<u64>()
     }
 
-    /// Bytes written to tables for each byte that the user wrote.
+    /// Returns the bytes written to tables for each byte that the user wrote.
     pub fn write_amplification(&self) -> f64 {
         (self.flush_bytes + self.compaction_written) as f64 / self.user_bytes.max(1) as f64
     }
 
-    /// The most runs that a read of one key may have to look into.
+    /// Returns the largest number of runs that a point lookup may have to read.
     pub fn read_amplification(&self) -> usize {
         self.trees.iter().map(|t| t.runs.len()).max().unwrap_or(0)
     }
 }
 
 impl DbInner {
-    /// Everything that can be told.
+    /// Collects all statistics.
     pub fn stats(&self) -> Stats {
         let (written, wal_bytes) = {
             let w = self.write.lock();
@@ -259,7 +259,7 @@ impl DbInner {
         s
     }
 
-    /// What holds space, oldest first.
+    /// Returns the holders of space, oldest first.
     fn pins(&self) -> Vec<Pin> {
         let mut pins = self.watch.pins.list();
         let now = self.env.wall_micros();
@@ -318,14 +318,14 @@ impl DbInner {
         }
     }
 
-    /// Bytes of the files that are being written for each tree and are not in the manifest yet.
+    /// Returns the bytes of files that are being written and are not in the manifest yet, by tree.
     fn writing(&self) -> BTreeMap<TreeId, u64> {
         let mut writing = BTreeMap::new();
         for task in self.watch.pins.tasks() {
             let Some(tree) = task.tree().and_then(|id| self.trees.read().by_id(id).cloned()) else {
                 continue;
             };
-            // A file whose length is not to be had has just been removed again.
+            // A file without a length was removed a moment ago.
             let sizes: Vec<(u64, u64)> = task
                 .created()
                 .into_iter()
@@ -341,7 +341,7 @@ impl DbInner {
         writing
     }
 
-    /// Where the memory is.
+    /// Returns the memory in use, by purpose.
     pub fn memory(&self) -> Memory {
         let cache = self.cache.usage();
         Memory {
@@ -354,7 +354,7 @@ impl DbInner {
         }
     }
 
-    /// Bytes of live tables, and of indexes and filters of those that are open.
+    /// Returns the bytes of live tables, and of indexes and filters of the open ones.
     pub fn table_memory(&self) -> u64 {
         self.opener.memory()
     }

@@ -1,5 +1,5 @@
-//! What happens when structural calls meet each other, reads and writes at one certain moment: two
-//! threads with a pause between, or the steps of one call written out.
+//! Tests concurrent structural operations, reads and writes at exact points: two threads with a
+//! pause between them, or the steps of one call written out.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -31,7 +31,7 @@ thread_local! {
     static BETWEEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// Called by a reader of this thread between taking its view and its read point.
+/// Called by a reader of this thread between loading its view and its read point.
 pub fn between() {
     if let Some(f) = BETWEEN.with(|b| b.borrow_mut().take()) {
         f();
@@ -79,8 +79,8 @@ fn open() -> (Db, Tree) {
     (db, tree)
 }
 
-/// Fails when `work` does not end: a deadlock has no other sign.
-#[allow(clippy::disallowed_methods)] // nothing of a store runs on it
+/// Fails when `work` does not end, which is the only sign of a deadlock.
+#[allow(clippy::disallowed_methods)] // no code of a store runs on it
 fn ends(work: impl FnOnce() + Send + 'static) {
     let (done, wait) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -99,8 +99,7 @@ fn keys(range: Range) -> Vec<Vec<u8>> {
     range.map(|item| item.unwrap().0.to_vec()).collect()
 }
 
-/// An ingestion and a later put, both acknowledged, between the view and the read point of a
-/// reader.
+/// An ingestion and a later put, both acknowledged, between a reader's view and its read point.
 #[test]
 fn a_reader_that_sees_a_put_sees_the_ingestion_before_it() {
     let both = [b"ingested".to_vec(), b"put".to_vec()];
@@ -137,7 +136,7 @@ fn a_reader_that_sees_a_put_sees_the_ingestion_before_it() {
     }
 }
 
-/// An operand is never folded over what was there before an ingestion that is older than it.
+/// An operand is never folded over data that is older than an ingestion before the operand.
 #[test]
 fn operands_are_folded_over_the_ingestion_before_them() {
     let (_db, tree) = open();
@@ -152,15 +151,15 @@ fn operands_are_folded_over_the_ingestion_before_them() {
     assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"new+2"[..]));
 }
 
-/// What another thread writes into the range after the deletion stays, whether merges have zeroed
-/// its sequence number or not.
+/// A write of another thread into the range after the deletion stays, whether or not compactions
+/// have zeroed its sequence number.
 #[test]
 fn a_put_after_the_deletion_of_a_dropped_range_stays() {
     for merged in [false, true] {
         let (_db, tree) = open();
         tree.put(b"b", b"old").unwrap();
         tree.flush().unwrap();
-        // The steps of `drop_range`, and what others do between them.
+        // The steps of `drop_range`, with steps of other threads between them.
         let older = tree.tables_within(&key_range("a".."z"));
         assert_eq!(older.len(), 1);
         let deletion = tree.delete_range_numbered(&("a".."z")).unwrap();
@@ -185,7 +184,7 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
 #[test]
 fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
     let db = open_with(&MemEnv::new(1), 0);
-    // Nothing is merged unless asked for.
+    // Only manual compactions run.
     let policy = crate::Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     let tree = db.tree("t", TreeOptions { policy, ..options() }).unwrap();
     let fill = |prefix: &str| {
@@ -216,7 +215,8 @@ fn a_dropped_range_gives_its_tables_back_unless_a_snapshot_sees_them() {
 fn a_table_that_reaches_beyond_a_dropped_range_stays() {
     let (_db, tree) = open();
     let key = |i: u32| format!("k{i:03}").into_bytes();
-    // By its last key, which is the range's end, and by its first one, which comes before.
+    // Excluded by its last key, which is the range's end, and by its first key, which is before the
+    // range.
     for (start, end, left) in [(key(0), key(99), key(99)), (key(1), b"l".to_vec(), key(0))] {
         (0..100).for_each(|i| tree.put(&key(i), b"v").unwrap());
         tree.compact().unwrap();
@@ -225,7 +225,8 @@ fn a_table_that_reaches_beyond_a_dropped_range_stays() {
     }
 }
 
-/// A FIFO tree keeps what a snapshot sees, whole, and goes on dropping when it has gone.
+/// A FIFO tree retains whole tables that a snapshot sees, and continues to drop when it is
+/// released.
 #[test]
 fn first_in_first_out_waits_for_snapshots() {
     for threads in [0, 2] {
@@ -258,8 +259,8 @@ fn first_in_first_out_waits_for_snapshots() {
     }
 }
 
-/// At a commit tables that hold nothing newer than the snapshot are not read, and of the others
-/// filters are asked first.
+/// A commit does not read tables without data newer than the snapshot. It queries the filters of
+/// the other tables first.
 #[test]
 fn validation_reads_no_table_that_cannot_matter() {
     let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
@@ -277,7 +278,7 @@ fn validation_reads_no_table_that_cannot_matter() {
     };
     fill(0);
     let mut tx = db.transaction();
-    // Keys beside those that are there: what is read of them is the filter.
+    // Keys between the existing ones: only the filters are read for them.
     for i in (1..3000u32).step_by(30) {
         assert!(tx.get(&tree, &[&i.to_be_bytes()[..], b"x"].concat()).unwrap().is_none());
     }
@@ -285,8 +286,7 @@ fn validation_reads_no_table_that_cannot_matter() {
     env.fail_from(env.count(), Fault::Eio);
     tx.commit().unwrap();
     env.heal();
-    // What is newer is found wherever it lies: in memtable and table, a put, a delete and the
-    // deletion of a range.
+    // Newer changes are found in memtable and table: a put, a delete and a range deletion.
     for flushed in [false, true] {
         for change in 0..3 {
             let key = 300u32.to_be_bytes();
@@ -306,8 +306,8 @@ fn validation_reads_no_table_that_cannot_matter() {
     }
 }
 
-/// The tree is dropped after the tables of an ingestion, or of a merge, have been written, before
-/// they are installed.
+/// The tree is dropped after the tables of an ingestion, or of a compaction, have been written, and
+/// before they are installed.
 #[test]
 fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     let env = MemEnv::new(1);
@@ -334,7 +334,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     db.drop_tree("t").unwrap();
     let kind = core.run_job(claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);
-    // The store takes writes, and no file has stayed behind.
+    // The store accepts writes, and no file is left over.
     db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
     let core = core.clone();
     drop(tree);
@@ -370,7 +370,8 @@ fn two_threads_may_drop_or_make_one_tree() {
                     Err(e) => assert_eq!(e.kind(), ErrorKind::NotFound),
                 });
             }
-            // Two with different hooks: whoever comes second is refused, or makes the tree anew.
+            // Two threads with different hooks: the second one is refused, or creates the tree
+            // again.
             for merge in [options().merge, None] {
                 let (db, options) = (&db, TreeOptions { merge: merge.clone(), ..options() });
                 s.spawn(move || match db.tree("t", options) {
@@ -405,15 +406,15 @@ fn options_are_changed_beside_ingestions() {
             }
         });
         assert_eq!(tree.iter().count(), 300);
-        // What is in force is what the manifest says.
+        // The options in force are those in the manifest.
         let core = &tree.handle.core;
         let persisted = core.catalog.lock().state().trees[&tree.core.id].options.clone();
         assert!(persisted == PersistedOptions::of(&tree.options()));
     });
 }
 
-/// Checkpoints beside a thread that makes trees and writes batches to two of them, flushes, ingests
-/// and drops.
+/// Checkpoints concurrent with a thread that creates trees, writes batches to two of them, flushes,
+/// ingests and drops.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
@@ -438,8 +439,8 @@ fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
                     1 => assert_eq!(b.ingest([(b"x", b"y")]).unwrap(), 1),
                     _ => {}
                 }
-                // Some go soon, the others later: how many there are does not grow with how long a
-                // checkpoint takes.
+                // Some are dropped soon, the others later. So their number does not grow with the
+                // duration of a checkpoint.
                 let age = if i % 2 == 0 { 4 } else { 20 };
                 if i > age {
                     db.drop_tree(&format!("b{}", i - age)).unwrap();
@@ -469,8 +470,8 @@ fn checkpoints_beside_new_trees_open_and_hold_whole_batches() {
     });
 }
 
-/// What one look has passed no other passes again: forward and backward, in memtables and tables,
-/// behind deletions of keys and of ranges; and what is put there is met.
+/// No scan steps over entries that another one has stepped over: forward and backward, in memtables
+/// and tables, after deletions of keys and of ranges. New keys in such a range are found.
 #[test]
 fn nobody_walks_twice_over_what_is_deleted() {
     let key = |i: u32| i.to_be_bytes();
@@ -494,7 +495,7 @@ fn nobody_walks_twice_over_what_is_deleted() {
                 if flushed {
                     t.flush().unwrap();
                 }
-                // Who deletes keys has looked behind himself.
+                // Point deletes have probed; range deletions do not.
                 assert_eq!(leap(&t, forward).is_some(), !range);
                 let mut c = t.cursor(..).unwrap();
                 let (from, to) = if forward { (key(9), key(490)) } else { (key(490), key(9)) };
@@ -504,7 +505,7 @@ fn nobody_walks_twice_over_what_is_deleted() {
                     c.key().to_vec()
                 };
                 assert_eq!(look(&mut c), to);
-                // A flush leaves nothing behind where a range was deleted: nothing was passed.
+                // A flush leaves no tombstones to step over where a range was deleted.
                 assert_eq!(
                     leap(&t, forward).is_some(),
                     !(range && flushed),
@@ -524,7 +525,7 @@ fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
     let (db, tree) = open();
     tree.put(b"k", b"older").unwrap();
     tree.put(b"other", b"v").unwrap();
-    // Blocks and log records with such an entry are refused as a whole; a bug would put it here.
+    // Blocks and log records with such an entry are refused as a whole; only a bug could insert it.
     let view = tree.core.view.load_full();
     assert!(view.active.mem.reserve(Memtable::cost(1, 1)));
     view.active.mem.add(b"k", Trailer(2 << 8 | 9), b"?");
@@ -578,10 +579,10 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
     drop((tree, db));
 }
 
-/// A merge of a caller.
+/// Compaction by a caller.
 const MERGE: DividedJob = DividedJob::Merge(Holder::Caller);
 
-/// Each piece waits for all others, so all are done at one time, by as many threads.
+/// Each subcompaction waits for all others, so all run at the same time, on as many threads.
 #[test]
 fn pieces_are_done_side_by_side() {
     let db = open_with(&MemEnv::new(1), 3);
@@ -594,7 +595,7 @@ fn pieces_are_done_side_by_side() {
         });
         assert_eq!(done.unwrap(), [0, 1, 2]);
     }
-    // All hands are given back each time; of others there are none.
+    // All slots are returned each time, and there are no others.
     let threads = Arc::new(parking_lot::Mutex::new(std::collections::HashSet::new()));
     let seen = threads.clone();
     let work = move |_: &DbInner, i: usize, _: &mut pieces::During<'_>| {
@@ -641,7 +642,8 @@ fn a_piece_that_fails_stops_those_beside_it() {
     assert_eq!(Result::<Vec<()>>::unwrap_err(done).kind(), ErrorKind::Closed);
 }
 
-/// What panics has failed: no job succeeds without one of its pieces, and no hand is lost.
+/// A panic counts as a failure: no job succeeds without one of its subcompactions, and no slot is
+/// lost.
 #[test]
 fn a_piece_that_panics_fails_the_job() {
     let db = open_with(&MemEnv::new(1), 3);
@@ -673,7 +675,7 @@ fn a_piece_that_panics_fails_the_job() {
     }
 }
 
-/// A pause is in force when the hands of a job stand still too, whoever waits for whom.
+/// A pause takes effect only when the helpers of a job have stopped too, in any order of waiting.
 #[test]
 fn hands_stand_still_in_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
@@ -724,7 +726,7 @@ fn hands_stand_still_in_a_pause() {
     }
 }
 
-/// What a thread does until it is told to end it, step by step.
+/// Steps of a job until `ends` is set.
 fn steps_until(
     ends: &AtomicBool,
     core: &DbInner,
@@ -745,8 +747,8 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// A flush gets the hands that a merge has, at its next step, and the merge gets them back: also
-/// where the merge is a caller's, and where it stands still in a pause.
+/// A flush gets the slots of a compaction at its next step, and the compaction gets them back. The
+/// compaction may be a caller's, or may be paused.
 #[test]
 fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
     for (holder, pauses) in
@@ -776,7 +778,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         let by_hand = || steps[1].load(Ordering::Relaxed);
         wait_until(|| by_hand() > 0);
         let paused = pauses.then(|| db.pause_background().unwrap());
-        // Each piece waits for the other, and while they last the merge has no hand.
+        // The subcompactions wait for each other. While they run, the compaction has no helper.
         let both = std::sync::Barrier::new(2);
         let (other, at_flush) = (steps.clone(), AtomicU64::new(0));
         let flushed =
@@ -789,7 +791,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
                 at_flush.store(1, Ordering::Relaxed);
                 both.wait();
                 let then = other[1].load(Ordering::Relaxed);
-                // The merge goes on by itself, unless it is paused.
+                // The compaction continues alone, unless it is paused.
                 while !pauses && other[0].load(Ordering::Relaxed) < before + 5 {
                     during()?;
                 }
@@ -804,7 +806,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         over.store(true, Ordering::Relaxed);
         merge.join();
         assert_eq!(told.recv().unwrap().unwrap().len(), 2);
-        // The hand has been given back.
+        // The slot has been returned.
         let both = std::sync::Barrier::new(2);
         let done = core.in_pieces(2, MERGE, &mut || Ok(()), move |_, i, _| {
             both.wait();
@@ -814,7 +816,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
     }
 }
 
-/// A hand that would begin in a pause leaves; the job has one again afterwards.
+/// A helper that would start in a pause exits; the job gets one again afterwards.
 #[test]
 fn a_hand_comes_again_after_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
@@ -826,7 +828,7 @@ fn a_hand_comes_again_after_a_pause() {
     let (steps, pause) = (AtomicU64::new(0), std::cell::Cell::new(true));
     let own = &mut || {
         if pause.take() {
-            // The hand goes.
+            // The helper exits.
             wait_until(|| core.hands.take_for_merge());
             core.hands.give_back();
             assert_eq!(at_work.load(Ordering::Relaxed), 1);

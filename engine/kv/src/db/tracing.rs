@@ -1,5 +1,5 @@
-//! Events of a store as spans and events of the `tracing` crate: a ready [`Listener`], with the
-//! feature `tracing`.
+//! Reports events of a store as spans and events of the `tracing` crate, with a [`Listener`]. It
+//! requires the cargo feature `tracing`.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use crate::base::events::{Event, Listener};
 use crate::base::sync::Mutex;
 use tracing::{Span, debug, error, info, info_span, warn};
 
-/// Tells `tracing` what happens in a store, under the target `firn`.
+/// Reports events of a store to `tracing`, under the target `firn`.
 ///
 /// A flush, a compaction and a stall are spans (`flush`, `compaction`, `stall`) with the fields
-/// known at their begin; what came of them is an event within the span. Everything else is an
-/// event. The store's failures are errors, what lacks space and stalls are warnings, trees that are
-/// opened are debug events, everything else is information. They come from the thread
-/// `firn-listener`, soon after.
+/// known at their begin. Their result is an event within the span. Everything else is an event.
+/// Failures of the store are errors. Lack of space and stalls are warnings, opened trees are debug
+/// events, and all other events are information. They come from the thread `firn-listener`, with a
+/// short delay.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -25,7 +25,7 @@ use tracing::{Span, debug, error, info, info_span, warn};
 /// ```
 #[derive(Debug, Default)]
 pub struct TracingListener {
-    /// What has begun and not ended: by what it is and what tells it from others.
+    /// Open spans, by kind and by the key that distinguishes them.
     open: Mutex<HashMap<(&'static str, String), Vec<Span>>>,
 }
 
@@ -34,8 +34,8 @@ impl TracingListener {
         self.open.lock().entry((kind, which.to_owned())).or_default().push(span);
     }
 
-    /// What came of it, within its span. Where several of a kind are open in one tree, as stalls of
-    /// many writers are, which of them is all one.
+    /// Emits the result within its span. If several spans of a kind are open in one tree, for
+    /// example stalls of many writers, any of them is used.
     fn end(&self, kind: &'static str, which: &str, came: impl FnOnce()) {
         let key = (kind, which.to_owned());
         let span = {

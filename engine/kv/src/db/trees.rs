@@ -1,7 +1,7 @@
-//! Trees are opened, made and dropped, and get other options.
+//! Opens, creates and drops trees, and changes their options.
 //!
-//! Invariant: trees that are made together are one frame of the manifest, so that all of them are
-//! there after a crash, or none is.
+//! Invariant: trees that are created together are one frame of the manifest. So after a crash all
+//! of them exist, or none.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::state::memtable::MemHandle;
 use super::state::tree::{StoreWatch, TreeFiles, TreeInner};
 use super::state::view::TreeView;
 
-/// A tree as the manifest has it, its files not yet opened.
+/// Creates a tree from its state in the manifest, without opening its files.
 pub fn tree_of(
     state: &TreeState,
     options: TreeOptions,
@@ -46,13 +46,13 @@ pub fn tree_of(
     TreeInner::new(state, options, hooked, active, files, watch)
 }
 
-/// Whether both have the same hooks by name.
+/// Reports whether both have hooks of the same names.
 fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
     PersistedOptions::of(b).check_hooks("", a).is_ok()
 }
 
 impl DbInner {
-    /// Opens trees of these names, and makes those that are not there, all or none.
+    /// Opens trees of these names, and creates all missing ones atomically.
     pub fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeInner>>> {
         let mut names = HashSet::with_capacity(wanted.len());
         for (name, options) in wanted {
@@ -84,7 +84,7 @@ impl DbInner {
             if missing.is_empty() {
                 break;
             }
-            // `None` when another thread has made one of them meanwhile, with whatever options.
+            // `None` when another thread has created one of them in the meantime, with any options.
             if let Some(made) = self.create_trees(&missing)? {
                 trees
                     .iter_mut()
@@ -99,7 +99,7 @@ impl DbInner {
         Ok(trees)
     }
 
-    /// Opens a tree that is there; `None` when another thread has dropped it meanwhile.
+    /// Opens an existing tree. Returns `None` when another thread has dropped it in the meantime.
     fn open_again(
         &self,
         t: Arc<TreeInner>,
@@ -115,8 +115,8 @@ impl DbInner {
         }
     }
 
-    /// Makes trees with one edit group of the manifest; `None`, and none made, when there is one of
-    /// such a name already.
+    /// Creates trees with one group of edits. Returns `None`, and creates none, when a tree with
+    /// one of the names exists already.
     fn create_trees(
         &self,
         missing: &[(&str, &TreeOptions)],
@@ -131,7 +131,7 @@ impl DbInner {
         }
         let first = c.state().next_tree;
         let ids = (0..).map(|n| first.saturating_add(n));
-        // First all that can fail: a tree that the manifest knows must be there.
+        // First runs every step that can fail: a tree in the manifest must also exist in memory.
         let memtables =
             missing.iter().map(|(_, o)| Memtable::empty(&self.arenas, o.filter_prefix.clone()));
         let memtables = memtables.collect::<Result<Vec<_>>>()?;
@@ -165,7 +165,7 @@ impl DbInner {
         Ok(Some(made))
     }
 
-    /// Says which options a tree has now.
+    /// Reports the current options of a tree as an event.
     pub fn tell_options(&self, t: &TreeInner) {
         let options = t.view.load_full().options.clone();
         self.events.note(|| Event::TreeOpened {
@@ -174,8 +174,8 @@ impl DbInner {
         });
     }
 
-    /// Puts these options in force, with the hooks that the tree was written with. With `keep` a
-    /// tree without hooks that it should have goes on without them.
+    /// Applies these options. The hooks must be those with which the tree was written. With `keep`,
+    /// a tree that was opened without its hooks continues without them.
     pub fn change_options(&self, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
         let mut c = self.catalog.lock();
         self.gate.check_open()?;
@@ -195,9 +195,9 @@ impl DbInner {
         if persisted != state.options && !self.options.read_only {
             self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
         }
-        // Under the catalogue's lock still: of two callers the one whose options the manifest has
-        // is the one whose are in force. And under the write lock, so that nobody writes to a
-        // memtable that is gone over.
+        // The catalogue's lock is still held: with two concurrent callers, the options in the
+        // manifest are those in force. The write lock prevents writes to a memtable that is being
+        // replaced.
         let files = t.files.lock();
         let w = self.write.lock();
         t.set_options(options, hooked, &files)?;
@@ -234,18 +234,18 @@ impl DbInner {
         self.log_drop(&mut c, &t)?;
         self.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
         {
-            // In one step, for whoever has seen that it is gone and then asks for the names.
+            // In one step, for callers that see that the tree is dropped and then list the names.
             let mut trees = self.trees.write();
             t.mark_dropped();
             trees.remove(&t);
             self.memory.set_trees(trees.len());
         }
-        // Before the catalogue is let go: who closes the Db ends what the trees that are left have
-        // begun.
+        // Before the catalogue is unlocked: a close ends only the slowdowns of trees that still
+        // exist.
         self.end_fill(&t);
         drop(c);
         {
-            // Nobody enters a memtable of a dropped tree any more.
+            // No writer enters a memtable of a dropped tree from now on.
             let mut w = self.write.lock();
             t.view.load_full().memtables().for_each(|m| {
                 w.release(t.id, m);
@@ -257,7 +257,7 @@ impl DbInner {
         let handles = std::mem::take(&mut t.files.lock().handles);
         self.watch.pins.retire(t.id, handles.values());
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
-        // Handles of the tree may live for long; its memtable need not.
+        // Handles of the tree may live for long, but its memtable is released now.
         let active = Memtable::empty(&self.arenas, None)
             .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
         t.change_view(|v| {
@@ -269,15 +269,15 @@ impl DbInner {
         Ok(())
     }
 
-    /// Drops a tree from the manifest. The drop takes a sequence number: a reader beside the writer
-    /// whose manifest still has the tree finds the number missing in the log, and shows nothing
-    /// that was written after the drop.
+    /// Drops a tree from the manifest. The drop takes a sequence number. A concurrent reader whose
+    /// manifest still has the tree finds this number missing in the log, and shows no write after
+    /// it.
     fn log_drop(&self, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
         self.begin_writing(c)?;
         let mut w = self.write.lock();
         let seq = w.newest() + 1;
         self.visible.wait_below(seq);
-        // A power cut that takes an earlier write must take the drop too.
+        // A power cut that loses an earlier write must also lose the drop.
         self.sync_to(w.end())?;
         let (next_file, wal_floor) = (c.state().next_file, c.state().wal_floor);
         let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
@@ -287,7 +287,7 @@ impl DbInner {
         Ok(())
     }
 
-    /// A tree that has just been created.
+    /// Creates a tree that was just added to the manifest.
     fn new_tree(
         &self,
         state: &TreeState,

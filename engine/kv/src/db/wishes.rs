@@ -1,6 +1,7 @@
-//! What the policies of trees wish, asked of the shapes that their tables have now.
+//! Runs each tree's compaction picker on its current shape.
 //!
-//! Invariant: a job that drops what snapshots may see waits, as a whole, until they have gone.
+//! Invariant: a job that drops tables that snapshots may see waits, as a whole, until these
+//! snapshots are released.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use super::state::tree::{TreeFiles, TreeInner};
 use super::state::view::TreeView;
 
 impl DbInner {
-    /// The shape of a tree as its policy sees it. Nobody merges for readers in a store whose writers
-    /// would have to do it: one history gives one directory there, however much is read.
+    /// Returns the shape of a tree as its policy sees it. Without background threads, writers would
+    /// do read-triggered compactions. They are disabled there, so that equal histories give equal
+    /// directories, independent of reads.
     pub fn shape(&self, view: &TreeView, files: &TreeFiles) -> LsmShape {
         let (version, options) = (&view.version, &view.options);
         let toll = if self.options.background_threads > 0 { view.tolls.paid() } else { 0 };
@@ -43,7 +45,7 @@ impl DbInner {
         }
         let given_up = &version.values.given_up;
         if !given_up.is_empty() {
-            // What could not be read would be wanted for ever.
+            // Skip unreadable blobs, or their table is picked again forever.
             let stale = |t: &Arc<TableHandle>| {
                 let spoiled =
                     |file| t.values().iter().any(|v| v.facts.id == file && v.is_spoiled());
@@ -67,9 +69,9 @@ impl DbInner {
         shape
     }
 
-    /// What the policy asks for. A job that drops what snapshots may see waits, as a whole, until
-    /// they have gone: a part of it could leave older tables without the newer ones that hide what
-    /// is in them.
+    /// Picks a compaction by the policy. A job that drops tables that snapshots may see waits, as a
+    /// whole, until these are released. A part of it could drop newer tables that hide entries of
+    /// older tables which stay.
     pub fn pick_compaction(
         &self,
         options: &TreeOptions,
@@ -85,8 +87,8 @@ impl DbInner {
         (!seen).then_some(job)
     }
 
-    /// How far a tree is between its policy's soft and hard limits of runs: 0 and less is fine, 1
-    /// is at the hard limit.
+    /// Returns the position of a tree between the soft and hard limits of runs of its policy: at
+    /// most 0 is below the soft limit, 1 is at the hard limit.
     pub fn pressure(&self, tree: &TreeInner) -> f64 {
         let files = tree.files.lock();
         let view = tree.view.load_full();
@@ -94,12 +96,12 @@ impl DbInner {
         pressure(run_limits(&view.options.policy, &shape), shape.runs.len())
     }
 
-    /// The tables or the options of a tree have changed: its policy may want something, and the
-    /// writers' pace goes by the tree that is furthest behind.
+    /// Called after the tables or the options of a tree have changed. Its policy may pick a job,
+    /// and the slowdown of writers follows the tree with the highest pressure.
     pub fn tables_changed(&self, tree: &TreeInner) {
         self.work.look_at([tree.id]);
-        // Found under the lock: who has seen older tables, or the tree before it was dropped or its
-        // Db closed, may not have the last word.
+        // Computed under the lock. Otherwise a caller with an older view of the tables, or of a
+        // tree that was dropped or closed since, could overwrite a newer value.
         let mut pressed = self.work.pressed();
         let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
         if pressure > 0.0 {
@@ -107,12 +109,12 @@ impl DbInner {
         } else {
             pressed.remove(&tree.id);
         }
-        // Under the lock, so that beginnings and ends are told in their order.
+        // Under the lock, so that begin and end events are reported in order.
         self.set_pace(tree, pressed.values().copied().fold(0.0, f64::max));
     }
 
-    /// Calls workers where one of these trees wants a compaction or will want one when time has
-    /// passed. Takes locks of trees.
+    /// Calls workers if one of these trees needs a compaction, or will need one as time passes.
+    /// Takes locks of trees.
     pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeInner>) {
         let is_due = |t: &TreeInner| self.ages(t) || self.wants(t);
         if !self.has_all_workers() && trees.into_iter().any(is_due) {
@@ -120,7 +122,7 @@ impl DbInner {
         }
     }
 
-    /// The same for all trees.
+    /// Calls workers as [`call_workers_for`](DbInner::call_workers_for) does, for all trees.
     pub fn call_workers_for_any(&self) {
         if !self.has_all_workers() {
             let trees = self.trees.read().to_vec();
@@ -128,7 +130,7 @@ impl DbInner {
         }
     }
 
-    /// Whether time alone can make this tree want a compaction.
+    /// Reports whether this tree can need a compaction as time passes, without writes.
     pub fn ages(&self, tree: &TreeInner) -> bool {
         let view = tree.view.load_full();
         let o = &view.options;
@@ -136,8 +138,8 @@ impl DbInner {
             && !view.version.runs.is_empty()
     }
 
-    /// Whether a job runs anywhere or this tree wants one. Both are asked under the lock under
-    /// which jobs are claimed: a job that is taken in between would be neither.
+    /// Reports whether any job runs, or this tree needs one. Both are checked under the lock under
+    /// which jobs are claimed. Otherwise a job claimed between the two checks would be missed.
     pub fn is_compacting_or_wants(&self, t: &TreeInner) -> bool {
         let files = t.files.lock();
         self.work.is_compacting() || self.wants_with(t, &files)
@@ -154,15 +156,15 @@ impl DbInner {
     }
 }
 
-/// From when on the hooks say that nothing in a table is wanted. A table that was not opened yet is
-/// opened for it only where whole windows of time wait to be dropped.
+/// Returns the time from which all entries of a table may be dropped, by the compaction filter. An
+/// unopened table is opened for it only if the policy drops whole time windows.
 fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
     if t.opened().is_none() && !options.policy.expires() {
         return None;
     }
-    // What cannot be read is not dropped; who reads it will say why. Nor what a hook panics at: this is
-    // asked where a job is chosen, and where one has been installed.
+    // An unreadable table is not dropped; reads report the error. Neither is a table whose hook
+    // panics: this code runs where a job is picked or has been installed.
     let table = t.table().ok()?;
     let summary = &table.properties().summary_bytes;
     Error::catch("a purge hook", || Ok(purge.gone_at(summary))).ok()?

@@ -1,30 +1,29 @@
-//! Background work: which thread does which job, and the same jobs done by the caller where there
-//! are no threads.
+//! Assigns background work to threads, or to the caller if there are no threads.
 //!
 //! Invariants:
-//! - Flushes go before compactions. With two or more threads the first only flushes; with one, a
-//!   compaction stops for flushes as it goes. So a flush always finds someone to do it. Where small
-//!   tables take the memory ([`DbInner::is_cluttered`]) all threads but the first compact before they
-//!   flush: there is always something to be flushed there, and each flush would leave less memory
-//!   to the next.
-//! - The threads that compact give way to all others: a reader or writer has the processor first,
-//!   then flushes, then compactions. Compactions that fall behind for it slow the writers
-//!   (`pacing.rs`), so they catch up.
-//! - A worker that meets an error latches the Db and goes on serving what can be served; it never
+//! - Flushes go before compactions. With two or more threads the first only flushes. With one, a
+//!   compaction pauses for flushes. So there is always a thread for a flush. If small tables use
+//!   too much memory ([`DbInner::is_cluttered`]), all threads but the first compact before they
+//!   flush. In this state there is always a memtable to flush, and each flush would leave less
+//!   memory to the next.
+//! - Threads that compact have low priority: readers and writers get the processor first, then
+//!   flushes, then compactions. If compactions fall behind, they slow the writers (`pacing.rs`) and
+//!   so catch up.
+//! - A worker that gets an error latches the Db and continues with the remaining work. It never
 //!   ends the process. A panic, of a hook for example, is an error.
-//! - Want of space, file descriptors or memory latches nothing: nothing has been installed, the
-//!   memtable is still there, and the work is tried again after [`RETRY`]. Who waits for it gets
-//!   the error instead of waiting for as long as the disk is full.
-//! - No work that fails keeps other work from being tried: a tree whose flush lacks space not the
-//!   flushes of others, and a log segment that can't be made ready not the flush that would free an
-//!   old one.
+//! - Lack of space, file descriptors or memory latches nothing. Nothing has been installed, the
+//!   memtable still exists, and the work is retried after [`RETRY`]. A thread that waits for the
+//!   work gets the error instead of waiting while the disk is full.
+//! - Failed work does not block other work. A tree whose flush lacks space does not block flushes
+//!   of other trees. A log segment that cannot be prepared does not block a flush that would free
+//!   an old one.
 //! - Without threads the work is done at the end of the write that made it necessary, in tree
-//!   order: one history, one directory.
-//! - A worker comes when there is something to do and leaves when there has been nothing for a
-//!   while, so that a store that is small or at rest costs no thread. Whoever makes work, or lets
-//!   time pass that will ([`DbInner::ages`]), finds it there or calls it ([`WorkerPoolHandle::call`]):
-//!   who is there is changed under the lock of the signals, so a worker that leaves has seen the
-//!   last one.
+//!   order: equal histories give equal directories.
+//! - A worker starts when there is work, and exits after a while without any. So a small or idle
+//!   store has no thread. Code that creates work, or changes a tree so that time will create some
+//!   ([`DbInner::ages`]), finds a running worker or calls one ([`WorkerPoolHandle::call`]). The set
+//!   of workers changes under the lock of the signals, so an exiting worker has seen the last
+//!   signal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,18 +36,18 @@ use super::state::core::DbInner;
 use super::state::pins::nudge;
 use super::state::work::WorkerPoolHandle;
 
-/// How long a worker sleeps when nothing wakes it: bounds how late an age-driven job starts.
+/// Longest sleep of a worker without a signal. It bounds the delay of an age-driven job.
 const IDLE: Duration = Duration::from_secs(1);
-/// How often in turn a worker must find nothing to do before it leaves. What is held in reserve has
-/// been given up by then.
+/// Number of consecutive idle rounds before a worker exits. Its reserves have been released by
+/// then.
 const PATIENCE: u32 = 4;
-/// Who writes more than so many bytes while a worker sleeps once fills memtables.
+/// Bytes of log written during one sleep of a worker from which memtables count as being filled.
 const SLOW: u64 = 1 << 20;
-/// How long a worker waits before it tries again what lacked space.
+/// Delay before a worker retries work that lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
 impl DbInner {
-    /// Lets workers come from now on, and calls them if there is something to do.
+    /// Allows workers to start, and calls them if there is work.
     pub fn allow_workers(self: &Arc<DbInner>) {
         let _ = self.me.set(Arc::downgrade(self));
         let crew: Arc<dyn WorkerPoolHandle> = self.clone();
@@ -57,42 +56,44 @@ impl DbInner {
         self.call_workers_for_any();
     }
 
-    /// A worker could not be started. Those who wait for its work hear of it, and the next one to
-    /// make work calls again.
+    /// Handles a worker that could not be started. Threads that wait for its work get the error,
+    /// and the next creation of work calls again.
     fn nobody_comes(&self, e: Error) {
         let ids = self.work.sealed();
         for t in ids.iter().filter_map(|id| self.trees.read().by_id(*id).cloned()) {
             t.put_off.lock().note(&e);
         }
-        // What is wrong otherwise latches.
+        // Any other error latches the store.
         let _ = self.put_off(e).map_err(|e| self.latch(e));
     }
 
-    /// Leaves, unless there has been a signal since `seen`.
+    /// Exits the worker, unless there has been a signal since `seen`.
     fn leave(&self, i: usize, seen: u64) -> bool {
         let signals = self.work.hold();
         if signals.generation() != seen {
             return false;
         }
         let left = signals.leave(i);
-        // Of several the first does not compact.
+        // With several workers, the first does not compact.
         if left & !u64::from(self.options.background_threads > 1) == 0 {
             self.opener.attend(false);
         }
         true
     }
 
-    /// Lets the log give up what it holds in reserve, and goes without the memory that the next
-    /// memtable would get, unless that is written to before long: to touch it anew would hold up
-    /// writers by milliseconds for each of its huge pages, and take them from the cache by turns.
+    /// Releases the log's spare segments. If few writes arrive, it also releases the memory for the
+    /// next memtable. While memtables are being filled that memory stays: touching it again would
+    /// delay writers by milliseconds for each huge page, and would take pages from the cache
+    /// repeatedly.
     pub(super) fn rest(&self) {
         let mut w = self.write.lock();
         let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
         let unneeded = w.log().map(Wal::rest);
         drop(w);
-        // What cannot be removed now is removed after the next opening.
+        // Segments that cannot be removed now are removed after the next opening.
         let _ = unneeded.map(Unneeded::remove);
-        // Tables that no reader holds any more, but that one held when they were replaced.
+        // Removes tables that a reader held when they were replaced, and that no reader holds any
+        // more.
         nudge();
         self.opener.delete_obsolete_files();
         if !is_filled && self.arenas.trim() {
@@ -100,8 +101,8 @@ impl DbInner {
         }
     }
 
-    /// A failure in the background: a full disk or a closing Db is met again by the next try,
-    /// anything else latches. Whether to try again before long.
+    /// Handles a failure in the background. A full disk is retried and a closing Db is ignored; any
+    /// other error latches. Reports whether to retry soon.
     fn failed(&self, e: Error) -> bool {
         if e.kind() == ErrorKind::Closed || self.gate.check_writable().is_err() {
             return false;
@@ -109,7 +110,7 @@ impl DbInner {
         self.put_off(e).map_err(|e| self.latch(e)).is_ok()
     }
 
-    /// The work of worker number `i`, until there has been none for a while.
+    /// Runs worker number `i`, until there has been no work for a while.
     fn work_until_nothing(&self, i: usize, compacts: bool) {
         if compacts {
             self.opener.attend(true);
@@ -145,7 +146,7 @@ impl DbInner {
                 && !self.trees.read().iter().any(|t| self.ages(t))
                 && self.leave(i, seen)
             {
-                // What has died meanwhile.
+                // Removes the files that became obsolete in the meantime.
                 return self.opener.delete_obsolete_files();
             }
         }
@@ -168,7 +169,7 @@ impl WorkerPoolHandle for DbInner {
             if self.work.hold().come(i) {
                 continue;
             }
-            // One that has left ends any moment.
+            // A worker that has left exits at any moment.
             if let Some(gone) = thread.take() {
                 gone.join();
             }

@@ -1,20 +1,20 @@
-//! The write path: a place in the log, then the memtable, then the new state becomes visible.
+//! The write path: appends to the log, inserts into the memtable, then publishes the new state.
 //!
 //! ```text
 //! lock            room in each memtable concerned (else seal it and start another)
 //!                 sequence numbers; append to the log
 //! unlock          insert into the memtables, in parallel with other writers
-//! publish         in log order: everything up to here may be seen
-//! sync            for Durability::Power: one sync serves all who wait
+//! publish         in log order: everything up to here is visible
+//! sync            for Durability::Power: one sync serves all waiting writers
 //! ```
 //! Invariants:
 //! - W1: sequence numbers are consecutive and in log order.
-//! - W2: `visible` only moves over writes that are wholly in their memtables, so a reader sees
-//!   whole batches, unless a failure has latched the Db in the middle of one.
-//! - W3: a memtable is sealed under the write lock; writers that have a place in the log finish
-//!   into the one they were given.
-//! - W4: what failed has written nothing, or the Db is latched read-only: also what panics, in a hook
-//!   that says which part of a key goes into filters.
+//! - W2: `visible` advances only over writes that are completely in their memtables. So a reader
+//!   sees whole batches, unless a failure has latched the Db in the middle of one.
+//! - W3: a memtable is sealed under the write lock. Writers with a position in the log finish their
+//!   insertion into the memtable that they were assigned.
+//! - W4: a failed write has written nothing, or the Db is latched read-only. This includes panics,
+//!   for example of the hook that returns the filter prefix of a key.
 
 use std::sync::Arc;
 
@@ -40,13 +40,12 @@ use super::state::meters::{LatencyOp, SampleToken};
 use super::state::tree::TreeInner;
 use super::state::view::TreeView;
 
-/// Makes what is to be written, or looks whether it may be, under the write lock and with every
-/// earlier write visible. Called again when the lock had to be given up; an empty batch writes
-/// nothing.
+/// Fills the batch, or checks that it may be written. Runs under the write lock, with every earlier
+/// write visible. It is called again if the lock was released. An empty batch writes nothing.
 pub type Make<'a> = &'a mut dyn FnMut(&mut Batch) -> Result<()>;
 type Entered<'a> = Vec<(&'a TreeInner, Arc<MemHandle>)>;
 
-/// The head of an encoded point operation: kind, tree, key length.
+/// Encodes the head of a point operation: kind, tree, key length.
 fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
     buf[0] = kind as u8;
     let mut n = 1;
@@ -129,8 +128,9 @@ impl DbInner {
         self.finish_write(lsn, durability, turn)
     }
 
-    /// Writes a batch and gives the sequence number of its first operation (of an empty one, the
-    /// newest that may be read). One that only deletes may use the reserve.
+    /// Writes a batch and returns the sequence number of its first operation. For an empty batch it
+    /// returns the newest visible sequence number. A batch that only deletes may use the space
+    /// reserve.
     pub fn write_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
         match self.try_batch(batch, durability) {
             Err(e)
@@ -166,7 +166,8 @@ impl DbInner {
         }
     }
 
-    /// What a batch has to pass before it asks for the write lock. Gives whether it is timed.
+    /// Runs the steps before the write lock is taken. Returns the sample token of the batch's
+    /// latency.
     fn begin_batch(&self, batch: &Batch) -> Result<SampleToken> {
         self.check_process()?;
         let turn = self.watch.meters.begin();
@@ -176,8 +177,8 @@ impl DbInner {
         Ok(turn)
     }
 
-    /// Writes a batch if `check` allows it, under the write lock and with every earlier write
-    /// visible.
+    /// Writes a batch if `check` allows it. `check` runs under the write lock, with every earlier
+    /// write visible.
     pub fn write_checked(
         &self,
         mut batch: Batch,
@@ -186,7 +187,8 @@ impl DbInner {
     ) -> Result<Seq> {
         let open = batch.is_open().then(|| std::mem::take(&mut batch));
         self.write_made(batch, durability, &mut |batch| {
-            // Each time: others may have written greater keys while the lock was given up.
+            // Closed again on each call: other threads may have written greater keys while the lock
+            // was released.
             if let Some(open) = &open {
                 *batch = open.closed(greatest)?;
             }
@@ -194,8 +196,8 @@ impl DbInner {
         })
     }
 
-    /// Writes what `make` makes of a batch, as [`write_batch`](DbInner::write_batch) does: nobody
-    /// writes between what `make` looks at and that.
+    /// Writes the batch that `make` fills, as [`write_batch`](DbInner::write_batch) does. No other
+    /// write happens between the call of `make` and this write.
     pub fn write_made(
         &self,
         mut batch: Batch,
@@ -222,9 +224,9 @@ impl DbInner {
         }
     }
 
-    /// Reserves room for a batch in the memtables of all its trees. Where one lacks it, that is
-    /// made, for which the lock is given up: then another tree's memtable may have been sealed, so
-    /// all begins anew.
+    /// Reserves room for a batch in the memtables of all its trees. If one has no room, makes room,
+    /// which releases the lock. Another memtable may be sealed in the meantime, so the caller
+    /// starts again.
     fn enter_all<'a, 'b>(
         &'a self,
         w: Writing<'a>,
@@ -270,11 +272,7 @@ impl DbInner {
         if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
             cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
         }
-        debug_assert_eq!(
-            inserted,
-            Some(batch.count),
-            "a batch that does not decode as it was encoded"
-        );
+        debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
         panicked.done();
         if inserted == Some(batch.count) {
             self.visible.publish(first, batch.count);
@@ -297,8 +295,9 @@ impl DbInner {
         Ok(first)
     }
 
-    /// Ends a write of so many numbers that is not wholly in memory. They must become visible all the
-    /// same, or every later writer would wait for ever; but nobody writes after it.
+    /// Ends a write of `count` sequence numbers that is not completely in memory. The numbers must
+    /// become visible, or every later writer would wait forever. No write can follow, because the
+    /// Db is latched.
     #[cold]
     fn end_in_part(&self, (first, count): (Seq, u64), e: Error) {
         self.latch(e);
@@ -320,7 +319,7 @@ impl DbInner {
         }
         self.watch.meters.end(LatencyOp::Write, turn);
         if self.options.background_threads == 0 {
-            // The write is done. Work that lacks space is tried again with the next one, which is
+            // The write is done. Work that lacks space is retried with the next write, which is
             // refused when all memtables are full.
             self.work_inline().map(|_| ()).or_else(|e| {
                 let is_cut_short = e.kind() == ErrorKind::Closed && self.gate.is_closing();
@@ -331,7 +330,7 @@ impl DbInner {
     }
 }
 
-/// Why a write latches whose insertion panics.
+/// Returns the error that latches the Db when an insertion panics.
 fn cut_off() -> Error {
     Error::new(
         ErrorKind::Panicked,
@@ -339,8 +338,9 @@ fn cut_off() -> Error {
     )
 }
 
-/// The greatest key that a tree has an entry of, or a greater one; `None` when it has no entries.
-/// Called under the write lock, with every earlier write in its memtable; no table is read.
+/// Returns a key that is at least as large as every key with an entry in the tree; `None` if the
+/// tree has no entries. It is called under the write lock, with every earlier write in its
+/// memtable. It reads no table.
 fn greatest(tree: &TreeInner) -> Result<Option<Vec<u8>>> {
     let view = tree.view.load_full();
     let tables =
@@ -356,7 +356,7 @@ fn greatest(tree: &TreeInner) -> Result<Option<Vec<u8>>> {
     Ok(last)
 }
 
-/// Cuts the gaps at the keys of encoded operations that were inserted.
+/// Invalidates empty ranges at the keys of encoded operations that were inserted.
 fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeInner>) {
     for (tree, op) in OpReader::new(bytes).flatten() {
         if let (Op::Point { kind: Kind::Put | Kind::Merge, key, .. }, Some(t)) = (op, of(tree)) {
@@ -375,8 +375,8 @@ pub fn insert_op(mem: &Memtable, seq: Seq, op: Op<'_>) {
     }
 }
 
-/// Inserts encoded operations into the memtables that `of` names, numbered from `first`. Returns
-/// how many there were.
+/// Inserts encoded operations into the memtables that `of` returns, numbered from `first`. Returns
+/// the number of operations.
 pub fn insert_ops<'m>(
     first: Seq,
     bytes: &[u8],

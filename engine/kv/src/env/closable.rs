@@ -1,14 +1,13 @@
-//! A file of a table that may be closed while nobody reads it, and is opened again by whoever reads
-//! next.
+//! A table file that may be closed while nobody reads it; the next read opens it again.
 //!
 //! Invariants:
-//! - Who reads holds the slot's lock, shared, so nobody closes the file under a read; who closes
-//!   only tries for it.
-//! - What is opened again is the same file, or the read is an error: its length and its end, which
-//!   has the table's identity, are compared.
-//! - A file that must be *held* may be removed by others while it is needed (a reader beside a
-//!   writer). It is closed only where a map of it holds its content: it is opened again as long as
-//!   it is there, and read from the map when it is not.
+//! - A read holds the slot's lock, shared, so the file is never closed during a read. Closing only
+//!   tries to take the lock.
+//! - A reopened file is the same file, or the read is an error. Its length and its last bytes,
+//!   which contain the table's identity, are compared.
+//! - Other processes may remove a *held* file while it is needed (a reader beside a writer). It is
+//!   closed only if a map of it retains its content. It is reopened as long as it exists, and read
+//!   from the map afterwards.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
@@ -18,16 +17,16 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::{Admitted, Closable, OpenFileList};
 use crate::base::sync::{AtomicBool, Ordering, RwLock, rank};
 
-/// Whose file it is.
+/// The owner of closable files.
 pub(crate) struct FileOwner {
-    /// The door.
+    /// The environment.
     pub env: Arc<dyn Env>,
-    /// Counts its files.
+    /// The list that counts the open files.
     pub files: Arc<OpenFileList>,
-    /// Whether files must be held although others may remove them.
+    /// Whether files must stay readable although others may remove them.
     pub holds: bool,
-    /// Set when the Db has been closed: somebody else may have the directory now, and the file may
-    /// be gone.
+    /// Set when the Db has been closed. Another process may have the directory now, and the file
+    /// may be gone.
     pub closed: AtomicBool,
 }
 
@@ -40,21 +39,21 @@ struct OpenFile {
 pub(crate) struct ClosableFile {
     slot: RwLock<Option<OpenFile>, rank::OpenFile>,
     used: AtomicBool,
-    /// The name leads to it no more: it is read from the map.
+    /// Whether the name no longer leads to the file; reads use the map then.
     gone: AtomicBool,
     me: Weak<ClosableFile>,
     owner: Arc<FileOwner>,
     path: PathBuf,
     map: bool,
     len: u64,
-    /// Its last bytes, by which it is known.
+    /// The file's last bytes, which identify it.
     end: Vec<u8>,
     held: Option<Arc<dyn FileMap>>,
 }
 
 impl ClosableFile {
-    /// Opens the file at `path`, to be mapped if `map` says so; it is known by its last `end`
-    /// bytes.
+    /// Opens the file at `path`, for mapping if `map` is set. Its last `end` bytes identify it
+    /// later.
     pub fn open(
         owner: &Arc<FileOwner>,
         path: &Path,
@@ -126,7 +125,7 @@ impl ClosableFile {
         ))
     }
 
-    /// The error of a file that could not be opened again because of `e`.
+    /// Returns the error of a file that could not be reopened because of `e`.
     fn lost(&self, e: Error) -> Error {
         match e.kind() {
             ErrorKind::NotFound | ErrorKind::Corruption
@@ -154,7 +153,7 @@ impl ClosableFile {
             usize::try_from(offset).ok().and_then(|from| Some(from..from.checked_add(buf.len())?));
         match from.and_then(|range| map.bytes().get(range)) {
             Some(bytes) => {
-                // One read of the device, not one a page.
+                // Causes one read of the device instead of one per page.
                 map.will_need(offset, bytes.len() as u64);
                 buf.copy_from_slice(bytes);
             }
@@ -168,7 +167,7 @@ impl OpenFile {
     fn new(owner: &Arc<FileOwner>, path: &Path, map: bool) -> Result<OpenFile> {
         let admitted = owner.files.admit();
         let file = owner.env.open_read(path, map)?;
-        // Whoever reads block after block asks for them ahead; nobody else wants more than a block.
+        // Sequential readers prefetch explicitly; all others want only single blocks.
         file.at_random();
         Ok(OpenFile { file, admitted })
     }
@@ -191,7 +190,7 @@ impl ReadFile for ClosableFile {
         match self.with(|f| f.read_at(offset, buf)) {
             Ok(done) => done,
             Err(e) => {
-                // What the system had no descriptor for may be opened the next time.
+                // Retry later if the open failed only for want of a descriptor.
                 self.gone.store(!e.is_transient(), Ordering::Relaxed);
                 self.read_held(&**map, offset, buf)
             }
@@ -205,7 +204,7 @@ impl ReadFile for ClosableFile {
     fn will_need(&self, offset: u64, len: u64) {
         match &self.held {
             Some(map) => map.will_need(offset, len),
-            // An error is met by the read itself.
+            // The read itself reports errors.
             None => drop(self.with(|f| f.will_need(offset, len))),
         }
     }

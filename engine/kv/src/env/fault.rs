@@ -1,15 +1,14 @@
-//! An environment that makes chosen operations of another one fail: for tests of what a store does
-//! when the nth operation does.
+//! An environment that makes chosen operations of another one fail, to test how a store handles
+//! failures.
 //!
-//! What counts as an operation: every call that can fail, on the environment or on a file of it,
-//! reads included, numbered from 0 in the order in which they begin ([`FaultEnv::only`] narrows
-//! this to some classes). Each is remembered, so that a test can say which one it made fail.
+//! Every fallible call on the environment or its files is an operation, including reads. Operations
+//! are numbered from 0 in the order in which they begin. [`FaultEnv::only`] restricts this to some
+//! classes. Each operation is recorded, so that a test can report the failed one.
 //!
 //! Invariants:
-//! - An operation that is made to fail has no effect on the environment inside, with two
-//!   exceptions: [`Fault::ShortWrite`] writes a part, and a failed sync leaves what it should have
-//!   written undurable for good (with [`super::mem`] inside; any other environment does sync, and
-//!   only the answer is an error).
+//! - A failed operation has no effect on the inner environment, with two exceptions.
+//!   [`Fault::ShortWrite`] writes a part. A failed sync leaves its bytes undurable for good if the
+//!   inner one is [`super::mem`]; any other environment does sync, and only the result is an error.
 //! - [`Fault::Eintr`] is invisible, because environments repeat interrupted calls.
 
 use std::io;
@@ -24,21 +23,20 @@ use super::mem::{device_error, with_failing_syncs};
 use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
 
-/// How an operation fails. Where a fault makes no sense (a short write of a read), the operation
-/// goes through.
+/// The way an operation fails. If a fault does not apply (a short write of a read), the operation
+/// succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The device fails: any operation.
     Eio,
-    /// The device is full: writes, creations and other changes of directories, and syncs (which may
-    /// be where blocks are found).
+    /// The device is full: writes, changes of directories, and syncs (which may allocate blocks).
     Enospc,
     /// Half of the bytes are written, then the device fails: writes.
     ShortWrite,
-    /// The call is interrupted by a signal, and repeated: any operation; nothing is seen of it.
+    /// A signal interrupts the call, which is repeated: any operation. It has no visible effect.
     Eintr,
-    /// A sync fails, and the system forgets what it should have written: a later sync succeeds
-    /// without having written it.
+    /// A sync fails, and the system drops its dirty bytes: a later sync succeeds without having
+    /// written them.
     SyncFails,
 }
 
@@ -51,8 +49,7 @@ pub enum OpClass {
     Write,
     /// Syncing a file or a directory.
     Sync,
-    /// Creating, opening for writing, renaming, linking, removing, locking: what changes a
-    /// directory.
+    /// Changing a directory: creating, opening for writing, renaming, linking, removing, locking.
     Dir,
     /// Starting a thread.
     Spawn,
@@ -91,18 +88,18 @@ struct FaultPlan(Mutex<PlanState, rank::Faults>);
 
 #[derive(Default)]
 struct PlanState {
-    /// The first operation that fails, how, and whether those after it do too.
+    /// The first operation that fails, its fault, and whether later ones fail too.
     fault: Option<(u64, Fault, bool)>,
-    /// What is called where an operation begins, with its number.
+    /// Called with its number when an operation begins.
     call: Option<Arc<dyn Fn(u64) + Send + Sync>>,
-    /// The classes that count; all where empty.
+    /// The classes that count; all if empty.
     only: Vec<OpClass>,
     done: Vec<(&'static str, Arc<Path>)>,
     injected: u64,
 }
 
 impl FaultPlan {
-    /// Counts an operation, and says how it is to fail, if it is.
+    /// Counts an operation, and returns its fault, if any.
     fn step(&self, class: OpClass, what: &'static str, path: &Arc<Path>) -> Option<Fault> {
         let mut plan = self.0.lock();
         if !plan.only.is_empty() && !plan.only.contains(&class) {
@@ -111,7 +108,7 @@ impl FaultPlan {
         let n = plan.done.len() as u64;
         plan.done.push((what, path.clone()));
         if let Some(call) = &plan.call {
-            // It stands for what another process does.
+            // The callback simulates another process.
             elsewhere(|| call(n));
         }
         let (at, fault, lasting) = plan.fault?;
@@ -122,7 +119,7 @@ impl FaultPlan {
         None
     }
 
-    /// As `step`, for operations that fail as a whole.
+    /// Like `step`, for operations that fail as a whole.
     fn check(&self, class: OpClass, what: &'static str, path: &Arc<Path>) -> Result<()> {
         match self.step(class, what, path) {
             Some(fault) => Err(Error::io(what, path, fault.error())),
@@ -130,7 +127,7 @@ impl FaultPlan {
         }
     }
 
-    /// A write of `bytes`: all of them, or as many as the fault leaves.
+    /// Writes all of `bytes`, or as many as the fault permits.
     fn write(
         &self,
         path: &Arc<Path>,
@@ -151,30 +148,30 @@ impl FaultPlan {
         sync: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let Some(fault) = self.step(OpClass::Sync, what, path) else { return sync() };
-        // The environment in memory takes note of what is lost now, and fails; the fault's own
-        // error is what is reported.
+        // The in-memory environment records the lost bytes and fails; the fault's own error is
+        // reported.
         let _ = with_failing_syncs(sync);
         Err(Error::io(what, path, fault.error()))
     }
 }
 
 impl FaultEnv {
-    /// Wraps an environment; nothing fails yet.
+    /// Wraps an environment; no operation fails yet.
     pub fn new(inner: Arc<dyn Env>) -> FaultEnv {
         FaultEnv { inner, plan: Arc::default() }
     }
 
-    /// How many operations have begun.
+    /// Returns how many operations have begun.
     pub fn count(&self) -> u64 {
         self.plan.0.lock().done.len() as u64
     }
 
-    /// How many operations have been made to fail (or, with [`Fault::Eintr`], were repeated).
+    /// Returns how many operations have failed (or, with [`Fault::Eintr`], were repeated).
     pub fn injected(&self) -> u64 {
         self.plan.0.lock().injected
     }
 
-    /// Makes operation `n` (from 0) fail; the later ones go through.
+    /// Makes operation `n` (from 0) fail; later ones succeed.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
         self.plan.0.lock().fault = Some((n, fault, false));
     }
@@ -184,8 +181,8 @@ impl FaultEnv {
         self.plan.0.lock().fault = Some((n, fault, true));
     }
 
-    /// Calls `f` where operation `n` (from 0) begins, before it has any effect: for a process that
-    /// is to end just there.
+    /// Calls `f` when operation `n` (from 0) begins, before it has any effect, for example to end
+    /// the process there.
     pub fn call_at(&self, n: u64, f: impl Fn() + Send + Sync + 'static) {
         self.call_each(move |at| {
             if at == n {
@@ -194,24 +191,24 @@ impl FaultEnv {
         });
     }
 
-    /// Calls `f` where each operation begins, with its number (from 0): for what somebody else does
-    /// to the files meanwhile. `f` must not come back here.
+    /// Calls `f` with its number (from 0) when each operation begins, for example to change files
+    /// like another process. `f` must not call this environment.
     pub fn call_each(&self, f: impl Fn(u64) + Send + Sync + 'static) {
         self.plan.0.lock().call = Some(Arc::new(f));
     }
 
-    /// Nothing fails any more: the device is well again. The count goes on.
+    /// Stops all failures. The count continues.
     pub fn heal(&self) {
         self.plan.0.lock().fault = None;
     }
 
-    /// Counts, and makes fail, only operations of these classes; with none, all. To be called
-    /// before the first operation.
+    /// Counts, and makes fail, only operations of these classes; all if empty. Call it before the
+    /// first operation.
     pub fn only(&self, classes: &[OpClass]) {
         self.plan.0.lock().only = classes.to_vec();
     }
 
-    /// What operation `n` was.
+    /// Describes operation `n`.
     pub fn describe(&self, n: u64) -> Option<String> {
         let plan = self.plan.0.lock();
         let (what, path) = plan.done.get(usize::try_from(n).ok()?)?;
@@ -463,7 +460,7 @@ mod tests {
         (mem.clone(), FaultEnv::new(Arc::new(mem)))
     }
 
-    /// A history that meets every class of operations.
+    /// Runs a history with every class of operations.
     fn history(env: &dyn Env) -> Result<Vec<u8>> {
         let dir = Path::new("/d");
         env.create_dir_all(dir)?;
@@ -523,7 +520,7 @@ mod tests {
         for n in 0..clean.count() {
             let (_, env) = wrapped();
             env.fail_from(n, Fault::Enospc);
-            // From the start of the thread on, the history only reads.
+            // The history only reads after it has started the thread.
             match history(&env) {
                 Err(e) => assert_eq!((e.kind(), n < 20), (ErrorKind::NoSpace, true)),
                 Ok(_) => assert!(n >= 20, "{}", clean.describe(n).unwrap()),

@@ -1,27 +1,27 @@
-//! Maps of files.
+//! Memory maps of files.
 //!
-//! Three kinds: [`ForkMark`], a page that a child made by `fork()` finds empty; [`ReadMap`], a
-//! private view of a finished file, read as a slice; [`LogMap`], a shared writable map of a log
-//! file, which is only ever written, through [`LogMap::write`].
+//! There are three types:
+//! - [`ForkMark`]: a page that a `fork()` child finds empty.
+//! - [`ReadMap`]: a private view of a finished file, read as a slice.
+//! - [`LogMap`]: a shared writable map of a log file, only ever written, through [`LogMap::write`].
 //!
 //! Safety argument:
-//! - A `ReadMap` hands out `&[u8]`, so nobody may change or truncate the file while it lives. The
-//!   engine maps only files that are finished: a table is never written again once it has been
-//!   opened for reading, and it leaves by unlinking, which keeps its pages. The store's lock keeps
-//!   other engines out. A stranger that truncates a table under a running engine gets that engine
-//!   killed by a signal (as with every program that maps files); `ReadMode::Pread` avoids even
-//!   that.
-//! - A `LogMap` hands out neither a slice nor a pointer: the only access is a copy into it,
-//!   bounds-checked, from a slice that cannot lie in the map (nobody can make one). No reference to
-//!   the mapped memory ever exists, so no aliasing rule can be broken. Callers keep concurrent
-//!   writes disjoint (the contract of [`LogFile`](super::LogFile)); where a caller fails to, the
-//!   overlapping bytes of the *file* are a mixture of the two writes, and nothing in this process
-//!   reads that memory.
-//! - A map is never longer than its file: it has the file's length of when it was mapped, and a
-//!   log's map is replaced by a shorter one, under exclusive access, before the file is shortened.
-//!   The engine shortens no file that it has mapped for reading.
-//! - A `ForkMark` on Linux is private memory of one owner, written before it is shared; what
-//!   changes in a child is the child's own copy.
+//! - A `ReadMap` returns `&[u8]`, so nobody may change or truncate the file while the map lives.
+//!   The engine maps only finished files. A table is never written after it has been opened for
+//!   reading. Unlinking removes it, which preserves its pages. The store's lock excludes other
+//!   engines. If another program truncates a table under a running engine, a signal kills that
+//!   engine, as with every program that maps files. `ReadMode::Pread` avoids even that.
+//! - A `LogMap` exposes neither a slice nor a pointer. The only access is a bounds-checked copy
+//!   into it, from a slice that cannot be in the map (no code can create one). No reference to the
+//!   mapped memory ever exists, so no aliasing rule can be broken. Callers make concurrent writes
+//!   disjoint (the contract of [`LogFile`](super::LogFile)). If a caller fails to, the overlapping
+//!   bytes of the *file* are a mixture of both writes, and nothing in this process reads that
+//!   memory.
+//! - A map is never longer than its file. It has the file's length at the time of mapping. Before a
+//!   log file is shortened, a shorter map replaces its map under exclusive access. The engine
+//!   shortens no file that it has mapped for reading.
+//! - A `ForkMark` on Linux is private memory of one owner, written before it is shared. A child
+//!   changes only its own copy.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -33,8 +33,8 @@ use memmap2::{Mmap, MmapOptions, MmapRaw};
 
 use super::FileMap;
 
-/// How many files of a process are mapped for reading at most. Linux gives a process 65,530 maps
-/// (`vm.max_map_count`), and one that has no more of them gets no memory either.
+/// Maximum number of files that a process maps for reading. Linux limits a process to 65,530 maps
+/// (`vm.max_map_count`), and a process without free maps gets no memory either.
 const MOST_MAPS: usize = 32 << 10;
 
 static MAPS: AtomicUsize = AtomicUsize::new(0);
@@ -43,11 +43,11 @@ static MAPS: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct ReadMap(Mmap);
 
 impl ReadMap {
-    /// Maps `len` bytes of a finished file; `len` is its length and not zero. `None` when the
-    /// process has as many maps as it may.
+    /// Maps `len` bytes of a finished file; `len` is its length and not zero. Returns `None` if the
+    /// process has reached the limit of maps.
     ///
-    /// A fault reads its own page only. Without the advice the system reads as far ahead as the
-    /// device's setting says: 128 KiB on most, 8 MiB on some.
+    /// The advice makes a page fault read only its own page. Without it the system reads ahead by
+    /// the device's setting: 128 KiB on most, 8 MiB on some.
     pub fn new(file: &File, len: usize) -> io::Result<Option<ReadMap>> {
         if MAPS.fetch_add(1, Ordering::Relaxed) >= MOST_MAPS {
             MAPS.fetch_sub(1, Ordering::Relaxed);
@@ -93,9 +93,9 @@ impl Drop for ReadMap {
     }
 }
 
-/// Tells a process from its children that `fork()` makes: a page that they find wiped, and where
-/// pages can't be wiped but asking for the number of a process is no system call (Apple's), that
-/// number.
+/// Distinguishes a process from its `fork()` children, by a page that is wiped in a child. Apple's
+/// systems cannot wipe pages, but reading the process id there is no system call, so the mark is
+/// that id.
 pub(super) struct ForkMark(
     #[cfg(not(target_vendor = "apple"))] memmap2::MmapMut,
     #[cfg(target_vendor = "apple")] u32,
@@ -103,14 +103,13 @@ pub(super) struct ForkMark(
 
 #[cfg(not(target_vendor = "apple"))]
 impl ForkMark {
-    /// `None` where the system cannot wipe pages (before Linux 4.14, and elsewhere).
+    /// Returns `None` if the system cannot wipe pages (before Linux 4.14, and elsewhere).
     pub fn new() -> Option<ForkMark> {
         #[cfg(target_os = "linux")]
         {
             let mut map = MmapOptions::new().len(4096).map_anon().ok()?;
             map[0] = 1;
-            // SAFETY: the advice is about the whole of this mapping and nothing else; it changes
-            // nothing in this process.
+            // SAFETY: the advice covers exactly this mapping; it changes nothing in this process.
             unsafe {
                 rustix::mm::madvise(
                     map.as_mut_ptr().cast(),
@@ -125,7 +124,7 @@ impl ForkMark {
         None
     }
 
-    /// Whether this is a child of the process that made the mark. Costs a load.
+    /// Reports whether this process is a child of the one that created the mark. Costs one load.
     #[inline]
     pub fn is_child(&self) -> bool {
         self.0[0] == 0
@@ -134,12 +133,12 @@ impl ForkMark {
 
 #[cfg(target_vendor = "apple")]
 impl ForkMark {
-    /// Always a mark.
+    /// Creates a mark; never fails.
     pub fn new() -> Option<ForkMark> {
         Some(ForkMark(std::process::id()))
     }
 
-    /// Whether this is a child of the process that made the mark.
+    /// Reports whether this process is a child of the one that created the mark.
     #[inline]
     pub fn is_child(&self) -> bool {
         self.0 != std::process::id()
@@ -155,7 +154,7 @@ impl LogMap {
         Ok(LogMap(MmapOptions::new().len(len).map_raw(file)?))
     }
 
-    /// Copies `bytes` to `offset`; `false`, and nothing done, when they do not fit.
+    /// Copies `bytes` to `offset`. Returns `false`, and copies nothing, if they do not fit.
     #[inline]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> bool {
         let len = self.0.len();
@@ -163,7 +162,7 @@ impl LogMap {
         if start > len || bytes.len() > len - start {
             return false;
         }
-        // SAFETY: `start + bytes.len() <= len`, so the target lies in the map, which is writable
+        // SAFETY: `start + bytes.len() <= len`, so the target is within the map, which is writable
         // and lives as long as `self`. The source cannot overlap it, as no slice of the map exists.
         // Concurrent calls write disjoint ranges (the contract of `LogFile`), and nothing reads the
         // memory through this map.
@@ -177,15 +176,15 @@ impl LogMap {
         true
     }
 
-    /// Populates the pages of a range for writing, as far as the system can; the range is clipped
-    /// to the map.
+    /// Populates the pages of a range for writing, if the system can. The range is clipped to the
+    /// map.
     pub fn populate(&self, offset: u64, len: u64) {
         #[cfg(target_os = "linux")]
         {
             let end = offset.saturating_add(len).min(self.0.len() as u64);
             if offset < end {
-                // A kernel without this advice (before 5.14) says EINVAL: then the first write to a
-                // page faults, as ever.
+                // A kernel without this advice (before 5.14) returns EINVAL. Then the first write
+                // to a page faults as usual.
                 let _ = self.0.advise_range(
                     memmap2::Advice::PopulateWrite,
                     offset as usize,
@@ -197,7 +196,7 @@ impl LogMap {
         let _ = (offset, len);
     }
 
-    /// Hands dirty pages to the file, where syncing the descriptor alone does not.
+    /// Writes dirty pages to the file, on systems where syncing the descriptor does not.
     #[cfg(not(target_os = "linux"))]
     pub fn flush(&self) -> io::Result<()> {
         self.0.flush()
@@ -225,14 +224,14 @@ mod tests {
             _exit(if mark.is_child() { 7 } else { 1 });
         }
         let mut status = 0;
-        // SAFETY: the status is ours and lives until the call returns.
+        // SAFETY: the status is a local that lives until the call returns.
         let waited = unsafe { waitpid(child, &mut status, 0) };
         assert_eq!((waited, status >> 8), (child, 7));
         assert!(!mark.is_child());
     }
 
-    /// Each may open a store of its own, with an environment that the parent had made or drawn
-    /// from.
+    /// Each child may open a store of its own, with an environment that the parent had created or
+    /// used.
     #[test]
     fn children_draw_different_numbers() {
         let env = super::super::os::OsEnv::new();
@@ -245,7 +244,7 @@ mod tests {
                 _exit(if written.is_ok() { 7 } else { 1 });
             }
             let mut status = 0;
-            // SAFETY: the status is ours and lives until the call returns.
+            // SAFETY: the status is a local that lives until the call returns.
             let waited = unsafe { waitpid(child, &mut status, 0) };
             assert_eq!((waited, status >> 8), (child, 7));
         }

@@ -1,28 +1,31 @@
-//! An environment in memory, in two kinds that have their files in common: [`MemEnv::new`] is for
-//! tests, deterministic, and exact about what a crash leaves, public so that the crate's own
-//! integration tests, and those of programs built on it, can use it; [`MemEnv::plain`] is for
-//! programs that want a store in memory, and keeps nothing beside what its files hold. What follows
-//! is of the first kind.
+//! An in-memory environment, in two variants.
 //!
-//! What it models:
-//! - A file has its present content and its durable one; `sync` makes the first the second. Between
-//!   two syncs a power cut leaves, for each 512-byte sector, the old or the new content, and any
-//!   length between the two.
-//! - A directory has its present entries and its durable ones; [`Env::sync_dir`] makes the first
-//!   the second. Syncing a file does *not* make its name durable, and creating a directory does not
-//!   make that directory's own name durable.
-//! - A sync that fails leaves the bytes it should have written undurable for good, as Linux does: a
-//!   later sync that succeeds does not cover them, unless they are written again.
+//! - [`MemEnv::new`] is for tests: deterministic, with an exact model of crashes. It is public for
+//!   integration tests of this crate and of programs built on it.
+//! - [`MemEnv::plain`] is for programs that want a store in memory. It stores only the contents of
+//!   its files.
+//!
+//! The rest of this text is about the first variant. Its model:
+//! - A file has a present and a durable content; `sync` makes the first the second. Between two
+//!   syncs a power cut leaves, for each 512-byte sector, the old or the new content, and any length
+//!   between the two.
+//! - A directory has present and durable entries; [`Env::sync_dir`] makes the first the second.
+//!   Syncing a file does *not* make its name durable. Creating a directory does not make that
+//!   directory's own name durable.
+//! - A failed sync leaves its bytes undurable for good, as on Linux. A later successful sync does
+//!   not cover them, unless they are written again.
 //! - A log file's reserved length is an unsynced change like any other.
 //!
-//! Every operation that changes the disk goes into the journal (once [`MemEnv::start_journal`] has
-//! been called), so that the disk after a crash at any place of a history can be made:
-//! [`MemEnv::crash_image`], or [`Crasher`] for all of them in order.
+//! After [`MemEnv::start_journal`], every operation that changes the disk is recorded. So the disk
+//! after a crash at any point of the history can be made: by [`MemEnv::crash_image`], or by
+//! [`Crasher`] for all points in order.
 //!
-//! Invariants: the disk changes only by `MemState::commit`; the clock moves only by
-//! [`MemEnv::advance`] and `sleep`; random numbers come from the seed. Threads are real ones. Under
-//! `--cfg interleave` threads, sleeps and clock are the scheduler's (`time`), and each operation is
-//! a place where another thread may go on.
+//! Invariants:
+//! - The disk changes only in `MemState::commit`.
+//! - The clock moves only by [`MemEnv::advance`] and `sleep`.
+//! - Random numbers come from the seed.
+//! - Threads are real ones. Under `--cfg interleave`, threads, sleeps and clock are the scheduler's
+//!   (`time`), and each operation is a possible thread switch.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -47,28 +50,28 @@ mod time;
 
 pub use self::disk::Cut;
 
-/// The wall clock starts here: 2020-01-01, in microseconds since 1970.
+/// Start of the wall clock: 2020-01-01, in microseconds since 1970.
 const FIRST_WALL_MICROS: u64 = 1_577_836_800_000_000;
-/// Operations between two kept states of the disk, from which crash images are made.
+/// Number of operations between two checkpoints of the disk, from which crash images are made.
 const CHECKPOINT_EVERY: usize = 256;
 
-/// An environment in memory. Clones are handles to the same one. See the [module](self).
+/// An in-memory environment. Clones are handles to the same one. See the [module](self).
 #[derive(Clone)]
 pub struct MemEnv {
     state: Arc<Mutex<MemState>>,
-    /// Where clock and randomness of a plain one come from.
+    /// Source of clock and randomness of a plain environment.
     os: Option<Arc<dyn Env>>,
 }
 
 debug_by!(MemEnv, "MemEnv");
 
-/// What [`Env::memory`] answers at first.
+/// Initial result of [`Env::memory`], in bytes.
 const MEMORY: u64 = 16 << 30;
 
 struct MemState {
     disk: Disk,
     journal: Option<EnvJournal>,
-    /// How many handles each open file has: a file without a name lives as long as one.
+    /// Number of handles per open file. A file without a name lives as long as it has one.
     open: HashMap<Ino, usize>,
     locked: BTreeSet<Ino>,
     nanos: u64,
@@ -88,8 +91,8 @@ thread_local! {
     static SYNCS_FAIL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`, in which every sync of an in-memory environment by this thread fails, and what it
-/// should have written stays undurable.
+/// Runs `work` with failing syncs: every sync by this thread on an in-memory environment fails and
+/// leaves its bytes undurable.
 pub(super) fn with_failing_syncs<T>(work: impl FnOnce() -> T) -> T {
     SYNCS_FAIL.set(true);
     let result = work();
@@ -97,9 +100,9 @@ pub(super) fn with_failing_syncs<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// `EIO`, as a failing device gives it.
+/// Returns `EIO`, as from a failing device.
 pub(super) fn device_error() -> io::Error {
-    // ERROR_IO_DEVICE of Windows, and the number of WASI; Unixes agree.
+    // ERROR_IO_DEVICE of Windows, and WASI's number; Unixes agree.
     io::Error::from_raw_os_error(if cfg!(windows) {
         1117
     } else if cfg!(target_os = "wasi") {
@@ -138,7 +141,7 @@ impl MemState {
         }
     }
 
-    /// The directory and the last name of a path.
+    /// Returns the directory and the last name of a path.
     fn split(&self, what: &str, path: &Path) -> Result<(Ino, String)> {
         let name =
             path.file_name().ok_or_else(|| refused(what, path, io::ErrorKind::InvalidInput))?;
@@ -178,7 +181,7 @@ impl MemState {
         self.disk.dir(dir)?.entries().get(name).copied()
     }
 
-    /// The inode of a file that is there.
+    /// Returns the inode of an existing file.
     fn file(&self, what: &str, path: &Path) -> Result<Ino> {
         let (dir, name) = self.split(what, path)?;
         match self.entry(dir, &name) {
@@ -188,7 +191,7 @@ impl MemState {
         }
     }
 
-    /// The inode of a file, created when it is not there.
+    /// Returns the inode of a file; creates the file if it does not exist.
     fn file_or_new(&mut self, what: &str, path: &Path) -> Result<Ino> {
         let (dir, name) = self.split(what, path)?;
         match self.entry(dir, &name) {
@@ -210,14 +213,14 @@ impl MemState {
         self.disk.file(ino).map_or(Vec::new(), |f| f.now().to_vec())
     }
 
-    /// Forgets a file that has neither name nor handle.
+    /// Drops a file that has neither name nor handle.
     fn forget(&mut self, ino: Ino) {
         if !self.open.contains_key(&ino) {
             self.disk.drop_if_nameless(ino);
         }
     }
 
-    /// The disk before the last of the first `at` operations, and that last one.
+    /// Returns the disk before the last of the first `at` operations, and that last one.
     fn disk_before(&self, at: usize) -> (Disk, Option<Arc<DiskOp>>) {
         let Some(journal) = &self.journal else {
             assert!(at == 0, "no journal: call start_journal first");
@@ -248,28 +251,28 @@ impl MemState {
 }
 
 impl MemEnv {
-    /// An empty disk that holds the root directory only. The seed decides the random numbers.
-    /// Nothing is recorded yet.
+    /// Creates an environment with an empty root directory. The seed determines the random numbers.
+    /// Recording is off.
     pub fn new(seed: u64) -> MemEnv {
         MemEnv { state: Arc::new(Mutex::new(MemState::new(Disk::new(true), seed))), os: None }
     }
 
-    /// One for programs, and what [`Db::in_memory`](crate::Db::in_memory) lies in: files in memory,
-    /// and time, sleeps and random numbers as the operating system has them. It keeps what its
-    /// files hold and nothing of what a crash would leave, syncs do nothing, and what is removed is
-    /// gone at once; so there are no crash images of it, and a power cut is the end of it.
+    /// Creates an environment for programs, which [`Db::in_memory`](crate::Db::in_memory) uses.
+    /// Files are in memory; time, sleeps and random numbers are the operating system's. It stores
+    /// only the contents of its files. Syncs do nothing, and removed files are gone at once. So it
+    /// has no crash images, and a power cut loses everything.
     ///
-    /// A store of a million random puts of 108 bytes under a budget of 32 MiB takes 3.1 bytes of
-    /// memory a byte in it, memtables, cache and what the allocator keeps included, where it takes
-    /// 7.0 in one that makes crash images; a put takes a quarter less CPU.
+    /// Measured with a million random puts of 108 bytes under a budget of 32 MiB: the process takes
+    /// 3.1 bytes of memory per stored byte, including memtables, cache and allocator overhead. With
+    /// crash images it takes 7.0. A put takes a quarter less CPU.
     pub fn plain() -> MemEnv {
         let mut state = MemState::new(Disk::new(false), 0);
-        // A file that is held in a cache beside would be held twice.
+        // A page cache would hold every file a second time.
         state.memory = Some(0);
         MemEnv { state: Arc::new(Mutex::new(state)), os: Some(OsEnv::new()) }
     }
 
-    /// Starts recording, from the present state of the disk; what was recorded before is dropped.
+    /// Starts recording from the present state of the disk; drops the previous journal.
     pub fn start_journal(&self) {
         let mut st = self.state.lock();
         st.journal = Some(EnvJournal { ops: Vec::new(), checkpoints: vec![st.disk.clone()] });
@@ -280,37 +283,38 @@ impl MemEnv {
         self.state.lock().journal = None;
     }
 
-    /// How many operations have been recorded.
+    /// Returns the number of recorded operations.
     pub fn journal_len(&self) -> usize {
         self.state.lock().journal.as_ref().map_or(0, |j| j.ops.len())
     }
 
-    /// The recorded operation `n`, in words.
+    /// Describes the recorded operation `n`.
     pub fn journal_op(&self, n: usize) -> Option<String> {
         Some(self.state.lock().journal.as_ref()?.ops.get(n)?.to_string())
     }
 
-    /// The disk after a crash right after the first `at` recorded operations: a new environment,
-    /// without locks, open files and journal, with the same clock. What survived a power cut is
-    /// durable in it; after [`Cut::Process`] the unsynced still is unsynced. Without a journal,
-    /// `at` is 0 and the crash is now.
+    /// Returns the disk after a crash right after the first `at` recorded operations. The result is
+    /// a new environment with the same clock, without locks, open files or journal. Everything that
+    /// survived a power cut is durable in it; after [`Cut::Process`] unsynced data is still
+    /// unsynced. Without a journal, `at` must be 0 and the crash is now.
     ///
     /// # Panics
-    /// When `at` is more than the journal has, and for a [plain](MemEnv::plain) one.
+    /// If `at` exceeds the journal's length, and for a [plain](MemEnv::plain) environment.
     pub fn crash_image(&self, at: usize, cut: &Cut) -> MemEnv {
-        assert!(self.os.is_none(), "a plain environment keeps nothing of what a crash would leave");
+        assert!(self.os.is_none(), "a plain environment records no crash state");
         let (disk, last) = self.state.lock().disk_before(at);
         self.with_disk(disk.crash(last.as_deref(), cut))
     }
 
-    /// Walks over all crash points of the journal, from before the first operation on.
+    /// Returns a [`Crasher`] for all crash points of the journal, positioned before the first
+    /// operation.
     pub fn crasher(&self) -> Crasher {
         let (disk, last) = self.state.lock().disk_before(0);
         Crasher { env: self.clone(), disk, last, at: 0 }
     }
 
-    /// A copy with its own disk (shared until written), clock and random numbers; without locks,
-    /// open files and journal.
+    /// Returns a copy with its own disk (shared until written), clock and random numbers; without
+    /// locks, open files or journal.
     pub fn fork(&self) -> MemEnv {
         let disk = self.state.lock().disk.clone();
         self.with_disk(disk.crash(None, &Cut::Process))
@@ -324,14 +328,14 @@ impl MemEnv {
         MemEnv { state: Arc::new(Mutex::new(copy)), os: self.os.clone() }
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     pub fn read_file(&self, file: &Path) -> Result<Vec<u8>> {
         let st = self.state.lock();
         Ok(st.content(st.file("read", file)?))
     }
 
-    /// Replaces a file's content, or creates it: what a test does to damage one. Durable at once if
-    /// the file's name is.
+    /// Replaces a file's content, or creates the file. Tests use it to damage files. Durable at
+    /// once if the file's name is.
     pub fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<()> {
         let mut st = self.state.lock();
         let ino = st.file_or_new("write", file)?;
@@ -342,7 +346,7 @@ impl MemEnv {
         Ok(())
     }
 
-    /// All files, sorted by path.
+    /// Returns all files, sorted by path.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         self.state.lock().files_below(ROOT, Path::new("/"), &mut files);
@@ -350,24 +354,24 @@ impl MemEnv {
         files
     }
 
-    /// Moves the clock forward; not that of a [plain](MemEnv::plain) one.
+    /// Moves the clock forward; has no effect on the clock of a [plain](MemEnv::plain) environment.
     pub fn advance(&self, time: Duration) {
         let mut st = self.state.lock();
         st.nanos = st.nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What [`Env::free_space`] is to answer; `None` (unknown) at first.
+    /// Sets the result of [`Env::free_space`]; `None` (unknown) at first.
     pub fn set_free_space(&self, bytes: Option<u64>) {
         self.state.lock().free_space = bytes;
     }
 
-    /// What [`Env::memory`] is to answer; 16 GiB at first.
+    /// Sets the result of [`Env::memory`]; 16 GiB at first.
     pub fn set_memory(&self, bytes: Option<u64>) {
         self.state.lock().memory = bytes;
     }
 
-    /// A name leads to this file no more. What a crash may bring back is forgotten when its
-    /// directory is synced.
+    /// Drops a file that lost a name, in a plain environment. Otherwise a crash may bring it back;
+    /// a sync of its directory drops it.
     fn let_go(&self, st: &mut MemState, ino: Ino) {
         if self.os.is_some() {
             st.forget(ino);
@@ -380,7 +384,7 @@ impl MemEnv {
     }
 }
 
-/// Makes crash images at each place of a journal in order, without replaying from the beginning:
+/// Makes crash images at each point of a journal in order, without replaying from the beginning:
 /// see [`MemEnv::crasher`].
 pub struct Crasher {
     env: MemEnv,
@@ -393,18 +397,18 @@ pub struct Crasher {
 debug_by!(Crasher, "Crasher", at);
 
 impl Crasher {
-    /// How many operations have happened before the crash.
+    /// Returns how many operations have happened before the crash.
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The last operation before the crash, in words.
+    /// Describes the last operation before the crash.
     pub fn last_op(&self) -> Option<String> {
         self.last.as_ref().map(|op| op.to_string())
     }
 
-    /// How many bytes the last operation wrote to a file: where [`Cut::Torn`] differs from
-    /// [`Cut::PowerAll`].
+    /// Returns how many bytes the last operation wrote to a file. If it wrote any, [`Cut::Torn`]
+    /// differs from [`Cut::PowerAll`].
     pub fn last_write(&self) -> Option<u64> {
         match self.last.as_deref() {
             Some(DiskOp::Write { bytes, .. }) => Some(bytes.len() as u64),
@@ -412,7 +416,7 @@ impl Crasher {
         }
     }
 
-    /// Goes one operation further; `false` at the journal's present end.
+    /// Advances by one operation; returns `false` at the journal's present end.
     pub fn advance(&mut self) -> bool {
         let st = self.env.state.lock();
         let Some(next) = st.journal.as_ref().and_then(|j| j.ops.get(self.at)) else { return false };
@@ -423,7 +427,7 @@ impl Crasher {
         true
     }
 
-    /// The disk after a crash here: see [`MemEnv::crash_image`].
+    /// Returns the disk after a crash here: see [`MemEnv::crash_image`].
     pub fn image(&self, cut: &Cut) -> MemEnv {
         self.env.with_disk(self.disk.crash(self.last.as_deref(), cut))
     }
@@ -627,7 +631,7 @@ impl Env for MemEnv {
         let mut st = self.state.lock();
         let ino = st.file("open", file)?;
         let len = st.len(ino);
-        // A plain one serves no maps: they would be copies.
+        // A plain environment serves no maps, because they would be copies.
         let mappable = map && len > 0 && self.os.is_none();
         let handle = self.handle(&mut st, ino, file);
         Ok(Arc::new(MemRead { handle, len, mappable }))
@@ -693,7 +697,7 @@ impl Env for MemEnv {
             Some(DiskEntry::Dir(_)) => {
                 return Err(refused("rename to", to, io::ErrorKind::IsADirectory));
             }
-            Some(DiskEntry::File(other)) if other == ino => return Ok(()), // two names of one file: nothing happens
+            Some(DiskEntry::File(other)) if other == ino => return Ok(()), // same file: no effect
             _ => {}
         }
         let replaced = st.entry(target.0, &target.1);

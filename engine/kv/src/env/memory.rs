@@ -1,15 +1,15 @@
-//! The memory that this process may use: on Linux the least of the machine's and of the limits of
-//! the process's control groups, of either version.
+//! The memory limit of this process. On Linux: the minimum of the machine's memory and the limits
+//! of the process's control groups (version 1 or 2).
 //!
-//! Invariant: an answer is never larger than what the system would give; what cannot be found out
-//! is not guessed.
-#![allow(clippy::disallowed_methods)] // a part of `os`, the door that the ban leads to
+//! Invariant: the result never exceeds the amount that the system would give. An unknown limit is
+//! `None`, never a guess.
+#![allow(clippy::disallowed_methods)] // part of `os`, the one allowed user
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The limit in bytes, as it was when this process asked first; `None` where unknown. Half a dozen
-/// files say it: many small stores must not pay for that each.
+/// Returns the limit in bytes at the time of the first call; `None` if unknown. It is cached
+/// because reading it takes about six files, too much for many small stores.
 pub(super) fn limit() -> Option<u64> {
     static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
     *LIMIT.get_or_init(read)
@@ -24,15 +24,15 @@ fn read() -> Option<u64> {
     Some(limits.fold(machine, u64::min))
 }
 
-/// What `/proc/meminfo` says of the machine's memory.
+/// Returns the machine's memory in bytes from `/proc/meminfo`.
 fn total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The files that may hold a limit for the process of this `/proc/self/cgroup`: those of its groups
-/// and of all above them. A container often sees its own group as the root, where the path that is
-/// named here does not exist.
+/// Returns the files that may contain a limit for a process with this `/proc/self/cgroup`: those of
+/// its groups and of all their ancestors. A container often sees its own group as the root, where
+/// the given path does not exist.
 fn files(groups: &str) -> Vec<PathBuf> {
     let mut files = vec![];
     for line in groups.lines() {

@@ -1,17 +1,20 @@
-//! Floor 1: the single door to the world: files, clock, threads, randomness.
+//! The environment (floor 1): the engine's only access to files, clocks, threads and randomness.
 //!
 //! Invariants:
-//! - Nothing else in the crate touches `std::fs`, a clock, a thread spawn or a source of randomness
-//!   (`clippy.toml` holds it).
+//! - Nothing else in the crate uses `std::fs`, a clock, a thread spawn or a source of randomness.
+//!   `clippy.toml` enforces it.
 //! - Every error names its file.
-//! - What a call promises to have survived a crash is written on the call; [`mem`] implements
-//!   exactly that and no more, so that its crash images are what a disk may show.
+//! - Each call documents which of its effects survive a crash. [`mem`] implements exactly these
+//!   guarantees and no more, so its crash images show states that a real disk may show.
 //!
-//! `closable` is a file that is opened when it is read, so that few are open at once.
+//! `closable` is a table file that is reopened on demand, which limits the number of open files.
 //!
-//! Three implementations: [`os`] (the real thing), [`mem`] (in memory, records every operation,
-//! makes crash images), [`fault`] (wraps another one and makes its nth operation fail). `map` and
-//! `write_back` hold the floor's only `unsafe` code.
+//! There are three implementations:
+//! - [`os`]: the operating system.
+//! - [`mem`]: in memory; records every operation and makes crash images.
+//! - [`fault`]: wraps another environment and makes its nth operation fail.
+//!
+//! `map` and `write_back` contain the only `unsafe` code of this floor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,216 +34,211 @@ mod system;
 mod tests;
 mod write_back;
 
-/// A file that is read at any place by any thread.
+/// A file that any thread can read at any offset.
 pub trait ReadFile: Send + Sync {
-    /// Length in bytes at the time of opening.
+    /// Returns the file's length in bytes at the time of opening.
     fn len(&self) -> u64;
-    /// Fills `buf` from `offset`. A file that ends before is a corruption error.
+    /// Fills `buf` from `offset`. Returns a corruption error if the file ends earlier.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
-    /// The whole file as a map, when it was opened for mapping and the environment has maps. It
-    /// needs the file no more: the file may be closed and removed.
+    /// Returns a memory map of the whole file. Returns `None` unless the file was opened for
+    /// mapping and the environment supports maps. The map stays valid after the file is closed or
+    /// removed.
     fn map(&self) -> Option<Arc<dyn FileMap>>;
-    /// Reads will come at places that no earlier read foretells: the system is to read what it is
-    /// asked for and nothing beside it, which is how maps are anyway. Best effort; says nothing of
-    /// what may be read.
+    /// Advises the system that reads come at random offsets, so that it reads nothing ahead. Maps
+    /// always behave this way. Best effort; it does not restrict later reads.
     fn at_random(&self) {}
-    /// These bytes will be read soon: the system is to begin with it, and the call does not wait
-    /// for it. Best effort, for any range; errors are met by the read itself.
+    /// Advises the system to start reading these bytes, without waiting for them. Best effort, for
+    /// any range. The later read reports errors.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// Whether the file has no bytes.
+    /// Reports whether the file is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The bytes of a whole file, which was finished before; they stay as they are as long as this
-/// lives.
+/// The bytes of a whole, finished file. They do not change while this value lives.
 pub trait FileMap: Send + Sync {
-    /// The bytes.
+    /// Returns the bytes.
     fn bytes(&self) -> &[u8];
-    /// As [`ReadFile::will_need`].
+    /// Advises the system to read these bytes, like [`ReadFile::will_need`].
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
 }
 
-/// A copy of a file.
+/// A copy of a file in memory.
 impl FileMap for Vec<u8> {
     fn bytes(&self) -> &[u8] {
         self
     }
 }
 
-/// A new file that grows at its end. What was appended is the operating system's when `append`
-/// returns (it survives a process crash); it survives a power cut once `sync` has returned, and the
-/// file's name does once [`Env::sync_dir`] has.
+/// A new file that grows at its end. Appended bytes survive a process crash once `append` returns,
+/// because the operating system has them. They survive a power cut once `sync` returns; the file's
+/// name does once [`Env::sync_dir`] returns.
 pub trait WriteFile: Send {
     /// Appends all of `bytes`.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
-    /// Makes content and length durable. After an error the file must be considered lost: never
-    /// retry.
+    /// Makes content and length durable. After an error the file is lost: never retry.
     fn sync(&mut self) -> Result<()>;
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     fn len(&self) -> u64;
-    /// Whether nothing has been appended.
+    /// Reports whether nothing has been appended.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A file of fixed size whose blocks are reserved before use, written through a shared map where
-/// the environment has one. A recycled file holds stale bytes. Callers keep their writes disjoint;
-/// they may come from many threads.
+/// A file of fixed size whose blocks are reserved before use. It is written through a shared map if
+/// the environment has one. A recycled file contains stale bytes. Many threads may write at once;
+/// callers keep their ranges disjoint.
 pub trait LogFile: Send + Sync {
-    /// The file's fixed length in bytes.
+    /// Returns the file's fixed length in bytes.
     fn capacity(&self) -> u64;
-    /// Puts `bytes` at `offset`. They survive a process crash when the call returns.
-    /// `offset + bytes.len()` must lie within the capacity.
+    /// Writes `bytes` at `offset`. They survive a process crash when the call returns. `offset +
+    /// bytes.len()` must be within the capacity.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Makes everything written so far survive a power cut. After an error: never retry.
     fn sync(&self) -> Result<()>;
-    /// Touches the pages from `offset` on for `len` bytes, so that later writes to them do not
-    /// fault. Changes no byte, for others may write there at the same time. Best effort.
+    /// Touches the pages of `len` bytes from `offset`, so that later writes do not fault. Changes
+    /// no byte, because other threads may write there at the same time. Best effort.
     fn prepare(&self, offset: u64, len: u64);
-    /// Says that nothing from `offset` on is wanted, or will be written: what of it is in memory
-    /// only need not get to the device. The bytes there are any from now on. Best effort.
+    /// Declares the bytes from `offset` on unneeded: nobody reads or writes them again. Dirty pages
+    /// there need not be written to the device. The bytes are undefined afterwards. Best effort.
     fn discard_from(&self, offset: u64) {
         let _ = offset;
     }
-    /// Cuts the file off at `len` bytes, more than none and at most its capacity, which is `len`
-    /// from now on: what lies behind is given back to the device. Takes the file for itself, so
-    /// nobody writes there meanwhile. What is left is as durable as before; the new length is when
-    /// the file has been synced.
+    /// Truncates the file to `len` bytes, at least 1 and at most the capacity. `len` becomes the
+    /// new capacity, and the rest returns to the file system. Needs exclusive access, so no other
+    /// thread writes meanwhile. The remaining bytes stay as durable as before; the new length is
+    /// durable after the next sync.
     fn shorten(&mut self, len: u64) -> Result<()>;
 }
 
-/// Holds an exclusive lock until dropped.
+/// An exclusive lock on a file, held until dropped.
 pub trait FileLock: Send + Sync {}
 
 /// A thread started by [`Env::spawn`].
 pub trait Thread: Send {
-    /// Waits for it to end.
+    /// Waits until the thread ends.
     fn join(self: Box<Self>);
 }
 
-/// Terms on which an environment creates files and makes them durable.
+/// Policy for creating files and making them durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileTerms {
-    /// Permission bits of new files, as far as the process's umask lets them be. Directories may
-    /// also be entered by those who may read or write files.
+    /// Permission bits of new files, restricted by the process's umask. Directories are
+    /// additionally enterable by everyone with read or write access to files.
     pub file_mode: u32,
-    /// Go on where the file system cannot sync a directory.
+    /// Whether to continue when the file system cannot sync a directory.
     pub unsynced_dirs: bool,
 }
 
 impl Default for FileTerms {
-    /// Files are their owner's alone, and directories are synced.
+    /// Files are accessible to their owner only, and directories are synced.
     fn default() -> FileTerms {
         FileTerms { file_mode: 0o600, unsynced_dirs: false }
     }
 }
 
-/// The door to the world.
+/// The interface to the operating system or to a replacement of it.
 ///
-/// It should not panic. Who calls one that does panics too, or gets an error
-/// ([`Panicked`](crate::ErrorKind::Panicked)), and nobody waits for ever.
+/// Implementations should not panic. A caller of one that panics either panics too or returns an
+/// error ([`Panicked`](crate::ErrorKind::Panicked)); no thread waits forever.
 pub trait Env: Send + Sync + 'static {
-    /// This environment, with `dir` held open: names below it are found through the open directory
-    /// from now on, whatever becomes of the working directory and of the path. Once
-    /// [`lock`](Env::lock) has locked a file in it, changes and syncs below it fail when that file
-    /// is no longer at its path. `None`, the default, where directories cannot be moved, or the
-    /// environment cannot tell: names are paths then.
+    /// Returns this environment with `dir` held open. It resolves names in `dir` through the open
+    /// directory, regardless of changes to the working directory or the path. After
+    /// [`lock`](Env::lock) has locked a file in `dir`, changes and syncs there fail when that file
+    /// is no longer at its path. The default, `None`, means that directories cannot be moved or the
+    /// environment cannot detect it; names then are plain paths.
     fn hold_dir(&self, dir: &Path) -> Result<Option<Arc<dyn Env>>> {
         let _ = dir;
         Ok(None)
     }
-    /// This environment under these terms. `None`, the default, where there is nothing that they
-    /// would change.
+    /// Returns this environment with this policy. The default, `None`, means that the policy would
+    /// change nothing.
     fn with_terms(&self, terms: FileTerms) -> Option<Arc<dyn Env>> {
         let _ = terms;
         None
     }
     /// Creates a directory and its parents.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
-    /// Names of the entries of a directory, sorted.
+    /// Returns the names of a directory's entries, sorted.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// Makes the directory's entries (creations, renames, links, removals) survive a power cut.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
-    /// Length of a file; `NotFound` when it is not there.
+    /// Returns the length of a file; `NotFound` if it does not exist.
     fn file_len(&self, file: &Path) -> Result<u64>;
-    /// Opens a file for reading; with `map`, it can be mapped where that is possible.
+    /// Opens a file for reading. With `map`, it can be mapped if the environment supports that.
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>>;
-    /// The whole content; files longer than `cap` are refused as corrupt, before anything is
-    /// allocated.
+    /// Reads a whole file. Rejects a file longer than `cap` as corrupt before it allocates.
     fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>>;
-    /// Creates a file, or empties one that is there.
+    /// Creates a file, or truncates an existing one.
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>>;
-    /// Opens a file for appending, creating it when it is not there.
+    /// Opens a file for appending; creates it if it does not exist.
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>>;
-    /// Creates a log file of `capacity` bytes, all reserved: a full disk is an error here, not
-    /// later.
+    /// Creates a log file of `capacity` bytes and reserves all of them. A full disk therefore fails
+    /// here and not later.
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>>;
-    /// Opens an existing log file for writing again, at its present length, keeping its stale
-    /// bytes.
+    /// Opens an existing log file for overwriting. It keeps its present length and its stale bytes.
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>>;
-    /// The same to write again what is in it, each byte at its place: a sync may have failed to
-    /// make it durable. It differs where the bytes of the file are not those that were written, as
-    /// where they are encrypted.
+    /// Opens a log file to write its present content again in place, because a failed sync may not
+    /// have made it durable. Differs from [`reuse_log`](Env::reuse_log) if the stored bytes are not
+    /// the written ones, for example under encryption.
     fn rewrite_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
         self.reuse_log(file)
     }
-    /// Renames a file, replacing what has the new name. Atomic; durable after
+    /// Renames a file and replaces any file of the new name. Atomic; durable after
     /// [`sync_dir`](Env::sync_dir).
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
-    /// Gives a file a second name.
+    /// Creates a second name for a file.
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()>;
-    /// Removes a file. Readers that have it open keep it.
+    /// Removes a file. Readers that have it open can still read it.
     fn remove(&self, file: &Path) -> Result<()>;
     /// Removes an empty directory.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
-    /// Takes an exclusive lock on a file, creating it; `Locked` when another holds it.
+    /// Takes an exclusive lock on a file and creates it if needed; `Locked` if another owner has
+    /// it.
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>>;
-    /// Bytes free to this process on the device of `dir`; `None` where unknown.
+    /// Returns the bytes available to this process on the device of `dir`; `None` if unknown.
     fn free_space(&self, dir: &Path) -> Option<u64>;
-    /// Bytes of memory that this process and its files in the page cache may take: the machine's,
-    /// or less where a limit is set on the process's group. `None` where unknown.
+    /// Returns the bytes of memory that this process and its cached files may use. That is the
+    /// machine's memory, or less if a control group limits the process. `None` if unknown.
     fn memory(&self) -> Option<u64> {
         None
     }
-    /// How many files this process may have open at once; `None` where there is no bound, or it is
-    /// unknown.
+    /// Returns how many files this process may have open at once; `None` if unlimited or unknown.
     fn descriptors(&self) -> Option<u64> {
         None
     }
 
-    /// Wall clock in microseconds since 1970.
+    /// Returns the wall clock in microseconds since 1970.
     fn wall_micros(&self) -> u64;
-    /// A clock that never goes back, in nanoseconds since some fixed point.
+    /// Returns a monotonic clock in nanoseconds since an arbitrary fixed point.
     fn monotonic_nanos(&self) -> u64;
     /// Sleeps at least this long.
     fn sleep(&self, time: Duration);
     /// Starts a thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
-    /// Lets the calling thread give way to others that want the processor. Best effort, and for
-    /// good.
+    /// Lowers the calling thread's priority permanently. Best effort.
     fn give_way(&self) {}
-    /// Whether this process is a child, made by `fork()`, of the one that made the environment: it
-    /// has the memory and the open files, but none of the threads, and what it writes to the log's
-    /// map would destroy what the parent writes there. Cheap. Never where the system cannot tell
-    /// (before Linux 4.14, and elsewhere).
+    /// Reports whether this process is a `fork()` child of the one that created the environment. A
+    /// child has the memory and the open files but no threads. Its writes to the log's map would
+    /// destroy the parent's. Cheap. Always `false` if the system cannot detect it (before Linux
+    /// 4.14, and elsewhere).
     fn is_forked(&self) -> bool {
         false
     }
-    /// A random number from the operating system (or the seed of a test). No two processes may draw
-    /// from one sequence, also not a process and its children that `fork()` made: stores, writers
-    /// and tables are told apart by such numbers.
+    /// Returns a random number from the operating system, or from a test's seed. Two processes
+    /// never share a sequence, not even a parent and its `fork()` children. Such numbers identify
+    /// stores, writers and tables.
     fn random(&self) -> u64;
 }
 
-/// Starts a thread of an environment. A panic there is an error: who counts on the thread must hear
-/// that it does not come.
+/// Starts a thread and turns a panic of the environment into an error, so that the caller learns
+/// that the thread does not run.
 pub(crate) fn start_thread(
     env: &dyn Env,
     name: &str,

@@ -1,21 +1,21 @@
-//! The operating system's files, clocks and threads: what a store runs on.
+//! The operating system's files, clocks and threads.
 //!
 //! Invariants:
-//! - A call that was interrupted (`EINTR`) is repeated and a short write is continued: callers
-//!   never see either.
-//! - A failed sync is reported once and never repeated here: after it the kernel may have marked
-//!   the lost pages clean.
-//! - A log file has all its blocks before it is mapped, so a full disk is an error of
-//!   [`Env::create_log`] and not a signal later; where blocks can't be reserved it is not mapped,
-//!   and a full disk is an error of the write (see `system`).
+//! - An interrupted call (`EINTR`) is repeated and a short write is continued; callers never see
+//!   either.
+//! - A failed sync is reported once and never repeated here: the kernel may have marked the lost
+//!   pages clean.
+//! - A log file has all its blocks before it is mapped. So a full disk is an error of
+//!   [`Env::create_log`] and not a signal later. If blocks cannot be reserved, the file is not
+//!   mapped, and a full disk is an error of the write (see `system`).
 //! - `read_at` is one `pread` even when the file is mapped, so that a failing device is an error
 //!   and not a signal.
-//! - Names below a directory that is held open are found through it, whatever happens to its path
-//!   (see `place`).
+//! - Names in a held directory are resolved through it, regardless of changes to its path (see
+//!   `place`).
 //!
-//! Syncing a log is `fdatasync` of its descriptor: on Linux that writes the dirty pages of a shared
-//! map too; elsewhere the map is flushed first.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // this file is the door that the ban leads to
+//! Syncing a log is `fdatasync` of its descriptor. On Linux that also writes the dirty pages of a
+//! shared map; elsewhere the map is flushed first.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the only module that may
 
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
@@ -32,11 +32,11 @@ use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteF
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::relieve;
 
-/// The operating system.
+/// The operating system as an environment.
 pub struct OsEnv {
-    /// Where the monotonic clock's zero lies.
+    /// Zero of the monotonic clock.
     start: Instant,
-    /// Tells children that `fork()` makes.
+    /// Detects `fork()` children.
     mark: Option<Arc<ForkMark>>,
     /// Whether files are mapped.
     maps: bool,
@@ -47,7 +47,7 @@ pub struct OsEnv {
 debug_by!(OsEnv, "OsEnv", maps);
 
 impl OsEnv {
-    /// The operating system as an environment.
+    /// Creates the environment.
     #[allow(clippy::new_ret_no_self)] // an environment is always used through the trait
     pub fn new() -> Arc<dyn Env> {
         Arc::new(OsEnv::with_maps(system::MAPS))
@@ -62,7 +62,7 @@ impl OsEnv {
         }
     }
 
-    /// As it is where files are not mapped.
+    /// Creates an environment that maps no files.
     #[cfg(test)]
     pub(super) fn without_maps() -> Arc<dyn Env> {
         Arc::new(OsEnv::with_maps(false))
@@ -76,8 +76,8 @@ impl OsEnv {
         Ok(NamedFile { file: opened, path: file.to_path_buf(), dir: self.held.dir_of(file) })
     }
 
-    /// Gives the file of a log its length, and its blocks where that can be: then it is mapped.
-    /// `fresh`: it has no content to keep.
+    /// Sets a log file's length and reserves its blocks if possible; if so, maps it. `fresh`: the
+    /// file has no content.
     fn open_log(&self, named: NamedFile, capacity: u64, fresh: bool) -> Result<Box<dyn LogFile>> {
         let len = usize::try_from(capacity).ok().filter(|n| *n > 0);
         let Some(len) = len else {
@@ -112,17 +112,16 @@ impl NamedFile {
 
     fn sync_data(&self) -> Result<()> {
         system::sync_data(&self.file).map_err(|e| self.error("sync", e))?;
-        // A removed file is lost with its last descriptor, however durable its content is.
+        // A removed file is lost with its last descriptor, even if its content is durable.
         self.dir.as_ref().map_or(Ok(()), |dir| dir.check())
     }
 }
 
-/// How often files of tables are closed for something that is to be opened: others may take the
-/// descriptors.
+/// How often an open that lacks a descriptor closes table files and retries. Other threads may take
+/// the freed descriptors.
 const RELIEFS: usize = 10;
 
-/// What `open` opens. Where the system has no descriptor left, files of tables that nobody reads
-/// now give some.
+/// Runs `open`. If the system has no descriptor left, closes idle table files and retries.
 fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..RELIEFS {
         match open() {
@@ -136,7 +135,7 @@ fn opened<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
 struct OsRead {
     named: NamedFile,
     len: u64,
-    /// Its length, where it may be mapped.
+    /// The length, if the file may be mapped.
     mappable: Option<usize>,
 }
 
@@ -152,7 +151,7 @@ impl ReadFile for OsRead {
         })
     }
 
-    /// What the system does not map is read.
+    /// Returns `None` if the system cannot map the file; it is read instead.
     fn map(&self) -> Option<Arc<dyn FileMap>> {
         Some(Arc::new(ReadMap::new(&self.named.file, self.mappable?).ok()??))
     }
@@ -166,39 +165,39 @@ impl ReadFile for OsRead {
     }
 }
 
-/// The error of a read that goes past a file's end.
+/// Returns the error of a read past a file's end.
 pub(super) fn ends_early(file: &Path, offset: u64, wanted: usize) -> Error {
     Error::corruption(format!("the file ends before the {wanted} bytes that should be there"))
         .at(file, offset)
 }
 
-/// The error of a file longer than it can be.
+/// Returns the error of a file that exceeds its maximum length.
 pub(super) fn too_long(file: &Path, len: u64, cap: u64) -> Error {
     Error::corruption(format!("the file has {len} bytes, more than the {cap} that it can have"))
         .at(file, cap)
 }
 
-/// The error of a log write outside the reserved bytes.
+/// Returns the error of a log write outside the reserved bytes.
 pub(super) fn past_capacity(file: &Path, offset: u64, len: usize, capacity: u64) -> Error {
     Error::invalid(format!("a write of {len} bytes does not fit into the log's {capacity}"))
         .at(file, offset)
 }
 
-/// The error of a lock that another holds.
+/// Returns the error of a lock that another owner holds.
 pub(super) fn already_locked(file: &Path) -> Error {
     let why =
         "another process, or another handle in this process, has the store open; close it first";
     Error::new(ErrorKind::Locked, why).in_file(file)
 }
 
-/// A file is given to the device in strides of so many bytes as it is written, so that its sync has
-/// only the last of them to wait for.
+/// Stride, in bytes, in which write-back of a growing file starts, so that its sync waits only for
+/// the last stride.
 const STRIDE: u64 = 4 << 20;
 
 struct OsWrite {
     named: NamedFile,
     len: u64,
-    /// Up to where it has been given to the device.
+    /// Offset up to which write-back has started.
     begun: u64,
 }
 
@@ -210,7 +209,7 @@ impl WriteFile for OsWrite {
             .map_err(|e| self.named.error("append", e).at(&self.named.path, self.len))?;
         self.len += bytes.len() as u64;
         if self.len - self.begun >= STRIDE {
-            // The page that the next append goes on with would be written twice.
+            // Exclude the page that the next append continues, or it would be written twice.
             let until = self.len & !(system::LARGEST_PAGE - 1);
             begin_writing(&self.named.file, self.begun, until - self.begun);
             self.begun = until;
@@ -302,24 +301,24 @@ impl LogFile for OsLog {
             Ok(short) if short > 0 && len <= self.capacity => short,
             _ => return Err(past_capacity(&self.named.path, len, 0, self.capacity)),
         };
-        // The long map goes first: its pages behind the file's end could not be touched any more.
+        // Drop the long map first: touching its pages after the new end would raise a signal.
         self.map = LogMap::new(&self.named.file, short).map_err(|e| self.named.error("map", e))?;
         self.capacity = len;
         self.named.file.set_len(len).map_err(|e| self.named.error("shorten", e))
     }
 }
 
-/// The process that took the lock gives it back by a call: by closing its descriptor it would leave
-/// it to a program that it is starting, which has a copy between its fork and its exec. A child that
-/// goes on without exec must only close its copy, so where it can't be told from its parent nobody
-/// makes the call.
+/// A file lock that its owner releases by an explicit call. Closing the descriptor alone would
+/// leave the lock with a program being started, which has a copy between its fork and its exec. A
+/// child that continues without exec must only close its copy. So if a child cannot be detected,
+/// nobody makes the call.
 pub(super) struct OsLock {
     file: File,
     mark: Option<ForkMark>,
 }
 
 impl OsLock {
-    /// Of a file that this process has locked.
+    /// Creates the lock of a file that this process has locked.
     pub(super) fn new(file: File) -> OsLock {
         OsLock { file, mark: ForkMark::new() }
     }
@@ -330,14 +329,15 @@ impl FileLock for OsLock {}
 impl Drop for OsLock {
     fn drop(&mut self) {
         if self.mark.as_ref().is_some_and(|mark| !mark.is_child()) {
-            // Where it fails the descriptor gives it back, which is closed next.
+            // If it fails, closing the descriptor next releases the lock.
             let _ = self.file.unlock();
         }
     }
 }
 
-/// What becomes of a failed sync of a directory. Some file systems have no such call (CIFS, 9p,
-/// shared folders of virtual machines): there names of files are durable when the system likes.
+/// Decides about a failed sync of a directory. Some file systems have no such call (CIFS, 9p,
+/// shared folders of virtual machines). There, the system decides when names of files become
+/// durable.
 fn dir_not_synced(e: io::Error, dir: &Path, go_on: bool) -> Result<()> {
     let is_unknown = matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported);
     if is_unknown && go_on {
@@ -357,12 +357,12 @@ struct OsThread(std::thread::JoinHandle<()>);
 
 impl Thread for OsThread {
     fn join(self: Box<Self>) {
-        // A panic has been reported by the thread itself; there is nothing to hand on.
+        // The thread itself has reported a panic; there is nothing to return.
         let _ = self.0.join();
     }
 }
 
-/// Niceness of threads that give way: a tenth of the share of others.
+/// Niceness of low-priority threads: about a tenth of the CPU share of others.
 #[cfg(target_os = "linux")]
 const GIVE_WAY: i32 = 10;
 
@@ -452,8 +452,8 @@ impl Env for OsEnv {
     }
 
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
-        // A file of that name that is still mapped somewhere keeps its length: it is unlinked, not
-        // emptied.
+        // Unlink a file of that name instead of truncating it: it may still be mapped and must
+        // retain its length.
         self.held.check(file)?;
         match self.held.remove(file) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -465,7 +465,7 @@ impl Env for OsEnv {
         match self.open_log(named, capacity, true) {
             Ok(log) => Ok(log),
             Err(e) => {
-                // What could be reserved is given back: the device may be full.
+                // Release the partly reserved space: the device may be full.
                 let _ = self.held.remove(file);
                 Err(e)
             }
@@ -549,10 +549,10 @@ impl Env for OsEnv {
         spawn_thread(name, work)
     }
 
-    /// On Linux, where priorities are each thread's own.
+    /// Lowers the thread's priority; on Linux, priorities are per thread.
     #[cfg(target_os = "linux")]
     fn give_way(&self) {
-        // A sandbox may forbid it; then the thread runs as others do.
+        // A sandbox may forbid it; then the thread has normal priority.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVE_WAY);
     }
 
@@ -562,9 +562,9 @@ impl Env for OsEnv {
     }
 
     fn random(&self) -> u64 {
-        // The operating system is asked each time: what a process keeps to draw from, as
-        // `RandomState` does for each thread, its children made by `fork()` have too. Only where
-        // the system has nothing to give is it that and the clock.
+        // Ask the operating system each time: `fork()` children would inherit any state in the
+        // process, such as the per-thread keys of `RandomState`. That and the clock are only the
+        // fallback if the system provides nothing.
         getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(SystemTime::now()))
     }
 }

@@ -1,15 +1,15 @@
-//! Names of files below directories that are held open.
+//! Resolves file names in directories that are held open.
 //!
 //! Invariants:
-//! - A name below a held directory is resolved from the directory's descriptor, so a change of the
-//!   working directory, or another directory at the same path, cannot redirect it. Where the system
-//!   has no such calls, the path is made absolute when the directory is opened.
-//! - A file is opened without waiting (a FIFO blocks nobody), and only a regular file is accepted.
-//!   No symbolic link is followed for writing.
-//! - Once a lock has been taken in a held directory, every change of a name and every sync of a
-//!   file below it fails when the lock's path no longer leads to the locked file: the directory was
-//!   moved, replaced or removed, or the lock file was.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // a part of `os`, the door that the ban leads to
+//! - A name in a held directory is resolved from the directory's descriptor. A change of the
+//!   working directory, or another directory at the same path, cannot redirect it. On systems
+//!   without such calls, the path is made absolute when the directory is opened.
+//! - Opening a file never waits (a FIFO blocks no thread), and only a regular file is accepted.
+//!   Opening for writing follows no symbolic link.
+//! - After a lock has been taken in a held directory, every name change and every sync there checks
+//!   the lock's path. The operation fails if the path no longer leads to the locked file: the
+//!   directory or the lock file was moved, replaced or removed.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // part of `os`, the allowed user
 
 use std::fs::File;
 use std::io;
@@ -19,28 +19,28 @@ use std::sync::{Arc, OnceLock};
 use super::FileTerms;
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// How a file is opened.
+/// The mode in which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenMode {
     /// An existing file, for reading.
     Read,
     /// An existing file, for reading and writing.
     Write,
-    /// For writing from the start: a new file, or an existing one that is emptied.
+    /// A new file for writing, or an existing one that is truncated.
     Create,
-    /// For reading and writing; no file of that name may exist.
+    /// A file for reading and writing that must not exist yet.
     CreateNew,
-    /// For writing at the end; created where it is missing.
+    /// A file for writing at the end; created if missing.
     Append,
-    /// For locking; created where it is missing.
+    /// A file for locking; created if missing.
     Lock,
 }
 
 /// A directory that is held open.
 pub(super) struct HeldDir {
-    /// The path by which the caller names it.
+    /// The path that the caller uses.
     path: PathBuf,
-    /// The same, independent of the working directory.
+    /// The same path, independent of the working directory.
     absolute: PathBuf,
     #[cfg(unix)]
     descriptor: std::os::fd::OwnedFd,
@@ -59,7 +59,7 @@ impl HeldDir {
         })
     }
 
-    /// From now on this file, which has been locked, must stay at its path.
+    /// Records the locked file, which must stay at its path from now on.
     pub fn set_locked(&self, file: &Path, locked: &File) -> io::Result<()> {
         if let Ok(below) = file.strip_prefix(&self.path)
             && let Some(identity) = identity_of(locked)?
@@ -69,7 +69,7 @@ impl HeldDir {
         Ok(())
     }
 
-    /// Fails once the lock's path no longer leads to the locked file.
+    /// Returns an error if the lock's path no longer leads to the locked file.
     pub fn check(&self) -> Result<()> {
         let Some((path, identity)) = self.locked.get() else { return Ok(()) };
         if is_at(path, identity) {
@@ -81,7 +81,7 @@ impl HeldDir {
     }
 }
 
-/// The directories that an environment holds, and its terms.
+/// The held directories of an environment, and its file policy.
 #[derive(Clone, Default)]
 pub(super) struct HeldDirs {
     dirs: Vec<Arc<HeldDir>>,
@@ -89,8 +89,8 @@ pub(super) struct HeldDirs {
 }
 
 impl HeldDirs {
-    /// These and the one at `path`. One that is held by this path already is replaced by what is
-    /// there now.
+    /// Returns a copy with the directory at `path` added. A directory held by the same path is
+    /// replaced by the present one.
     pub fn with(&self, path: &Path) -> io::Result<HeldDirs> {
         let dir = HeldDir::open(path, std::path::absolute(self.absolute(path))?)?;
         let others = self.dirs.iter().filter(|held| held.path != path).cloned();
@@ -98,45 +98,46 @@ impl HeldDirs {
         Ok(HeldDirs { dirs, terms: self.terms })
     }
 
-    /// These, under other terms.
+    /// Returns a copy with another file policy.
     pub fn with_terms(&self, terms: FileTerms) -> HeldDirs {
         HeldDirs { terms, ..self.clone() }
     }
 
-    /// The terms.
+    /// Returns the file policy.
     pub fn terms(&self) -> FileTerms {
         self.terms
     }
 
-    /// Permission bits of new directories: who may read or write a file may enter its directory.
+    /// Returns the permission bits of new directories: read or write access to files implies access
+    /// to their directory.
     #[cfg(unix)]
     fn dir_mode(&self) -> u32 {
         let files = self.terms.file_mode;
         files | (files >> 2 | files >> 1) & 0o111
     }
 
-    /// The directory that contains the path, or is it, and the rest of the path.
+    /// Returns the held directory that contains or equals the path, and the rest of the path.
     fn find<'a>(&'a self, path: &'a Path) -> Option<(&'a Arc<HeldDir>, &'a Path)> {
         self.dirs.iter().rev().find_map(|dir| Some((dir, path.strip_prefix(&dir.path).ok()?)))
     }
 
-    /// A path that does not depend on the working directory, for one below a held directory.
+    /// Returns a path independent of the working directory, if the path is in a held directory.
     pub fn absolute(&self, path: &Path) -> PathBuf {
         self.find(path).map_or_else(|| path.to_path_buf(), |(dir, rest)| dir.absolute.join(rest))
     }
 
-    /// The directory that contains the path.
+    /// Returns the held directory that contains the path.
     pub fn dir_of(&self, path: &Path) -> Option<Arc<HeldDir>> {
         self.find(path).map(|(dir, _)| dir.clone())
     }
 
-    /// As [`HeldDir::check`], of the directory that contains the path.
+    /// Runs [`HeldDir::check`] on the directory that contains the path.
     pub fn check(&self, path: &Path) -> Result<()> {
         self.find(path).map_or(Ok(()), |(dir, _)| dir.check())
     }
 }
 
-/// The error for a path that leads to no regular file.
+/// Returns the error for a path that leads to no regular file.
 fn not_regular() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
@@ -161,7 +162,7 @@ mod unix {
     /// Device and inode.
     pub type Identity = (u64, u64);
 
-    #[allow(clippy::unnecessary_cast)] // the fields have other widths on other systems
+    #[allow(clippy::unnecessary_cast)] // field widths differ between systems
     fn identity(stat: &rustix::fs::Stat) -> Identity {
         (stat.st_dev as u64, stat.st_ino as u64)
     }
@@ -170,8 +171,8 @@ mod unix {
         Ok(Some(identity(&rustix::fs::fstat(file)?)))
     }
 
-    /// Whether a path leads to this file. Where the path cannot be followed for another reason than
-    /// that nothing is there, such as for want of permission, it is taken to.
+    /// Reports whether a path leads to this file. Returns `true` if the path cannot be followed for
+    /// another reason than a missing file, such as missing permission.
     pub(super) fn is_at(path: &Path, expected: &Identity) -> bool {
         match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => identity(&stat) == *expected,
@@ -195,7 +196,7 @@ mod unix {
     }
 
     impl HeldDirs {
-        /// From where a path is resolved, and the name there.
+        /// Returns the directory from which a path is resolved, and the name there.
         fn place<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
             match self.find(path) {
                 Some((dir, rest)) if rest.as_os_str().is_empty() => {
@@ -231,7 +232,7 @@ mod unix {
                 return Err(not_regular());
             }
             if mode == OpenMode::Create && stat.st_size > 0 {
-                // Not before it is known to be a regular file.
+                // Truncate only after the file is known to be regular.
                 file.set_len(0)?;
             }
             Ok(file)
@@ -263,14 +264,14 @@ mod unix {
             Ok(stat.st_size as u64)
         }
 
-        /// Opens a directory to be listed or synced.
+        /// Opens a directory for listing or syncing.
         pub fn open_dir(&self, path: &Path) -> io::Result<File> {
             let (dir, name) = self.place(path);
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             Ok(File::from(retry(|| rustix::fs::openat(dir, name, flags, Mode::empty()))?))
         }
 
-        /// The names in a directory, in any order.
+        /// Returns the names in a directory, in any order.
         pub fn list(&self, path: &Path) -> io::Result<Vec<String>> {
             let mut names = Vec::new();
             for entry in rustix::fs::Dir::new(self.open_dir(path)?)? {
@@ -296,15 +297,15 @@ pub(super) use by_path::Identity;
 #[cfg(not(unix))]
 use by_path::{identity_of, is_at};
 
-/// For systems without `openat`. Windows renames and removes no directory while files in it are
-/// open, as the lock of a store is.
+/// Path-based variant for systems without `openat`. Windows neither renames nor removes a directory
+/// while a file in it is open, and the store's lock file is.
 #[cfg(not(unix))]
 mod by_path {
     use std::fs::OpenOptions;
 
     use super::*;
 
-    /// Files have no identity that the standard library tells.
+    /// Empty: the standard library exposes no file identity here.
     pub type Identity = ();
 
     pub(super) fn identity_of(_file: &File) -> io::Result<Option<Identity>> {
@@ -350,12 +351,12 @@ mod by_path {
             Ok(std::fs::metadata(self.absolute(path))?.len())
         }
 
-        /// A directory that is not there is an error, as where it is synced.
+        /// Checks that a directory exists, as opening it to sync it would.
         pub fn open_dir(&self, path: &Path) -> io::Result<()> {
             std::fs::metadata(self.absolute(path)).map(drop)
         }
 
-        /// The names in a directory, in any order.
+        /// Returns the names in a directory, in any order.
         pub fn list(&self, path: &Path) -> io::Result<Vec<String>> {
             std::fs::read_dir(self.absolute(path))?
                 .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))

@@ -1,27 +1,27 @@
-//! The differences between operating systems: how files are read, written, reserved and synced.
+//! The differences between operating systems in reading, writing, reserving and syncing files.
 //!
 //! | | Linux | macOS | other Unixes | Windows | WASI |
 //! |---|---|---|---|---|---|
-//! | reads and writes at an offset | `pread`, `pwrite` | the same | the same | `ReadFile`, `WriteFile` with an offset | seeks |
-//! | maps of tables | yes | yes | yes | no: a mapped file could not be removed | no |
-//! | the log | a map, where its blocks were reserved | a map; written where a segment is used again | written | written: a mapped file could not be shortened | written |
+//! | reads and writes at an offset | `pread`, `pwrite` | same | same | `ReadFile`, `WriteFile` with an offset | seeks |
+//! | maps of tables | yes | yes | yes | no: a mapped file cannot be removed | no |
+//! | log writes | map, if its blocks are reserved | map; writes for a recycled segment | writes | writes: a mapped file cannot be shortened | writes |
 //! | reserving | `fallocate` | `F_PREALLOCATE` | none | none | none |
-//! | syncs of files | `fdatasync` | `F_FULLFSYNC`; `fsync` on volumes that don't know it | `fdatasync` | `FlushFileBuffers` | none |
-//! | syncs of directories | `fsync` | as of files | `fsync` | none: NTFS keeps a journal of names | none |
-//! | a child of `fork()` is found out | a page that it finds wiped | the number of the process | no | there is no `fork()` | the same |
-//! | writing begins before a sync | `sync_file_range` | no | no | no | no |
-//! | free space | `statvfs` | the same | the same | unknown | unknown |
-//! | how many files may be open | `getrlimit` | the same | the same | no bound | unknown |
+//! | syncs of files | `fdatasync` | `F_FULLFSYNC`; `fsync` on volumes without it | `fdatasync` | `FlushFileBuffers` | none |
+//! | syncs of directories | `fsync` | like files | `fsync` | none: NTFS journals names | none |
+//! | detection of `fork()` children | a page that is wiped in a child | process id | no | no `fork()` | no `fork()` |
+//! | write-back before a sync | `sync_file_range` | no | no | no | no |
+//! | free space | `statvfs` | same | same | unknown | unknown |
+//! | limit of open files | `getrlimit` | same | same | unlimited | unknown |
 //!
-//! Invariant: where a log is not reserved it is not mapped, so a full disk is an error of the write
-//! that meets it and never a signal; and nobody fills it with zeros first.
-#![allow(clippy::disallowed_methods)] // a part of `os`, the door that the ban leads to
+//! Invariant: a log without reserved blocks is not mapped. So a full disk is an error of the write
+//! that meets it and never a signal. The log need not be filled with zeros first.
+#![allow(clippy::disallowed_methods)] // part of `os`, the one allowed user
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Whether a mapped file can be removed, replaced and shortened as any other.
+/// Whether a mapped file can be removed, replaced and shortened like any other.
 pub(super) const MAPS: bool = cfg!(unix);
 
 /// Reads all of `buf` at an offset; the end of the file is `UnexpectedEof`.
@@ -30,7 +30,7 @@ pub(super) fn read_exact_at(file: &File, buf: &mut [u8], offset: u64) -> io::Res
     std::os::unix::fs::FileExt::read_exact_at(file, buf, offset)
 }
 
-/// The same. The file's position moves, which nobody here goes by.
+/// Reads all of `buf` at an offset. Moves the file's position, which no caller uses.
 #[cfg(windows)]
 pub(super) fn read_exact_at(file: &File, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buf.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn read_exact_at(file: &File, mut buf: &mut [u8], mut offset: u64) ->
     Ok(())
 }
 
-/// The same, for one thread.
+/// Reads all of `buf` at an offset, on systems with one thread.
 #[cfg(not(any(unix, windows)))]
 pub(super) fn read_exact_at(mut file: &File, buf: &mut [u8], offset: u64) -> io::Result<()> {
     use std::io::{Read, Seek, SeekFrom};
@@ -61,7 +61,7 @@ pub(super) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
-/// The same.
+/// Writes all of `bytes` at an offset.
 #[cfg(windows)]
 pub(super) fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io
     Ok(())
 }
 
-/// The same, for one thread.
+/// Writes all of `bytes` at an offset, on systems with one thread.
 #[cfg(not(any(unix, windows)))]
 pub(super) fn write_all_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     use std::io::{Seek, SeekFrom, Write};
@@ -86,8 +86,8 @@ pub(super) fn write_all_at(mut file: &File, bytes: &[u8], offset: u64) -> io::Re
     file.write_all(bytes)
 }
 
-/// Gives a file `len` bytes, and all the blocks of them where the system and the file system can:
-/// `true` then. `fresh`: it has none yet; one that is used again has the length.
+/// Sets a file's length to `len` bytes. Reserves all its blocks, and returns `true`, if the system
+/// and the file system can. `fresh`: the file is empty; a recycled one has the length already.
 pub(super) fn reserve(file: &File, len: u64, fresh: bool) -> io::Result<bool> {
     if blocks(file, len, fresh)? {
         return Ok(true);
@@ -109,17 +109,17 @@ fn blocks(file: &File, len: u64, _fresh: bool) -> io::Result<bool> {
     }
 }
 
-/// Pages and blocks are no larger, in bytes.
+/// Upper bound of the size of pages and blocks, in bytes.
 pub(super) const LARGEST_PAGE: u64 = 64 << 10;
 
-/// Gives back the whole pages of a file from `from` to `until`, with what is to be written of them,
-/// where the system can; the file keeps its length.
+/// Discards the whole pages of a file from `from` to `until`, including dirty ones, if the system
+/// can. The file's length stays.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn discard(file: &File, from: u64, until: u64) {
     use rustix::fs::FallocateFlags;
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     if let Some(from) = from.checked_next_multiple_of(LARGEST_PAGE).filter(|from| *from < until) {
-        // Where it cannot be done the pages are written, as ever.
+        // If the call fails, the pages are written as usual.
         let _ = rustix::fs::fallocate(file, hole, from, until - from);
     }
 }
@@ -127,8 +127,8 @@ pub(super) fn discard(file: &File, from: u64, until: u64) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn discard(_file: &File, _from: u64, _until: u64) {}
 
-/// `F_PREALLOCATE` counts from the end of the file: one that is used again would get as much behind
-/// it.
+/// Reserves blocks with `F_PREALLOCATE`, which counts from the end of the file. A recycled file
+/// would get the same amount again after its end.
 #[cfg(target_vendor = "apple")]
 fn blocks(file: &File, len: u64, fresh: bool) -> io::Result<bool> {
     use rustix::io::Errno;
@@ -147,15 +147,15 @@ fn blocks(_file: &File, _len: u64, _fresh: bool) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Makes what a file contains durable, its length too.
+/// Makes a file's content and length durable.
 #[cfg(not(target_vendor = "apple"))]
 pub(super) fn sync_data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The same. The standard library asks for `F_FULLFSYNC`, which volumes of the network and of
-/// foreign formats refuse as unknown; that is no failed sync, and the lesser one that they know is
-/// all there is.
+/// Makes a file's content and length durable. The standard library uses `F_FULLFSYNC`, which
+/// network volumes and foreign formats reject as unknown. That is no failed sync; `fsync` is then
+/// the strongest call available.
 #[cfg(target_vendor = "apple")]
 pub(super) fn sync_data(file: &File) -> io::Result<()> {
     use rustix::io::Errno;
@@ -172,7 +172,7 @@ pub(super) fn sync_data(file: &File) -> io::Result<()> {
     }
 }
 
-/// Makes the names of a directory durable.
+/// Makes the names in a directory durable.
 #[cfg(unix)]
 pub(super) fn sync_dir(dir: &File) -> io::Result<()> {
     if cfg!(target_vendor = "apple") { sync_data(dir) } else { dir.sync_all() }
@@ -183,7 +183,7 @@ pub(super) fn sync_dir(_dir: &()) -> io::Result<()> {
     Ok(())
 }
 
-/// How many files a process may have open.
+/// Returns how many files a process may have open.
 #[cfg(unix)]
 pub(super) fn descriptors() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
@@ -194,7 +194,8 @@ pub(super) fn descriptors() -> Option<u64> {
     None
 }
 
-/// Whether the system refused for want of a descriptor, the process's own or all there are.
+/// Reports whether the system refused for want of a descriptor, of the process or of the whole
+/// system.
 #[cfg(unix)]
 pub(super) fn is_out_of_descriptors(e: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -209,7 +210,7 @@ pub(super) fn is_out_of_descriptors(_e: &io::Error) -> bool {
     false
 }
 
-/// Bytes that a user may still write.
+/// Returns the bytes that an unprivileged user may still write.
 #[cfg(unix)]
 pub(super) fn free_space(dir: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(dir).ok()?;
@@ -221,7 +222,7 @@ pub(super) fn free_space(_dir: &Path) -> Option<u64> {
     None
 }
 
-/// Tells the system that reads will be here and there, where it listens.
+/// Advises the system to expect random reads, if it supports that.
 pub(super) fn at_random(file: &File) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
@@ -229,7 +230,7 @@ pub(super) fn at_random(file: &File) {
     let _ = file;
 }
 
-/// Tells the system that these bytes will be read soon, where it listens.
+/// Advises the system that these bytes will be read soon, if it supports that.
 pub(super) fn will_need(file: &File, offset: u64, len: u64) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some(len) = std::num::NonZeroU64::new(len) {

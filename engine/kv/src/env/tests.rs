@@ -1,4 +1,4 @@
-//! What every environment must do, run against the operating system and the one in memory alike.
+//! Tests the contract of every environment, on the operating system and in memory alike.
 #![allow(clippy::disallowed_methods)] // temporary directories
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::mem::MemEnv;
 use super::os::{OsEnv, OsLock};
 use crate::base::error::ErrorKind;
 
-/// A directory of its own for each test, gone with the test.
+/// A directory for one test, removed after it.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -58,7 +58,7 @@ fn get(env: &dyn Env, file: &Path) -> Vec<u8> {
     env.read_all(file, 1 << 20).unwrap()
 }
 
-/// Some strides in which a file is given to the device, and appends that end between two of them.
+/// Covers several write-back strides, and appends that end between two of them.
 #[test]
 fn long_files_hold_what_was_appended_before_and_after_a_sync() {
     with_every_env(|env, dir| {
@@ -99,7 +99,7 @@ fn files_grow_at_their_end_and_are_read_anywhere() {
         for map in [false, true] {
             let r = env.open_read(&path, map).unwrap();
             assert_eq!(r.len(), 20_000);
-            // What the environment does not map is read.
+            // The environment maps nothing unless asked.
             assert!(map || r.map().is_none());
             assert!(r.map().is_none_or(|m| m.bytes() == bytes));
             let mut buf = [0; 5000];
@@ -160,7 +160,7 @@ fn what_a_log_discards_takes_nothing_before_it_and_no_length() {
         for from in [u64::MAX, u64::MAX - 1, len, len - 1, 100_000] {
             log.discard_from(from);
         }
-        // As a mark that ends a log.
+        // Like the mark at the end of a log.
         log.write_at(99_990, b"the mark..").unwrap();
         log.sync().unwrap();
         assert_eq!((log.capacity(), env.file_len(&path).unwrap()), (len, len));
@@ -271,7 +271,7 @@ fn a_full_device_is_an_error_when_the_log_is_created() {
         assert!(os.free_space(&dir.0).unwrap() > 0);
     }
     let e = os.create_log(&dir.0.join("log"), 1 << 60).err().unwrap();
-    // How such a length is refused differs from system to system.
+    // Systems refuse such a length with different errors.
     assert!(!cfg!(unix) || matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Io), "{e}");
     assert!(os.list(&dir.0).unwrap().is_empty());
     assert_eq!(os.free_space(&dir.0.join("none")), None);
@@ -371,9 +371,9 @@ fn one_lock_at_a_time() {
     });
 }
 
-/// A program that is being started has a copy of each descriptor until its exec.
+/// A program being started has a copy of each descriptor until its exec.
 #[test]
-#[cfg(any(target_os = "linux", target_vendor = "apple"))] // elsewhere a child can't be told
+#[cfg(any(target_os = "linux", target_vendor = "apple"))] // others cannot detect a child
 fn a_lock_is_given_back_beside_a_copy_of_its_descriptor() {
     let env = OsEnv::new();
     let dir = TempDir::new(&*env);

@@ -1,4 +1,4 @@
-//! `CURRENT`, which names the manifest in use, and the error where it is missing.
+//! Reads and writes `CURRENT`, which names the manifest in use; detects a missing one.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ pub(super) fn current_text(version: u32, name: &str) -> String {
     format!("{lines}crc {crc:08x}\n")
 }
 
-/// Writes what will be `CURRENT`, under another name.
+/// Writes the next `CURRENT` under a temporary name.
 pub(super) fn write_current(env: &dyn Env, dir: &Path, number: u64) -> Result<()> {
     let mut file = env.create(&dir.join(CURRENT_NEW))?;
     file.append(current_text(VERSION, &manifest_name(number)).as_bytes())?;
     file.sync()
 }
 
-/// The number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
+/// Returns the number of the manifest that `CURRENT` names; `None` without a `CURRENT`.
 ///
 /// # Errors
-/// `Corruption` for a `CURRENT` that is damaged; `Incompatible` for a newer format version.
+/// `Corruption` for a damaged `CURRENT`; `Incompatible` for a newer format version.
 pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
     let path = dir.join(CURRENT);
     let bytes = match env.read_all(&path, 4096) {
@@ -35,17 +35,17 @@ pub fn current(env: &dyn Env, dir: &Path) -> Result<Option<u64>> {
         .map_err(|e| e.at(&path, 0).block("current"))
 }
 
-/// What a `CURRENT` file says.
+/// Content of a `CURRENT` file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurrentFile {
-    /// Number of the manifest that counts.
+    /// Number of the manifest in use.
     pub manifest: u64,
-    /// The checksum on its last line.
+    /// Checksum on the last line.
     pub checksum: u32,
 }
 
 impl CurrentFile {
-    /// Reads the content of a `CURRENT` file.
+    /// Decodes the content of a `CURRENT` file.
     ///
     /// # Errors
     /// `Corruption`, or `Incompatible` for a newer format version.
@@ -61,7 +61,7 @@ impl CurrentFile {
         if crc != format!("{checksum:08x}\n") {
             return Err(damaged());
         }
-        // Only the first line is promised to look the same in every version.
+        // Only the first line has the same form in every version.
         let mut lines = lines.lines();
         let version = lines
             .next()
@@ -78,8 +78,8 @@ impl CurrentFile {
     }
 }
 
-/// Tells a directory without a Db from one whose `CURRENT` is lost. A crash while a Db is made
-/// leaves at most one manifest, with nothing in it but an empty state.
+/// Distinguishes a directory without a Db from one whose `CURRENT` is lost. A crash during the
+/// creation of a Db leaves at most one manifest, which holds at most an empty state.
 pub(super) fn lost_current(env: &dyn Env, dir: &Path) -> Result<()> {
     let names = match env.list(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),

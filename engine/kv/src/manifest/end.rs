@@ -1,33 +1,34 @@
-//! Appends to the manifest of an earlier opening: its next frame is appended, instead of another
-//! manifest begun, which takes two files and three more syncs.
+//! Continues the manifest of an earlier opening: appends the next frame to it. This avoids a new
+//! manifest, which takes two files and three more syncs.
 //!
-//! Why it is sound (M5). A frame that may not be durable, or that another one may follow only in
-//! part, must never get a frame behind it: after a power cut that would be damage. A mark follows
-//! each frame that was synced, so a file that ends with one ends with a durable frame; a disk that
-//! was full cuts a frame off, and does not keep the log from being closed. The mark of the log is
-//! asked for too: who closes the log cleanly does so after the last frame and only if of none it is
-//! unknown whether it is durable, and who opens a Db makes a log segment durable, which ends that,
-//! before a frame is written.
+//! Why it is correct (M5): a frame that may not be durable, or that may be followed only by a part
+//! of another, must never be followed by a frame. After a power cut that would be damage. A mark
+//! follows each synced frame, so a file that ends with a mark ends with a durable frame. A full
+//! disk cuts a frame off, but does not prevent a clean close of the log.
+//!
+//! The mark of the log is required too. A clean close of the log happens after the last frame, and
+//! only if the durability of every frame is known. An opening makes a log segment durable before it
+//! writes a frame. That segment ends the clean state of the log.
 
 use super::format::FRAME;
 use super::log::Log;
 
-/// Every opening reads the manifest: of one that is longer than this, and mostly edits, reading
-/// begins to cost what another would.
+/// Length in bytes up to which any manifest is continued. A longer manifest that is mostly edits
+/// takes more time to read at each opening than a new one would cost.
 const SHORT: u64 = 16 << 10;
 
-/// The end of a manifest that can be gone on with, if the log was closed cleanly.
+/// End of a manifest that can be continued, if the log was closed cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanEnd {
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub(super) len: u64,
-    /// Length up to the mark behind the snapshot.
+    /// Length in bytes up to the mark after the snapshot.
     pub(super) snapshot: u64,
 }
 
 impl Log {
-    /// Its end, if that is a mark and nothing behind it. `None` for a manifest that is longer than
-    /// 16 KiB and than twice its snapshot, too.
+    /// Returns its end, if it is a mark with nothing after it. Also returns `None` for a manifest
+    /// that is longer than 16 KiB and than twice its snapshot.
     pub fn clean_end(&self) -> Option<CleanEnd> {
         let first = self.frames.first()?;
         let mark = self.marks.last()?;

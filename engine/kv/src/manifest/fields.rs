@@ -1,17 +1,16 @@
-//! Tagged fields, of which a manifest consists, so that later versions can add to it.
+//! Encodes a manifest as tagged fields, so that later versions can add fields.
 //!
-//! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field may be
-//! repeated where it is a list. An *even* tag is required reading: who does not know it must refuse
-//! the file. An *odd* tag may be skipped. Numbers are varints that fill their field, texts are
-//! UTF-8, a message in a field is just its bytes.
+//! A message is a sequence of fields, each `tag varint ‖ length varint ‖ bytes`. A field of a list
+//! may be repeated. A field with an *even* tag is required: a reader that does not know it must
+//! refuse the file. A field with an *odd* tag may be skipped. Numbers are varints that fill their
+//! field, texts are UTF-8, and a nested message is its bytes.
 //!
-//! Invariants: decoding never panics and allocates nothing that is not backed by bytes that are
-//! there.
+//! Invariants: decoding never panics, and allocates only memory that the input's bytes account for.
 
 use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// A message that is being written.
+/// Writer of one message.
 #[derive(Default)]
 pub(super) struct FieldWriter(pub Vec<u8>);
 
@@ -34,7 +33,7 @@ impl FieldWriter {
     }
 }
 
-/// A field that is being read.
+/// Field of a decoded message.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     pub tag: u64,
@@ -42,7 +41,7 @@ pub(super) struct Field<'a> {
     of: &'static str,
 }
 
-/// The fields of a message; `of` names it in errors.
+/// Iterates over the fields of a message; `of` names the message in errors.
 pub(super) fn fields<'a>(
     bytes: &'a [u8],
     of: &'static str,
@@ -70,12 +69,12 @@ impl<'a> Field<'a> {
         r.varint().filter(|_| r.is_empty()).ok_or_else(|| self.unsound())
     }
 
-    /// Bytes of a fixed length.
+    /// Returns bytes of a fixed length.
     pub fn fixed<const N: usize>(&self) -> Result<[u8; N]> {
         self.bytes.try_into().map_err(|_| self.unsound())
     }
 
-    /// A number that must fit a smaller type.
+    /// Returns a number that must fit a smaller type.
     pub fn small<T: TryFrom<u64>>(&self) -> Result<T> {
         T::try_from(self.number()?).map_err(|_| self.unsound())
     }
@@ -84,7 +83,7 @@ impl<'a> Field<'a> {
         String::from_utf8(self.bytes.to_vec()).map_err(|_| self.unsound())
     }
 
-    /// What to do with a tag that the reader does not know.
+    /// Handles an unknown tag: skips the field if the tag is odd, refuses it if even.
     pub fn unknown(&self) -> Result<()> {
         if self.tag % 2 == 1 {
             return Ok(());
@@ -99,7 +98,7 @@ impl<'a> Field<'a> {
     }
 }
 
-/// The value of a field that must have been there.
+/// Returns the value of a required field.
 pub(super) fn need<T>(v: Option<T>, of: &'static str, name: &'static str) -> Result<T> {
     v.ok_or_else(|| Error::corruption(format!("a {of} lacks its {name}")))
 }

@@ -1,12 +1,12 @@
-//! The sizes and names of a manifest's file.
+//! Sizes and names of a manifest's file.
 
-/// The newest format version that this code reads and the one that it writes.
+/// Format version that this code writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 
-/// The file that names the manifest.
+/// Name of the file that names the manifest in use.
 pub const CURRENT: &str = "CURRENT";
 
-/// What becomes `CURRENT` by a rename.
+/// Name of the file that is renamed to `CURRENT`.
 pub const CURRENT_NEW: &str = "CURRENT.tmp";
 
 pub(super) const MAGIC: [u8; 8] = *b"FIRNMAN\n";
@@ -15,18 +15,18 @@ pub(super) const HEADER: usize = 16;
 
 pub(super) const FRAME: usize = 8;
 
-/// No manifest is longer.
+/// Maximum length of a manifest in bytes.
 pub(super) const MAX_LEN: u64 = 1 << 30;
 
-/// Numbers of files and log positions lie below this, so that there is always a next one.
+/// Exclusive upper bound of file numbers and log positions, so that there is always a next one.
 pub(super) const MAX_NUMBER: u64 = 1 << 62;
 
-/// The file name of a manifest.
+/// Returns the file name of a manifest.
 pub fn manifest_name(number: u64) -> String {
     format!("MANIFEST-{number:06}")
 }
 
-/// The number in a manifest's file name; `None` for names that are no manifest's.
+/// Returns the number in a manifest's file name; `None` for any other name.
 pub fn manifest_number(name: &str) -> Option<u64> {
     let number = name.strip_prefix("MANIFEST-")?.parse().ok()?;
     (number < MAX_NUMBER && manifest_name(number) == name).then_some(number)

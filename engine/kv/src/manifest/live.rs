@@ -1,10 +1,10 @@
-//! The state of an open Db, and groups of edits to it, whose cost grows with what they change, not
-//! with what there is.
+//! Applies groups of edits to the state of an open Db, at a cost that depends on the change and not
+//! on the size of the state.
 //!
 //! Invariants:
 //! - `names` and `files` are those of the state's trees.
-//! - A group of edits is applied as a whole or not at all, and can be taken back as long as no
-//!   other came after it.
+//! - A group of edits is applied as a whole or not at all. It can be undone as long as no other
+//!   group was applied after it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Deref;
@@ -15,7 +15,7 @@ use crate::base::identity::LogWriter;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 
-/// A [`ManifestState`] that knows which names and ids are in use.
+/// A [`ManifestState`] with indexes of the names and ids in use.
 #[derive(Default)]
 pub struct LiveFiles {
     state: ManifestState,
@@ -25,17 +25,17 @@ pub struct LiveFiles {
 
 debug_by!(LiveFiles, "Live");
 
-/// What a group of edits has changed.
+/// Undo record of a group of edits.
 #[must_use]
 pub struct Undo {
-    /// The counters as they were.
+    /// Previous counters.
     next_file: u64,
     last_seq: Seq,
     wal_floor: u64,
     next_tree: TreeId,
-    /// The writers as they were, where they have changed.
+    /// Previous writers, if they have changed.
     writers: Option<Vec<LogWriter>>,
-    /// The trees that were touched, as they were; `None`: they were not there.
+    /// Previous states of the changed trees; `None` for a tree that did not exist.
     trees: BTreeMap<TreeId, Option<TreeState>>,
 }
 
@@ -50,14 +50,14 @@ impl Deref for LiveFiles {
 }
 
 impl LiveFiles {
-    /// Of a state whose invariants hold.
+    /// Indexes a state whose invariants hold.
     pub fn new(state: ManifestState) -> LiveFiles {
         let mut live = LiveFiles { state, ..LiveFiles::default() };
         live.learn();
         live
     }
 
-    /// Gives the state back.
+    /// Returns the state.
     pub fn into_state(self) -> ManifestState {
         self.state
     }
@@ -67,33 +67,34 @@ impl LiveFiles {
         self.files = self.state.trees.values().flat_map(TreeState::files).collect();
     }
 
-    /// Whether a table or a value file with this id is live.
+    /// Reports whether a table or a blob file with this id is live.
     pub fn has_table(&self, id: u64) -> bool {
         self.files.contains(&id)
     }
 
-    /// The next file number, which is taken.
+    /// Returns the next file number and marks it as used.
     pub fn take_file(&mut self) -> u64 {
         self.state.next_file += 1;
         self.state.next_file - 1
     }
 
-    /// No file gets a number up to this one.
+    /// Excludes all file numbers up to this one from use.
     pub fn pass_file(&mut self, number: u64) {
         self.state.next_file = self.state.next_file.max(number.saturating_add(1));
     }
 
-    /// The newest sequence number that the log was found to have.
+    /// Sets the newest sequence number that was found in the log.
     pub fn set_last_seq(&mut self, seq: Seq) {
         self.state.last_seq = seq;
     }
 
-    /// The log is needed from here on only. It goes into the manifest with the next edits.
+    /// Sets the position from which the log is needed. The next edits write it to the manifest.
     pub fn set_wal_floor(&mut self, floor: u64) {
         self.state.wal_floor = floor;
     }
 
-    /// Makes a change. Costs by the edit, and by the runs of its tree that it changes.
+    /// Applies an edit. The cost is proportional to the edit and to the runs of its tree that it
+    /// changes.
     ///
     /// # Errors
     /// As [`ManifestState::apply`].
@@ -137,7 +138,7 @@ impl LiveFiles {
         });
     }
 
-    /// Makes all changes of a group (no snapshots), or none.
+    /// Applies all edits of a group (no snapshots), or none.
     ///
     /// # Errors
     /// As [`ManifestState::apply`].
@@ -164,7 +165,7 @@ impl LiveFiles {
         }
     }
 
-    /// Takes the last group of edits back.
+    /// Undoes the last group of edits.
     pub fn undo(&mut self, undo: Undo) {
         let s = &mut self.state;
         (s.next_file, s.last_seq, s.wal_floor, s.next_tree) =

@@ -1,4 +1,4 @@
-//! A manifest as it is read: its frames, its marks, and where it ends.
+//! Reads a manifest: its frames, its marks, and its end.
 //!
 //! Invariants: M1 and M2 of [`manifest`](super).
 
@@ -14,32 +14,32 @@ use crate::base::coding::u32_at;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::Env;
 
-/// Bytes that may be checked in vain in search of a sound frame after a bad one.
+/// Maximum number of bytes to checksum in search of a valid frame after a bad one.
 const SEARCH: usize = 256 << 20;
 
-/// What [`Manifest::append`](super::Manifest::append) wrote at once.
+/// Frame: the edits of one [`Manifest::append`](super::Manifest::append).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestFrame {
     /// Offset in the file.
     pub offset: u64,
-    /// Bytes it takes.
+    /// Length in bytes, with its header.
     pub len: u64,
-    /// Its checksum.
+    /// Checksum of the frame.
     pub checksum: u32,
-    /// The edits; none in a mark.
+    /// Edits; empty in a mark.
     pub edits: Vec<Edit>,
 }
 
-/// The content of one manifest, for [`Manifest::load`](super::Manifest::load) and for the tools.
+/// Content of one manifest, for [`Manifest::load`](super::Manifest::load) and for the tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its frames, marks left out.
+    /// Frames, without marks.
     pub frames: Vec<ManifestFrame>,
-    /// Its marks.
+    /// Marks.
     pub marks: Vec<ManifestFrame>,
-    /// Offset after the last sound frame; what lies behind was being written when the machine
+    /// Offset after the last valid frame. Bytes after it were being written when the machine
     /// stopped.
     pub end: u64,
     /// Length of the file in bytes.
@@ -47,10 +47,10 @@ pub struct Log {
 }
 
 impl Log {
-    /// The state after all edits.
+    /// Returns the state after all edits.
     ///
     /// # Errors
-    /// `Corruption` where an edit does not fit, or the first is no snapshot.
+    /// `Corruption` if an edit does not fit, or the first edit is not a snapshot.
     pub fn replay(&self) -> Result<ManifestState> {
         let place = |offset| move |e: Error| e.at(&self.path, offset).block("manifest");
         let first = self.frames.first().and_then(|f| f.edits.first());
@@ -70,10 +70,10 @@ impl Log {
     }
 }
 
-/// Reads a manifest, whether `CURRENT` names it or not.
+/// Reads a manifest, whether or not `CURRENT` names it.
 ///
 /// # Errors
-/// `NotFound`; `Corruption` for damage, with the place; `Incompatible` for a newer format version,
+/// `NotFound`; `Corruption` for damage, with its offset; `Incompatible` for a newer format version,
 /// or newer required fields.
 pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let path = dir.join(manifest_name(number));
@@ -82,8 +82,8 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     let (mut at, mut frames, mut marks, mut mark_is_due) = (HEADER, vec![], vec![], false);
     loop {
         let Some(payload) = frame(&bytes, number, at) else {
-            // Only a mark is not durable before the next frame is written (M2). One that is torn
-            // takes nothing with it.
+            // Only a mark may not be durable when the next frame is written (M2). A torn mark loses
+            // no edits.
             let torn_mark =
                 mark_is_due && frame(&bytes, number, at + FRAME).is_some_and(|p| !p.is_empty());
             if torn_mark {
@@ -115,21 +115,22 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
     Ok(Log { path, frames, marks, end: at as u64, len: bytes.len() as u64 })
 }
 
-/// Bytes of a manifest that are no sound frame.
+/// Range of bytes of a manifest that is not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ManifestGap {
     /// Offset in the file.
     pub offset: u64,
-    /// How many.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// Reads all that is sound in a manifest, over damage too: for the tools. [`Log::end`] lies behind
-/// the last sound frame. A torn end is a gap like any other; whether edits behind a gap still fit
-/// is for [`ManifestState::apply`] to say.
+/// Reads all valid frames of a manifest, also after damage; for the tools. [`Log::end`] is the
+/// offset after the last valid frame. A torn end is reported as a gap. To find out whether edits
+/// after a gap still fit, use [`ManifestState::apply`].
 ///
 /// # Errors
-/// `NotFound`, `Incompatible`, and what the environment says; damage is none.
+/// `NotFound`, `Incompatible`, and I/O errors of the environment. Corruption is reported in the
+/// result, not returned as an error.
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<ManifestGap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
@@ -182,14 +183,14 @@ fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     }
 }
 
-/// The number of the manifest that `bytes` are the beginning of, whatever the file is called: the
-/// one below a million that its header's checksum was made with.
+/// Finds the number of the manifest that begins with `bytes`, regardless of its file name. It tries
+/// all numbers below a million against the checksum of the header.
 pub fn own_number(bytes: &[u8]) -> Option<u64> {
     let header = bytes.get(..HEADER).filter(|h| h[..8] == MAGIC)?;
     (1..1_000_000).find(|&n| u32_at(header, 12) == checksum(n, 0, &[&header[..12]]))
 }
 
-/// The payload of the sound frame at `at`.
+/// Returns the payload of the frame at `at` if it is valid.
 fn frame(bytes: &[u8], number: u64, at: usize) -> Option<&[u8]> {
     let head = bytes.get(at..at.checked_add(FRAME)?)?;
     let start = at + FRAME;
@@ -197,8 +198,8 @@ fn frame(bytes: &[u8], number: u64, at: usize) -> Option<&[u8]> {
     (u32_at(head, 4) == checksum(number, at as u64, &[&head[..4], payload])).then_some(payload)
 }
 
-/// Offset of a sound frame behind the bad one at `bad`. Bytes that would take too long to search
-/// count as one.
+/// Returns the offset of a valid frame after the bad one at `bad`. Bytes that would take too long
+/// to search count as one.
 fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
     let mut budget = SEARCH;
     for at in bad + 1..bytes.len().saturating_sub(FRAME - 1) {
@@ -217,11 +218,11 @@ fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
     None
 }
 
-/// Removes manifests other than `keep`, and what an interrupted
+/// Removes manifests other than `keep`, and files that an interrupted
 /// [`Manifest::create`](super::Manifest::create) left.
 ///
 /// # Errors
-/// What the environment says.
+/// I/O errors of the environment.
 pub fn remove_others(env: &dyn Env, dir: &Path, keep: u64) -> Result<()> {
     for name in env.list(dir)? {
         if name == CURRENT_NEW || manifest_number(&name).is_some_and(|n| n != keep) {

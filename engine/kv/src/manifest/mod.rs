@@ -1,8 +1,8 @@
-//! Floor 2: the manifest: which files make up a Db.
+//! Floor 2: the manifest, which records the files that make up a Db.
 //!
 //! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a
-//! snapshot of the [`ManifestState`], then [`Edit`]s. `CURRENT` names the one that counts. All
-//! integers are little-endian.
+//! snapshot of the [`ManifestState`], then version edits ([`Edit`]s). `CURRENT` names the one in
+//! use. All integers are little-endian.
 //!
 //! Manifest file: a header of 16 bytes, then frames one directly after the other.
 //!
@@ -16,27 +16,27 @@
 //! |---:|---:|---|
 //! | 0 | 4 | length of the payload |
 //! | 4 | 4 | CRC-32 of the context (manifest number, offset of the frame in the file), bytes 0 to 3, and the payload |
-//! | 8 | … | payload: edits, see [`state`]; none in a mark |
+//! | 8 | … | payload: edits, see [`state`]; empty in a mark |
 //!
-//! A *mark*, a frame without payload, is written after a frame has been synced: it proves that what
-//! lies before it was durable.
+//! A *mark* is a frame without payload. It is written after a frame has been synced, and proves
+//! that everything before it was durable.
 //!
 //! `CURRENT` is three lines of text, each ended by 0x0a: `firn format 1`, the name of the manifest,
 //! and `crc ` with eight lower-case hexadecimal digits, the CRC-32 (no context) of the two lines
 //! before.
 //!
 //! Invariants:
-//! - M1: one [`Manifest::append`] is one frame: after a crash all of its edits count or none.
-//! - M2: a frame is synced before `append` returns, and before the next one is written: so at most
-//!   the last frame can be torn. A bad frame with anything sound after it, be it a mark, is
-//!   corruption; without, it is where the manifest ends. A mark is synced with the frame after it
-//!   only: a bad mark with a sound frame directly after it is passed over.
-//! - M3: `CURRENT` is replaced by a rename, after the manifest that it names is durable, name and
-//!   content.
+//! - M1: one [`Manifest::append`] is one frame. After a crash all of its edits count, or none.
+//! - M2: a frame is synced before `append` returns, and before the next one is written. So at most
+//!   the last frame can be torn. A bad frame with any valid frame after it, even a mark, is
+//!   corruption. A bad frame with none after it is the end of the manifest. A mark is synced only
+//!   with the frame after it. So a bad mark with a valid frame directly after it is skipped.
+//! - M3: `CURRENT` is replaced by a rename, after the name and content of the new manifest are
+//!   durable.
 //! - M4: after a failed write or sync nothing more is written.
-//! - M5: who opens a Db for writing goes on with its manifest only where the one before has closed
-//!   the log cleanly (W7 of the log) and the file ends with a mark; otherwise another manifest is
-//!   begun ([`mod@end`]).
+//! - M5: a writer continues the existing manifest only if the previous opening has closed the log
+//!   cleanly (W7 of the log) and the file ends with a mark. Otherwise it begins another manifest
+//!   ([`mod@end`]).
 //!
 //! Spec: `format-spec/README.md`, "Manifest".
 

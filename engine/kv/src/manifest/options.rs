@@ -1,19 +1,20 @@
-//! The part of [`TreeOptions`] that belongs to a tree's files, as kept in the manifest: all data,
-//! and the names of the hooks.
+//! Persists the part of [`TreeOptions`] that belongs to a tree's files: all values, and the names
+//! of the hooks.
 //!
 //! A tree's options are a message (see `fields`): 2 compression (one byte per level), 4 filter (one
-//! byte per level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 longest age of a
-//! tombstone in seconds, 24 values apart from so many bytes on (where there are any), 26 garbage of
-//! value files in percent (where it is not 30), 28 the filters' allocation (where it is not by level);
-//! and where the tree has them the names of its hooks: 16 merge, 18 purge, 20 summary, 22 filter prefix.
+//! byte per level), 6 block size, 8 table size, 10 memtable size, 12 policy, 14 maximum age of a
+//! tombstone in seconds, 24 blob threshold in bytes (if any), 26 blob garbage in percent at which a
+//! blob file is rewritten (if not 30), 28 filter allocation (if not by level). If the tree has
+//! hooks, their names follow: 16 merge operator, 18 compaction filter, 20 summary, 22 filter
+//! prefix.
 //!
 //! A policy is a message of 2 its name and one field 4 per parameter, in the order in which the
-//! policy declares them ([`Description`]); a parameter is a message of 2 its name and 4 its value:
-//! a varint; a fraction is an IEEE double of 8 bytes, little-endian; a list is zigzag varints; a
-//! choice is its number, and is not written where that is 0.
+//! policy declares them ([`Description`]). A parameter is a message of 2 its name and 4 its value.
+//! An integer is a varint; a fraction is an IEEE double of 8 bytes, little-endian; a list is zigzag
+//! varints; a choice is its number, which is omitted if it is 0.
 //!
-//! Invariants: what was written is read back equal; an unknown policy, parameter, compression,
-//! filter or allocation is `Incompatible`, never guessed at.
+//! Invariants: decoding returns an equal value to the encoded one. An unknown policy, parameter,
+//! compression, filter or allocation is `Incompatible`; decoding never guesses.
 
 use super::fields::{Field, FieldWriter, fields, need};
 use crate::base::coding::{ByteReader, put_varint};
@@ -21,12 +22,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
 
-/// The garbage of value files that is not written down.
+/// Default percentage of blob garbage, which is not encoded.
 const USUAL_GARBAGE: u8 = 30;
 
-/// A tree's options without its hooks themselves; see [`TreeOptions`] for the meaning of each.
+/// Options of a tree without the hooks themselves; see [`TreeOptions`] for the meaning of each.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the names are those of TreeOptions
+#[allow(missing_docs)] // the fields have the names of TreeOptions
 pub struct PersistedOptions {
     pub compression: Vec<Compression>,
     pub filter: Vec<FilterKind>,
@@ -38,9 +39,9 @@ pub struct PersistedOptions {
     pub blob_gc_percent: u8,
     pub policy: Policy,
     pub tombstone_age_secs: u64,
-    /// Name of the merge hook.
+    /// Name of the merge operator.
     pub merge: Option<String>,
-    /// Name of the purge hook.
+    /// Name of the compaction filter.
     pub purge: Option<String>,
     /// Name of the summary hook.
     pub summary: Option<String>,
@@ -49,7 +50,7 @@ pub struct PersistedOptions {
 }
 
 impl PersistedOptions {
-    /// What of `o` is kept.
+    /// Returns the persisted part of `o`.
     pub fn of(o: &TreeOptions) -> PersistedOptions {
         PersistedOptions {
             compression: o.compression.clone(),
@@ -69,13 +70,13 @@ impl PersistedOptions {
         }
     }
 
-    /// These options with the names of the hooks of `other`.
+    /// Returns these options with the hook names of `other`.
     pub fn with_names_of(self, other: &PersistedOptions) -> PersistedOptions {
         let PersistedOptions { merge, purge, summary, filter_prefix, .. } = other.clone();
         PersistedOptions { merge, purge, summary, filter_prefix, ..self }
     }
 
-    /// These options with the hooks of `given`.
+    /// Returns these options with the hooks of `given`.
     pub fn with_hooks_of(&self, given: &TreeOptions) -> TreeOptions {
         TreeOptions {
             compression: self.compression.clone(),
@@ -92,7 +93,7 @@ impl PersistedOptions {
         }
     }
 
-    /// Whether `given` names the same hooks as the tree was written with.
+    /// Checks that `given` names the same hooks as those with which the tree was written.
     ///
     /// # Errors
     /// `Incompatible`, naming the hook and both names.
@@ -254,7 +255,7 @@ fn decode_policy(bytes: &[u8]) -> Result<Policy> {
         Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
     let mut values = vec![];
     for param in policy.params {
-        // Each is taken once.
+        // Each parameter is taken once.
         let field =
             given.iter().position(|(name, _)| name == param.name).map(|i| given.swap_remove(i).1);
         let field = match (field, param.kind) {

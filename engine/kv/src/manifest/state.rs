@@ -1,4 +1,4 @@
-//! The state of a Db as plain data, and the edits that change it.
+//! Defines the state of a Db as plain data, and the version edits that change it.
 //!
 //! Encoded as messages of tagged fields (see `fields`):
 //!
@@ -7,27 +7,31 @@
 //! | frame | any number of edits: 2 snapshot (state), 4 create tree, 6 drop tree, 8 set options, 10 tables, 12 counters, 14 log writers |
 //! | state | 2 store id, 4 created, 6 next file, 8 last seq, 10 WAL floor, 12 next tree, 14 tree (repeated), 16 log writer (repeated), 18 parent (of a copy) |
 //! | log writer | 2 first segment, 4 base, 6 id (8 bytes) |
-//! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first), 12 value file (repeated, by id) |
+//! | tree | 2 id, 4 name, 6 options, 8 flushed, 10 run (repeated, newest first), 12 blob file (repeated, by id) |
 //! | run | 2 level, 4 number, 6 table (repeated, by first key) |
-//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (where there is one), 30 ingested seq (where it was ingested), 32 identity (16 bytes), 34 values apart (where there are any: as in properties) |
-//! | value file | 2 id, 4 size, 6 values, 8 bytes of their blocks, 10 raw bytes, 12 identity (16 bytes) |
+//! | table | 2 id, 4 size, 6 entries, 8 deletes, 10 merges, 12 range deletes, 14 raw bytes, 16 first key, 18 last key, 20 min seq, 22 max seq, 24 created, 26 newest, 28 oldest tombstone (if any), 30 ingested seq (if ingested), 32 identity (16 bytes), 34 blob references (if any; encoded as in properties) |
+//! | blob file | 2 id, 4 size, 6 values, 8 bytes of their blocks, 10 raw bytes, 12 identity (16 bytes) |
 //! | create tree | 2 id, 4 name, 6 options, 8 flushed |
 //! | drop tree | 2 id |
 //! | set options | 2 id, 4 options |
-//! | tables | 2 tree id, 4 removed table id (repeated), 6 added (repeated), 8 flushed (where it changes), 10 value file (repeated) |
+//! | tables | 2 tree id, 4 removed table id (repeated), 6 added (repeated), 8 flushed (where it changes), 10 blob file (repeated) |
 //! | added | 2 level, 4 run number, 6 table |
 //! | counters | 2 next file, 4 last seq, 6 WAL floor |
 //! | log writers | 2 log writer (repeated) |
 //!
-//! Invariants of [`ManifestState`]: tree ids and names are unique and ids lie below `next_tree`;
-//! runs are ordered by level ascending, then number descending, and are not empty; the tables of a
-//! run are sorted by first key and disjoint in user keys; table ids are unique over the whole Db
-//! and lie below `next_file`; no table has a sequence number above `last_seq`, which is one (56
-//! bits); file numbers and log positions are at most 2⁶²; no counter ever goes back.
-//! the value files of a tree are those that its tables refer to, each with no more than it has: one
-//! leaves when the last table goes that refers to it.
-//! [`ManifestState::apply`] refuses an edit that would break one, and then leaves the state as it
-//! was.
+//! Invariants of [`ManifestState`]:
+//! - Tree ids and names are unique, and ids are below `next_tree`.
+//! - Runs are ordered by level ascending, then number descending, and are not empty.
+//! - The tables of a run are sorted by first key and disjoint in user keys.
+//! - Table ids are unique over the whole Db and below `next_file`.
+//! - No table has a sequence number above `last_seq`, which has at most 56 bits.
+//! - File numbers and log positions are at most 2⁶². No counter ever decreases.
+//! - The blob files of a tree are those that its tables refer to. The references to a blob file
+//!   are to no more values and bytes than it has. It is removed with the last table that refers to
+//!   it.
+//!
+//! [`ManifestState::apply`] refuses an edit that would violate one, and then leaves the state
+//! unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -45,70 +49,71 @@ use crate::base::key::{MAX_SEQ, Seq, ShownKey};
 use crate::base::ops::{NO_TREE, TreeId};
 use crate::compaction::TableShape;
 
-/// Everything that makes up a Db, except what is still only in its log.
+/// State of a Db, except for data that is only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ManifestState {
-    /// The Db's own number, drawn when it was created, be it as a copy of another one.
+    /// Id of the Db, drawn at random when it was created, also when it was created as a copy.
     pub id: u64,
-    /// The number of the Db that it was made of, as a checkpoint.
+    /// Id of the Db from which it was created as a checkpoint.
     pub parent: Option<u64>,
-    /// When it was created, in microseconds since 1970.
+    /// Time of creation, in microseconds since 1970.
     pub created_micros: u64,
-    /// All files made from now on have this number or a higher one.
+    /// Least number of all files created from now on.
     pub next_file: u64,
-    /// All sequence numbers up to here may have been used.
+    /// Upper bound of all sequence numbers that may have been used.
     pub last_seq: Seq,
     /// Log position below which every tree's records are in tables.
     pub wal_floor: u64,
-    /// The id of the next new tree.
+    /// Id of the next new tree.
     pub next_tree: TreeId,
-    /// Who wrote the log's segments that are still there, by number of their first segments. A
-    /// segment with records of anybody else is none of this Db's log.
+    /// Writers of the remaining log segments, ordered by their first segments. A segment with
+    /// records of any other writer is not part of this Db's log.
     pub writers: Vec<LogWriter>,
-    /// The trees.
+    /// Trees by id.
     pub trees: BTreeMap<TreeId, TreeState>,
 }
 
-/// One tree.
+/// State of one tree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeState {
-    /// Its id, never used again after it was dropped.
+    /// Id of the tree, never reused after it was dropped.
     pub id: TreeId,
-    /// Its name.
+    /// Name of the tree.
     pub name: String,
-    /// Its options.
+    /// Persisted options of the tree.
     pub options: PersistedOptions,
     /// Log position below which this tree's records are in tables.
     pub flushed: u64,
-    /// Its runs: by level ascending, then number descending. An edit copies those that it changes.
+    /// Runs: by level ascending, then number descending. An edit copies only the runs that it
+    /// changes.
     pub runs: Vec<Arc<RunState>>,
-    /// The value files that its tables refer to, by number.
+    /// Blob files that its tables refer to, by number.
     pub values: BTreeMap<u64, Arc<BlobFileMeta>>,
 }
 
-/// One sorted run: tables that do not overlap.
+/// Sorted run: tables that do not overlap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunState {
-    /// The level it is on.
+    /// Level of the run.
     pub level: u8,
-    /// Its number, higher for newer runs of a level.
+    /// Number of the run; newer runs of a level have higher numbers.
     pub number: u64,
-    /// Its tables: sorted by first key, disjoint in user keys.
+    /// Tables of the run: sorted by first key, disjoint in user keys.
     pub tables: Vec<Arc<TableMeta>>,
 }
 
-/// One table file: its facts, and what only the manifest knows of it.
+/// Metadata of one table file: its facts, and fields that only the manifest has.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct TableMeta {
-    /// What its writer counted. The sequence numbers of an ingested table are
+    /// Facts counted by its writer. For an ingested table, the sequence numbers are
     /// [`ingested_seq`](TableMeta::ingested_seq).
     pub facts: TableFacts,
-    /// When it was made, in microseconds since 1970.
+    /// Time of creation, in microseconds since 1970.
     pub created_micros: u64,
-    /// When the newest of its entries was flushed, in microseconds since 1970: of a flushed table
-    /// the same as `created_micros`, of a merged one the largest of its inputs.
+    /// Time at which its newest entry was flushed, in microseconds since 1970. A flushed table has
+    /// the same as `created_micros`, a compacted table the maximum of its inputs.
     pub newest_micros: u64,
-    /// The sequence number of all its entries, when it was ingested; 0 when they have their own.
+    /// Sequence number of all its entries, if it was ingested; 0 if entries have their own.
     pub ingested_seq: Seq,
 }
 
@@ -127,7 +132,7 @@ impl DerefMut for TableMeta {
 }
 
 impl TableMeta {
-    /// The table as policies see it while no job has it.
+    /// Returns the table as policies see it while no job holds it.
     pub fn shape(&self) -> TableShape {
         TableShape {
             id: self.id,
@@ -174,48 +179,48 @@ impl fmt::Debug for TableMeta {
     }
 }
 
-/// A change of the [`ManifestState`].
+/// Version edit: a change of the [`ManifestState`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// The whole state, in place of all before: how every manifest begins.
+    /// Replaces the whole state. Every manifest begins with it.
     Snapshot(Box<ManifestState>),
-    /// A new, empty tree.
+    /// Creates an empty tree.
     CreateTree {
-        /// Its id: at least the state's `next_tree`.
+        /// Id of the tree: at least the state's `next_tree`.
         id: TreeId,
-        /// Its name: none that is in use.
+        /// Name of the tree, which no other tree has.
         name: String,
-        /// Its options.
+        /// Options of the tree.
         options: PersistedOptions,
         /// Log position below which it has no records.
         flushed: u64,
     },
-    /// A tree goes, with all its tables.
+    /// Drops a tree with all its tables.
     DropTree {
-        /// Which one.
+        /// Id of the tree.
         id: TreeId,
     },
-    /// A tree has other options.
+    /// Changes the options of a tree.
     SetOptions {
-        /// Which one.
+        /// Id of the tree.
         id: TreeId,
-        /// Its options from now on.
+        /// New options of the tree.
         options: PersistedOptions,
     },
-    /// What a flush or a compaction does. A table that is removed and added is moved.
+    /// Result of a flush or a compaction. A table that is both removed and added is moved.
     Tables {
-        /// The tree.
+        /// Id of the tree.
         tree: TreeId,
-        /// Ids of tables that go.
+        /// Ids of removed tables.
         removed: Vec<u64>,
-        /// Tables that come.
+        /// Added tables.
         added: Vec<AddedTable>,
-        /// The tree's records below this log position are in tables now.
+        /// New log position below which the tree's records are in tables.
         flushed: Option<u64>,
-        /// Value files that were written for the tables that come.
+        /// Blob files that were written for the added tables.
         values: Vec<Arc<BlobFileMeta>>,
     },
-    /// Counters move on; lower values than those reached are without effect.
+    /// Advances counters; lower values than the current ones have no effect.
     Counters {
         /// See [`ManifestState::next_file`].
         next_file: u64,
@@ -224,21 +229,21 @@ pub enum Edit {
         /// See [`ManifestState::wal_floor`].
         wal_floor: u64,
     },
-    /// The Db has been opened for writing again.
+    /// Records that the Db has been opened for writing again.
     LogWriters {
-        /// All of [`ManifestState::writers`] from now on; the last one is the new one.
+        /// New value of [`ManifestState::writers`]; the last writer is the new one.
         writers: Vec<LogWriter>,
     },
 }
 
-/// A table and the run that it joins.
+/// Added table and the run that it joins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AddedTable {
-    /// The run's level.
+    /// Level of the run.
     pub level: u8,
-    /// The run's number; a run that is not there is begun.
+    /// Number of the run. A run that does not exist is created.
     pub run: u64,
-    /// The table.
+    /// Metadata of the table.
     pub table: Arc<TableMeta>,
 }
 
@@ -273,29 +278,29 @@ impl RunState {
         }
     }
 
-    /// Runs are ordered by this.
+    /// Returns the sort key of runs.
     pub fn place(&self) -> (u8, std::cmp::Reverse<u64>) {
         (self.level, std::cmp::Reverse(self.number))
     }
 }
 
 impl TreeState {
-    /// All tables, newest run first.
+    /// Returns all tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableMeta>> {
         self.runs.iter().flat_map(|r| &r.tables)
     }
 
-    /// The numbers of all its files: tables and value files.
+    /// Returns the numbers of all its files: tables and blob files.
     pub fn files(&self) -> impl Iterator<Item = u64> {
         self.tables().map(|t| t.id).chain(self.values.keys().copied())
     }
 
-    /// What of each value file its tables refer to, all together.
+    /// Returns the sums of its tables' references to each blob file.
     pub fn uses(&self) -> BTreeMap<u64, BlobUse> {
         uses_of(self.runs.iter())
     }
 
-    /// Those of the value files `there` and `new` that the runs refer to.
+    /// Selects from the existing and the `new` blob files those that the runs refer to.
     fn values_of(
         &self,
         runs: &[Arc<RunState>],
@@ -316,7 +321,7 @@ impl TreeState {
         Ok(all)
     }
 
-    /// The runs after `removed` have gone and `added` have come.
+    /// Returns the runs without `removed` and with `added`.
     fn changed(&self, removed: &[u64], added: &[AddedTable]) -> Result<Vec<Arc<RunState>>> {
         let mut gone: BTreeSet<u64> = removed.iter().copied().collect();
         if gone.len() != removed.len() {
@@ -366,7 +371,7 @@ fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> BTreeMap<u64, B
     all
 }
 
-/// Whether all that is referred to is there.
+/// Checks that every referenced blob file exists and has at least the referenced values.
 fn check_uses(
     uses: &BTreeMap<u64, BlobUse>,
     values: &BTreeMap<u64, Arc<BlobFileMeta>>,
@@ -388,7 +393,8 @@ fn check_uses(
     Ok(())
 }
 
-/// What a new tree or table must not be called: how to find out whether a name or an id is in use.
+/// Lookups that report whether a name or a file id is in use. A new tree or table must not reuse
+/// one.
 pub(super) struct Used<'a> {
     pub name: &'a dyn Fn(&ManifestState, &str) -> bool,
     pub table: &'a dyn Fn(&ManifestState, u64) -> bool,
@@ -399,17 +405,17 @@ impl ManifestState {
         self.trees.get_mut(&id).ok_or_else(|| unfit(format_args!("there is no tree {id}")))
     }
 
-    /// The tree of this name. Looks at all trees.
+    /// Returns the tree of this name. Searches all trees.
     #[must_use]
     pub fn tree_named(&self, name: &str) -> Option<&TreeState> {
         self.trees.values().find(|t| t.name == name)
     }
 
-    /// Makes the change. Costs by all trees and tables; see [`Live`](super::LiveFiles) for many of
-    /// them.
+    /// Applies an edit. Its cost is proportional to all trees and tables; to apply many edits, use
+    /// [`Live`](super::LiveFiles).
     ///
     /// # Errors
-    /// `Corruption` for an edit that does not fit this state, which stays as it was.
+    /// `Corruption` for an edit that does not fit this state, which stays unchanged.
     pub fn apply(&mut self, edit: &Edit) -> Result<()> {
         let used = Used {
             name: &|state, name| state.tree_named(name).is_some(),
@@ -420,7 +426,7 @@ impl ManifestState {
         self.apply_knowing(edit, &used)
     }
 
-    /// Makes the change, given what is in use.
+    /// Applies an edit, given the names and ids in use.
     pub(super) fn apply_knowing(&mut self, edit: &Edit, used: &Used<'_>) -> Result<()> {
         match edit {
             Edit::Snapshot(state) => {
@@ -504,10 +510,10 @@ impl ManifestState {
         Ok(())
     }
 
-    /// Whether all invariants hold.
+    /// Checks all invariants.
     ///
     /// # Errors
-    /// `Corruption`, naming the first that does not.
+    /// `Corruption`, naming the first violation.
     pub fn check(&self) -> Result<()> {
         let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
         let positions = self.trees.values().map(|t| t.flushed);
@@ -747,7 +753,7 @@ impl TableMeta {
 
     fn decode(bytes: &[u8]) -> Result<TableMeta> {
         const OF: &str = "table";
-        /// The numbers with tags 2, 4, … 26, keys left out.
+        /// Names of the numbers with tags 2, 4, … 26; keys have none.
         const NAMES: [&str; 13] = [
             "id",
             "size",
@@ -982,14 +988,14 @@ fn decode_writers(bytes: &[u8]) -> Result<Edit> {
     Ok(Edit::LogWriters { writers })
 }
 
-/// A frame's payload.
+/// Encodes the payload of a frame.
 pub(super) fn encode_edits(edits: &[Edit]) -> Vec<u8> {
     let mut w = FieldWriter::default();
     edits.iter().for_each(|e| e.encode(&mut w));
     w.0
 }
 
-/// The edits of a frame's payload; those that a reader may skip and does not know are left out.
+/// Decodes the edits of a frame's payload. Unknown edits that a reader may skip are left out.
 pub(super) fn decode_edits(bytes: &[u8]) -> Result<Vec<Edit>> {
     let mut edits = vec![];
     for f in fields(bytes, "frame") {

@@ -1,5 +1,5 @@
-//! The manifest against its promises: what was appended comes back, torn frames vanish, damage is
-//! found.
+//! Tests of the manifest: appended edits are read back, torn frames are ignored, damage is
+//! detected.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::compaction::policy::{self, Param, ParameterKind, Policy};
 use crate::env::Env;
 
 #[path = "../wal/testenv.rs"]
-#[allow(clippy::duplicate_mod)] // siblings do not know each other, in tests neither
+#[allow(clippy::duplicate_mod)] // sibling modules do not depend on each other, also in tests
 mod testenv;
 use testenv::TestEnv;
 
@@ -34,7 +34,7 @@ fn load(env: &TestEnv) -> Result<Option<(ManifestState, u64)>> {
     Manifest::load(env, &dir())
 }
 
-/// Any policy with any values, within their bounds or not.
+/// Any policy with any values, within or outside their bounds.
 fn policies() -> impl Strategy<Value = Policy> {
     (prop::sample::select(Policy::ALL.to_vec()), any::<Vec<i32>>(), any::<[u32; 8]>(), any::<f64>())
         .prop_map(|(policy, list, n, x)| {
@@ -110,7 +110,7 @@ fn table(id: u64, first: u8, last: u8, n: &[u64; 9]) -> Arc<TableMeta> {
     })
 }
 
-/// A step of a history, made concrete against the state that it meets.
+/// Step of a history, applied to the state at that point.
 #[derive(Clone, Debug)]
 enum Step {
     Create(PersistedOptions),
@@ -148,7 +148,7 @@ fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
         Step::Flush(i, n, m) => {
             let tree = pick(i)?;
             let run = state.next_file;
-            // Each other flush has a value file, to which all its tables refer.
+            // Every second flush has a blob file, to which all its tables refer.
             let file = run + *n as u64;
             let with_values = run.is_multiple_of(2) && *n > 0;
             let added = (0..*n).map(|k| {
@@ -195,7 +195,7 @@ fn edit(state: &ManifestState, step: &Step) -> Option<Edit> {
     })
 }
 
-/// Writes a history; the states after each frame, and the manifest's length then.
+/// Writes a history. Returns the state after each frame, with the manifest's length.
 fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(ManifestState, u64)> {
     let writers =
         vec![LogWriter { from: 2, id: 9, base: 8 }, LogWriter { from: 3, id: u64::MAX, base: 8 }];
@@ -213,7 +213,8 @@ fn history(env: &TestEnv, groups: &[Vec<Step>]) -> Vec<(ManifestState, u64)> {
         let mut edits = vec![];
         for s in g {
             let Some(e) = edit(&state, s) else { continue };
-            // A move may meet a run whose tables overlap it: refused, and nothing has changed.
+            // A move may collide with a run whose tables overlap: it is refused, and the state is
+            // unchanged.
             let before = state.clone();
             match state.apply(&e) {
                 Ok(()) => edits.push(e),
@@ -257,7 +258,7 @@ proptest! {
         let _ = CurrentFile::decode(&bytes);
         let env = TestEnv::default();
         history(&env, &groups);
-        // Sound frames around unsound content: the decoder is on its own.
+        // Valid frames around invalid content test the decoder alone.
         let log = read(&env, &dir(), 1).unwrap();
         for f in &log.frames {
             let mut payload = state::encode_edits(&f.edits);
@@ -277,7 +278,7 @@ proptest! {
     }
 }
 
-/// A short history with every kind of edit.
+/// Writes a short history with every kind of edit.
 fn sample(env: &TestEnv) -> Vec<(ManifestState, u64)> {
     let options = PersistedOptions::of(&TreeOptions::default());
     let n = [4096, 10, 2, 1, 0, 900, 1 << 12, 1 << 13, 3];
@@ -305,7 +306,7 @@ fn a_manifest_cut_at_any_byte_gives_the_frames_before_or_an_error() {
             let mut bytes = whole[..cut].to_vec();
             bytes.resize(cut + rubbish, 0xee);
             env.put(&path(), bytes);
-            // A frame counts once all of it but the mark behind it is there.
+            // A frame counts once all of it, except for the mark after it, is in the file.
             let want = states.iter().rev().find(|s| s.1 - FRAME as u64 <= cut as u64);
             match (load(&env), want) {
                 (Ok(Some((state, 1))), Some(want)) => assert_eq!(state, want.0, "cut at {cut}"),
@@ -518,7 +519,7 @@ fn another_writer_goes_on_behind_a_mark_that_ends_the_file_and_nowhere_else() {
                 (Some((state, 1)), env.bytes(&path()).len() as u64)
             );
             assert!(Manifest::find(&env, &dir()).unwrap().unwrap().end.is_some() && !m.is_large());
-            // It is another file by now.
+            // The file has changed since.
             assert!(Manifest::go_on(&env, &dir(), 1, end).is_none());
         }
     }

@@ -1,4 +1,4 @@
-//! The manifest that is written, and which one counts.
+//! Writes the manifest, and finds or changes the one in use.
 //!
 //! Invariants: M1 to M5 of [`manifest`](super).
 
@@ -13,18 +13,18 @@ use crate::base::checksum::checksum;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, WriteFile};
 
-/// Smaller manifests are never worth a new one.
+/// Size in bytes up to which a manifest is never replaced by a new one.
 const SMALL: u64 = 1 << 20;
 
-/// A manifest that is written and durable, but does not count yet.
+/// Manifest that is written and durable, but not in use yet.
 #[derive(Debug)]
 pub struct NewManifest(Manifest);
 
 impl NewManifest {
-    /// Makes it the one that counts.
+    /// Makes it the manifest in use.
     ///
     /// # Errors
-    /// What the environment says: then it is unknown which one counts.
+    /// I/O errors of the environment; then it is unknown which manifest is in use.
     pub fn make_current(self, env: &dyn Env, dir: &Path) -> Result<Manifest> {
         env.rename(&dir.join(CURRENT_NEW), &dir.join(CURRENT))?;
         env.sync_dir(dir)?;
@@ -32,28 +32,28 @@ impl NewManifest {
     }
 }
 
-/// A manifest that is being written.
+/// Open manifest that is being written.
 pub struct Manifest {
     file: Box<dyn WriteFile>,
     path: PathBuf,
     number: u64,
     snapshot: u64,
     failed: Option<Error>,
-    /// Whether its end is a frame that could not be written in full.
+    /// Whether the file ends with a frame that could not be written in full.
     torn: bool,
 }
 
 debug_by!(Manifest, "Manifest", path, number);
 
 impl Manifest {
-    /// Writes a new manifest that begins with `state`, and makes it the one that counts. All is
-    /// durable when this returns. The manifests before it can then be removed. `number` must be
-    /// new; the first state of a new Db has no trees, so that what a crash leaves of it is not
-    /// taken for a Db that lost its `CURRENT`.
+    /// Writes a new manifest that begins with `state`, and makes it the one in use. Everything is
+    /// durable when this returns, and older manifests can be removed. `number` must be new. The
+    /// first state of a new Db must have no trees. Otherwise the remains of a crash would look like
+    /// a Db without its `CURRENT`.
     ///
     /// # Errors
-    /// What the environment says. The manifest that counted before may still count then, or this
-    /// one: keep the files of both.
+    /// I/O errors of the environment. Then the previous manifest or this one may be in use: retain
+    /// the files of both.
     pub fn create(
         env: &dyn Env,
         dir: &Path,
@@ -63,11 +63,11 @@ impl Manifest {
         Manifest::prepare(env, dir, number, state)?.make_current(env, dir)
     }
 
-    /// The first half of [`create`](Manifest::create): all that needs space. The manifest does not
-    /// count yet.
+    /// Runs the first half of [`create`](Manifest::create): every step that needs space. The
+    /// manifest is not in use yet.
     ///
     /// # Errors
-    /// What the environment says. Nothing has changed then, and what there is of the manifest is
+    /// I/O errors of the environment. Then nothing has changed, and the partial manifest is
     /// removed.
     pub fn prepare(
         env: &dyn Env,
@@ -101,15 +101,16 @@ impl Manifest {
         Ok(m)
     }
 
-    /// Adds one frame: all of `edits` or, after a crash, none. Durable when this returns. Whoever
-    /// calls has seen [`ManifestState::apply`] take the edits.
+    /// Appends one frame: after a crash all of `edits` count, or none. The frame is durable when
+    /// this returns. The caller has already applied the edits with [`ManifestState::apply`].
     ///
     /// # Errors
-    /// What the environment says; then whether the edits count is unknown until the Db is opened
-    /// again (keep the files of the states before and after), and every later call fails with the
-    /// same error. Only when the manifest is [torn](Manifest::is_torn) afterwards it is sure that
-    /// they do not count. `InvalidArgument` when the manifest would become longer than 1 GiB: then
-    /// nothing was written, and smaller edits can follow.
+    /// - I/O errors of the environment. Then it is unknown whether the edits count until the Db is
+    ///   opened again: retain the files of the states before and after. Every later call fails with
+    ///   the same error. The edits do not count for certain only if the manifest is
+    ///   [torn](Manifest::is_torn) afterwards.
+    /// - `InvalidArgument` when the manifest would become longer than 1 GiB. Then nothing was
+    ///   written, and smaller edits can follow.
     pub fn append(&mut self, edits: &[Edit]) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -121,14 +122,14 @@ impl Manifest {
             );
         }
         if let Err(e) = self.write_frame(&payload) {
-            // The frame is not whole, so it does not count, whatever of it is there.
+            // The frame is incomplete, so it does not count, regardless of the bytes written.
             self.torn = e.is_transient();
             self.failed = Some(e.clone());
             return Err(e);
         }
         self.file.sync().inspect_err(|e| self.failed = Some(e.clone()))?;
         match self.write_frame(&[]) {
-            // The edits are durable; only the mark behind them, which says so, is not whole.
+            // The edits are durable; only the mark after them, which proves it, is incomplete.
             Err(e) if e.is_transient() => {
                 self.torn = true;
                 self.failed = Some(e);
@@ -138,8 +139,8 @@ impl Manifest {
         }
     }
 
-    /// Whether a frame could not be written in full for want of space or the like: nothing can be
-    /// added, and another manifest must be begun with the state before it.
+    /// Reports whether a frame could not be written in full, for lack of space for example. Then
+    /// nothing can be appended, and another manifest must be begun with the state before the frame.
     pub fn is_torn(&self) -> bool {
         self.torn
     }
@@ -154,8 +155,8 @@ impl Manifest {
         self.file.append(&frame)
     }
 
-    /// Reads the manifest that counts: the state and the manifest's number. `None` in a directory
-    /// that holds no Db.
+    /// Reads the manifest in use and returns the state and the manifest's number. Returns `None` in
+    /// a directory without a Db.
     ///
     /// # Errors
     /// As [`find`](Manifest::find).
@@ -163,12 +164,12 @@ impl Manifest {
         Ok(Manifest::find(env, dir)?.map(|found| (found.state, found.number)))
     }
 
-    /// Reads the manifest that counts. `None` in a directory that holds no Db.
+    /// Reads the manifest in use. Returns `None` in a directory without a Db.
     ///
     /// # Errors
-    /// `Corruption` for damage, for a `CURRENT` that names a manifest that is not there, and for
-    /// manifests without a `CURRENT`, always with the place; `Incompatible` for a newer format
-    /// version, or newer required fields.
+    /// - `Corruption` for damage, for a `CURRENT` that names a missing manifest, and for manifests
+    ///   without a `CURRENT`, always with file and offset.
+    /// - `Incompatible` for a newer format version, or newer required fields.
     pub fn find(env: &dyn Env, dir: &Path) -> Result<Option<FoundManifest>> {
         let Some(number) = current(env, dir)? else {
             return lost_current(env, dir).map(|()| None);
@@ -185,27 +186,28 @@ impl Manifest {
         Ok(Some(FoundManifest { state: log.replay()?, number, end: log.clean_end() }))
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn size(&self) -> u64 {
         self.file.len()
     }
 
-    /// Its number.
+    /// Returns the number of the manifest.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether it has grown so far beyond its snapshot that a new one should be begun: over 1 MiB,
-    /// and over four times the snapshot or half of what the snapshot leaves below 1 GiB.
+    /// Reports whether the manifest should be replaced by a new one. It must be over 1 MiB. It must
+    /// also be over four times its snapshot, or use half of the room between the snapshot and 1
+    /// GiB.
     pub fn is_large(&self) -> bool {
         let room = MAX_LEN.saturating_sub(self.snapshot);
         self.size() > SMALL
             && self.size() > self.snapshot.saturating_mul(4).min(self.snapshot + room / 2)
     }
 
-    /// Goes on with a manifest that was left with a clean end, and whose Db's log was closed
-    /// cleanly. `None` where its file cannot be opened or is not the one that was read: then
-    /// another manifest is begun.
+    /// Continues a manifest with a clean end; the Db's log must have been closed cleanly. Returns
+    /// `None` if its file cannot be opened or has another length than the one read. Then another
+    /// manifest is begun.
     pub fn go_on(env: &dyn Env, dir: &Path, number: u64, end: CleanEnd) -> Option<Manifest> {
         let path = dir.join(manifest_name(number));
         let file = env.append(&path).ok().filter(|file| file.len() == end.len)?;
@@ -213,13 +215,13 @@ impl Manifest {
     }
 }
 
-/// The manifest that counts, as it was read.
+/// Manifest in use, as it was read.
 pub struct FoundManifest {
-    /// The state at its end.
+    /// State at its end.
     pub state: ManifestState,
-    /// Its number.
+    /// Number of the manifest.
     pub number: u64,
-    /// Where it can be gone on with, as far as it tells itself.
+    /// Position at which it can be continued, judged by the manifest alone.
     pub end: Option<CleanEnd>,
 }
 

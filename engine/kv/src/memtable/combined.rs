@@ -1,18 +1,18 @@
-//! Combined merge operands: the operands of a key that a read has walked, stored as one.
+//! Caches combined merge operands: the operands of a key that a read has folded, stored as one.
 //!
-//! A key that is changed by operands alone collects them until the memtable is flushed, and a read
-//! would fold all of them each time. The first read that walks [`MIN_STEPS`] of them stores their
-//! combination ([`Merge::combine`](crate::Merge::combine)) here; later reads take it in one step.
-//! So reads walk each operand once, beside the newest few.
+//! A key that receives only operands collects them until the memtable is flushed, and each read
+//! would fold all of them. The first read that walks [`MIN_STEPS`] of them stores their combination
+//! ([`Merge::combine`](crate::Merge::combine)) here; later reads use it in one step. So each
+//! operand is walked once; only the newest few are walked again.
 //!
 //! Invariants:
-//! - O1: a combination stands for all entries of its key in this memtable from `newest` down to
-//!   `oldest`. All of them are operands, and no range deletion of the key lies between them: a
-//!   reader that saw all of them combined them, and what a reader sees no later write changes.
-//! - O2: a reader takes it when it stands on the entry `newest`. So it is never used by a reader
-//!   of an older state.
-//! - O3: combinations take at most 1/64 of the memtable's capacity, in bytes; further ones are
-//!   not stored.
+//! - O1: a combination replaces all entries of its key in this memtable from `newest` down to
+//!   `oldest`. All of them are operands, and no range deletion of the key is between them. A reader
+//!   that saw all of them combined them, and no later write changes a reader's view.
+//! - O2: a reader uses it when it is positioned at the entry `newest`. So no reader of an older
+//!   state uses it.
+//! - O3: combinations take at most 1/64 of the memtable's capacity, in bytes; further ones are not
+//!   stored.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::base::key::Seq;
 use crate::base::sync::Mutex;
 
-/// How many operands a read walks before it stores their combination.
+/// Number of operands that a read walks before it stores their combination.
 pub const MIN_STEPS: usize = 64;
-/// Combinations take at most one part in so many of a memtable's capacity.
+/// Combinations take at most this fraction (1/`SHARE`) of a memtable's capacity.
 const SHARE: usize = 64;
-/// Bytes that an entry of the map takes beside its key and its operand.
+/// Estimated bytes of a map entry in addition to its key and its operand.
 const OVERHEAD: usize = 96;
 
-/// Several operands of a key as one.
+/// Several operands of a key, combined into one.
 #[derive(Debug)]
 pub struct CombinedOperand {
     /// Sequence number of the newest of them.
     pub newest: Seq,
     /// Sequence number of the oldest of them.
     pub oldest: Seq,
-    /// What they are together.
+    /// The combined operand.
     pub operand: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ fn size(key: &[u8], combined: &CombinedOperand) -> usize {
 }
 
 impl CombinedOperands {
-    /// The combined operands of a key, if a read has stored them.
+    /// Returns the combined operands of a key, if a read has stored them.
     pub fn get(&self, key: &[u8]) -> Option<Arc<CombinedOperand>> {
         if !self.is_used.load(Relaxed) {
             return None;
@@ -65,8 +65,8 @@ impl CombinedOperands {
         self.map.lock().by_key.get(key).cloned()
     }
 
-    /// Stores the combined operands of a key (O1), where there is room in a memtable of this
-    /// capacity (O3) and none newer.
+    /// Stores the combined operands of a key (O1), unless newer ones exist or a memtable of this
+    /// capacity has no space for them (O3).
     pub fn store(&self, key: &[u8], combined: CombinedOperand, capacity: usize) {
         let mut map = self.map.lock();
         let before = map.by_key.get(key);
@@ -105,7 +105,7 @@ mod tests {
         };
         let taken = (0..1000).filter(|&key| put(key, 2, 100)).count();
         assert!((50..200).contains(&taken), "{taken}");
-        // One is replaced by a newer one, also by one of another length, and by no older one.
+        // A newer combination replaces it, even at another length; an older one does not.
         assert!(put(0, 5, 50) && !put(0, 4, 50) && put(0, 6, 90));
         assert!(!put(0, 7, capacity) && bytes() <= capacity / SHARE);
     }

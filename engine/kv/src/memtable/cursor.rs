@@ -1,14 +1,14 @@
-//! Walking a memtable that others are adding to.
+//! Iterates over a memtable during concurrent adds.
 //!
-//! Invariants (beside C1 to C5 of [`base::cursor`](crate::base::cursor)):
-//! - M1: on entering a leaf the cursor copies and sorts the leaf's slots and notes the leaf that
-//!   follows: one picture (S2 of the skiplist). It goes on at that follower, whose bound is above
-//!   all that was copied, whatever is split meanwhile; so every entry that was there when the
-//!   cursor entered the leaf is met exactly once, in order. Later ones may or may not be met.
-//! - M2: backwards, the leaf before is searched by the bound of the current one, and entered below
-//!   that bound.
-//! - M3: `slots` are in order of their heads, and those that share the head `at.sorted` are sorted.
-//!   The cursor stands on one of these.
+//! Invariants (in addition to C1 to C5 of [`base::cursor`](crate::base::cursor)):
+//! - M1: on entering a leaf the cursor copies and sorts the leaf's slots and records the leaf's
+//!   successor: one consistent snapshot (S2 of the skiplist). It continues at that successor, whose
+//!   bound is above everything copied, regardless of later splits. So it returns every entry that
+//!   existed when it entered the leaf exactly once, in order. It may or may not return later ones.
+//! - M2: backwards, the cursor searches the previous leaf by the current leaf's bound, and enters
+//!   it below that bound.
+//! - M3: `slots` are sorted by head, and those with head `at.sorted` are fully sorted. The cursor
+//!   is positioned at one of these.
 
 use super::arena::{ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Ref, word};
 use super::filter::KeyFilter;
@@ -21,10 +21,10 @@ use crate::base::hooks::FilterPrefix;
 use crate::base::key::Trailer;
 use std::sync::Arc;
 
-/// How many entries ahead are asked into the cache while walking.
+/// Number of entries to prefetch during iteration.
 const AHEAD: usize = 6;
 
-/// A cursor over a memtable, which it keeps alive. It meets every entry that was added before it
+/// A cursor over a memtable, which it keeps alive. It returns every entry that was added before it
 /// was positioned.
 pub struct MemCursor {
     table: Arc<MemHold>,
@@ -36,7 +36,7 @@ pub struct MemCursor {
 
 debug_by!(MemCursor, "MemCursor", pos);
 
-/// What the cursor knows of the leaf that it has copied.
+/// Metadata of the copied leaf.
 #[derive(Clone, Copy, Default)]
 struct CursorPlace {
     low: Option<Ref<ArenaRecord>>,
@@ -51,8 +51,8 @@ fn load(list: &SkipList, slots: &mut Vec<SortSlot>, leaf: &Leaf, body: &EntryBod
     CursorPlace { low: leaf.low, next: body.next(), prefix: body.prefix as usize, sorted: None }
 }
 
-/// Copies the leaf of a target; with the number of slots that come before the target, of which
-/// those with its head are sorted.
+/// Copies the leaf of a target and returns the number of slots before the target. Slots with the
+/// target's head are fully sorted.
 fn load_at(
     list: &SkipList,
     slots: &mut Vec<SortSlot>,
@@ -70,18 +70,18 @@ impl MemCursor {
         MemCursor { table, slots: Vec::with_capacity(LEAF), pos: 0, at: CursorPlace::default() }
     }
 
-    /// The value of the entry, kept beyond the cursor without a copy. Only while the cursor is
-    /// valid.
+    /// Returns a handle to the entry's value that outlives the cursor, without a copy. Requires a
+    /// valid cursor.
     pub fn pin(&self) -> MemValue {
         MemValue { table: self.table.clone(), entry: self.slots[self.pos].entry }
     }
 
-    /// Keeps the memtable alive beyond the cursor.
+    /// Returns a handle that keeps the memtable alive beyond the cursor.
     pub fn hold_table(&self) -> HeldMemtable {
         HeldMemtable(self.table.clone())
     }
 
-    /// Whether this is the cursor's memtable.
+    /// Reports whether this is the cursor's memtable.
     pub fn is_over(&self, table: &HeldMemtable) -> bool {
         std::ptr::eq::<Memtable>(&**self.table, &**table.0)
     }
@@ -91,14 +91,14 @@ impl MemCursor {
         self.table.list.arena().entry(self.slots[self.pos].entry)
     }
 
-    /// Before the first slot that is not before the target, in the target's leaf.
+    /// Moves to the first slot at or after the target, in the target's leaf.
     fn search(&mut self, target: &InsertTarget<'_>) {
         let list = &self.table.list;
         let spot = list.find(target);
         (self.at, self.pos) = load_at(list, &mut self.slots, &spot, target);
     }
 
-    /// Stands on the slot at `pos` (M3).
+    /// Establishes M3 for the slot at `pos`.
     #[inline]
     fn stand(&mut self) {
         let Some(&SortSlot { head, .. }) = self.slots.get(self.pos) else { return };
@@ -111,7 +111,7 @@ impl MemCursor {
         }
     }
 
-    /// To the first entry of the leaves that follow.
+    /// Moves to the first entry of the following leaves.
     #[inline(never)]
     fn next_leaf(&mut self) {
         let list = &self.table.list;
@@ -130,7 +130,7 @@ impl MemCursor {
         self.stand();
     }
 
-    /// To the last entry of the leaves that come before.
+    /// Moves to the last entry of the preceding leaves.
     #[inline(never)]
     fn prev_leaf(&mut self) {
         let list = &self.table.list;
@@ -150,12 +150,11 @@ impl MemCursor {
 }
 
 impl Memtable {
-    /// From now on it can be asked for prefixes, those of all that is in it included: for a
-    /// memtable that was filled before anybody knew the hook, as that of a log that is replayed.
-    /// Takes as long as a scan. No add may run meanwhile.
+    /// Adds prefix lookups to a memtable that was filled before the hook was known, for example by
+    /// log replay. Covers all present entries. Takes as long as a scan. No add may run meanwhile.
     ///
     /// # Errors
-    /// Those of its cursor, which has none.
+    /// Errors of the cursor, which has none.
     pub fn learn_prefixes(self: &Arc<Self>, hook: Arc<dyn FilterPrefix>) -> Result<()> {
         if self.prefixes.get().is_some() {
             return Ok(());
@@ -171,14 +170,15 @@ impl Memtable {
         Ok(())
     }
 
-    /// A cursor over all point entries. Those added after it was positioned may or may not be met.
+    /// Returns a cursor over all point entries. It may or may not return entries added after it was
+    /// positioned.
     pub fn cursor(self: &Arc<Self>) -> MemCursor {
         MemCursor::new(MemHold::lone(self.clone()))
     }
 }
 
 impl SharedMemtable {
-    /// A [cursor](Memtable::cursor) by what the calling thread holds the memtable by.
+    /// Returns a [cursor](Memtable::cursor) that uses the calling thread's reference count.
     pub fn cursor(&self) -> MemCursor {
         MemCursor::new(self.hold())
     }

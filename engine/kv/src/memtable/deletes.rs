@@ -1,17 +1,18 @@
-//! The range deletions of a memtable: asked by every read, added to at any time.
+//! The range deletions of a memtable: every read queries them, and writers add at any time.
 //!
-//! The newest few are a list; older ones are in immutable [`Deletions`], layers of which each is
-//! larger than the one behind it. When the list has grown to [`TAIL`], it becomes a layer together
-//! with all layers that are not larger. So an add costs O(log² n) on average, and a question a
-//! binary search in each of O(log n) layers.
+//! A list contains all of them; lookups search it only for the newest few. Older ones are also in
+//! immutable [`Deletions`], called layers, each larger than the next newer one. When the unmerged
+//! part of the list reaches [`TAIL`], it becomes a layer, merged with all layers that are not
+//! larger. So an add costs O(log² n) on average. A lookup costs a binary search in each of O(log n)
+//! layers.
 //!
 //! Invariants:
-//! - L1: the layers hold the first `merged` deletions of the list, each in one of them; the list
-//!   goes on holding them too.
-//! - L2: a reader takes the newest of the list first and the layers second. What the layers lack is
-//!   in the list at or before what it took, so it walks down to `merged`; what they have beyond
-//!   that was added since, and does no harm.
-//! - L3: readers wait for nobody. Adds wait for each other.
+//! - L1: the layers contain the first `merged` deletions of the list, each in one of them. The list
+//!   still contains them too.
+//! - L2: a reader loads the newest of the list first and the layers second. Everything missing from
+//!   the layers is in the list at or before the loaded one, so the reader walks down to `merged`.
+//!   Further deletions in the layers were added since and are harmless.
+//! - L3: readers wait for no other thread. Adds wait for each other.
 
 use super::arena::{Arena, AtomicRef, Ref, Tombstone};
 use crate::base::deletions::Deletions;
@@ -23,13 +24,13 @@ use crate::base::sync::rank;
 use crate::base::tombstone::{Fragments, RangeTombstone};
 use std::sync::Arc;
 
-/// How long the list becomes before it is made a layer. Loom gets the shortest that is merged.
+/// Length at which the list's unmerged part becomes a layer. Loom gets the shortest that is merged.
 const TAIL: u32 = if cfg!(loom) { 2 } else { 8 };
 
 pub(super) struct RangeDeletes {
     newest: AtomicRef<Tombstone>,
     layers: Shared<Layers>,
-    /// Held while something is added.
+    /// Held during an add.
     adding: Mutex<(), rank::Deletions>,
 }
 
@@ -42,7 +43,7 @@ struct Layers {
 
 #[derive(Clone)]
 struct Layer {
-    /// How many deletions it was made of.
+    /// How many deletions it was built from.
     count: u32,
     set: Arc<Deletions>,
 }
@@ -56,7 +57,7 @@ impl RangeDeletes {
         }
     }
 
-    /// The same deletions, of a copy of their arena. Nobody adds any meanwhile.
+    /// Returns the same deletions for a copy of their arena. No thread may add any meanwhile.
     pub fn copied(&self) -> Self {
         RangeDeletes {
             newest: AtomicRef::new(self.newest.load()),
@@ -65,7 +66,7 @@ impl RangeDeletes {
         }
     }
 
-    /// How many there are.
+    /// Returns their number.
     #[inline]
     pub fn len(&self, arena: &Arena) -> u64 {
         self.newest.load().map_or(0, |t| arena.get(t).before as u64 + 1)
@@ -89,8 +90,8 @@ impl RangeDeletes {
         }
     }
 
-    /// The newest deletion of `key` that a reader at `read` sees; for the price of one load where
-    /// there are none.
+    /// Returns the newest deletion of `key` that a reader at `read` sees. Costs one load if there
+    /// are no deletions.
     #[inline]
     pub fn newest_covering(
         &self,
@@ -119,7 +120,7 @@ impl RangeDeletes {
         layers.sets.iter().filter_map(|l| l.set.newest_covering(key, read)).max().max(listed)
     }
 
-    /// All of them, in a few sets.
+    /// Returns all of them, in a few sets.
     pub fn sets(&self, arena: &Arena) -> Vec<Arc<Deletions>> {
         let Some(newest) = self.newest.load() else { return vec![] };
         let guard = epoch::pin();
@@ -132,7 +133,7 @@ impl RangeDeletes {
         sets
     }
 
-    /// The fragments that readers at these snapshots, and of the newest state, need.
+    /// Returns the fragments that readers need at these snapshots and at the newest state.
     pub fn fragments(&self, arena: &Arena, snapshots: &[Seq]) -> Fragments {
         match self.newest.load() {
             Some(newest) => Deletions::build(list(arena, newest, 0)).fragments(snapshots),
@@ -140,7 +141,7 @@ impl RangeDeletes {
         }
     }
 
-    /// Bytes of heap that the layers take.
+    /// Returns the bytes of heap that the layers take.
     pub fn memory(&self) -> usize {
         if self.is_empty() {
             return 0;
@@ -150,7 +151,7 @@ impl RangeDeletes {
 }
 
 impl Layers {
-    /// These layers with those of the list up to `newest` that they lack.
+    /// Returns these layers with the missing ones of the list up to `newest` added.
     fn grown(&self, arena: &Arena, newest: Ref<Tombstone>) -> Layers {
         let merged = arena.get(newest).before + 1;
         let mut count = merged - self.merged;
@@ -168,7 +169,7 @@ impl Layers {
     }
 }
 
-/// The deletions of the list from `newest` down to the one that `merged` come before.
+/// Iterates over the list from `newest` down to the deletion with `merged` predecessors.
 fn list(
     arena: &Arena,
     newest: Ref<Tombstone>,

@@ -1,20 +1,23 @@
-//! A blocked Bloom filter over the keys of a memtable: most reads of a key that is not there end
-//! here, for one cache line instead of a search.
+//! A blocked Bloom filter over the keys of a memtable. Most lookups of missing keys end here, at
+//! the cost of one cache line instead of a search.
 //!
-//! Invariants: a key whose add has returned is found by every reader that knows of it; bits are
-//! only ever set. Each key has four bits in one 64-bit word (Putze, Sanders and Singler, "Cache-,
-//! hash- and space-efficient Bloom filters", 2007). With 8 bits a key about one miss in twenty goes
-//! on to the search.
+//! Invariants:
+//! - A key whose add has returned is found by every reader that may see the add.
+//! - Bits are only ever set.
+//!
+//! Each key has four bits in one 64-bit word (Putze, Sanders and Singler, "Cache-, hash- and
+//! space-efficient Bloom filters", 2007). With 8 bits per key about one miss in twenty still needs
+//! the search.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of arena per word of filter: entries of 128 bytes have 8 bits each.
+/// Arena bytes per word of filter: entries of 128 bytes get 8 bits each.
 const BYTES_PER_WORD: usize = 1024;
 
 /// The filter of one memtable.
 pub(super) struct KeyFilter(Box<[AtomicU64]>);
 
-/// The word and the bits of a hash.
+/// Returns the word index and the bits of a hash.
 #[inline]
 fn place(hash: u64, words: usize) -> (usize, u64) {
     let word = (((hash >> 32) * words as u64) >> 32) as usize;
@@ -24,18 +27,17 @@ fn place(hash: u64, words: usize) -> (usize, u64) {
 }
 
 impl KeyFilter {
-    /// A filter for a memtable of `capacity` bytes.
+    /// Creates a filter for a memtable of `capacity` bytes.
     pub fn new(capacity: usize) -> KeyFilter {
         KeyFilter((0..Self::memory_for(capacity) / 8).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Bytes that such a filter takes.
+    /// Returns the size in bytes of such a filter.
     pub fn memory_for(capacity: usize) -> usize {
         8 * capacity.div_ceil(BYTES_PER_WORD).max(1)
     }
 
-    /// Takes a key's hash in. Whoever publishes the key after this with Release publishes the bits
-    /// with it.
+    /// Adds a key's hash. A later Release publication of the key also publishes the bits.
     #[inline]
     pub fn add(&self, hash: u64) {
         let (word, bits) = place(hash, self.0.len());
@@ -44,14 +46,14 @@ impl KeyFilter {
         }
     }
 
-    /// Whether a key with this hash may be there; `false` is always right.
+    /// Reports whether a key with this hash may be present; `false` is always correct.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         let (word, bits) = place(hash, self.0.len());
         self.0[word].load(Relaxed) & bits == bits
     }
 
-    /// Bytes that it takes.
+    /// Returns its size in bytes.
     pub fn memory(&self) -> usize {
         8 * self.0.len()
     }

@@ -29,7 +29,7 @@ fn has(t: &Memtable, key: u8) -> bool {
     found.is_some()
 }
 
-/// The keys that a walk meets, each checked.
+/// Returns the keys that an iteration finds; checks each entry.
 fn walk(t: &Arc<Memtable>, forward: bool) -> Vec<u8> {
     let mut met = vec![];
     let mut c = t.cursor();
@@ -54,8 +54,8 @@ fn holds(met: &[u8], keys: &[u8]) {
     assert!(keys.iter().all(|k| met.contains(k)), "{met:?} lacks some of {keys:?}");
 }
 
-/// One writer adds `new` to a table of `old`, while a reader looks and walks. The writer goes first
-/// by default, for loom finds the other orders from loads that come after stores.
+/// One writer adds `new` to a table of `old`, while a reader looks up and iterates. The writer runs
+/// first by default, because loom derives the other orders from loads after stores.
 fn beside_a_reader(old: &'static [u8], new: &'static [u8], forward: bool) {
     model(move || {
         let t = table(old);
@@ -101,7 +101,7 @@ fn splits_in_a_row() {
 
 #[test]
 fn the_successor_of_an_insert_follows() {
-    // Key 7 goes into the half that another thread's split has just made, or is about to make.
+    // Key 7 goes into the half that another thread's split has just created, or is about to create.
     model(|| {
         let t = table(&[2, 8]);
         let other = thread::spawn({
@@ -139,8 +139,8 @@ fn two_writers_and_a_reader() {
     });
 }
 
-/// A writer that has said that it is done, a reader, and a copy: the copy has what was written, and
-/// goes its own way.
+/// A writer that has announced its end, a reader, and a copy. The copy contains the writes and then
+/// diverges.
 #[test]
 fn a_copy_has_what_was_there() {
     use crate::base::sync::{AtomicU32, Ordering};
@@ -189,8 +189,8 @@ fn range_tombstones_are_seen_by_their_writer() {
     });
 }
 
-/// Two writers of which one makes a layer, or both do, beside a reader: what was there before is
-/// seen at every moment.
+/// Two writers, of which one or both make a layer, with a reader: earlier deletions are visible at
+/// every moment.
 #[test]
 fn range_tombstones_are_merged_beside_readers() {
     crate::base::sync::model(2, || {

@@ -1,24 +1,28 @@
 //! The memtable: the newest writes of a tree, sorted, in memory that grows up to a bound.
 //!
-//! Entries are kept in a concurrent blocked skiplist (`skiplist`) over an arena (`arena`) that is
-//! recycled ([`pool`]); range deletions in layers beside it (`deletes`).
+//! A concurrent blocked skiplist (`skiplist`) stores the entries in an arena (`arena`) that is
+//! recycled ([`pool`]). A separate list with layers (`deletes`) stores range deletions.
 //!
-//! A memtable begins [empty](Memtable::empty), with half a KiB, and its owner makes
-//! [room](Memtable::room_for) as it is written: in place, up to the capacity, a piece at a time;
-//! then by a [copy](Memtable::grown) of eight times the capacity, up to 2 MiB, and then of all that
-//! it may ever have. So little is copied, one that is never written costs next to nothing, and only
-//! large ones take much address space. What has not been made room for is not touched, and only
-//! pieces of large ones get huge pages.
+//! A memtable begins [empty](Memtable::empty), with half a KiB. Its owner makes
+//! [room](Memtable::room_for) as it is written:
+//! - First in place, one piece at a time, up to the capacity.
+//! - Then by a [copy](Memtable::grown) of eight times the capacity, up to 2 MiB, and then of its
+//!   maximum size.
+//!
+//! So little is copied, a memtable that is never written costs almost nothing, and only large ones
+//! take much address space. Memory beyond the room is not touched, and only pieces of large
+//! memtables get huge pages.
 //!
 //! Invariants:
-//! - T1: adds run concurrently with each other and with readers. Readers take no lock, wait for
-//!   nobody and retry nothing.
-//! - T2: what an `add` that has returned put in is seen by every read that starts afterwards.
-//! - T3: an add within what was reserved never runs out of room: [`Memtable::cost`] covers the
-//!   splits that the add will ever cause, the bodies that splits leave behind included. (A split
-//!   takes `SPLIT` bytes at most and leaves two leaves of half the entries, so half a leaf of adds
-//!   pays for the next; a leaf begun by a sequential load is paid for by its own adds.)
-//! - T4: no two entries have the same key and trailer, for sequence numbers are given out once.
+//! - T1: adds run concurrently with each other and with readers. Readers take no lock, never wait
+//!   and never retry.
+//! - T2: once an `add` has returned, every read that starts later sees its entry.
+//! - T3: an add within its reservation never runs out of room. [`Memtable::cost`] covers all splits
+//!   that the add will ever cause, including the old bodies that splits leave unused. A split takes
+//!   at most `SPLIT` bytes and leaves two leaves of half the entries. So half a leaf of
+//!   adds pays for the next split. The adds of a leaf that a sequential load began pay for it.
+//! - T4: no two entries have the same key and trailer, because each sequence number is assigned
+//!   once.
 
 mod arena;
 pub mod combined;
@@ -57,30 +61,30 @@ use skiplist::SkipList;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// Arena bytes of an empty memtable, rounded up generously.
+/// Upper bound of the arena bytes of an empty memtable.
 const EMPTY: usize = 64 + arena::SPLIT;
-/// The capacity that an empty memtable grows to first, in bytes.
+/// First capacity, in bytes, that an empty memtable grows to.
 const FIRST: usize = 4 << 10;
-/// How many times as large it becomes each time.
+/// Factor by which the capacity grows at each copy.
 const TIMES: usize = 8;
-/// What the smallest memtable that holds anything takes, in bytes, at most: a page, and its filter.
+/// Upper bound, in bytes, of the smallest memtable with an entry: a page and its filter.
 pub const LEAST: usize = FIRST + 64;
-/// The smallest capacity, in bytes.
+/// Smallest capacity, in bytes.
 pub const MIN_CAPACITY: usize = 64 << 10;
-/// The largest capacity, in bytes: references have 32 bits.
+/// Largest capacity, in bytes: references have 32 bits.
 pub const MAX_CAPACITY: usize = (u32::MAX as usize) & !0xffff;
 
-/// An ordered map from (key, trailer) to values in a bounded amount of memory. Everything takes
+/// An ordered map from (key, trailer) to values in a bounded amount of memory. All methods take
 /// `&self`.
 pub struct Memtable {
     list: SkipList,
     filter: KeyFilter,
-    /// What tells the parts of keys that are in a filter too, if anything does.
+    /// The key prefixes that the filter also contains, if the tree has a prefix hook.
     prefixes: OnceLock<Prefixes>,
     capacity: usize,
-    /// Bytes of the capacity that may be used by now.
+    /// Bytes of the capacity that may be used now.
     room: AtomicUsize,
-    /// Bytes promised to adds: an upper bound of what they will have taken in the end.
+    /// Bytes reserved for adds: an upper bound of their final arena usage.
     reserved: CachePadded<AtomicUsize>,
     deletes: AtomicU64,
     range_deletes: RangeDeletes,
@@ -91,22 +95,23 @@ debug_by!(Memtable, "Memtable", capacity);
 
 struct Prefixes {
     hook: Arc<dyn FilterPrefix>,
-    /// Where they are; `None`: beside the keys, in a filter that was made large enough.
+    /// A separate filter for the prefixes. `None`: the key filter is large enough and contains
+    /// them.
     filter: Option<KeyFilter>,
 }
 
-/// What makes room for adds that found none.
+/// The way to make room for adds that do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemtableRoom {
-    /// So many bytes of room in place, which [`extend`](Memtable::extend) makes.
+    /// Room in place, to this many bytes in total, by [`extend`](Memtable::extend).
     Extend(usize),
-    /// A copy of this capacity, which [`grown`](Memtable::grown) makes.
+    /// A copy of this capacity, by [`grown`](Memtable::grown).
     Grow(usize),
-    /// Nothing: it is full.
+    /// No way: the memtable is full.
     Full,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Copy)]
 pub struct FoundEntry<'a> {
     /// Sequence number and kind.
@@ -127,12 +132,12 @@ impl Prefixes {
 }
 
 impl Memtable {
-    /// A memtable of `capacity` bytes, [`MIN_CAPACITY`] to [`MAX_CAPACITY`], that may use all of
-    /// them; its memory from the pool.
+    /// Creates a memtable of `capacity` bytes ([`MIN_CAPACITY`] to [`MAX_CAPACITY`]) with memory
+    /// from the pool. It may use all of them at once.
     ///
     /// # Errors
-    /// `InvalidArgument` for a capacity out of bounds, `Exhausted` when the operating system gives
-    /// no memory.
+    /// `InvalidArgument` for a capacity out of bounds, `Exhausted` when the operating system
+    /// provides no memory.
     pub fn new(pool: &Arc<ArenaPool>, capacity: usize) -> Result<Arc<Memtable>> {
         if !(MIN_CAPACITY..=MAX_CAPACITY).contains(&capacity) {
             return Err(Error::invalid(format!(
@@ -145,8 +150,8 @@ impl Memtable {
         Ok(Arc::new(t))
     }
 
-    /// An empty memtable that takes nothing before it has grown, with a filter that can tell which
-    /// prefixes of keys are there.
+    /// Creates an empty memtable that takes almost no memory before it grows. With `prefix`, its
+    /// filter also contains key prefixes.
     ///
     /// # Errors
     /// `Exhausted` when there is no memory.
@@ -159,8 +164,8 @@ impl Memtable {
         Ok(Arc::new(Self::of(SkipList::new(Arena::new(lease)), filter, prefix, 0)))
     }
 
-    /// The filter for a memtable of this capacity, and the memory that counts it. A filter takes at
-    /// most as many prefixes as keys.
+    /// Creates the filter for a memtable of this capacity and counts its memory in the lease. A
+    /// memtable has at most as many prefixes as keys.
     fn parts(lease: Lease, capacity: usize, with_prefixes: bool) -> (Lease, KeyFilter) {
         let filter = KeyFilter::new(if with_prefixes { 2 * capacity } else { capacity });
         (lease.with(filter.memory()), filter)
@@ -186,9 +191,9 @@ impl Memtable {
         }
     }
 
-    /// What makes room for adds of this cost, for which [`reserve`](Self::reserve) found none, in a
-    /// tree whose memtables may have `memtable_size` bytes and where the one before held `before`.
-    /// An empty one may become as large as the adds demand.
+    /// Returns the way to make room for adds of this cost, after [`reserve`](Self::reserve) refused
+    /// them. `memtable_size` is the tree's memtable size in bytes, `before` the size of the
+    /// previous memtable. An empty memtable may become as large as the adds need.
     pub fn room_for(&self, cost: usize, memtable_size: usize, before: usize) -> MemtableRoom {
         let need = self.list.arena().used().saturating_add(cost);
         let reserved = self.reserved.load(Relaxed).saturating_add(cost);
@@ -206,18 +211,19 @@ impl Memtable {
         while next < most && (next <= self.capacity || next < before || !fits(next)) {
             next = next.saturating_mul(TIMES);
         }
-        // Not two copies where one will do.
+        // Avoid two copies if one suffices.
         MemtableRoom::Grow(if next >= most / 4 { most } else { next })
     }
 
-    /// Gives room in place, to so many bytes. The caller keeps others from reserving.
+    /// Makes room in place, up to `room` bytes in total. The caller prevents concurrent
+    /// reservations.
     pub fn extend(&self, room: usize) {
         let room = room.min(self.capacity);
         self.list.arena().lease().touch(room);
         self.room.fetch_max(room, Relaxed);
     }
 
-    /// The room of a copy.
+    /// Returns the room, in bytes, of a copy.
     fn room_of(&self, capacity: usize, cost: usize, whole: bool) -> usize {
         if whole {
             return capacity;
@@ -227,8 +233,8 @@ impl Memtable {
         need.next_multiple_of(piece).min(capacity)
     }
 
-    /// By how much [`taken`](Self::taken) rises when such room is made, at most; what an empty one
-    /// takes is not counted by anybody.
+    /// Returns an upper bound of the bytes by which [`taken`](Self::taken) rises when this room is
+    /// made. The memory of an empty memtable is not counted.
     pub fn price(&self, room: MemtableRoom, cost: usize, whole: bool) -> usize {
         match room {
             MemtableRoom::Full => 0,
@@ -250,13 +256,13 @@ impl Memtable {
         }
     }
 
-    /// A memtable with the same entries, of this capacity, with room for adds of this cost; or with
-    /// all the room that it may ever have (`whole`), and then in memory that is resident already,
-    /// if the pool has some. Nobody may add to this one meanwhile or later, and who has added must
-    /// have said so to the caller (Release, Acquire).
+    /// Returns a memtable with the same entries, of this capacity, with room for adds of this cost.
+    /// With `whole` it gets all its room at once, in memory that is already resident if the pool
+    /// has some. Nobody may add to this memtable during the call or later. Earlier adds must be
+    /// visible to the caller (Release, Acquire).
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn grown(&self, capacity: usize, cost: usize, whole: bool) -> Result<Arc<Memtable>> {
         if capacity > MAX_CAPACITY {
             return Err(Error::invalid(format!(
@@ -281,14 +287,15 @@ impl Memtable {
         Ok(Arc::new(t))
     }
 
-    /// The capacity of a memtable of `memtable_size` bytes that is made because the one before has
-    /// no room for adds of this cost: they must fit, however large they are.
+    /// Returns the capacity of a new memtable that replaces one without room for adds of this cost.
+    /// The result has at least `memtable_size` bytes and always fits the adds.
     pub fn capacity_for(memtable_size: usize, cost: usize) -> usize {
         memtable_size.max(cost + cost / 8 + MIN_CAPACITY)
     }
 
-    /// Upper bound of the arena bytes that adding such an entry can take, its share of splits and
-    /// of what they leave behind included. For a range tombstone: the lengths of its two keys.
+    /// Returns an upper bound of the arena bytes that adding an entry can take. It includes the
+    /// entry's share of splits and of the nodes that they replace. For a range tombstone, pass the
+    /// lengths of its two keys.
     #[inline]
     pub fn cost(key_len: usize, value_len: usize) -> usize {
         const SHARE: usize = arena::SPLIT.div_ceil(LEAF / 2);
@@ -296,7 +303,7 @@ impl Memtable {
         arena::record_size(key_len, value_len) + SHARE
     }
 
-    /// The same for an operation.
+    /// Returns the [`cost`](Self::cost) of an operation.
     pub fn cost_of(op: &Op<'_>) -> usize {
         match op {
             Op::Point { key, value, .. } => Memtable::cost(key.len(), value.len()),
@@ -304,9 +311,9 @@ impl Memtable {
         }
     }
 
-    /// Reserves room for adds whose costs sum up to `bytes`; `false`, and nothing reserved, when
-    /// there is none: when the room is in use, or the capacity could be exceeded without bound.
-    /// After a success those adds cannot fail.
+    /// Reserves room for adds whose costs sum up to `bytes`. Returns `false`, and reserves nothing,
+    /// if the room is in use or the adds could exceed the mapped memory. After a success those adds
+    /// cannot fail.
     pub fn reserve(&self, bytes: usize) -> bool {
         let limit = pool::mapped(self.capacity);
         self.list.arena().used().saturating_add(bytes) <= self.room.load(Relaxed)
@@ -318,13 +325,12 @@ impl Memtable {
                 .is_ok()
     }
 
-    /// Takes back a reservation of which nothing was added.
+    /// Cancels a reservation from which nothing was added.
     pub fn unreserve(&self, bytes: usize) {
         self.reserved.fetch_sub(bytes, Relaxed);
     }
 
-    /// Adds a point entry, for which room has been reserved. Concurrent. Panics when more is added
-    /// than the memory holds.
+    /// Adds a point entry within a reservation. Concurrent. Panics if the entry exceeds the memory.
     #[inline]
     pub fn add(&self, key: &[u8], trailer: Trailer, value: &[u8]) {
         if trailer.0 as u8 == Kind::Delete as u8 {
@@ -334,7 +340,7 @@ impl Memtable {
         self.list.insert(key, trailer, value);
     }
 
-    /// Takes a key into the filters.
+    /// Adds a key to the filters.
     #[inline]
     fn note(&self, key: &[u8]) {
         self.filter.add(key_hash(key));
@@ -343,49 +349,49 @@ impl Memtable {
         }
     }
 
-    /// Adds a range tombstone, for which room has been reserved. Concurrent.
+    /// Adds a range tombstone within a reservation. Concurrent.
     pub fn add_tombstone(&self, t: &RangeTombstone) {
         self.range_deletes.add(self.list.arena(), t);
     }
 
-    /// The [combined](combined) operands of a key, if a read has stored them.
+    /// Returns the [combined](combined) operands of a key, if a read has stored them.
     pub fn combined(&self, key: &[u8]) -> Option<Arc<CombinedOperand>> {
         self.combined.get(key)
     }
 
-    /// Stores the [combined](combined) operands of a key, where there is room and none newer.
+    /// Stores the [combined](combined) operands of a key, unless newer ones exist or the space is
+    /// used up.
     pub fn store_combined(&self, key: &[u8], combined: CombinedOperand) {
         self.combined.store(key, combined, self.capacity);
     }
 
-    /// The newest range deletion of `key` that a reader at `read` sees; for the price of one load
-    /// where there are none.
+    /// Returns the newest range deletion of `key` that a reader at `read` sees. Costs one load if
+    /// there are no range deletions.
     #[inline]
     pub fn newest_covering(&self, key: &[u8], read: Seq, guard: &Guard) -> Option<Seq> {
         self.range_deletes.newest_covering(self.list.arena(), key, read, guard)
     }
 
-    /// The range deletions added so far, in a few sets: about as many as the logarithm of their
-    /// number.
+    /// Returns the range deletions added so far, in about log(n) sets for n deletions.
     pub fn deletions(&self) -> Vec<Arc<Deletions>> {
         self.range_deletes.sets(self.list.arena())
     }
 
-    /// The range deletions added so far, as readers at these snapshots (ascending) and of the
-    /// newest state need them.
+    /// Returns the fragments of the range deletions that readers need at these snapshots
+    /// (ascending) and at the newest state.
     pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
         self.range_deletes.fragments(self.list.arena(), snapshots)
     }
 
-    /// Whether there may be an entry of a key with this [hash](key_hash). `false` is right for
-    /// every key whose add was published to the caller.
+    /// Reports whether there may be an entry of a key with this [hash](key_hash). `false` is
+    /// correct for every key whose add was published to the caller.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         self.filter.may_contain(hash)
     }
 
-    /// Whether there may be an entry of a key whose prefix has this [hash](key_hash). `false` is as
-    /// right as that of [`may_contain`](Self::may_contain).
+    /// Reports whether there may be an entry of a key whose prefix has this [hash](key_hash).
+    /// `false` is as reliable as in [`may_contain`](Self::may_contain).
     #[inline]
     pub fn may_contain_prefix(&self, hash: u64) -> bool {
         self.prefixes
@@ -393,53 +399,52 @@ impl Memtable {
             .is_none_or(|p| p.filter.as_ref().unwrap_or(&self.filter).may_contain(hash))
     }
 
-    /// The newest version of `key` with a sequence number of at most `read`.
+    /// Returns the newest version of `key` with a sequence number of at most `read`.
     #[inline]
     pub fn get(&self, key: &[u8], read: Seq) -> Option<FoundEntry<'_>> {
         let (entry, e) = self.list.get(key, Trailer::at(read))?;
         Some(FoundEntry { trailer: e.trailer(), value: e.value(), entry })
     }
 
-    /// How many point entries there are.
+    /// Returns the number of point entries.
     pub fn entries(&self) -> u64 {
         self.list.arena().entries()
     }
 
-    /// How many of the point entries are deletes.
+    /// Returns the number of point entries that are deletes.
     pub fn deletes(&self) -> u64 {
         self.deletes.load(Relaxed)
     }
 
-    /// How many range tombstones there are.
+    /// Returns the number of range tombstones.
     pub fn range_deletes(&self) -> u64 {
         self.range_deletes.len(self.list.arena())
     }
 
-    /// Whether there are neither point entries nor range tombstones.
+    /// Reports whether there are neither point entries nor range tombstones.
     pub fn is_empty(&self) -> bool {
         self.entries() == 0 && self.range_deletes.is_empty()
     }
 
-    /// Some keys, ascending, about `spacing` bytes of entries from each other, and with each how many
-    /// there are since the one before, of which it may be one.
+    /// Returns sample keys, ascending, about `spacing` bytes of entries from each other. Each comes
+    /// with the bytes of entries since the sample before it, including its own leaf.
     pub fn landmarks(&self, spacing: u64) -> Vec<(Vec<u8>, u64)> {
         self.list.landmarks(spacing)
     }
 
-    /// Bytes of memory in use.
+    /// Returns the bytes of memory in use.
     pub fn used(&self) -> usize {
         let prefixes =
             self.prefixes.get().and_then(|p| p.filter.as_ref()).map_or(0, KeyFilter::memory);
         self.list.arena().used() + self.filter.memory() + prefixes + self.range_deletes.memory()
     }
 
-    /// Bytes of memory that it takes from what memtables may have: the room that it was given, and
-    /// its filter.
+    /// Returns the bytes of the memtable budget that this memtable takes: its room and its filter.
     pub fn taken(&self) -> usize {
         self.list.arena().lease().bytes()
     }
 
-    /// Bytes of memory that this memtable was made for.
+    /// Returns the bytes of memory that this memtable was created for.
     pub fn capacity(&self) -> usize {
         self.capacity
     }

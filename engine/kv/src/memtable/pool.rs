@@ -1,10 +1,12 @@
-//! Recycling of arena memory: the first touch of a page is the dearest thing on a virtual machine,
-//! so mappings are kept.
+//! Recycles arena memory. The first touch of a page is expensive on a virtual machine, so the pool
+//! retains mappings.
 //!
-//! Invariants: a mapping is leased to one arena at a time and comes back when that is dropped; at
-//! most `max_spares` idle mappings are kept, the smallest going first, of equal ones the oldest;
-//! `bytes` counts what may be resident of every mapping that exists, leased or spare: what its
-//! arenas were allowed to fill; and what memtables have beside their arenas.
+//! Invariants:
+//! - A mapping is leased to one arena at a time and returns to the pool when the arena is dropped.
+//! - At most `max_spares` idle mappings exist. The smallest is released first; of equal ones, the
+//!   oldest.
+//! - `bytes` counts the bytes that may be resident of every mapping, leased or spare: the part that
+//!   its arenas were allowed to fill. It also counts memtable memory outside the arenas.
 
 use super::arena::Mapping;
 use crate::base::error::Result;
@@ -35,27 +37,27 @@ impl HeldMemory {
 }
 
 impl ArenaPool {
-    /// A pool that keeps at most `max_spares` idle mappings.
+    /// Creates a pool with at most `max_spares` idle mappings.
     pub fn new(max_spares: usize) -> Arc<ArenaPool> {
         Arc::new(ArenaPool { max_spares, spares: Mutex::new(vec![]), bytes: AtomicUsize::new(0) })
     }
 
-    /// Bytes of all mappings that may be resident, in use and idle, and of the filters of
+    /// Returns the bytes that may be resident of all mappings, leased and idle, plus the filters of
     /// memtables.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    /// Bytes of the idle mappings that may be resident.
+    /// Returns the bytes that may be resident of the idle mappings.
     pub fn spare_bytes(&self) -> usize {
         self.spares.lock().iter().map(HeldMemory::touched).sum()
     }
 
-    /// Makes sure that a spare mapping for this capacity is there, resident: call it in the
-    /// background, ahead of need. Does nothing when there is one, or when the pool may keep none.
+    /// Ensures that a resident spare mapping of this capacity exists. Call it in the background,
+    /// ahead of need. Does nothing if there is one, or if the pool retains none.
     ///
     /// # Errors
-    /// `Exhausted` when the operating system gives no memory.
+    /// `Exhausted` when the operating system provides no memory.
     pub fn prepare(&self, capacity: usize) -> Result<()> {
         if self.max_spares == 0 || self.spares.lock().iter().any(|h| h.capacity == capacity) {
             return Ok(());
@@ -67,14 +69,14 @@ impl ArenaPool {
         Ok(())
     }
 
-    /// Unmaps the idle mappings. Whether there were any.
+    /// Unmaps the idle mappings. Returns whether there were any.
     pub fn trim(&self) -> bool {
         let spares = std::mem::take(&mut *self.spares.lock());
         self.bytes.fetch_sub(spares.iter().map(HeldMemory::touched).sum(), Relaxed);
         !spares.is_empty()
     }
 
-    /// Memory for a memtable of this capacity.
+    /// Leases memory for a memtable of this capacity.
     pub(super) fn lease(self: &Arc<Self>, capacity: usize) -> Result<Lease> {
         let spare = {
             let mut spares = self.spares.lock();
@@ -87,7 +89,7 @@ impl ArenaPool {
         Ok(Lease { held: Some(held), beside: 0, pool: self.clone() })
     }
 
-    /// As [`lease`](Self::lease), of which nothing is resident.
+    /// Leases memory like [`lease`](Self::lease), but with no resident pages.
     pub(super) fn lease_fresh(self: &Arc<Self>, capacity: usize) -> Result<Lease> {
         Ok(Lease {
             held: Some(self.map(capacity, mapped(capacity))?),
@@ -96,7 +98,7 @@ impl ArenaPool {
         })
     }
 
-    /// Memory for so many bytes and no more.
+    /// Leases memory of exactly this many bytes.
     pub(super) fn lease_exact(self: &Arc<Self>, len: usize) -> Result<Lease> {
         Ok(Lease { held: Some(self.map(0, len)?), beside: 0, pool: self.clone() })
     }
@@ -122,7 +124,7 @@ impl ArenaPool {
     fn give_back(&self, held: HeldMemory) {
         let surplus = {
             let mut spares = self.spares.lock();
-            // The newest last, for it is the likeliest to be in the processor's cache.
+            // The newest goes last, because it is most likely in the processor's cache.
             let smallest =
                 |spares: &Vec<HeldMemory>| (0..spares.len()).min_by_key(|&i| spares[i].touched());
             spares.push(held);
@@ -135,9 +137,9 @@ impl ArenaPool {
     }
 }
 
-/// How much address space stands behind a capacity: twice as much, because what is reserved for
-/// splits that might happen exceeds what does happen; pages beyond the capacity are as good as
-/// never touched. 4 GiB - 64 KiB at most.
+/// Returns the address space in bytes for a capacity: twice the capacity, because reservations for
+/// possible splits exceed the actual splits. Pages beyond the capacity are almost never touched. At
+/// most 4 GiB - 64 KiB.
 pub(super) fn mapped(capacity: usize) -> usize {
     capacity.saturating_mul(2).min(u32::MAX as usize & !0xffff)
 }
@@ -145,7 +147,7 @@ pub(super) fn mapped(capacity: usize) -> usize {
 /// A mapping in use.
 pub(super) struct Lease {
     held: Option<HeldMemory>,
-    /// Bytes beside it.
+    /// Bytes of other memory, outside the mapping.
     beside: usize,
     pool: Arc<ArenaPool>,
 }
@@ -162,24 +164,24 @@ impl Lease {
         &self.held().mapping
     }
 
-    /// Says that the bytes below `to` are about to be filled.
+    /// Announces that the bytes below `to` are about to be filled.
     pub fn touch(&self, to: usize) {
         self.pool.touch(self.held(), to);
     }
 
-    /// Counts other memory of the same owner for as long as this lives.
+    /// Counts other memory of the same owner as long as the lease lives.
     pub fn with(mut self, beside: usize) -> Lease {
         self.beside += beside;
         self.pool.bytes.fetch_add(beside, Relaxed);
         self
     }
 
-    /// Bytes that may be resident, what is beside it included.
+    /// Returns the bytes that may be resident, including the owner's other memory.
     pub fn bytes(&self) -> usize {
         self.held().touched() + self.beside
     }
 
-    /// The pool that it goes back to.
+    /// Returns the pool that the mapping returns to.
     pub fn pool(&self) -> &Arc<ArenaPool> {
         &self.pool
     }
@@ -189,7 +191,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.pool.bytes.fetch_sub(self.beside, Relaxed);
         if let Some(held) = self.held.take() {
-            // Small ones are made as fast as they are found.
+            // Creating a small one is as fast as reusing it.
             if Mapping::is_small(held.mapping.len()) {
                 self.pool.bytes.fetch_sub(held.touched(), Relaxed);
             } else {

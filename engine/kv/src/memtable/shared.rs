@@ -1,12 +1,13 @@
-//! A memtable that many threads read: each counts what it holds of it in a line of its own.
+//! A memtable with per-stripe reference counts, so that many threads can read it.
 //!
-//! Every value and every cursor keeps its memtable alive, by a count that goes up with a get and
-//! down again when the value goes. One count for all would be a line that moves from core to core
-//! twice with each get, and then no number of cores gets faster than that line moves. So there are
-//! as many counts as there are [stripes](STRIPES), each of which holds the memtable, and a thread
-//! counts in its own. They are made when somebody reads first: most memtables of a store with many
-//! trees are never read. All readers of a small one have one count: sixteen would take more than it
-//! does.
+//! Every value and every cursor holds a reference to its memtable. The count rises with a get and
+//! falls when the value is dropped. A single count would be a cache line that moves between cores
+//! twice per get, and would limit the throughput of all cores. So there is one count per
+//! [stripe](STRIPES), each of which holds the memtable, and a thread uses its own.
+//!
+//! The counts are created at the first read, because most memtables of a store with many trees are
+//! never read. A small memtable has one count for all readers: sixteen would take more memory than
+//! the memtable.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -15,11 +16,12 @@ use super::arena::{ArenaRecord, Ref};
 use super::{FoundEntry, Memtable};
 use crate::base::stripe::{CachePadded, STRIPES, own_stripe};
 
-/// A memtable of at most so many bytes has one count: sixteen take 4 KiB, which nobody counts.
+/// Maximum capacity in bytes of a memtable with one count: sixteen take 4 KiB of unaccounted
+/// memory.
 const SMALL: usize = 128 << 10;
 
-/// What holds a memtable for the readers of one stripe. The count of those lies before it, and its
-/// alignment keeps the two apart, and from all others.
+/// The reference to a memtable for the readers of one stripe. Its `Arc` count is stored before it.
+/// The alignment separates the two, and separates it from all others.
 pub(super) struct MemHold(CachePadded<Arc<Memtable>>);
 
 impl Deref for MemHold {
@@ -32,7 +34,7 @@ impl Deref for MemHold {
 }
 
 impl MemHold {
-    /// For a reader who comes alone.
+    /// Creates a reference for a single reader.
     pub(super) fn lone(table: Arc<Memtable>) -> Arc<MemHold> {
         Arc::new(MemHold(CachePadded(table)))
     }
@@ -69,10 +71,10 @@ impl Deref for MemValue {
     }
 }
 
-/// A memtable with what its readers hold it by.
+/// A memtable with its readers' reference counts.
 pub struct SharedMemtable {
     table: Arc<Memtable>,
-    /// One, or one for each stripe.
+    /// One count, or one for each stripe.
     holds: OnceLock<Box<[Arc<MemHold>]>>,
 }
 
@@ -88,12 +90,12 @@ impl Deref for SharedMemtable {
 }
 
 impl SharedMemtable {
-    /// One that nobody reads yet.
+    /// Wraps a memtable that has no readers yet.
     pub fn new(table: Arc<Memtable>) -> SharedMemtable {
         SharedMemtable { table, holds: OnceLock::new() }
     }
 
-    /// What the calling thread counts in.
+    /// Returns the calling thread's count.
     #[inline]
     pub(super) fn hold(&self) -> Arc<MemHold> {
         let holds = self.holds.get_or_init(|| self.make_holds());
@@ -107,7 +109,7 @@ impl SharedMemtable {
         (0..holds).map(|_| MemHold::lone(self.table.clone())).collect()
     }
 
-    /// Keeps a value that was found here, without a copy. Panics if it was found in another
+    /// Returns a handle to a value found here, without a copy. Panics if it was found in another
     /// memtable.
     #[inline]
     pub fn pin(&self, found: &FoundEntry<'_>) -> MemValue {

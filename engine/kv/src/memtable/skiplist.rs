@@ -1,20 +1,19 @@
-//! A blocked, concurrent skiplist: leaves of a few dozen entries, skip links over the leaves.
+//! A blocked, concurrent skiplist: leaves of a few dozen entries, with skip links over the leaves.
 //!
 //! Invariants:
-//! - S1: leaves are never removed and a leaf's low bound never changes. The entries at or above the
-//!   bound of a leaf and below that of the leaf that follows it (by the body's `next`, the truth)
-//!   are in that leaf, each once. A bound is a (key, trailer) pair, so the versions of one key may
-//!   span leaves.
-//! - S2: a body is a consistent picture: its slots are all entries of `[low, next.low)` that were
+//! - S1: leaves are never removed and a leaf's low bound never changes. A leaf contains, once each,
+//!   the entries from its bound to the bound of its successor (the authoritative `next` of the
+//!   body). A bound is a (key, trailer) pair, so the versions of one key may span leaves.
+//! - S2: a body is a consistent snapshot: its slots are all entries of `[low, next.low)` that were
 //!   added before it was loaded. A split publishes the upper half's leaf and the lower half's body
 //!   with **one** store, so a reader sees both or neither.
-//! - S3: skip links (level 0 too) are hints that may lag behind; a search ends by following `next`
+//! - S3: skip links (also of level 0) are hints and may be stale. A search ends by following `next`
 //!   to the right leaf. A leaf is linked at a level only after the levels below.
-//! - S4: every key of a body's range shares its `prefix` bytes, for ranges only narrow.
-//! - S5: the shape depends only on the order of the inserts when one thread does them.
+//! - S4: every key of a body's range shares its `prefix` bytes, because ranges only narrow.
+//! - S5: if one thread does all inserts, the shape depends only on their order.
 //!
-//! Readers take no lock and never retry: they load a body once. Writers lock the one leaf that they
-//! change.
+//! Readers take no lock and never retry: they load a body once. Writers lock only the leaf that
+//! they change.
 
 use super::arena::{
     Arena, ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Locked, MAX_HEIGHT, Ref, Tower, before,
@@ -26,7 +25,7 @@ use super::sync::atomic::Ordering::Relaxed;
 use crate::base::error::Result;
 use crate::base::key::{Trailer, common_prefix, compare, head};
 
-/// A place in the order of entries.
+/// A position in the order of entries.
 #[derive(Clone, Copy)]
 pub(super) struct InsertTarget<'k> {
     pub key: &'k [u8],
@@ -40,14 +39,14 @@ impl<'k> InsertTarget<'k> {
     }
 }
 
-/// Where a search ended: the leaf, its body and the leaf that follows, all three consistent.
+/// The result of a search: the leaf, its body and its successor, all three consistent.
 pub(super) struct Spot<'a> {
     pub leaf: &'a Leaf,
     pub body: &'a EntryBody,
     pub right: Option<Ref<Leaf>>,
 }
 
-/// One entry of a leaf: the 8 bytes after the common prefix, and where it is.
+/// One entry of a leaf: the 8 key bytes after the common prefix, and its reference.
 #[derive(Clone, Copy)]
 pub(super) struct SortSlot {
     pub head: u64,
@@ -68,11 +67,11 @@ impl SkipList {
         SkipList { arena, first, height: AtomicU32::new(1) }
     }
 
-    /// A list with the same entries in the same shape, in other memory. Nobody adds to this one
-    /// meanwhile ([`Arena::copied`]).
+    /// Returns a list with the same entries in the same shape, in other memory. No thread may add
+    /// to this list meanwhile ([`Arena::copied`]).
     ///
     /// # Errors
-    /// Those of the arena.
+    /// Errors of the arena.
     pub fn copied(&self, lease: Lease) -> Result<SkipList> {
         let height = AtomicU32::new(self.height.load(Relaxed));
         Ok(SkipList { arena: self.arena.copied(lease)?, first: self.first, height })
@@ -89,8 +88,8 @@ impl SkipList {
         }
     }
 
-    /// Some keys of the list, ascending, about `spacing` bytes of entries from each other, and with
-    /// each how many there are since the one before, of which it may be one.
+    /// Returns sample keys, ascending, about `spacing` bytes of entries from each other. Each comes
+    /// with the bytes of entries since the sample before it, including its own leaf.
     pub fn landmarks(&self, spacing: u64) -> Vec<(Vec<u8>, u64)> {
         let (mut marks, mut bytes) = (vec![], 0);
         let mut leaf = self.first();
@@ -98,7 +97,7 @@ impl SkipList {
             let body = leaf.body(&self.arena);
             let slots = body.slots().entries;
             if let Some(&one) = slots.first() {
-                // Any entry stands for all of its leaf: to look at each costs a miss for each.
+                // One entry represents its whole leaf: reading each would cost a cache miss each.
                 let one = self.arena.entry(one);
                 bytes += (slots.len() * (one.key().len() + one.value().len())) as u64;
                 if bytes >= spacing {
@@ -127,7 +126,7 @@ impl SkipList {
         loop {
             let locked = spot.leaf.lock(&self.arena);
             let body = locked.body();
-            // The search may have been overtaken by a split.
+            // A split may have moved the target's range since the search.
             match body.next() {
                 Some(next)
                     if Some(next) != spot.right
@@ -146,7 +145,7 @@ impl SkipList {
         }
     }
 
-    /// The newest version of `key` at or below `at`.
+    /// Returns the newest version of `key` at or below `at`.
     #[inline]
     pub fn get(&self, key: &[u8], at: Trailer) -> Option<(Ref<ArenaRecord>, ArenaEntry<'_>)> {
         let target = InsertTarget::new(key, at);
@@ -169,8 +168,7 @@ impl SkipList {
         if best.is_some() {
             return best;
         }
-        // An older version may open the leaf that follows (S1); its bound is then the newest of
-        // those.
+        // An older version may begin the next leaf (S1); its bound is then the newest of those.
         let right = self.arena.get(spot.right?);
         if right.word != target.word {
             return None;
@@ -178,21 +176,21 @@ impl SkipList {
         right.low.map(|r| (r, self.arena.entry(r))).filter(|(_, e)| e.key() == key)
     }
 
-    /// The last leaf whose bound is at or before the target.
+    /// Returns the last leaf whose bound is at or before the target.
     #[inline]
     pub fn find(&self, target: &InsertTarget<'_>) -> Spot<'_> {
         let (leaf, right) = self.descend(target, 0, |_, _| {});
         self.follow_to_leaf(leaf, target, right)
     }
 
-    /// The last leaf whose bound is before the bound `low`.
+    /// Returns the last leaf whose bound is before the bound `low`.
     pub fn find_before(&self, low: Ref<ArenaRecord>) -> Spot<'_> {
         let low = self.arena.entry(low);
-        // Trailers descend: the next larger one is the place just before.
+        // Trailers descend: the next larger one is the position just before.
         self.find(&InsertTarget::new(low.key(), Trailer(low.trailer().0.saturating_add(1))))
     }
 
-    /// The last leaf.
+    /// Returns the last leaf.
     pub fn find_last(&self) -> Spot<'_> {
         let mut leaf = self.first();
         for level in (0..self.height.load(Relaxed) as usize).rev() {
@@ -209,13 +207,13 @@ impl SkipList {
         }
     }
 
-    /// Follows skip links from the top down to `bottom`: the last leaf on that level whose bound is
-    /// at or before the target, and the leaf after it, if it was compared. `passed` is told the
-    /// leaf where each level was left.
+    /// Follows skip links from the top down to `bottom`. Returns the last leaf on that level whose
+    /// bound is at or before the target, and the next leaf if it was compared. Calls `passed` with
+    /// the leaf where the search left each level.
     ///
-    /// Leaves between two bounds share with the target what both bounds share with it: `left` and
-    /// `rest` keep these lengths (of keys padded with zeros), so that comparisons start behind them
-    /// and seldom touch a key's own bytes.
+    /// A leaf between two bounds shares with the target what both bounds share with it. `left` and
+    /// `rest` are these lengths (of zero-padded keys). Comparisons start after them and seldom read
+    /// a key's own bytes.
     #[inline]
     fn descend<'a>(
         &'a self,
@@ -255,8 +253,8 @@ impl SkipList {
         }
     }
 
-    /// Follows the truth from `leaf` to the leaf of the target. `right` is a leaf known to be
-    /// behind the target.
+    /// Follows the authoritative `next` from `leaf` to the leaf of the target. `right` is a leaf
+    /// known to be after the target.
     #[inline]
     fn follow_to_leaf<'a>(
         &'a self,
@@ -279,8 +277,9 @@ impl SkipList {
         }
     }
 
-    /// Whether the leaf's bound is at or before the target, and how many bytes the two keys share
-    /// at least, counted in keys padded with zeros. They are known to share `known`.
+    /// Reports whether the leaf's bound is at or before the target, and a lower bound of the bytes
+    /// that the two keys share. Both keys count as zero-padded. They are known to share `known`
+    /// bytes.
     #[inline]
     fn bound_le(&self, leaf: &Leaf, target: &InsertTarget<'_>, known: usize) -> (bool, usize) {
         if leaf.word != target.word {
@@ -306,7 +305,7 @@ impl SkipList {
         let Some(low) = leaf.low else { return (true, 0) };
         let low = self.arena.entry(low);
         let (a, b) = (low.key(), target.key);
-        // Sharing zeros that pad is not sharing bytes, hence the lengths.
+        // Shared zero padding is not shared bytes, hence the lengths.
         let from = known.min(a.len()).min(b.len());
         let shared = from + common_prefix(&a[from..], &b[from..]);
         match a.get(shared).cmp(&b.get(shared)) {
@@ -315,9 +314,9 @@ impl SkipList {
         }
     }
 
-    /// Puts the slots of a body into `out`, in order of their heads. Those with one head are left
-    /// to [`sort_ties`](Self::sort_ties): that takes their entries, which lie anywhere in memory,
-    /// and most are not asked for.
+    /// Copies the slots of a body into `out`, sorted by their heads. [`sort_ties`](Self::sort_ties)
+    /// sorts those with equal heads. That reads their entries, which are scattered in memory, and
+    /// most are never needed.
     pub fn sort_heads_into(&self, out: &mut Vec<SortSlot>, body: &EntryBody) {
         let slots = body.slots();
         out.clear();
@@ -331,7 +330,7 @@ impl SkipList {
         insertion_sort(out, |a, b| a.head < b.head);
     }
 
-    /// Sorts those of a body's slots, in order of their heads, that have this one.
+    /// Sorts the slots with this head; all slots must be sorted by head.
     pub fn sort_ties(&self, slots: &mut [SortSlot], head: u64) {
         let from = slots.partition_point(|s| s.head < head);
         let ties = slots[from..].iter().take_while(|s| s.head == head).count();
@@ -352,9 +351,9 @@ impl SkipList {
             || a.head == b.head && before(&self.arena.entry(a.entry), &self.arena.entry(b.entry))
     }
 
-    /// How many of a body's sorted slots come before the target, which must lie in the body's range
-    /// (so that it shares `prefix`). Only those with the target's head must be sorted wholly,
-    /// others by their heads.
+    /// Returns how many of a body's sorted slots are before the target. The target must be in the
+    /// body's range (so that it shares `prefix`). Slots with the target's head must be fully
+    /// sorted, others by head only.
     pub fn rank(&self, slots: &[SortSlot], prefix: usize, target: &InsertTarget<'_>) -> usize {
         let head = word(target.key, prefix);
         slots.partition_point(|s| {
@@ -366,7 +365,7 @@ impl SkipList {
         })
     }
 
-    /// Makes two leaves of a full one, with `entry` in its place.
+    /// Splits a full leaf into two, with `entry` inserted.
     fn split(&self, locked: Locked<'_>, entry: Ref<ArenaRecord>) {
         let (leaf, body) = (locked.leaf(), locked.body());
         let (prefix, next) = (body.prefix as usize, body.next());
@@ -378,7 +377,7 @@ impl SkipList {
             *s = SortSlot { head, entry };
         }
         self.sort(&mut all);
-        // A sequential load leaves full leaves behind: nothing moves.
+        // A sequential load leaves full leaves: no entry moves.
         let append = next.is_none() && all[LEAF].entry == entry;
         let (lower, upper) = all.split_at(if append { LEAF } else { LEAF / 2 });
 
@@ -390,8 +389,8 @@ impl SkipList {
         let shared_left = leaf.low.map_or(0, |r| common_prefix(key, self.arena.entry(r).key()));
         let height = height_of(entry);
         let tower = Tower::needed(height).then(|| self.arena.alloc(Tower::new()));
-        // The neighbour's bound, or in the first leaf any entry, tells what this bound's
-        // surroundings share.
+        // The left neighbour's bound, or in the first leaf any entry, estimates the prefix shared
+        // around this bound.
         let near = if leaf.low.is_some() {
             shared_left
         } else {
@@ -408,8 +407,8 @@ impl SkipList {
         }
     }
 
-    /// A body for sorted slots whose heads are taken after `prefix` bytes, in a range that shares
-    /// `shared`.
+    /// Creates a body for sorted slots whose heads are taken after `prefix` bytes, in a range that
+    /// shares `shared` bytes.
     fn make_body(
         &self,
         prefix: usize,
@@ -417,8 +416,7 @@ impl SkipList {
         next: Option<Ref<Leaf>>,
         slots: &[SortSlot],
     ) -> Ref<EntryBody> {
-        // Touching all the keys pays only when the heads have lost much of their power to tell keys
-        // apart.
+        // Reading all the keys pays only when the heads barely distinguish keys any more.
         let again = shared >= prefix + REHEAD;
         let prefix = if again { shared } else { prefix };
         let head = |s: &SortSlot| {
@@ -427,7 +425,7 @@ impl SkipList {
         self.arena.alloc(EntryBody::new(prefix, next, slots.iter().map(|s| (head(s), s.entry))))
     }
 
-    /// Links a new leaf into the levels above 0, from below (S3).
+    /// Links a new leaf into the levels above 0, bottom up (S3).
     fn raise(&self, new: Ref<Leaf>, bound: InsertTarget<'_>, height: usize) {
         let mut left = [self.first(); MAX_HEIGHT];
         self.descend(&bound, 1, |level, leaf| left[level] = leaf);
@@ -454,7 +452,7 @@ impl SkipList {
 
 #[cfg(all(test, not(loom)))]
 impl SkipList {
-    /// How many leaves there are on each level.
+    /// Returns the number of leaves on each level.
     pub fn heights(&self) -> Vec<usize> {
         let count = |level| {
             let follow = |leaf: &Ref<Leaf>| self.arena.get(*leaf).link(level, &self.arena)?.load();
@@ -464,7 +462,7 @@ impl SkipList {
     }
 }
 
-/// There are few slots, and the first half is in order since the last split.
+/// Sorts slots; efficient because there are few and the first half is sorted since the last split.
 #[inline]
 fn insertion_sort(slots: &mut [SortSlot], before: impl Fn(&SortSlot, &SortSlot) -> bool) {
     for i in 1..slots.len() {
@@ -478,17 +476,17 @@ fn insertion_sort(slots: &mut [SortSlot], before: impl Fn(&SortSlot, &SortSlot) 
     }
 }
 
-/// How many more bytes a body's range must share before its heads are taken anew.
+/// Minimum growth, in bytes, of a body's shared prefix before its heads are recomputed.
 const REHEAD: usize = 4;
 
-/// How many leading bytes of two different words are the same.
+/// Returns how many leading bytes of two different words are equal.
 #[inline]
 fn same_bytes(a: u64, b: u64) -> usize {
     ((a ^ b).leading_zeros() / 8) as usize
 }
 
-/// The height of the leaf that this entry's insert makes: 1, and one more with probability 1/3
-/// each. A hash of the entry's place, so that the same history gives the same heights.
+/// Returns the height of the leaf that this entry's insert creates: 1, plus 1 with probability 1/3
+/// each. It is a hash of the entry's offset, so the same history gives the same heights.
 fn height_of(entry: Ref<ArenaRecord>) -> usize {
     let mut x = (entry.ordinal() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let mut height = 1;

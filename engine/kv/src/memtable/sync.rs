@@ -1,5 +1,5 @@
-//! The memtable's atomics: the standard library's; loom's when the interleavings are being
-//! enumerated (`--cfg loom`); the scheduler's when they are searched (`--cfg interleave`).
+//! The memtable's atomics: from the standard library, from loom when it enumerates interleavings
+//! (`--cfg loom`), or from the scheduler when it searches them (`--cfg interleave`).
 
 #[cfg(interleave)]
 pub(super) use firn_interleave::{atomic, yield_now, yield_now as spin_loop};

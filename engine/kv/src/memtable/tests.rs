@@ -1,4 +1,4 @@
-//! The memtable against ordered maps, alone and from many threads.
+//! Tests the memtable against ordered maps, single-threaded and with many threads.
 
 use super::*;
 use crate::base::cursor::Cursor;
@@ -29,7 +29,7 @@ fn row(e: (&(Vec<u8>, Reverse<Trailer>), &Vec<u8>)) -> (Vec<u8>, Trailer, Vec<u8
     (e.0.0.clone(), e.0.1.0, e.1.clone())
 }
 
-/// Both directions in full, then every operation around each of the probes.
+/// Checks both directions in full, then every operation around each of the probes.
 fn check(t: &Arc<Memtable>, oracle: &Oracle, probes: &[Vec<u8>]) {
     assert_eq!(t.entries(), oracle.len() as u64);
     let mut c = t.cursor();
@@ -237,7 +237,7 @@ fn reservations_cover_what_adds_take() {
     for (round, (key_len, value_len)) in
         [(16, 100), (8, 0), (16, 100), (8, 0), (9, 3000)].into_iter().enumerate()
     {
-        // The pool gives the last round's memory, as dirty as it was left.
+        // The pool returns the last round's memory with its old content.
         let t = Memtable::new(&pool, capacity).unwrap();
         let mut n = 0u64;
         let cost = Memtable::cost(key_len, value_len);
@@ -262,7 +262,7 @@ fn the_worst_history_stays_within_its_reservation() {
     let t = table(1 << 20);
     let mut reserved = EMPTY;
     let mut n = 0u64;
-    // Full leaves first, then one more entry into each of them: every add a split.
+    // Full leaves first, then one more entry into each of them: every add causes a split.
     let leaves = if cfg!(miri) { 20 } else { 300 };
     let full: Vec<u64> = (0..leaves * LEAF as u64).map(|i| i * 2).collect();
     let one_more = (0..leaves).map(|leaf| leaf * LEAF as u64 * 2 + 1);
@@ -295,7 +295,7 @@ fn the_pool_keeps_what_it_may() {
     assert_eq!((pool.bytes(), pool.spare_bytes()), (0, 0));
 }
 
-/// Room for adds of this cost, as the owner of a memtable makes it.
+/// Makes room for adds of this cost, like the owner of a memtable.
 fn make_room(t: &mut Arc<Memtable>, cost: usize, most: usize) -> bool {
     while !t.reserve(cost) {
         match t.room_for(cost, most, 0) {
@@ -344,9 +344,9 @@ fn a_memtable_grows_from_nothing_and_keeps_what_it_has() {
             t.add_tombstone(&one);
             assert_eq!(t.newest_covering(&key, MAX_SEQ, &pin()), Some(n));
         }
-        // But for the split that the last add may have caused: the next one makes room for it.
-        assert!(t.taken() + arena::SPLIT >= t.list.arena().used(), "what is used is counted");
-        assert!(t.taken() <= most_taken, "the price was said before");
+        // Except for a split by the last add: the next one makes room for it.
+        assert!(t.taken() + arena::SPLIT >= t.list.arena().used(), "used memory is counted");
+        assert!(t.taken() <= most_taken, "the memory exceeds the predicted price");
         // One piece, and the smallest arena.
         assert!(
             t.taken()
@@ -367,7 +367,7 @@ fn a_memtable_grows_from_nothing_and_keeps_what_it_has() {
             .keys()
             .all(|(k, _)| t.may_contain(key_hash(k)) && t.may_contain_prefix(key_hash(&k[..2])))
     );
-    // Whoever still reads the smaller one finds what it had.
+    // A reader of the smaller one still finds the old entries.
     let (small, at) = before.unwrap();
     assert_eq!(small.entries(), at - 1);
     check(&small, &oracle.into_iter().filter(|(k, _)| k.1.0.seq() < at).collect(), &probes);
@@ -381,7 +381,7 @@ fn a_memtable_grows_as_far_as_one_write_demands() {
     assert!(make_room(&mut t, cost, MIN_CAPACITY));
     t.add(b"key", Trailer::new(1, Kind::Put), &vec![7; 5 * MIN_CAPACITY]);
     assert_eq!(t.get(b"key", 1).unwrap().value.len(), 5 * MIN_CAPACITY);
-    assert!(!make_room(&mut t, cost, MIN_CAPACITY), "only what is alone");
+    assert!(!make_room(&mut t, cost, MIN_CAPACITY), "only an empty memtable exceeds its size");
     let e = Memtable::empty(&pool, None).unwrap().grown(MAX_CAPACITY + 1, 1, false).err().unwrap();
     assert_eq!(e.kind(), crate::ErrorKind::InvalidArgument);
 }
@@ -422,8 +422,8 @@ fn range_tombstones() {
     assert_eq!((t.range_deletes(), t.entries(), t.is_empty()), (100, 0, false));
 }
 
-/// Four writers with interleaving keys beside readers in both directions: what a writer had
-/// finished when a read began is seen, order holds, nothing comes twice.
+/// Four writers with interleaving keys, and readers in both directions. A read sees all writes
+/// finished before it began, in order and without duplicates.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn writers_and_readers_at_once() {
@@ -431,7 +431,7 @@ fn writers_and_readers_at_once() {
     let each: u64 = if cfg!(miri) { 30 } else { 5_000 };
     let t = table(8 << 20);
     let done: Vec<AtomicU64> = (0..WRITERS).map(|_| AtomicU64::new(0)).collect();
-    // Writers 0 and 1 scatter, 2 runs upwards, 3 writes versions of few keys.
+    // Writers 0 and 1 scatter, 2 ascends, 3 writes versions of few keys.
     let key = |w: u64, i: u64| match w {
         0 | 1 => [(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes(), w.to_be_bytes()].concat(),
         2 => [&[0x80; 20][..], &i.to_be_bytes()].concat(),

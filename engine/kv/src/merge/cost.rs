@@ -1,149 +1,148 @@
-//! The cost of a read in numbers, source by source: what it skipped and why, what it looked at, and
-//! what it passed on the way.
+//! Cost of a read, source by source: skipped sources with reasons, examined blocks and entries, and
+//! entries passed on the way.
 
 use crate::base::key::{Kind, Seq, Trailer};
 
-/// A memtable or a run, and what a read did with it.
+/// Cost of a read in one memtable or run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SourceCost {
-    /// What it is.
+    /// The source.
     pub place: VersionPlace,
-    /// Why nothing of it was searched; `None` when it was.
+    /// Reason for which it was not searched; `None` if it was.
     pub skipped: Option<Skipped>,
-    /// Tables whose index and filter had to be read first.
+    /// Numbers of the tables whose index and filter had to be read first.
     pub opened: Vec<u64>,
-    /// The filters that were asked.
+    /// Filter lookups.
     pub filters: Vec<FilterAnswer>,
-    /// The data blocks that were looked at, in order of table and offset.
+    /// Data blocks that were examined, in order of table and offset.
     pub blocks: Vec<BlockRead>,
-    /// The blocks of values that lie apart, each in the value file that it names, in the order in
-    /// which they were read.
+    /// Blobs that were read, each with the number of its blob file, in the order of reading.
     pub values: Vec<BlockRead>,
-    /// Searches by binary search from above.
+    /// Number of seeks by binary search from the root.
     pub seeks: u64,
-    /// Entries that were looked at.
+    /// Entries that were examined.
     pub entries: Entries,
     /// The same for each table, in order of their numbers; empty for a memtable.
     pub tables: Vec<(u64, Entries)>,
-    /// Range deletions of it that lie in what was read: for a key one that covers it.
+    /// Number of its range deletions in the searched range. For a key: 1 if one covers it.
     pub range_deletions: u64,
-    /// The newest of those, as far as this read may see.
+    /// Sequence number of the newest of them that the read may see.
     pub covered_by: Option<Seq>,
-    /// Time spent in it, in nanoseconds, counting included.
+    /// Time spent in the source, in nanoseconds, including the counting.
     pub nanos: u64,
 }
 
-/// Where entries are.
+/// Location of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionPlace {
-    /// The memtable that takes writes.
+    /// The mutable memtable, which takes writes.
     #[default]
     Active,
-    /// A memtable that waits for its flush.
+    /// An immutable memtable that waits for its flush.
     Sealed,
     /// A run of tables.
     Run {
-        /// Its level.
+        /// Level of the run.
         level: u8,
-        /// Its number.
+        /// Number of the run.
         number: u64,
-        /// How many tables it has.
+        /// Number of its tables.
         tables: usize,
     },
 }
 
-/// Why a source was not searched.
+/// Reason for which a source was not searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skipped {
-    /// It holds nothing.
+    /// It has no entries.
     Empty,
-    /// No table of it has the key, or keys of the range, between its bounds.
+    /// The key, or the key range, is outside the bounds of all its tables.
     Bounds,
-    /// Its filter, or those of its tables, know that the key is not there.
+    /// Its filter, or the filters of its tables, exclude the key.
     Filter,
-    /// Its filters hold prefixes, and know that none of the range's keys is there.
+    /// Its filters contain prefixes and exclude all keys of the range.
     Prefix,
-    /// Something newer had the answer.
+    /// A newer source had the answer.
     Decided,
-    /// The merge hook knew from the table's facts that nothing in it counts.
+    /// The merge operator excluded it based on the table's properties.
     Facts,
 }
 
-/// A filter's answer.
+/// Result of a filter lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterAnswer {
-    /// The table; 0 for a memtable's.
+    /// Number of the table; 0 for a memtable.
     pub table: u64,
-    /// Whether it said that the key may be there.
+    /// Whether the filter reported that the key may exist.
     pub maybe: bool,
-    /// Whether that was right; `None` for a range, where nobody looked.
+    /// Whether the report was correct; `None` for a range, where it is not verified.
     pub right: Option<bool>,
 }
 
-/// A data block that was looked at, or the block of a value that lies apart.
+/// A data block or the block of a blob that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRead {
-    /// The number of the table, or of the value file.
+    /// Number of the table or blob file.
     pub table: u64,
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes that it takes there.
+    /// Stored size in bytes.
     pub stored: u64,
     /// Whether it had to be decompressed for this read.
     pub decompressed: bool,
-    /// Where it came from.
+    /// Origin of the block.
     pub origin: Origin,
 }
 
-/// Where a block came from.
+/// Origin of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was decoded before.
+    /// The block cache.
     Cache,
-    /// It was read from the file.
+    /// The file.
     File,
-    /// It lies in the map of the file; whether in memory, the system knows.
+    /// The mapping of the file. Only the system knows whether that part is in memory.
     Map,
 }
 
-/// Entries by what they are.
+/// Numbers of entries by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entries {
     /// Puts.
     pub puts: u64,
-    /// Deletes of single keys.
+    /// Point deletes.
     pub deletes: u64,
-    /// Operands for the merge hook.
+    /// Merge operands.
     pub operands: u64,
-    /// Of all those, such as are newer than the read may see.
+    /// Those of the above that are newer than the read may see.
     pub unseen: u64,
-    /// Of all those, such as are older than a range deletion over them.
+    /// Those of the above that are older than a range deletion over them.
     pub covered: u64,
-    /// Deletes that were passed by whole blocks, without a look at each.
+    /// Deletes skipped by whole blocks, without examining each.
     pub leapt_deletes: u64,
-    /// Entries beneath a range deletion that were passed at once, without a look at each.
+    /// Entries under a range deletion that were skipped at once, without examining each.
     pub leapt_covered: u64,
 }
 
 impl Entries {
-    /// All that were looked at.
+    /// Returns the number of examined entries.
     pub fn all(&self) -> u64 {
         self.puts + self.deletes + self.operands
     }
 
-    /// Tombstones that were passed: one by one and by whole blocks.
+    /// Returns the number of tombstones passed, one by one or by whole blocks.
     pub fn tombstones(&self) -> u64 {
         self.deletes + self.leapt_deletes
     }
 
-    /// Entries that were passed because a range deletion covers them.
+    /// Returns the number of entries passed because a range deletion covers them.
     pub fn beneath(&self) -> u64 {
         self.covered + self.leapt_covered
     }
 
-    /// Takes note of an entry.
+    /// Counts an entry.
     pub(crate) fn count(&mut self, t: Trailer, read: Seq, cover: Seq) {
         match t.kind() {
             Some(Kind::Put | Kind::Blob) => self.puts += 1,
@@ -155,7 +154,7 @@ impl Entries {
         self.covered += u64::from(t.seq() < cover);
     }
 
-    /// Adds those of another count.
+    /// Adds the numbers of another count.
     pub fn add(&mut self, other: &Entries) {
         self.puts += other.puts;
         self.deletes += other.deletes;
@@ -168,12 +167,12 @@ impl Entries {
 }
 
 impl SourceCost {
-    /// A source that nothing was done with yet.
+    /// Returns the zero cost of a source.
     pub(crate) fn of(place: VersionPlace) -> SourceCost {
         SourceCost { place, ..SourceCost::default() }
     }
 
-    /// Adds what was done with another source.
+    /// Adds the cost of another source.
     pub fn add(&mut self, s: &SourceCost) {
         self.opened.extend(&s.opened);
         self.filters.extend(&s.filters);

@@ -1,29 +1,29 @@
-//! Stretches that the deletes of a memtable have emptied: its flush writes one range deletion for
-//! each.
+//! Finds key ranges that the deletes of a memtable have emptied. The flush writes one range
+//! deletion for each.
 //!
-//! Whoever deletes one key after the other leaves a delete for each, over an older put of it: the
-//! first reader behind a million of them would pass two million entries. The worker that flushes
-//! the memtable passes them instead, once, and leaves a range deletion; readers leap over that, and
-//! neither the deletes nor what lies beneath in later merges has to be kept.
+//! Deleting one key after the other leaves a delete for each, over an older put of the key. A
+//! reader that passes a million of them has to pass two million entries. Instead, the worker that
+//! flushes the memtable passes them once and writes a range deletion. Readers skip that range, and
+//! later merges need not retain the deletes or the entries below them.
 //!
 //! Invariants:
-//! - E1: in `[start, end)` nothing is to be seen at the read point, neither in the memtable nor in
-//!   anything older. The sequence number of the range deletion is the largest that the memtable has
-//!   in there, range deletions included, up to the read point. Behind it the stretch does not
-//!   change any more: so no reader at or after that number misses anything, and readers before it
-//!   don't see the deletion.
-//! - E2: operands that the hook folds to nothing end a stretch. A later operand is folded over
-//!   them, and must find them.
-//! - E3: nothing older has an entry in there with this number or a larger one: a newer source
-//!   decides for all older ones. Tables that were loaded while the memtable took writes can have,
-//!   and keep the deletes as they are.
-//! - E4: both bounds are keys of the memtable, so its tables cover no more keys than without.
-//! - E5: the deletes that were asked about and lie in no stretch are few steps from something to be
-//!   seen.
+//! - E1: In `[start, end)` no key is visible at the read point, in the memtable or in older
+//!   sources. The sequence number of the range deletion is the largest in that range of the
+//!   memtable up to the read point, including range deletions. From that number up to the read
+//!   point the range does not change. So readers at or after that number miss nothing, and readers
+//!   before it do not see the deletion.
+//! - E2: Operands that fold to no value end a range. A later operand is folded over them and must
+//!   find them.
+//! - E3: Older sources have no entry in the range with this number or a larger one, because a newer
+//!   source takes precedence over all older ones. Tables ingested while the memtable took writes
+//!   can have such entries; then the deletes are left unchanged.
+//! - E4: Both bounds are keys of the memtable, so its tables cover no more keys than without the
+//!   range.
+//! - E5: Deletes that were examined but are in no range are few steps from a visible key.
 //!
-//! Readers who want to know what has changed *since* a moment, as transactions do, would take the
-//! range deletion for a change of all that it covers. So the read point is that of the oldest of
-//! them: whoever comes later sees the deletion as old as it is.
+//! Readers that look for changes *since* a point in time, as transactions do, would take the range
+//! deletion for a change of all keys that it covers. So the read point is that of the oldest such
+//! reader: later readers see the range deletion with its true age.
 
 use std::sync::Arc;
 
@@ -40,28 +40,28 @@ use super::run::{RunCursor, TableRun};
 use super::shadow::{Cover, RangeShadow};
 use super::visible::{Visible, VisibleRange};
 
-/// How many entries a stretch spares a reader at least, and how many deletes a memtable must have
-/// to be searched. Debug builds take short ones, so that the short histories of tests have some
-/// (but for those of the golden files, which have few deletes in any build).
+/// Minimum number of entries that a range must save readers, and minimum number of deletes of a
+/// memtable to be searched. Debug builds use small numbers, so the short histories of tests produce
+/// some ranges. The histories of golden files have too few deletes in any build.
 const ENOUGH: u64 = if cfg!(debug_assertions) { 2 } else { 32 };
 const MANY: u64 = if cfg!(debug_assertions) { 16 } else { 32 };
-/// How many deletes are left out at most between two that are asked about, where most lie among
-/// keys that are there.
+/// Maximum number of deletes skipped between two examined ones, if most are among visible keys.
 const FAR: u32 = 256;
 
-/// Nothing is to be seen in `[deletion.start, deletion.end)`.
+/// A range without visible keys: `[deletion.start, deletion.end)`.
 #[derive(Debug)]
 pub struct EmptiedStretch {
-    /// The range deletion that can stand for it.
+    /// Range deletion that can replace it.
     pub deletion: RangeTombstone,
-    /// How many entries a reader is spared, roughly.
+    /// Approximate number of entries that a reader saves.
     pub steps: u64,
 }
 
-/// What the deletes in `mem` have emptied: nothing of it is to be seen at the read point in
-/// `memtables`, of which it is one, and in the runs, which are older. In key order, apart.
+/// Returns the key ranges that the deletes in `mem` have emptied, in key order and disjoint. They
+/// have no visible key at the read point in `memtables` (which include `mem`) and in the older
+/// runs.
 ///
-/// What cannot be read keeps its deletes.
+/// After a read error the remaining deletes stay unchanged.
 pub fn emptied(
     mem: &Arc<Memtable>,
     memtables: &[Arc<Memtable>],
@@ -71,22 +71,22 @@ pub fn emptied(
 ) -> Vec<EmptiedStretch> {
     let mut found = vec![];
     if mem.deletes() >= MANY {
-        // What was found before an error is right all the same, and the rest is only not found.
+        // Ranges found before an error are correct; the rest is only not found.
         let _ = Search::new(mem, memtables, older, merge, read).and_then(|mut s| s.run(&mut found));
     }
     found
 }
 
 struct Search<'a> {
-    /// The range deletions of the memtable.
+    /// Range deletions of the memtable.
     own: Vec<Arc<Deletions>>,
     older: &'a [Arc<TableRun>],
     read: Seq,
-    /// What is to be seen of the memtable and what is older.
+    /// Visible entries of the memtable and the older sources.
     seen: Visible,
-    /// The entries of the memtable, one after the other.
+    /// Sequential cursor over the entries of the memtable.
     walk: MemCursor,
-    /// The same, for a look here and there.
+    /// Second cursor over the memtable, for random lookups.
     look: MemCursor,
 }
 
@@ -142,9 +142,9 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The stretch around the delete on which the walk stands, if it is worth it, and the last key
-    /// of the memtable about which all has been said with it. Deletes before it were left out where
-    /// `back`.
+    /// Returns the range around the delete at the sequential cursor, if it is worth it, and the
+    /// last key of the memtable that it has examined. `back` is set if preceding deletes were
+    /// skipped.
     fn ask(&mut self, back: bool) -> Result<(Option<EmptiedStretch>, Vec<u8>)> {
         let mut start = self.walk.key().to_vec();
         self.seen.forget_passed();
@@ -186,7 +186,7 @@ impl<'a> Search<'a> {
         Ok((is_worth.then_some(EmptiedStretch { deletion, steps }), end))
     }
 
-    /// Whether all tables that reach into `[start, end)` are older than `seq` (E3).
+    /// Reports whether all older tables that overlap `[start, end)` are older than `seq` (E3).
     fn is_newest(&self, start: &[u8], end: &[u8], seq: Seq) -> bool {
         self.older.iter().all(|run| {
             let mut there = run.tables[run.lower_bound(start)..]

@@ -1,27 +1,27 @@
-//! Gaps, which readers have found in a tree: stretches of keys in which no key is visible, so
-//! that nobody walks through them again.
+//! Empty-range cache: key ranges of a tree without visible keys; iterators seek past them.
 //!
-//! A queue deletes at its head what it once put there, and each look for the first key would pass
-//! all those deletes. A reader that has passed many notes the stretch as a *gap*, and later readers
-//! leap over it. It does not matter why nothing is there.
+//! A queue deletes at its head the entries that it inserted earlier. Each search for the first key
+//! would pass all those tombstones. A reader that has passed many records the range as a *gap*, and
+//! later readers skip it. The reason why a range is empty does not matter.
 //!
 //! Invariants:
-//! - G1: a sure gap holds for every reader at its `since` or later. A writer that has inserted an
-//!   entry other than a deletion cuts the gaps at its key before the entry can be seen; deletions
-//!   of any kind take nothing away from a gap.
-//! - G2: a writer that took its sequence number before a gap was noted may miss it. So a gap is
-//!   noted with the last number that was given out, while no other could be: all later writers cut
-//!   it. It is only *tried* until a reader at that number or later has found it empty; where nobody
-//!   was writing, that is the reader that notes it.
-//! - G3: what a reader finds at its read point is so whatever the state of memtables and tables:
-//!   its view has all that may be read there.
-//! - G4: sure gaps are in order and apart. A tree has as much memory for them as it and the other
-//!   trees leave of what is there for all ([`EmptyRangeBudget`]), and `FLOOR` in any case; who needs more
-//!   forgets a quarter, what spares readers least. Tried ones are at most `MOST_TRIED`, and no
-//!   bound is longer than `LONGEST`.
+//! - G1: A sure gap holds for every reader at its `since` or later. A writer that inserts an entry
+//!   other than a deletion first removes its key from all gaps, before the entry becomes visible.
+//!   Deletions of any kind leave gaps valid.
+//! - G2: A writer that took its sequence number before a gap was recorded may miss the gap. So a
+//!   gap is recorded with the last assigned sequence number, while no other can be assigned: all
+//!   later writers see it. The gap is only *tried* until a reader at that number or later has found
+//!   the range empty. If no write was in progress, the reader that records the gap is such a
+//!   reader.
+//! - G3: A reader's view contains everything visible at its read point. So a range that it finds
+//!   empty is empty there, regardless of the state of memtables and tables.
+//! - G4: Sure gaps are sorted and disjoint. Trees share the memory of an [`EmptyRangeBudget`]. A
+//!   tree may use half of the part that other trees leave, and always at least `FLOOR`. A tree that
+//!   needs more drops a quarter of its gaps, those that save readers least. There are at most
+//!   `MOST_TRIED` tried gaps, and no bound is longer than `LONGEST`.
 //!
-//! A queue has one gap, so thousands of queues in one tree have thousands. A change copies no more
-//! than the way to it (`base/version_map.rs`), and readers keep the version that they hold.
+//! A queue has one gap, so thousands of queues in one tree have thousands. A change copies only the
+//! path to the changed gap (`base/version_map.rs`), and readers retain the version that they hold.
 
 use std::sync::atomic::AtomicU64 as Number;
 use std::sync::{Arc, OnceLock, Weak};
@@ -32,25 +32,24 @@ use crate::base::sync::modelled::Mutex;
 use crate::base::sync::{AtomicU64, Ordering, epoch, rank};
 use crate::base::version_map::{MapKey, VersionMap};
 
-/// The most tried ones: whoever writes while there are any looks at all of them.
+/// Maximum number of tried gaps. A writer examines all of them.
 const MOST_TRIED: usize = 64;
-/// The longest key that a gap begins or ends with, in bytes.
+/// Maximum length of a gap's bound in bytes.
 pub const LONGEST: usize = 1 << 10;
-/// How many entries a reader passes before that is worth noting. Debug builds note at once, so that
-/// the short histories of tests meet gaps.
+/// Minimum number of passed entries for which a gap is recorded. Debug builds record every gap, so
+/// the short histories of tests produce some.
 pub const WORTH: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
 
-/// What a sure gap takes beside the bytes of its bounds: a node, two counted slices, and what an
-/// allocator rounds up.
+/// Memory of a sure gap besides its bounds, in bytes: a node, two reference-counted slices, and
+/// allocator rounding.
 const NODE: u64 = 160;
-/// What there is for all trees at least: a few hundred gaps.
+/// Minimum budget for all trees in bytes: a few hundred gaps.
 const LEAST: u64 = 128 << 10;
 
-/// What a tree may have in any case, however much others have that are not read or written any
-/// more: some eighty gaps.
+/// Minimum budget of one tree in bytes, even if idle trees use the rest: about eighty gaps.
 const FLOOR: u64 = 16 << 10;
 
-/// Memory that the gaps of many trees share.
+/// Memory budget that the gaps of many trees share.
 pub struct EmptyRangeBudget {
     bytes: u64,
     used: Number,
@@ -59,13 +58,14 @@ pub struct EmptyRangeBudget {
 debug_by!(EmptyRangeBudget, "Room", bytes);
 
 impl EmptyRangeBudget {
-    /// Of so many bytes, or of some that are needed in any case.
+    /// Creates a budget of `bytes` bytes, or of the required minimum if that is larger.
     pub fn new(bytes: u64) -> Arc<EmptyRangeBudget> {
         Arc::new(EmptyRangeBudget { bytes: bytes.max(LEAST), used: Number::new(0) })
     }
 
-    /// What a tree may use that uses so much now: half of what others leave, or a little. So `n`
-    /// trees that want more come to one part of `n + 1` each.
+    /// Returns the bytes that a tree may use if it uses `own` now: half of the part that other
+    /// trees leave, but at least `FLOOR`. So `n` trees that want more converge to one part of `n +
+    /// 1` each.
     fn part(&self, own: u64) -> u64 {
         let others = self.used.load(Ordering::Relaxed).saturating_sub(own);
         (self.bytes.saturating_sub(others) / 2).max(FLOOR)
@@ -78,15 +78,15 @@ impl EmptyRangeBudget {
 
 /// The writers of a Db.
 pub trait Writers: Send + Sync {
-    /// Calls `f` with the last sequence number that was given out, while no other is. Does nothing
-    /// when somebody is just at it.
+    /// Calls `f` with the last assigned sequence number, while no other can be assigned. Returns at
+    /// once without a call if the write lock is taken.
     fn hold(&self, f: &mut dyn FnMut(Seq));
 }
 
-/// The gaps of a tree. Readers wait for nobody; writers for each other, where they cut a gap.
+/// The gaps of a tree. Readers never wait; writers wait for each other only to cut a gap.
 pub struct EmptyRangeCache {
     known: Shared<KnownGaps>,
-    /// How many there are: all that a writer looks at while there are none.
+    /// Number of gaps. A writer checks only this while it is 0.
     count: AtomicU64,
     /// Held while `known` is replaced.
     changing: Mutex<(), rank::EmptyRangeCache>,
@@ -98,26 +98,26 @@ debug_by!(EmptyRangeCache, "EmptyRangeCache");
 
 #[derive(Clone, Default)]
 struct KnownGaps {
-    /// By their first keys.
+    /// Sure gaps by their first keys.
     sure: VersionMap<Rest>,
-    /// How many those are, and what they take.
+    /// Number of sure gaps, and their memory in bytes.
     count: u64,
     bytes: u64,
-    /// In the order in which they were noted.
+    /// Tried gaps in the order in which they were recorded.
     tried: Vec<Arc<EmptyRange>>,
 }
 
-/// What a gap is beside its first key.
+/// The fields of a gap other than its first key.
 #[derive(Clone)]
 struct Rest {
     until: MapKey,
     since: Seq,
-    /// How many entries a reader is spared, roughly: cuts halve it, and what is not worth noting
-    /// any more is forgotten.
+    /// Approximate number of entries that a reader skips. Each cut halves it, and a gap below
+    /// `WORTH` is removed.
     steps: u64,
 }
 
-/// Nothing is to be seen in `[first, until)`.
+/// A range `[first, until)` without visible keys.
 #[derive(Clone)]
 struct EmptyRange {
     first: MapKey,
@@ -128,7 +128,7 @@ fn meets(gap: (&MapKey, &Rest), first: &[u8], until: &[u8]) -> bool {
     **gap.0 < *until && *first < *gap.1.until
 }
 
-/// What a sure gap takes.
+/// Returns the memory of a sure gap in bytes.
 fn bytes(first: &[u8], rest: &Rest) -> u64 {
     NODE + (first.len() + rest.until.len()) as u64
 }
@@ -150,12 +150,12 @@ impl EmptyRange {
         *self.first <= *first && *until <= *self.rest.until
     }
 
-    /// What it takes among the sure ones.
+    /// Returns its memory as a sure gap in bytes.
     fn bytes(&self) -> u64 {
         bytes(&self.first, &self.rest)
     }
 
-    /// What is left without `[first, until)`.
+    /// Returns the parts that remain without `[first, until)`.
     fn without(&self, first: &[u8], until: &[u8]) -> impl Iterator<Item = EmptyRange> {
         let part = |first: &[u8], until: &[u8]| {
             EmptyRange::new(first, until, self.rest.since, self.rest.steps / 2)
@@ -167,22 +167,22 @@ impl EmptyRange {
 }
 
 impl KnownGaps {
-    /// The last sure gap that begins at `key` or before.
+    /// Returns the last sure gap that begins at or before `key`.
     fn at_or_before(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.sure.end(false, |first| first <= key)
     }
 
-    /// The sure gap around `key`.
+    /// Returns the sure gap that contains `key`.
     fn around(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.at_or_before(key).filter(|(_, rest)| *key < *rest.until)
     }
 
-    /// The last sure gap that meets or touches `[first, until)`.
+    /// Returns the last sure gap that overlaps or touches `[first, until)`.
     fn last_near(&self, first: &[u8], until: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.at_or_before(until).filter(|(_, rest)| *first <= *rest.until)
     }
 
-    /// The last sure gap that meets `[first, until)`.
+    /// Returns the last sure gap that overlaps `[first, until)`.
     fn last_in(&self, first: &[u8], until: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.sure.end(false, |k| k < until).filter(|g| meets(*g, first, until))
     }
@@ -191,7 +191,7 @@ impl KnownGaps {
         self.last_in(first, until).is_some() || self.tried.iter().any(|g| g.meets(first, until))
     }
 
-    /// Puts a sure gap in, in place of one with the same first key.
+    /// Inserts a sure gap, and replaces one with the same first key.
     fn put(&mut self, gap: EmptyRange) {
         self.count += 1;
         self.bytes += gap.bytes();
@@ -207,8 +207,8 @@ impl KnownGaps {
         self.sure.remove(&gap.first);
     }
 
-    /// Takes a sure gap in, as one with those that it meets or touches: what holds for all of it
-    /// holds since the last of them.
+    /// Adds a sure gap and merges it with those that it overlaps or touches. The result is valid
+    /// from the latest `since` of its parts.
     fn add(&mut self, mut gap: EmptyRange) {
         while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(EmptyRange::of) {
             let is_first = other.first <= gap.first;
@@ -222,15 +222,15 @@ impl KnownGaps {
                 steps: gap.rest.steps.saturating_add(other.rest.steps),
             };
             if is_first {
-                // Those before lie apart. It is replaced below, without being taken out first: that
-                // happens to a queue's again and again.
+                // Earlier gaps are disjoint from this one. `put` below replaces it without a prior
+                // removal; a queue's gap takes this path again and again.
                 break;
             }
         }
         self.put(gap);
     }
 
-    /// Takes `[first, until)` out of all gaps.
+    /// Removes `[first, until)` from all gaps.
     fn cut(&mut self, first: &[u8], until: &[u8]) {
         while let Some(gap) = self.last_in(first, until).map(EmptyRange::of) {
             self.take(&gap);
@@ -244,13 +244,13 @@ impl KnownGaps {
         self.forget_tried();
     }
 
-    /// Forgets the oldest tried ones that are too many.
+    /// Removes the oldest tried gaps beyond the maximum.
     fn forget_tried(&mut self) {
         self.tried.drain(..self.tried.len().saturating_sub(MOST_TRIED));
     }
 
-    /// Forgets what spares readers least, of equal ones the oldest, until a quarter of `most` is
-    /// free.
+    /// Removes the gaps that save readers least until a quarter of `most` is free. Among equal ones
+    /// the oldest is removed first.
     #[cold]
     fn forget_least(&mut self, most: u64) {
         let mut all: Vec<EmptyRange> = self.sure.iter().map(EmptyRange::of).collect();
@@ -265,32 +265,33 @@ impl KnownGaps {
 }
 
 impl EmptyRangeCache {
-    /// None yet.
+    /// Creates a cache without gaps.
     pub fn new(room: Arc<EmptyRangeBudget>) -> EmptyRangeCache {
         let (known, writers) = (Shared::new(Arc::default()), OnceLock::new());
         EmptyRangeCache { known, count: AtomicU64::new(0), changing: Mutex::new(()), room, writers }
     }
 
-    /// Says who writes. Without writers nothing is learnt.
+    /// Sets the writers. Without writers no gap is recorded.
     pub fn set_writers(&self, writers: impl FnOnce() -> Weak<dyn Writers>) {
         self.writers.get_or_init(writers);
     }
 
-    /// Whether there are none.
+    /// Reports whether there are no gaps.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Whoever took a number after a gap was noted sees it: numbers are taken under a lock that
-        // is held while gaps are noted.
+        // A writer that took a number after a gap was recorded sees the gap: numbers are assigned
+        // under a lock that is held while gaps are recorded.
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// How many there are.
+    /// Returns the number of gaps.
     #[cfg(test)]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// An entry of `key` that is no deletion is in its memtable and can't be seen yet.
+    /// Removes `key` from all gaps. The caller has put an entry of `key` other than a deletion into
+    /// its memtable, and the entry is not visible yet.
     #[inline]
     pub fn cut(&self, key: &[u8]) {
         if !self.is_empty() {
@@ -298,7 +299,8 @@ impl EmptyRangeCache {
         }
     }
 
-    /// Entries in `[first, until)` that are no deletions are in their place and can't be seen yet.
+    /// Removes `[first, until)` from all gaps. The caller has put entries other than deletions into
+    /// that range, and they are not visible yet.
     pub fn invalidate(&self, first: &[u8], until: &[u8]) {
         if !self.known.load(&epoch::pin()).meets(first, until) {
             return;
@@ -309,15 +311,16 @@ impl EmptyRangeCache {
         self.replace(next);
     }
 
-    /// Puts into `to` where a reader at `read` leaves the gap around `key`: going forward at the
-    /// first key behind it, backward before its first key. False when no gap is known there.
+    /// Finds the gap around `key` for a reader at `read` and stores its far bound in `to`: forward
+    /// the first key after the gap, backward its first key. Returns `false` if there is no such
+    /// gap.
     pub fn skip_empty_range(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, forward, |known| known.around(key))
     }
 
-    /// Puts into `to` where a reader at `read` that goes on from `key` comes to a gap: forward at the
-    /// first key of the next one, backward behind the last one at `key` or before. False when there
-    /// is none.
+    /// Finds the next gap for a reader at `read` that continues from `key` and stores its near
+    /// bound in `to`. Forward this is the first key of the next gap. Backward it is the end of the
+    /// last gap that begins at or before `key`. Returns `false` if there is no such gap.
     pub fn nearest(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, !forward, |known| match forward {
             true => known.sure.end(true, |first| key < first),
@@ -325,8 +328,8 @@ impl EmptyRangeCache {
         })
     }
 
-    /// Puts into `to` where the gap that `find` gives ends, or where it begins, for a reader at
-    /// `read`. False when there is none.
+    /// Stores in `to` the end or the start of the gap that `find` returns, for a reader at `read`.
+    /// Returns `false` if there is none.
     #[inline]
     fn look(
         &self,
@@ -349,7 +352,8 @@ impl EmptyRangeCache {
         true
     }
 
-    /// A reader at `read` has passed so many entries in `[first, until)` and found nothing.
+    /// Records that a reader at `read` passed `steps` entries in `[first, until)` and found no
+    /// visible key.
     #[cold]
     pub fn learn(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) {
         let Some(writers) = self.writers.get().and_then(Weak::upgrade) else { return };
@@ -372,8 +376,8 @@ impl EmptyRangeCache {
         });
     }
 
-    /// There is nothing in `[first, until)` for readers at `since` or later, and passing it would
-    /// take so many steps. Only while nobody writes.
+    /// Records that `[first, until)` has no visible key for readers at `since` or later, and that
+    /// passing it would take `steps` steps. Call this only while there are no writers.
     pub fn note(&self, first: &[u8], until: &[u8], since: Seq, steps: u64) {
         if first < until && first.len().max(until.len()) <= LONGEST {
             let _one = self.changing.lock();
@@ -383,7 +387,8 @@ impl EmptyRangeCache {
         }
     }
 
-    /// Makes sure gaps of tried ones. True when there is no more to learn.
+    /// Turns matching tried gaps into sure ones. Returns `true` if the whole range is now known as
+    /// empty.
     fn prove(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) -> bool {
         let _one = self.changing.lock();
         let mut next = self.copy();
@@ -401,7 +406,7 @@ impl EmptyRangeCache {
         done
     }
 
-    /// What is known, to be changed.
+    /// Returns a copy of the gaps, to be changed.
     fn copy(&self) -> KnownGaps {
         (*self.known.load_full()).clone()
     }

@@ -1,17 +1,19 @@
-//! Writes the output tables of a flush or a compaction: sorted sources in, what must be kept out.
+//! Writes the output tables of a flush or a compaction: merges sorted sources and retains the
+//! required entries.
 //!
 //! Invariants:
-//! - Outputs are sorted and disjoint in user keys; all versions of a key go to one table.
-//! - A range deletion is cut where the outputs are cut: at the successor of the last key of a
-//!   table, so that the bounds of neighbouring tables never touch, no key falls between them, and
-//!   every bound is a key itself.
-//! - A put whose value is long goes to a value file, and the table refers to it; what refers to one
-//!   already goes on doing so, unless that file is given up.
-//! - A block that nothing else overlaps is copied as it is stored: no less is kept, only sooner. So is
-//!   one of a single entry that survives as the only version of its key.
-//! - Of a job over a range of keys all outputs lie in it, deletions too, which are cut at its ends.
-//!   So several jobs over neighbouring ranges make what one over all of them makes, but for where
-//!   tables begin.
+//! - Outputs are sorted and disjoint in user keys. All versions of a key go to one table.
+//! - A range deletion is split where outputs are split: at the successor of the last key of a
+//!   table. So bounds of neighbouring tables never touch, no key is between them, and every bound
+//!   is itself a key.
+//! - A put with a long value goes to a blob file, and the table refers to it. An existing reference
+//!   to a blob is preserved, unless its blob file is being collected.
+//! - A block that no other input overlaps is copied as stored. This retains the same entries at
+//!   lower cost. The same applies to a block with a single entry that survives as the only version
+//!   of its key.
+//! - All outputs of a job over a key range are in that range, including range deletions, which are
+//!   split at its ends. So jobs over adjacent ranges produce the same as one job over all of them,
+//!   except for the table boundaries.
 //! - Every output is synced when it is reported; nothing is installed here.
 
 use std::sync::Arc;
@@ -29,86 +31,84 @@ use crate::cache::FrameRef;
 use crate::compaction::OutputSplits;
 use crate::sstable::{TableWriter, ValueWriter, WarmBlocks, WholeBlock};
 
-/// About so many bytes of output at most lie between two calls of [`Outputs::progress`], and
-/// [`STEP`] entries of the input. What is not cut is a block that is copied, and the merge operands
-/// of one key.
+/// Approximate maximum of output bytes between two calls of [`Outputs::progress`]; the maximum of
+/// input entries is [`STEP`]. A copied block and the merge operands of one key are not interrupted.
 const STEP_BYTES: u64 = 256 << 10;
 
-/// Makes the writers of a job's outputs and may stop the job.
+/// Creates the writers of a job's outputs and may stop the job.
 pub trait Outputs {
-    /// A writer for the next output table.
+    /// Returns a writer for the next output table.
     fn create(&mut self) -> Result<TableWriter>;
-    /// How long a value is, in bytes, that goes to a value file.
+    /// Returns the minimum length in bytes of a value that goes to a blob file.
     fn blob_from(&self) -> usize {
         usize::MAX
     }
-    /// A writer for the next value file. Asked only for values that long.
+    /// Returns a writer for the next blob file. Called only for values of at least that length.
     fn create_values(&mut self) -> Result<ValueWriter> {
         Err(Error::invalid("this job writes no value files"))
     }
-    /// Called before [`added`](Outputs::added), where the value of the entry has gone to a value
-    /// file: its place there.
+    /// Called before [`added`](Outputs::added) with the location of the blob, if the value of the
+    /// entry was written to a blob file.
     #[inline]
     fn put_apart(&mut self, place: &BlobHandle) {
         let _ = place;
     }
-    /// Called now and then, with the entries of the input passed since, whether they came out or
-    /// not; an error stops the job.
+    /// Called periodically with the number of input entries passed since the last call, including
+    /// dropped ones. An error stops the job.
     fn progress(&mut self, entries: u64) -> Result<()>;
-    /// Called before [`progress`](Outputs::progress), with the bytes of memory that the table in the
-    /// making takes, and will take to be finished, beside those that are written.
+    /// Called before [`progress`](Outputs::progress) with the memory in bytes that the unfinished
+    /// table uses and needs until it is finished, besides written data.
     fn holds(&mut self, bytes: usize) {
         let _ = bytes;
     }
-    /// Called after an entry has been added by itself (not with a copied block) to the table made
-    /// last.
+    /// Called after an entry was added individually (not with a copied block) to the current table.
     #[inline]
     fn added(&mut self, key: &[u8], trailer: Trailer) {
         let _ = (key, trailer);
     }
-    /// Table `id` is whole and on disk.
+    /// Called when table `id` is complete and on disk.
     fn finished(&mut self, id: u64, warm: WarmBlocks) {
         let _ = (id, warm);
     }
-    /// Value file `id` is; `frames` are those of its values for which the cache had room, by their
-    /// numbers.
+    /// Called when blob file `id` is complete and on disk. `frames` are its cached blocks, by
+    /// number: those for which the cache had room.
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         let _ = (id, frames);
     }
 }
 
-/// What a job has made.
+/// Outputs of a job.
 #[derive(Debug, Default)]
 pub struct CompactionOutputs {
-    /// The facts of the output tables, in key order.
+    /// Metadata of the output tables, in key order.
     pub tables: Vec<TableFacts>,
-    /// The facts of the value files that were written for them.
+    /// Metadata of the blob files written for them.
     pub values: Vec<BlobFileMeta>,
-    /// Entries written.
+    /// Number of entries written.
     pub entries: u64,
-    /// Blocks that were copied as they are.
+    /// Number of blocks copied as stored.
     pub copied: u64,
-    /// What was left out.
+    /// Counts of dropped entries.
     pub dropped: DroppedVersions,
 }
 
-/// A table is not cut for its size before it has this many bytes for each byte of its bounds, which
-/// the manifest repeats: else small tables of long keys make a manifest as large as the data.
+/// Minimum table size for a split by size, in bytes per byte of the table's bounds. The manifest
+/// repeats the bounds, so small tables with long keys would make the manifest as large as the data.
 const BYTES_PER_BOUND: u64 = 8;
 
-/// A value file is not written on when it has so many bytes: the larger they are, the fewer there
-/// are, and the more of one must be written again to win back what nobody refers to.
+/// Size in bytes at which a blob file is finished. Larger files mean fewer files, but more bytes to
+/// rewrite to reclaim garbage.
 const VALUE_FILE: u64 = 256 << 20;
 
-/// Where the output is cut.
+/// Decides where the output is split.
 struct TableCutter<'a> {
     cuts: &'a OutputSplits,
     next: usize,
 }
 
 impl TableCutter<'_> {
-    /// Whether a table of `size` bytes, whose first and last key have `bounds` bytes together, must
-    /// end before `key`.
+    /// Reports whether a table of `size` bytes must end before `key`. `bounds` is the total length
+    /// of its first and last key.
     fn cut_before(&mut self, key: &[u8], size: u64, bounds: usize) -> bool {
         let from = self.next;
         while self.cuts.at.get(self.next).is_some_and(|b| &**b <= key) {
@@ -117,17 +117,18 @@ impl TableCutter<'_> {
         self.next > from || size >= self.cuts.size.max(bounds as u64 * BYTES_PER_BOUND)
     }
 
-    /// Whether a table that goes on must end before `key` or an earlier one.
+    /// Reports whether a table that continues must end before `key` or an earlier key.
     fn cuts_before(&self, key: &[u8]) -> bool {
         self.cuts.at.get(self.next).is_some_and(|b| &**b <= key)
     }
 }
 
-/// Merges `sources` (newest first) into output tables; blocks that nothing else overlaps are
-/// copied. `oldest_tombstone` is the wall clock in microseconds of the oldest deletion among them.
+/// Merges `sources` (newest first) into output tables, and copies blocks that no other input
+/// overlaps. `oldest_tombstone` is the wall-clock time in microseconds of the oldest deletion in
+/// the sources.
 ///
 /// # Errors
-/// Those of the sources and of `outputs`.
+/// Errors of the sources and of `outputs`.
 pub fn run<O: Outputs>(
     sources: Vec<MergeSource>,
     rules: Rules,
@@ -152,11 +153,11 @@ pub fn run<O: Outputs>(
     }
 }
 
-/// As [`run`], entry by entry, for an input that is merged already: user keys ascending, newest
-/// first.
+/// Does the same as [`run`], entry by entry, for an input that is already merged: user keys
+/// ascending, newest version first.
 ///
 /// # Errors
-/// Those of the input and of `outputs`.
+/// Errors of the input and of `outputs`.
 pub fn run_on<C: Cursor, O: Outputs>(
     input: C,
     rules: Rules,
@@ -170,7 +171,7 @@ pub fn run_on<C: Cursor, O: Outputs>(
     out.finish(input.dropped())
 }
 
-/// The tables in the making.
+/// The unfinished output tables.
 struct Output<'a, O> {
     tombstones: Fragments,
     oldest_tombstone: Option<u64>,
@@ -178,15 +179,15 @@ struct Output<'a, O> {
     outputs: &'a mut O,
     writer: Option<TableWriter>,
     values: Option<ValueWriter>,
-    /// How long a value is that goes there.
+    /// Minimum length in bytes of a value that goes to a blob file.
     blob_from: usize,
     reference: Vec<u8>,
-    /// Where the range deletions of the table in the making begin.
+    /// Start of the range deletions of the current table.
     from: Vec<u8>,
     /// The key added last.
     last: Vec<u8>,
     made: CompactionOutputs,
-    /// Bytes added since progress was told.
+    /// Bytes added since progress was last reported.
     untold: u64,
 }
 
@@ -220,7 +221,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
     }
 
-    /// The writer for an entry of `key`.
+    /// Returns the writer for an entry of `key`.
     #[inline]
     fn writer(&mut self, key: &[u8]) -> Result<&mut TableWriter> {
         if let Some(w) = &self.writer
@@ -232,7 +233,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             )
             && let Some(w) = self.writer.take()
         {
-            // `key` is greater than the last, so there is a successor.
+            // `key` is greater than the last key, so there is a successor.
             let until = successor(&self.last);
             debug_assert!(until.as_deref().is_some_and(|u| u <= key), "keys out of order");
             let tombstones = self.tombstones.slice(&self.from, until.as_deref());
@@ -248,8 +249,8 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
     }
 
-    /// Adds the next entry that survives, by copying its block where `lone` gives one. False at the
-    /// end.
+    /// Adds the next entry that survives, by copying its block if `lone` returns one. Returns
+    /// `false` at the end.
     #[inline]
     fn add_next<C: Cursor>(
         &mut self,
@@ -276,7 +277,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
     }
 
-    /// Tells of the progress, when there was enough.
+    /// Reports the progress if it is sufficient.
     #[inline]
     fn tell<C: Cursor>(&mut self, input: &mut Retain<C>) -> Result<()> {
         if input.passed() < STEP && self.untold < STEP_BYTES {
@@ -304,7 +305,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         Ok(())
     }
 
-    /// Adds a put whose value goes to a value file.
+    /// Adds a put whose value goes to a blob file.
     fn add_apart(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         if let Some(full) = self.values.take_if(|w| w.size() >= VALUE_FILE) {
             self.finish_values(full)?;
@@ -332,9 +333,9 @@ impl<'a, O: Outputs> Output<'a, O> {
         Ok(())
     }
 
-    /// Copies a block as it is. False when its entries must be added one by one.
+    /// Copies a block as stored. Returns `false` if its entries must be added one by one.
     fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
-        // Of a table with long values they may be in this block, and are to lie apart.
+        // The block may contain long values, which must go to a blob file.
         if block.largest_entry() >= self.blob_from as u64 {
             return Ok(false);
         }
@@ -352,7 +353,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         Ok(true)
     }
 
-    /// Ends the last table; `dropped` is what the input left out.
+    /// Finishes the last table; `dropped` are the counts of entries that the input dropped.
     fn finish(mut self, dropped: DroppedVersions) -> Result<CompactionOutputs> {
         let rest = self.tombstones.slice(&self.from, None);
         if self.writer.is_none() && !rest.is_empty() {
@@ -379,9 +380,9 @@ fn finish<O: Outputs>(
     w.set_tombstones(tombstones, oldest);
     let (mut facts, warm) = w.finish_warm()?;
     outputs.finished(facts.id, warm);
-    // The end of a range deletion is not covered by it. Of one that was cut behind the last key
-    // that key is the exact bound, of any other that ends in a zero byte what is before it: so the
-    // bounds of neighbouring tables never touch.
+    // A range deletion does not cover its end. If it was split after the last key, that key is the
+    // exact bound. If its end has a final zero byte, the key before that byte is. So bounds of
+    // neighbouring tables never touch.
     if let Some(f) = tombstones.as_slice().last()
         && f.end > last
     {
@@ -394,8 +395,8 @@ fn finish<O: Outputs>(
     Ok(facts)
 }
 
-/// One set of range deletions out of several: what readers at these snapshots (ascending) and of
-/// the newest state need of them.
+/// Merges several sets of range deletions into one, with all that readers at these snapshots
+/// (ascending) and of the newest state need.
 pub fn unite(sources: &[Arc<Fragments>], snapshots: &[Seq]) -> Arc<Fragments> {
     match sources {
         [] => Arc::default(),

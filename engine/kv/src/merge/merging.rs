@@ -1,16 +1,16 @@
-//! k sorted cursors as one.
+//! Merges k sorted cursors into one.
 //!
 //! Invariants:
-//! - `order[..live]` lists the valid children by their current entry, the next to be shown first.
-//!   Each has a rank: the head of its key walking forward, its complement walking backward, so that
-//!   ranks ascend in either direction. Entries of one rank are in order, too; ties cannot happen:
-//!   two sources never hold the same (key, trailer).
-//! - Children are given newest first.
-//! - Turning around costs one seek per child.
+//! - `order[..live]` lists the valid children by their current entries, the next one to show first.
+//!   Each has a rank: the head of its key when moving forward, its complement when moving backward.
+//!   So ranks ascend in both directions. Entries of equal rank are ordered too. Two sources never
+//!   contain the same (key, trailer), so there are no ties.
+//! - Children are passed newest first.
+//! - A change of direction costs one seek per child.
 //!
-//! A step moves the winner and lets it sink to its place. As long as the winner stays the winner
-//! that is one comparison of two ranks; keys are touched only where heads are equal. How far it sinks
-//! no processor foresees, so it does without branches that depend on it.
+//! A step advances the first child and sinks it to its position. While it stays first, that is one
+//! comparison of two ranks. Keys are compared only if heads are equal. The distance that it sinks
+//! is unpredictable, so the code has no branches that depend on it.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -25,7 +25,7 @@ use crate::sstable::WholeBlock;
 use super::run::{BlobLocation, RunCursor, is_inside};
 use super::value::Value;
 
-/// A source of entries inside a merge.
+/// A source of entries in a merge.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 pub enum MergeSource {
@@ -36,7 +36,7 @@ pub enum MergeSource {
 }
 
 impl MergeSource {
-    /// Passes over whole blocks of deletes whose keys lie on this side of `limit`. True when it
+    /// Skips whole blocks of deletes whose keys are on this side of `limit`. Returns `true` if it
     /// moved.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         match self {
@@ -45,9 +45,9 @@ impl MergeSource {
         }
     }
 
-    /// Passes over all entries older than `seq` up to the first one that is not, or that lies
-    /// beyond `edge`: at or after it going forward, before it going backward. Gives the number of
-    /// steps.
+    /// Skips all entries older than `seq`, up to the first that is not or that is beyond `edge`.
+    /// Beyond means at or after `edge` going forward, before it going backward. Returns the number
+    /// of steps.
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         match self {
             MergeSource::Run(c) => c.pass_older(seq, forward, edge),
@@ -62,7 +62,7 @@ impl MergeSource {
         }
     }
 
-    /// Where the value lies apart of the entry that it stands on: in memtables none does.
+    /// Returns the location of the current entry's blob; memtables have none.
     pub fn blob(&self) -> Option<BlobLocation> {
         match self {
             MergeSource::Run(c) => c.blob(),
@@ -70,7 +70,7 @@ impl MergeSource {
         }
     }
 
-    /// An owned handle of the value it stands on; `None` when it stands nowhere.
+    /// Returns an owned handle of the current value, or `None` if not positioned.
     pub fn pin_value(&self) -> Option<Value> {
         match self {
             MergeSource::Mem(c) => Some(c.pin().into()),
@@ -144,17 +144,17 @@ impl Cursor for MergeSource {
     }
 }
 
-/// A child's place in the order.
+/// Position of a child in the order.
 #[derive(Clone, Copy)]
 struct SourceRank {
     rank: u64,
     child: u32,
 }
 
-/// How many places a child sinks before it is asked whether it has found its own.
+/// Number of positions that a child sinks between checks whether it has found its own.
 const SINK: usize = 4;
 
-/// The merge of several cursors.
+/// Merge of several cursors.
 pub struct Merging<C> {
     children: Vec<C>,
     order: Vec<SourceRank>,
@@ -170,23 +170,23 @@ impl<C> std::fmt::Debug for Merging<C> {
 }
 
 impl<C: Cursor> Merging<C> {
-    /// A merge of `children`.
+    /// Creates a merge of `children`.
     pub fn new(children: Vec<C>) -> Self {
         let order = (0..children.len() as u32).map(|child| SourceRank { rank: 0, child }).collect();
         Merging { children, order, live: 0, forward: true, turn: vec![] }
     }
 
-    /// How many sources there are.
+    /// Returns the number of sources.
     pub fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// Whether there are no sources.
+    /// Reports whether there are no sources.
     pub fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// The source of the current entry. Only while valid.
+    /// Returns the source of the current entry. Requires a valid position.
     #[inline]
     pub fn current(&self) -> &C {
         &self.children[self.order[0].child as usize]
@@ -201,13 +201,13 @@ impl<C: Cursor> Merging<C> {
         })
     }
 
-    /// The rank of a key with this head, and the head of a key with this rank.
+    /// Maps the head of a key to its rank, and a rank to its head.
     #[inline]
     fn turned(&self, head: u64) -> u64 {
         if self.forward { head } else { !head }
     }
 
-    /// Puts all children in order after each was positioned.
+    /// Sorts all children after each was positioned.
     fn arrange(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.sort_unstable_by_key(|r| !self.children[r.child as usize].valid());
@@ -219,9 +219,10 @@ impl<C: Cursor> Merging<C> {
         self.order = order;
     }
 
-    /// Lets all children wait together for what a seek to `key` will look at. The thread is pinned
-    /// until that seek is over, once for all of them: each looks into the cache several times. Not
-    /// where one will have to read: frames can't be used again while somebody is pinned.
+    /// Prefetches the memory that a seek to `key` will access, for all children at the same time.
+    /// The thread is pinned until the seek ends, once for all children, because each accesses the
+    /// cache several times. It is not pinned if a child will do I/O: frames cannot be reused while
+    /// any thread is pinned.
     fn approach_all(&mut self, key: &[u8]) -> Option<Guard> {
         if self.children.len() < 2 {
             return None;
@@ -243,7 +244,7 @@ impl<C: Cursor> Merging<C> {
         Ok(())
     }
 
-    /// Moves the winner one entry on and lets it sink to its place.
+    /// Advances the first child by one entry and sinks it to its position.
     #[inline]
     fn step(&mut self) -> Result<()> {
         if self.forward { self.move_winner(|c| c.next()) } else { self.move_winner(|c| c.prev()) }
@@ -275,12 +276,12 @@ impl<C: Cursor> Merging<C> {
         Ok(())
     }
 
-    /// Lets `w`, which is the first, sink to its place.
+    /// Sinks `w`, the first child, to its position.
     #[inline]
     fn sink(&mut self, w: SourceRank) {
         let order = &mut self.order[..self.live];
-        // What is carried down: `w` as far as it sinks, from there on the next one each time, so that
-        // all others stay where they are.
+        // The loop carries `w` down as far as it sinks. From there on it carries the next element
+        // each time, so all others stay in place.
         let (mut rank, mut child, mut ties) = (w.rank, w.child, false);
         let mut at = 1;
         while at < order.len() {
@@ -308,7 +309,7 @@ impl<C: Cursor> Merging<C> {
         self.settle(ties, w.child);
     }
 
-    /// Brings those of `child`'s rank in order, if there may be others.
+    /// Orders the children with the rank of `child`, if there may be ties.
     #[inline]
     fn settle(&mut self, ties: bool, child: u32) {
         if ties && let Some(at) = self.order.iter().position(|r| r.child == child) {
@@ -316,7 +317,7 @@ impl<C: Cursor> Merging<C> {
         }
     }
 
-    /// Lets the `at`-th sink to its place among those of its rank.
+    /// Sinks the `at`-th child to its position among those of its rank.
     fn sink_by_keys(&mut self, mut at: usize) {
         while at + 1 < self.live
             && self.compare(self.order[at + 1], self.order[at]) == Ordering::Less
@@ -332,7 +333,7 @@ impl<C: Cursor> Merging<C> {
         key.extend_from_slice(self.current().key());
         let at = self.current().trailer();
         let done = if forward {
-            // Just after the current entry: trailers descend, so the next smaller one.
+            // Just after the current entry: trailers descend, so seek to the next smaller one.
             self.position(true, |c| {
                 if at.0 == 0 { c.seek(&key, Trailer(0)) } else { c.seek(&key, Trailer(at.0 - 1)) }
             })
@@ -349,14 +350,15 @@ impl<C: Cursor> Merging<C> {
 }
 
 impl Merging<MergeSource> {
-    /// Whether the merge stands on the first entry of a table's block.
+    /// Reports whether the merge is positioned at the first entry of a table's block.
     #[inline]
     pub fn is_at_start(&self) -> bool {
         self.live > 0 && matches!(self.current(), MergeSource::Run(c) if c.is_at_start())
     }
 
-    /// Whether the current entry is a put that a reader at `read` sees, and the only one of its key:
-    /// it lies in a plain block, and no other child stands on a key of this head.
+    /// Reports whether the current entry is a put that a reader at `read` sees, and the only entry
+    /// of its key. It is in a plain block, and no other child is positioned at a key with the same
+    /// head.
     #[inline]
     pub fn is_alone(&self, read: Seq) -> bool {
         let [winner, others @ ..] = &self.order[..self.live] else { return false };
@@ -365,8 +367,8 @@ impl Merging<MergeSource> {
             && c.plain_up_to().is_some_and(|seq| seq <= read)
     }
 
-    /// The block of a table at whose start the merge stands, when no other child has a key in it
-    /// and it is one that can be copied.
+    /// Returns the table block whose first entry is current, if the block can be copied and no
+    /// other child has a key in it.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         let [winner, others @ ..] = &self.order[..self.live] else { return None };
@@ -378,14 +380,14 @@ impl Merging<MergeSource> {
             .then_some(block)
     }
 
-    /// Whether the merge stands on the only entry of a table's block.
+    /// Reports whether the current entry is the only entry of a table's block.
     #[inline]
     pub fn is_lone(&self) -> bool {
         self.live > 0 && matches!(self.current(), MergeSource::Run(c) if c.is_lone())
     }
 
-    /// The block of a table of which the merge stands on the only entry, when it is one that can be
-    /// copied. Other children may have keys before its separator, which is its key therefore.
+    /// Returns the table block whose only entry is current, if the block can be copied. Other
+    /// children may have keys before its separator, so the key itself becomes the separator.
     pub fn lone_block(&self) -> Option<WholeBlock<'_>> {
         match self.current() {
             MergeSource::Run(c) => c.whole_block().and_then(WholeBlock::alone),
@@ -393,7 +395,7 @@ impl Merging<MergeSource> {
         }
     }
 
-    /// To the first entry behind the block that [`whole_block`](Self::whole_block) gave.
+    /// Moves to the first entry after the block that [`whole_block`](Self::whole_block) returned.
     pub fn pass_block(&mut self) -> Result<()> {
         self.move_winner(|c| match c {
             MergeSource::Run(c) => c.pass_block(),
@@ -401,8 +403,7 @@ impl Merging<MergeSource> {
         })
     }
 
-    /// Passes over whole blocks of deletes that no other child has an entry in. `bound` ends what
-    /// is of interest.
+    /// Skips whole blocks of deletes in which no other child has an entry, up to `bound`.
     pub fn pass_deletes(&mut self, forward: bool, bound: Option<&[u8]>) -> Result<()> {
         let [winner, others @ ..] = &self.order[..self.live] else { return Ok(()) };
         let mut limit = std::mem::take(&mut self.turn);
@@ -422,7 +423,7 @@ impl Merging<MergeSource> {
         self.rearrange(moved)
     }
 
-    /// Passes over all entries of all children that are older than `seq`: see
+    /// Skips all entries of all children that are older than `seq`: see
     /// [`MergeSource::pass_older`].
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         let mut steps = Ok(0);

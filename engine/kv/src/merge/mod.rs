@@ -1,18 +1,19 @@
-//! Floor 3: many sorted sources as one: a run of tables, a merge of runs, and what of it a reader
-//! may see.
+//! Floor 3: presents many sorted sources as one: a run of tables, a merge of runs, and the entries
+//! that a reader may see.
 //!
-//! - [`run`]: tables that are sorted and disjoint, walked as one cursor; opened when first needed.
-//! - [`merging`]: k cursors as one, every version of every key.
-//! - [`shadow`]: which range deletions cover a key.
-//! - [`gaps`]: where readers have found nothing, so that others need not look.
-//! - [`visible`]: the newest version of each key at a read point, folded and without deletions.
-//! - [`emptied`]: where the deletes of a memtable leave nothing, so that range deletions can stand
-//!   for them.
-//! - [`operands`]: gathers merge operands, and combines long runs of them in memtables.
-//! - [`retain`]: the versions that a flush or a compaction must keep.
+//! - [`run`]: cursor over sorted and disjoint tables, which are opened on first use.
+//! - [`merging`]: merges k cursors into one with every version of every key.
+//! - [`shadow`]: range deletions that cover a key.
+//! - [`gaps`]: empty-range cache: key ranges without visible keys, which iterators skip.
+//! - [`visible`]: the newest version of each key at a read point, with operands folded and
+//!   deletions left out.
+//! - [`emptied`]: ranges that the deletes of a memtable have emptied, so range deletions can
+//!   replace them.
+//! - [`operands`]: gathers merge operands and combines long sequences of them in memtables.
+//! - [`retain`]: versions that a flush or a compaction must retain.
 //! - [`job`]: writes the tables of a flush or a compaction.
-//! - [`value`]: a value that pins what holds it.
-//! - [`traced`], [`cost`]: a source that counts what is done with it, and what is counted.
+//! - [`value`]: a value that pins its memory.
+//! - [`traced`], [`cost`]: a source that counts its operations, and the counts.
 
 pub mod cost;
 pub mod emptied;

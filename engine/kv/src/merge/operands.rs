@@ -1,6 +1,6 @@
-//! Gathers the merge operands of one key, a memtable at a time, and combines long runs of them.
+//! Gathers the merge operands of one key, one memtable at a time, and combines long sequences.
 //!
-//! See [`memtable::combined`](crate::memtable::combined) for what is stored and why it is right.
+//! See [`memtable::combined`](crate::memtable::combined) for the stored data and its correctness.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::base::key::{MAX_VALUE_LEN, Seq};
 use crate::memtable::combined::{CombinedOperand, MIN_STEPS};
 use crate::memtable::{HeldMemtable, MemCursor};
 
-/// The operands of one key that a read has met in one memtable, newest first.
+/// Operands of one key that a read has met in one memtable, newest first.
 #[derive(Debug, Default)]
 pub struct OperandRun {
     table: Option<HeldMemtable>,
     stored: Option<Arc<CombinedOperand>>,
     newest: Seq,
     oldest: Seq,
-    /// Where they begin in the list of all operands.
+    /// Index of its first operand in the list of all operands.
     from: usize,
     steps: usize,
 }
 
 impl OperandRun {
-    /// Takes in the operand at `seq` that the cursor stands on. Pushes the combination that begins
-    /// with it, if there is one, and returns the oldest sequence number that it covers; else the
-    /// caller pushes the operand.
+    /// Records the operand at `seq`, at which the cursor is positioned. If a stored combination
+    /// begins with it, pushes that and returns the oldest sequence number that it covers. Otherwise
+    /// the caller pushes the operand.
     pub fn meet(
         &mut self,
         cursor: &MemCursor,
@@ -50,7 +50,7 @@ impl OperandRun {
         None
     }
 
-    /// Ends the run: a long one becomes one operand, which is stored for later reads.
+    /// Ends the sequence. Combines a long one into one operand, which is stored for later reads.
     pub fn finish(&mut self, key: &[u8], operands: &mut Vec<Vec<u8>>, merge: Option<&dyn Merge>) {
         let Some(table) = self.table.take() else { return };
         if self.steps < MIN_STEPS {

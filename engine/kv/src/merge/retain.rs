@@ -1,21 +1,21 @@
-//! Which versions a flush or a compaction must keep.
+//! Selects the versions that a flush or a compaction must retain.
 //!
-//! Snapshots cut the sequence numbers into *stripes*: two versions lie in one stripe when no
-//! snapshot can see the older without the newer. Invariants of what comes out:
-//! - R1: a reader at any live snapshot, or at the newest state, sees the same through the output as
-//!   through the input.
-//! - R2: of one stripe at most one version of a key survives (more only where merge operands cannot
-//!   be combined).
-//! - R3: a delete survives only while an older table outside the job may hold its key, or a
-//!   snapshot may see what it hides.
-//! - R4: a put that every reader sees, and under which nothing older lies anywhere, loses its
-//!   sequence number (becomes 0). Not where a range deletion of the input covers its key: an older
-//!   one that is kept for its other keys would hide the put then.
-//! - R5: order is kept: user key ascending, newest first.
+//! Snapshots divide the sequence numbers into *stripes*. Two versions are in one stripe if no
+//! snapshot sees the older without the newer. Invariants of the output:
+//! - R1: A reader at any live snapshot, or at the newest state, reads the same from the output as
+//!   from the input.
+//! - R2: At most one version of a key survives in each stripe. More survive only if merge operands
+//!   cannot be combined.
+//! - R3: A delete survives only while an older table outside the job may contain its key, or a
+//!   snapshot may see the versions that it hides.
+//! - R4: A put that every reader sees gets sequence number 0 if no older version exists anywhere.
+//!   Exception: a range deletion of the input covers its key. An older range deletion retained for
+//!   other keys would then hide the put.
+//! - R5: The order is preserved: user key ascending, newest version first.
 //!
-//! A block of puts that no other input and no range deletion overlaps needs no judging:
-//! [`Retain::whole_block`] gives it as it is. Its puts keep their sequence numbers, which hides and
-//! uncovers nothing. The same holds of the only entry of a block ([`Retain::lone_block`]).
+//! A block of puts that overlaps no other input and no range deletion needs no per-entry checks:
+//! [`Retain::whole_block`] returns it unchanged. Its puts retain their sequence numbers, which does
+//! not change visibility. The same holds for the only entry of a block ([`Retain::lone_block`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::merging::{MergeSource, Merging};
 use super::run::{TableHandle, TableRun};
 use super::visible::{VisibleRange, fold};
 
-/// Answers, for keys in ascending order, whether any of some runs may hold the key.
+/// Reports, for keys in ascending order, whether any of some runs may contain the key.
 pub struct OlderRuns {
     runs: Vec<(Arc<TableRun>, usize)>,
 }
@@ -41,12 +41,12 @@ pub struct OlderRuns {
 debug_by!(OlderRuns, "OlderRuns");
 
 impl OlderRuns {
-    /// Asks about these runs: all that are older than the job's inputs.
+    /// Creates the check for these runs: all that are older than the job's inputs.
     pub fn new(runs: Vec<Arc<TableRun>>) -> OlderRuns {
         OlderRuns { runs: runs.into_iter().map(|r| (r, 0)).collect() }
     }
 
-    /// Whether no run can hold `key`. Keys must be asked in ascending order.
+    /// Reports whether no run can contain `key`. Requires keys in ascending order.
     pub fn is_alone(&mut self, key: &[u8]) -> bool {
         self.runs.iter_mut().all(|(run, at)| {
             while run.tables.get(*at).is_some_and(|t| t.meta.last_key.as_slice() < key) {
@@ -56,7 +56,7 @@ impl OlderRuns {
         })
     }
 
-    /// Whether no run can hold a key in `[start, end)`.
+    /// Reports whether no run can contain a key in `[start, end)`.
     pub fn is_range_alone(&self, start: &[u8], end: &[u8]) -> bool {
         let reaches_in = |run: &TableRun| {
             run.tables
@@ -67,8 +67,8 @@ impl OlderRuns {
     }
 }
 
-/// All tables of a tree outside of a job: whether any may hold something older than an entry that
-/// speaks for a range of keys.
+/// All tables of a tree outside a job. Reports whether any may contain an older version for an
+/// entry that affects a range of keys.
 pub struct OtherRuns {
     runs: Vec<Arc<TableRun>>,
     filter: Option<Arc<dyn FilterPrefix>>,
@@ -77,20 +77,20 @@ pub struct OtherRuns {
 debug_by!(OtherRuns, "OtherRuns");
 
 impl OtherRuns {
-    /// Asks these runs, whose filters hold what `filter` says.
+    /// Creates the check for these runs. `filter` defines the prefixes that their filters contain.
     pub fn new(runs: Vec<Arc<TableRun>>, filter: Option<Arc<dyn FilterPrefix>>) -> OtherRuns {
         OtherRuns { runs, filter }
     }
 
-    /// Whether any table may hold a key in `[from, until)` that was written up to `seq`. A newer
-    /// table may: keys of one table are not all of one age.
+    /// Reports whether any table may contain a key in `[from, until)` written at or before `seq`.
+    /// Tables with newer entries count too, because the keys of one table differ in age.
     pub fn may_hold_older(&self, from: &[u8], until: &[u8], seq: Seq) -> bool {
         let shared = self.filter.as_ref().and_then(|f| f.shared_len(from, until));
         let hash = shared.map(|n| key_hash(&from[..n]));
         self.runs.iter().any(|run| {
             let there = run.tables[run.lower_bound(from)..].iter();
             let mut there = there.take_while(|t| t.meta.first_key.as_slice() < until);
-            // What can't be opened may hold anything.
+            // A table that cannot be opened may contain any key.
             let may_contain =
                 |t: &TableHandle, hash| t.table().map_or(true, |table| table.may_contain(hash));
             there.any(|t| t.meta.min_seq <= seq && hash.is_none_or(|h| may_contain(t, h)))
@@ -98,52 +98,52 @@ impl OtherRuns {
     }
 }
 
-/// What a pass knows besides its input.
+/// Context of one flush or compaction, besides its input.
 pub struct Rules {
-    /// The keys that it is about: what lies outside is left to others, deletions too.
+    /// Key range of the job. Keys outside of it, and range deletions there, belong to other jobs.
     pub range: VisibleRange,
-    /// Live snapshots, ascending.
+    /// Sequence numbers of live snapshots, ascending.
     pub snapshots: Vec<Seq>,
-    /// The range deletions of the input.
+    /// Range deletions of the input.
     pub tombstones: Arc<Fragments>,
-    /// What lies beneath.
+    /// Runs that are older than the inputs.
     pub beneath: OlderRuns,
-    /// What is not in the job at all.
+    /// All tables outside the job.
     pub outside: OtherRuns,
-    /// The tree's merge hook.
+    /// Merge operator of the tree.
     pub merge: Option<Arc<dyn Merge>>,
-    /// The purge hook's pass.
+    /// Compaction filter of the tree, for this job.
     pub purge: Option<Box<dyn PurgePass>>,
-    /// Which values that lie apart come out as values: what the input refers to in these files.
+    /// Numbers of the blob files to collect. Blobs of these files come out as inline values.
     pub given_up: Arc<BTreeSet<u64>>,
-    /// All that the input refers to does: the tree's values lie apart no more.
+    /// Whether all blobs come out as inline values, because the tree no longer separates values.
     pub brings_back: bool,
-    /// Whether sequence numbers may be dropped and purges asked: not in flushes, where nothing is
-    /// known beneath.
+    /// Whether sequence numbers may be set to 0 and the compaction filter applied. `false` in
+    /// flushes, where older runs are not known.
     pub zero_seqs: bool,
 }
 
 debug_by!(Rules, "Rules", snapshots, zero_seqs);
 
-/// Counts of what a pass left out.
+/// Counts of dropped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DroppedVersions {
     /// Older versions of a key that no reader sees.
     pub shadowed: u64,
-    /// Deletes under which nothing lies.
+    /// Deletes without older versions.
     pub deletes: u64,
     /// Entries covered by a range deletion.
     pub covered: u64,
-    /// Entries that the purge hook let go.
+    /// Entries that the compaction filter dropped.
     pub purged: u64,
 }
 
 /// An entry held by value.
 type HeldVersion = (Trailer, Vec<u8>);
 
-/// What lies under a stripe's operands.
+/// The version below the operands of a stripe.
 enum Base {
-    /// Nothing in this stripe of the input: it may lie in an older stripe or table.
+    /// None in this stripe of the input. There may be one in an older stripe or table.
     Unknown,
     /// A put.
     Put(HeldVersion),
@@ -160,37 +160,36 @@ enum ShownVersions {
     Queue,
 }
 
-/// Where [`Retain::advance`] has come to.
+/// Result of [`Retain::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
-    /// To an entry that survives.
+    /// Positioned at an entry that survives.
     Entry,
-    /// To none yet, though much of the input was passed: between two entries that do, or before the
-    /// first or the end.
+    /// Paused before the next surviving entry or the end, because many input entries were passed.
     NotYet,
-    /// To the end.
+    /// Reached the end.
     End,
 }
 
-/// After so many entries of the input that do not survive, or survive with others,
-/// [`Retain::advance`] comes back.
+/// Number of input entries after which [`Retain::advance`] returns, if they were dropped or
+/// combined with others.
 pub const STEP: u64 = 1024;
 
-/// The surviving entries of a sorted input.
+/// Iterator over the surviving entries of a sorted input.
 pub struct Retain<C> {
     input: C,
     rules: Rules,
-    /// Entries of the input passed since this was asked last.
+    /// Entries of the input passed since the last `take_passed`.
     passed: u64,
     started: bool,
     key: Vec<u8>,
     key_head: u64,
-    /// The stripe of the last version of `key` that hides older ones.
+    /// Stripe of the last version of `key` that hides older ones.
     hides: Option<Seq>,
     shown: ShownVersions,
     trailer: Trailer,
     queue: VecDeque<HeldVersion>,
-    /// The end of the range that the current entry speaks for.
+    /// End of the key range that the current entry affects.
     reach: Vec<u8>,
     dropped: DroppedVersions,
 }
@@ -201,15 +200,15 @@ impl<C> std::fmt::Debug for Retain<C> {
     }
 }
 
-/// The end of the stripe of `seq`: the oldest snapshot that sees it, or [`MAX_SEQ`] when only the
-/// newest state does.
+/// Returns the end of the stripe of `seq`: the oldest snapshot that sees it, or [`MAX_SEQ`] if only
+/// the newest state does.
 fn stripe(snapshots: &[Seq], seq: Seq) -> Seq {
     let i = snapshots.partition_point(|&s| s < seq);
     snapshots.get(i).copied().unwrap_or(MAX_SEQ)
 }
 
 impl<C: Cursor> Retain<C> {
-    /// The surviving entries of `input`.
+    /// Creates an iterator over the surviving entries of `input`.
     pub fn new(input: C, rules: Rules) -> Self {
         Retain {
             input,
@@ -227,22 +226,22 @@ impl<C: Cursor> Retain<C> {
         }
     }
 
-    /// The key of the current entry.
+    /// Returns the key of the current entry.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The trailer of the current entry.
+    /// Returns the trailer of the current entry.
     pub fn trailer(&self) -> Trailer {
         self.trailer
     }
 
-    /// Sees to it that the value of the current entry is there, which is not until then.
+    /// Loads the value of the current entry, which may be missing until then.
     pub fn complete(&mut self) -> Result<()> {
         if matches!(self.shown, ShownVersions::Input) { self.input.complete() } else { Ok(()) }
     }
 
-    /// The value of the current entry.
+    /// Returns the value of the current entry.
     pub fn value(&self) -> &[u8] {
         match &self.shown {
             ShownVersions::Input => self.input.value(),
@@ -252,31 +251,31 @@ impl<C: Cursor> Retain<C> {
         }
     }
 
-    /// What has been left out so far.
+    /// Returns the counts of entries dropped so far.
     pub fn dropped(&self) -> DroppedVersions {
         self.dropped
     }
 
-    /// Entries of the input that it has left behind since [`take_passed`](Self::take_passed) was
-    /// called.
+    /// Returns the number of input entries passed since the last
+    /// [`take_passed`](Self::take_passed).
     #[inline]
     pub fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// As [`passed`](Self::passed); the count begins anew.
+    /// Returns [`passed`](Self::passed) and resets it to 0.
     pub fn take_passed(&mut self) -> u64 {
         std::mem::take(&mut self.passed)
     }
 
-    /// To the next entry of the input.
+    /// Moves to the next entry of the input.
     #[inline]
     fn pass(&mut self) -> Result<()> {
         self.passed += 1;
         self.input.next()
     }
 
-    /// Leaves the current entry for what follows it in the input.
+    /// Moves from the current entry to the entry that follows it in the input.
     #[inline]
     fn leave(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.shown, ShownVersions::Nothing) {
@@ -296,8 +295,8 @@ impl<C: Cursor> Retain<C> {
         Ok(())
     }
 
-    /// To the next surviving entry; not so far when [`STEP`] entries have been passed on the way
-    /// since [`take_passed`](Self::take_passed).
+    /// Moves to the next surviving entry. Returns early after [`STEP`] entries have been passed
+    /// since the last [`take_passed`](Self::take_passed).
     pub fn advance(&mut self) -> Result<Advanced> {
         self.leave()?;
         loop {
@@ -324,7 +323,7 @@ impl<C: Cursor> Retain<C> {
         }
     }
 
-    /// Whether a key lies behind the range.
+    /// Reports whether a key is after the range.
     #[inline]
     fn is_behind(&self, key: &[u8]) -> bool {
         self.rules.range.until.as_deref().is_some_and(|u| key >= u)
@@ -339,7 +338,7 @@ impl<C: Cursor> Retain<C> {
         }
     }
 
-    /// The newest range deletion of the current key inside the stripe that ends at `stripe`.
+    /// Returns the newest range deletion of the current key in the stripe that ends at `stripe`.
     fn cover(&self, stripe: Seq) -> Seq {
         if self.rules.tombstones.is_empty() {
             return 0;
@@ -347,8 +346,8 @@ impl<C: Cursor> Retain<C> {
         self.rules.tombstones.newest_covering(&self.key, stripe).unwrap_or(0)
     }
 
-    /// Judges the entry under the input cursor: true when it is to be shown, else the cursor has
-    /// moved on.
+    /// Judges the entry at the input cursor. Returns `true` if it survives; otherwise the cursor
+    /// has moved on.
     fn judge(&mut self) -> Result<bool> {
         let t = self.input.trailer();
         let stripe = stripe(&self.rules.snapshots, t.seq());
@@ -390,7 +389,8 @@ impl<C: Cursor> Retain<C> {
         self.purge(t, stripe, oldest)
     }
 
-    /// Whether no range deletion could hide the current key if its sequence number were 0 (R4).
+    /// Reports whether no range deletion could hide the current key if its sequence number were 0
+    /// (R4).
     fn may_lose_seq(&self) -> bool {
         self.rules.tombstones.covering(&self.key).is_none()
     }
@@ -400,7 +400,7 @@ impl<C: Cursor> Retain<C> {
         self.shown = ShownVersions::Input;
     }
 
-    /// Asks the purge hook about the entry under the input cursor and shows what is left of it.
+    /// Applies the compaction filter to the entry at the input cursor and shows the result.
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
         let Some(mut kind) = t.kind() else { return Ok(false) };
         self.show(t);
@@ -411,14 +411,14 @@ impl<C: Cursor> Retain<C> {
             if self.bring_back(t)? {
                 kind = Kind::Put;
             } else if self.rules.purge.is_some() {
-                // What nobody can read nobody can judge.
+                // Without a readable value the filter cannot judge the entry.
                 return Ok(true);
             }
         }
         if !self.rules.zero_seqs {
             return Ok(true);
         }
-        // Without a hook nobody needs the value, which may not have been read.
+        // Without a filter the value is not needed and may not have been read.
         let value = match &self.rules.purge {
             Some(_) => shown(&self.shown, &self.input),
             None => &[],
@@ -439,7 +439,8 @@ impl<C: Cursor> Retain<C> {
                 return Ok(false);
             }
         }
-        // What speaks for a range must go on telling what is older than it.
+        // An entry that affects a range must retain its number, which shows which versions are
+        // older.
         if judged.alone
             && !judged.reaches
             && let Some(kind @ (Kind::Put | Kind::Blob)) = self.trailer.kind()
@@ -450,16 +451,16 @@ impl<C: Cursor> Retain<C> {
         Ok(true)
     }
 
-    /// Asks the purge hook about an entry (key, kind and value) of a sequence number in a stripe.
-    /// Only the newest version of a key is judged.
+    /// Applies the compaction filter to an entry (key, kind and value) with a sequence number in a
+    /// stripe. Only the newest version of a key is judged.
     fn ask_purge(
         rules: &mut Rules,
         reach: &mut Vec<u8>,
         (key, kind, value): (&[u8], Kind, &[u8]),
         (seq, stripe, oldest): (Seq, Seq, bool),
     ) -> Judged {
-        // What a snapshot makes this job keep of the key lies beneath too, though no other table
-        // has it.
+        // A version that this job retains for a snapshot is an older version too, even if no other
+        // table has the key.
         let mut alone = oldest && rules.beneath.is_alone(key);
         let (mut reaches, mut verdict) = (false, Verdict::Keep);
         if let Some(purge) = &mut rules.purge {
@@ -475,9 +476,9 @@ impl<C: Cursor> Retain<C> {
         Judged { verdict, alone, reaches }
     }
 
-    /// Makes a put of the entry that is shown, whose value lies apart, if that is in a file that is
-    /// given up, or none is to lie apart any more. A value that cannot be read stays where it is: who
-    /// reads it will say why, and all others are none the worse. False where nothing was done.
+    /// Turns the current blob entry into a put, if its blob file is being collected or blobs are
+    /// disabled. An unreadable value stays in its file: reads of it report the error, and other
+    /// entries are not affected. Returns `false` if the entry is unchanged.
     fn bring_back(&mut self, t: Trailer) -> Result<bool> {
         let is_given_up = |r: BlobHandle| self.rules.given_up.contains(&r.file);
         let wanted = self.rules.brings_back
@@ -498,7 +499,8 @@ impl<C: Cursor> Retain<C> {
         }
     }
 
-    /// Gathers the operands of one stripe from the input cursor on and queues what stands for them.
+    /// Gathers the operands of one stripe from the input cursor on and queues the entries that
+    /// replace them.
     fn gather(&mut self, stripe: Seq, oldest: bool) -> Result<()> {
         let cover = self.cover(stripe);
         let mut operands: Vec<HeldVersion> = vec![];
@@ -545,8 +547,8 @@ impl<C: Cursor> Retain<C> {
         Ok(())
     }
 
-    /// Queues the one entry that operands (newest first) and their base fold to, unless the purge
-    /// hook drops it. False when the hook refuses.
+    /// Queues the entry that the operands (newest first) and their base fold to, unless the
+    /// compaction filter drops it. Returns `false` if the merge operator fails.
     fn fold(
         &mut self,
         operands: &[HeldVersion],
@@ -592,7 +594,7 @@ impl<C: Cursor> Retain<C> {
         true
     }
 
-    /// Queues operands (newest first), neighbours combined where the hook can.
+    /// Queues operands (newest first), combining neighbours if the merge operator can.
     fn combine(&mut self, operands: Vec<HeldVersion>) {
         let mut oldest_first: Vec<HeldVersion> = vec![];
         for (t, v) in operands.into_iter().rev() {
@@ -614,16 +616,17 @@ impl<C: Cursor> Retain<C> {
     }
 }
 
-/// The purge hook's answer about an entry.
+/// Result of the compaction filter for an entry.
 struct Judged {
     verdict: Verdict,
-    /// Whether nothing older of the key, or of the range that it speaks for, is outside of the job.
+    /// Whether there is no older version outside the job, of the key or of the range that it
+    /// affects.
     alone: bool,
-    /// Whether it speaks for a range.
+    /// Whether the entry affects a range.
     reaches: bool,
 }
 
-/// The value of an entry of the input, whose value may have been brought back.
+/// Returns the value of an input entry, or the blob that replaced it.
 fn shown<'a>(versions: &'a ShownVersions, input: &'a impl Cursor) -> &'a [u8] {
     match versions {
         ShownVersions::Replaced(v) => v,
@@ -632,13 +635,14 @@ fn shown<'a>(versions: &'a ShownVersions, input: &'a impl Cursor) -> &'a [u8] {
 }
 
 impl Retain<Merging<MergeSource>> {
-    /// Leaves the current entry. A block, when all of it survives as it is and nothing comes in
-    /// between: either it is taken, and then [`pass_block`](Self::pass_block) must follow, or
-    /// [`advance`](Self::advance) shows its entries.
+    /// Leaves the current entry. Returns a block if all of it survives unchanged and no other entry
+    /// is between its entries. The caller either copies the block and then calls
+    /// [`pass_block`](Self::pass_block), or calls [`advance`](Self::advance), which returns its
+    /// entries.
     #[inline]
     pub fn whole_block(&mut self) -> Result<Option<WholeBlock<'_>>> {
         self.leave()?;
-        // Asked for every entry, so what is nearly always the answer is given without more ado.
+        // Called for every entry, so the common negative case is checked first.
         if self.input.is_at_start() { Ok(self.block_here()) } else { Ok(None) }
     }
 
@@ -656,8 +660,8 @@ impl Retain<Merging<MergeSource>> {
         self.input.whole_block().filter(free)
     }
 
-    /// The block of the current entry, when it has no other, survives as it is, and is the last
-    /// version of its key that does. It keeps its sequence number.
+    /// Returns the block of the current entry if the entry is its only one, survives unchanged, and
+    /// hides all older versions of its key. The entry retains its sequence number.
     #[inline]
     pub fn lone_block(&self) -> Option<WholeBlock<'_>> {
         if !matches!(self.shown, ShownVersions::Input) || !self.input.is_lone() {
@@ -668,15 +672,15 @@ impl Retain<Merging<MergeSource>> {
         self.input.lone_block().filter(|_| hides_all)
     }
 
-    /// Leaves the block that [`whole_block`](Self::whole_block) gave, of so many entries.
+    /// Leaves the block of `entries` entries that [`whole_block`](Self::whole_block) returned.
     pub fn pass_block(&mut self, entries: u64) -> Result<()> {
         self.passed += entries;
         self.input.pass_block()
     }
 }
 
-/// The range deletions that must survive: those that some reader may still need because a snapshot
-/// sees what they hide, or because something older lies beneath.
+/// Returns the range deletions that must survive. A reader may still need them, because a snapshot
+/// sees the versions that they hide or because older runs may contain such versions.
 pub fn retain_tombstones(
     tombstones: &Fragments,
     snapshots: &[Seq],

@@ -1,16 +1,17 @@
-//! Tables that are opened when first needed, and runs of them.
+//! Tables that are opened on first use, and runs of them.
 //!
 //! Invariants:
-//! - A [`TableRun`]'s tables are sorted by key and disjoint in user keys; all versions of a key lie
+//! - A [`TableRun`]'s tables are sorted by key and disjoint in user keys. All versions of a key are
 //!   in one table.
-//! - A [`TableHandle`] keeps its file alive: the file is removed after the last handle has gone, if
-//!   it was made obsolete before and the Db is still open; else the next open removes it.
-//! - The last handle may go in any thread, a reader's too. To unmap and remove a large file takes
-//!   tens of milliseconds, so where there are workers it is only put on their list
+//! - A [`TableHandle`] keeps its file alive. When the last handle of an obsolete file is dropped
+//!   and the Db is still open, the file is removed; otherwise the next open removes it.
+//! - Any thread may drop the last handle, including a reader's. Unmapping and removing a large file
+//!   takes tens of milliseconds. So if there are workers, the file is only added to their list
 //!   ([`TableOpener::delete_obsolete_files`]).
-//! - Opening a table costs by its index and filter, and happens on first use, so opening a Db costs
-//!   by its live files. What was opened keeps them; its file may be closed and opened again
-//!   (`env::closable`), by name: so long as there is a handle the name leads to it.
+//! - Opening a table costs in proportion to its index and filter and happens on first use. So
+//!   opening a Db costs in proportion to its number of live files. An open table retains index and
+//!   filter, while its file may be closed and reopened by name (`env::closable`). The name is valid
+//!   while a handle exists.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -38,51 +39,51 @@ use crate::sstable::{
 use super::cost::{BlockRead, Origin};
 use super::value::Value;
 
-/// Bytes of memory that a live table takes beside what is read when it is opened: its facts and its
-/// keys, in the manifest's state, in its run and for policies; its file and its name. As measured
-/// of small ones, the allocator's own included.
+/// Memory of a live table in bytes, besides the memory of its open state. It contains its metadata
+/// and keys in the manifest state, in its run and for policies, and its file and name. Measured on
+/// small tables, including allocator overhead.
 pub const HANDLE: u64 = 2 << 10;
 
-/// A file to be removed, and what still maps it.
+/// A file to be removed, and the object that still maps it.
 type DeadFile = (PathBuf, Option<Arc<dyn Any + Send + Sync>>);
 
-/// What is needed to open tables of one Db.
+/// Opens the tables of one Db.
 pub struct TableOpener {
-    /// Whose files they are, with the door to them.
+    /// Owner of the files, with their environment.
     owner: Arc<FileOwner>,
-    /// The Db's directory.
+    /// Directory of the Db.
     pub dir: PathBuf,
-    /// The cache of decoded blocks.
+    /// Cache of decoded blocks.
     pub cache: Arc<Cache>,
-    /// Map, pread, or what fits.
+    /// mmap, pread or automatic.
     mode: ReadMode,
     maps: Arc<Maps>,
-    /// Blocks are served from maps as long as all tables take no more than this, in bytes.
+    /// Maximum total size of all tables, in bytes, up to which blocks are served from mappings.
     most_mapped: u64,
-    /// Bytes of all tables that have a handle.
+    /// Total size in bytes of all files that have a handle.
     live: AtomicU64,
-    /// How many those are.
+    /// Number of tables with a handle.
     handles: AtomicU64,
-    /// Whether a worker removes files.
+    /// Whether a worker removes obsolete files.
     has_background_deleter: AtomicBool,
-    /// Files to be removed by a worker, with what still maps them.
+    /// Files to be removed by a worker, each with the object that still maps it.
     dead: Mutex<Vec<DeadFile>>,
-    /// Bytes of memory of open tables that have a handle, or are ready for one: indexes, filters and
-    /// the like. Value files too.
+    /// Memory in bytes of open tables and blob files that have a handle or are ready for one:
+    /// indexes, filters and the like.
     opened: AtomicU64,
-    /// Tables that have been written and opened, so that no reader waits for it, and have no handle
-    /// yet.
+    /// Tables that have been written and opened in advance, so no reader waits for that, and that
+    /// have no handle yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
-    /// The same of value files.
+    /// Blob files that have been written and opened in advance and have no handle yet.
     ready_values: Mutex<HashMap<u64, Arc<BlobFile>>>,
-    /// Value files that have a handle, by number.
+    /// Blob files that have a handle, by number.
     values: Mutex<HashMap<u64, Weak<ValueHandle>>>,
 }
 
 debug_by!(TableOpener, "TableOpener", dir);
 
 impl TableOpener {
-    /// Opens tables of the Db in `dir`, as `options` say.
+    /// Creates an opener for the Db in `dir` with these options.
     pub fn new(
         env: Arc<dyn Env>,
         dir: &Path,
@@ -120,17 +121,17 @@ impl TableOpener {
         }
     }
 
-    /// The door to the files.
+    /// Returns the environment of the files.
     pub fn env(&self) -> &Arc<dyn Env> {
         &self.owner.env
     }
 
-    /// How many files are open.
+    /// Returns statistics of open files.
     pub fn files(&self) -> FileStats {
         self.owner.files.told()
     }
 
-    /// Somebody else may have the directory from now on.
+    /// Closes the opener: from now on another process may own the directory.
     pub fn close(&self) {
         self.owner.closed.store(true, Ordering::Release);
         self.owner.files.close_of_closed_dbs();
@@ -140,16 +141,16 @@ impl TableOpener {
         self.owner.closed.load(Ordering::Acquire)
     }
 
-    /// The tables have become `came` bytes larger and `went` bytes smaller.
+    /// Records that the files with handles have grown by `came` bytes and shrunk by `went` bytes.
     fn resized(&self, came: u64, went: u64) {
         self.live.fetch_add(came, Ordering::Relaxed);
         let before = self.live.fetch_sub(went, Ordering::Relaxed);
         self.maps.serve(before - went <= self.most_mapped);
     }
 
-    /// Opens table `id`, which has just been written, and puts what is `warm` of it into the cache.
+    /// Opens table `id`, which has just been written, and puts its `warm` blocks into the cache.
     pub fn make_ready(&self, id: u64, warm: WarmBlocks) {
-        // An error will be met again by the first who reads the table.
+        // The first reader of the table will meet the same error again.
         if let Ok(table) = self.open(id, 0) {
             table.adopt(warm);
             self.count(table.memory(), true);
@@ -157,7 +158,8 @@ impl TableOpener {
         }
     }
 
-    /// Opens value file `id`, which has just been written, and puts `frames` of it into the cache.
+    /// Opens blob file `id`, which has just been written, and puts these `frames` of it into the
+    /// cache.
     pub fn make_values_ready(&self, id: u64, frames: Vec<(u32, FrameRef)>) {
         if let Ok(file) = self.open_values(id) {
             file.adopt(frames);
@@ -166,7 +168,7 @@ impl TableOpener {
         }
     }
 
-    /// Table or value file `id` will not be used after all.
+    /// Discards table or blob file `id`, which will not be used after all.
     pub fn forget(&self, id: u64) {
         let table = self.ready.lock().remove(&id);
         table.iter().for_each(|t| self.count(t.memory(), false));
@@ -174,7 +176,7 @@ impl TableOpener {
         file.iter().for_each(|f| self.count(f.memory(), false));
     }
 
-    /// An open table or value file of so many bytes comes, or goes.
+    /// Adds or subtracts the memory of an open table or blob file.
     fn count(&self, bytes: usize, comes: bool) {
         let bytes = bytes as u64;
         let before = if comes {
@@ -182,22 +184,22 @@ impl TableOpener {
         } else {
             self.opened.fetch_sub(bytes, Ordering::Relaxed)
         };
-        debug_assert!(comes || before >= bytes, "what goes has been counted");
+        debug_assert!(comes || before >= bytes, "table memory subtracted without being added");
     }
 
-    /// Bytes of memory that tables with a handle take by being there, however small they are.
+    /// Returns the memory in bytes that table handles take regardless of table size.
     pub fn of_handles(&self) -> u64 {
         self.handles.load(Ordering::Relaxed) * HANDLE
     }
 
-    /// Whether tables are small on average: less than a hundred times what they take by being
-    /// there.
+    /// Reports whether tables are small on average: less than a hundred times the memory of their
+    /// handles.
     pub fn are_small(&self) -> bool {
         self.live.load(Ordering::Relaxed) < 100 * self.of_handles()
     }
 
-    /// Bytes of memory of the tables that have a handle: that, and of those that are open, or ready
-    /// for a handle, indexes, filters and the like.
+    /// Returns the memory in bytes of table handles plus the indexes, filters and the like of
+    /// tables that are open or ready for a handle.
     pub fn memory(&self) -> u64 {
         self.of_handles() + self.opened.load(Ordering::Relaxed)
     }
@@ -218,8 +220,8 @@ impl TableOpener {
         BlobFile::open(file, &path, id, self.cache.clone(), self.maps.clone())
     }
 
-    /// The table with these facts, opened for itself: for who looks at tables and not at what they
-    /// refer to.
+    /// Opens the table with this metadata independently of its handle. Use it to examine tables
+    /// without their blobs.
     ///
     /// # Errors
     /// As [`TableHandle::table`].
@@ -234,7 +236,7 @@ impl TableOpener {
         }
     }
 
-    /// The handle of a value file: the one that is there, or a new one.
+    /// Returns the existing handle of a blob file, or a new one.
     pub fn value_handle(self: &Arc<Self>, facts: &Arc<BlobFileMeta>) -> Arc<ValueHandle> {
         let ready = self.ready_values.lock().remove(&facts.id);
         let mut values = self.values.lock();
@@ -255,7 +257,7 @@ impl TableOpener {
         handle
     }
 
-    /// The file at `path` is needed no more, and is removed when nothing maps it.
+    /// Removes the file at `path`, which is no longer needed, once nothing maps it.
     fn discard(&self, path: PathBuf, mapped: Option<Arc<dyn Any + Send + Sync>>) {
         if self.has_background_deleter.load(Ordering::Acquire) {
             self.dead.lock().push((path, mapped));
@@ -265,13 +267,13 @@ impl TableOpener {
         }
     }
 
-    /// Whether somebody calls [`delete_obsolete_files`](Self::delete_obsolete_files) from time to time from now on: otherwise whoever
-    /// drops a handle last removes the file.
+    /// Sets whether a worker calls [`delete_obsolete_files`](Self::delete_obsolete_files)
+    /// periodically. If not, the thread that drops the last handle removes the file.
     pub fn attend(&self, has_background_deleter: bool) {
         self.has_background_deleter.store(has_background_deleter, Ordering::Release);
     }
 
-    /// Removes the files whose last handle has gone.
+    /// Removes the files whose last handle was dropped.
     pub fn delete_obsolete_files(&self) {
         let all = std::mem::take(&mut *self.dead.lock());
         for (path, table) in all {
@@ -282,8 +284,8 @@ impl TableOpener {
 
     fn remove(&self, path: &Path) {
         if !self.is_closed() && !self.env().is_forked() {
-            // A file that cannot be removed now is collected as garbage at the next open. Whoever drops
-            // a handle last may be a thread at work for another store: it does not panic for this one.
+            // The next open removes a file that cannot be removed now. The thread that drops the
+            // last handle may work for another store and must not panic for this one.
             let _ = Error::catch("a removal", || self.env().remove(path));
         }
     }
@@ -296,20 +298,20 @@ fn closed() -> Error {
     )
 }
 
-/// The name of a table's file.
+/// Returns the path of a table's file.
 pub fn table_path(dir: &Path, id: u64) -> PathBuf {
     dir.join(format!("{id:08}.sst"))
 }
 
-/// That a table which the manifest names is not in the directory.
+/// Returns the error that a table named in the manifest is not in the directory.
 pub fn missing_table(dir: &Path, m: &TableMeta) -> Error {
     let words = "a live table is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`, \
                  which also finds it under a wrong name";
     Error::corruption(words).at(table_path(dir, m.id), 0).keys(&m.first_key, &m.last_key)
 }
 
-/// What a table is that lies where the manifest tells of another one: one of another store, of a
-/// clone or of another time. `None` when it is the right one.
+/// Describes a table that is not the one in the manifest: one of another store, of a clone or of
+/// another time. Returns `None` if it is the right one.
 pub fn stranger(m: &TableMeta, t: &Table) -> Option<String> {
     let other = || {
         (!has_facts_of(m, t.properties()))
@@ -325,34 +327,35 @@ fn has_facts_of(m: &TableMeta, p: &Properties) -> bool {
     seqs && counts && m.values == p.values && same_bounds(m, p)
 }
 
-/// Whether manifest and properties tell of the same bounds. Of a table with range deletions the
-/// properties may tell of their end, which they do not cover, and the manifest of the last key
-/// before it.
+/// Reports whether manifest and properties have the same bounds. For a table with range deletions,
+/// the properties may contain the exclusive end of a range deletion, and the manifest the last key
+/// before that end.
 pub fn same_bounds(m: &TableMeta, p: &Properties) -> bool {
     let before_end = || m.range_deletes > 0 && successor(&m.last_key).as_ref() == Some(&p.last_key);
     m.first_key == p.first_key && (m.last_key == p.last_key || before_end())
 }
 
-/// A live table file: its facts at once, its content on first use.
+/// Handle of a live table file. Its metadata is available at once, its content is opened on first
+/// use.
 pub struct TableHandle {
-    /// The facts kept in the manifest.
+    /// Metadata from the manifest.
     pub meta: Arc<TableMeta>,
     opener: Arc<TableOpener>,
-    /// What the readers of its tree did.
+    /// Read counters of its tree.
     reads: Arc<ReadCounters>,
     table: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
-    /// Whether its filter may be asked. Not while the hook that says what is in it is not known.
+    /// Whether its filter may be used. `false` while the hook that defines its content is unknown.
     filter: AtomicBool,
-    /// The value files that it refers to, by number.
+    /// Blob files that the table refers to, by number.
     values: Box<[Arc<ValueHandle>]>,
 }
 
 debug_by!(TableHandle, "TableHandle", meta);
 
 impl TableHandle {
-    /// A handle for the table with these facts; open, when the table has been made ready. `values`
-    /// are the value files of its tree.
+    /// Creates a handle for the table with this metadata, open if the table was opened in advance.
+    /// `values` contains the blob files of its tree.
     pub fn new(
         meta: Arc<TableMeta>,
         opener: Arc<TableOpener>,
@@ -373,18 +376,18 @@ impl TableHandle {
         debug_assert_eq!(
             values.len(),
             meta.values.len(),
-            "the manifest knows what tables refer to"
+            "the manifest lists all blob files of tables"
         );
         values.iter().for_each(|v| v.claim());
         Arc::new(TableHandle { meta, opener, reads, table, obsolete, filter, values })
     }
 
-    /// The value files that it refers to.
+    /// Returns the blob files that the table refers to.
     pub fn values(&self) -> &[Arc<ValueHandle>] {
         &self.values
     }
 
-    /// The file of the value that the entry value `reference` refers to, and where in it.
+    /// Returns the blob file that the entry value `reference` refers to, and the location in it.
     fn value_file(&self, reference: &[u8]) -> Result<(&Arc<BlobFile>, BlobHandle)> {
         let bad = |what| Error::corruption(what).at(self.path(), 0).block("data");
         let Some(r) = BlobHandle::decode(reference) else {
@@ -398,12 +401,12 @@ impl TableHandle {
         Ok((handle.file()?, r))
     }
 
-    /// Checks the values that entries of the table refer to, past the cache: that each is there,
-    /// sound, and of its key. `progress` is told how many bytes each step read; `found` of each
-    /// that is wrong.
+    /// Verifies the blobs of the table's entries without the cache: each must exist, be intact, and
+    /// belong to its key. Calls `progress` with the bytes read in each step, and `found` with each
+    /// error.
     ///
     /// # Errors
-    /// Those of walking the table.
+    /// Errors of iterating over the table.
     pub fn verify_apart(
         &self,
         mut progress: impl FnMut(u64),
@@ -427,12 +430,12 @@ impl TableHandle {
         Ok(checked)
     }
 
-    /// The value that the entry of `key`, of the kind `Blob`, refers to; `ahead` is that of the walk
-    /// which comes to it.
+    /// Reads the blob that the `Blob` entry of `key` refers to. `ahead` holds the readahead streams
+    /// of the iterator.
     ///
     /// # Errors
-    /// `Corruption` with the place, when it cannot be used. This key is all that it affects, so any
-    /// error has it as its range.
+    /// `Corruption` with the location if the blob is unusable. Any error has this key as its range,
+    /// because no other key is affected.
     pub fn blob(
         &self,
         key: &[u8],
@@ -444,7 +447,7 @@ impl TableHandle {
             .map_err(|e| e.keys(key, key))
     }
 
-    /// What it takes to read it now.
+    /// Returns the cost of reading the blob now.
     ///
     /// # Errors
     /// As [`blob`](Self::blob).
@@ -465,7 +468,7 @@ impl TableHandle {
         })
     }
 
-    /// The same, into `out`, past the cache.
+    /// Reads the blob into `out`, bypassing the cache.
     ///
     /// # Errors
     /// As [`blob`](Self::blob).
@@ -482,12 +485,12 @@ impl TableHandle {
         read.map_err(|e| e.keys(key, key))
     }
 
-    /// What the readers of its tree did.
+    /// Returns the read counters of its tree.
     pub fn reads(&self) -> &Arc<ReadCounters> {
         &self.reads
     }
 
-    /// The table, opened if it was not yet.
+    /// Returns the table and opens it first if needed.
     #[inline]
     pub fn table(&self) -> Result<&Arc<Table>> {
         match self.table.get() {
@@ -504,7 +507,7 @@ impl TableHandle {
                 _ => e.keys(&self.meta.first_key, &self.meta.last_key),
             });
         let own = opened.and_then(|t| self.check_own(&t).map(|()| t));
-        // Whoever has the directory now may have removed the file.
+        // The new owner of the directory may have removed the file.
         let mut table = own.map_err(|e| if self.opener.is_closed() { closed() } else { e })?;
         if !self.filter.load(Ordering::Relaxed)
             && let Some(t) = Arc::get_mut(&mut table)
@@ -523,8 +526,8 @@ impl TableHandle {
         Ok(table)
     }
 
-    /// Checks that the file holds the table that the manifest tells of, and not one of another Db
-    /// under its name.
+    /// Checks that the file holds the table described in the manifest, and not a table of another
+    /// Db under its name.
     fn check_own(&self, table: &Table) -> Result<()> {
         let m = &self.meta;
         let Some(what) = stranger(m, table) else { return Ok(()) };
@@ -538,34 +541,34 @@ impl TableHandle {
             .keys(&m.first_key, &m.last_key))
     }
 
-    /// Whether the filter may be asked from now on, if the table is opened later than now.
+    /// Sets whether the filter may be used, if the table is opened after this call.
     pub fn use_filter(&self, yes: bool) {
         self.filter.store(yes, Ordering::Relaxed);
     }
 
-    /// The table, if it has been opened.
+    /// Returns the table if it is open.
     pub fn opened(&self) -> Option<&Arc<Table>> {
         self.table.get()
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         table_path(&self.opener.dir, self.meta.id)
     }
 
-    /// Lets the file be removed when the last handle goes: it has left the manifest.
+    /// Marks the table as removed from the manifest, so the file is removed with the last handle.
     pub fn make_obsolete(&self) {
         if !self.obsolete.swap(true, Ordering::AcqRel) {
             self.values.iter().for_each(|v| v.disclaim());
         }
     }
 
-    /// Whether it has left the manifest.
+    /// Reports whether the table was removed from the manifest.
     pub fn is_obsolete(&self) -> bool {
         self.obsolete.load(Ordering::Relaxed)
     }
 
-    /// Whether the table may hold keys in `[start, end]`; `None` is unbounded.
+    /// Reports whether the table may contain keys in `[start, end]`; `None` is unbounded.
     pub fn overlaps(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> bool {
         start.is_none_or(|s| self.meta.last_key.as_slice() >= s)
             && end.is_none_or(|e| self.meta.first_key.as_slice() <= e)
@@ -585,19 +588,20 @@ impl Drop for TableHandle {
     }
 }
 
-/// A live value file: its facts at once, its content on first use.
+/// Handle of a live blob file. Its metadata is available at once, its content is opened on first
+/// use.
 ///
-/// The tables that refer to it have claims on it as long as they are live. When the last claim is
-/// given up the file is an orphan, which is removed when the last handle goes. When Dbs are closed,
-/// tables go that still have their claims.
+/// Tables that refer to the file have claims on it while they are live. When the last claim is
+/// released, the file is an orphan and is removed with the last handle. When a Db is closed, tables
+/// are dropped with their claims, so the file stays.
 pub struct ValueHandle {
-    /// The facts kept in the manifest.
+    /// Metadata from the manifest.
     pub facts: Arc<BlobFileMeta>,
     opener: Arc<TableOpener>,
     file: OnceLock<Arc<BlobFile>>,
     claims: AtomicU64,
     orphan: AtomicBool,
-    /// Whether a merge has found something in it that cannot be read.
+    /// Whether a merge has found an unreadable blob in it.
     spoiled: AtomicBool,
 }
 
@@ -611,22 +615,23 @@ impl ValueHandle {
 
     fn disclaim(&self) {
         let before = self.claims.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "who disclaims a value file has claimed it");
+        debug_assert!(before > 0, "disclaim without claim of a blob file");
         if before == 1 {
             self.orphan.store(true, Ordering::Release);
         }
     }
 
-    /// Whether a merge has found something in it that cannot be read: it is not waited for that
-    /// nobody refers to it any more.
+    /// Reports whether a merge has found an unreadable blob in it. Garbage collection does not wait
+    /// until nothing refers to such a file.
     pub fn is_spoiled(&self) -> bool {
         self.spoiled.load(Ordering::Relaxed)
     }
 
-    /// The file, opened if it was not yet.
+    /// Returns the file and opens it first if needed.
     ///
     /// # Errors
-    /// `Corruption` when it is not there or is another one; whatever else opening it says.
+    /// `Corruption` if the file is missing or not the expected one; otherwise the error of opening
+    /// it.
     #[inline]
     pub fn file(&self) -> Result<&Arc<BlobFile>> {
         match self.file.get() {
@@ -660,7 +665,7 @@ impl ValueHandle {
         Ok(file)
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> PathBuf {
         table_path(&self.opener.dir, self.facts.id)
     }
@@ -672,7 +677,7 @@ impl Drop for ValueHandle {
         let file = self.file.take();
         file.iter().for_each(|f| self.opener.count(f.memory(), false));
         {
-            // Somebody may have made another one since the last claim went.
+            // Another handle may have been created since the last one was dropped.
             let mut values = self.opener.values.lock();
             if values.get(&self.facts.id).is_some_and(|v| v.strong_count() == 0) {
                 values.remove(&self.facts.id);
@@ -684,8 +689,8 @@ impl Drop for ValueHandle {
     }
 }
 
-/// What a value file is that lies where the manifest tells of another one; `None` when it is the
-/// right one.
+/// Describes a blob file that is not the one in the manifest. Returns `None` if it is the right
+/// one.
 pub fn stranger_values(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
     let found = file.facts();
     let other = || {
@@ -695,13 +700,13 @@ pub fn stranger_values(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> 
     facts.identity.stranger(&found.identity).or_else(other)
 }
 
-/// That a value file which the manifest names is not in the directory.
+/// Returns the error that a blob file named in the manifest is not in the directory.
 pub fn missing_values(dir: &Path, facts: &BlobFileMeta) -> Error {
     let words = "a live value file is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`";
     Error::corruption(words).at(table_path(dir, facts.id), 0)
 }
 
-/// A table that nobody else has yet, whose readers are counted.
+/// Attaches the read counters to a table that is not shared yet.
 fn counted(mut table: Arc<Table>, reads: &Arc<ReadCounters>) -> Arc<Table> {
     if let Some(t) = Arc::get_mut(&mut table) {
         t.count_reads(reads.clone());
@@ -711,15 +716,15 @@ fn counted(mut table: Arc<Table>, reads: &Arc<ReadCounters>) -> Arc<Table> {
 
 /// A sorted run.
 pub struct TableRun {
-    /// Its level.
+    /// Level of the run.
     pub level: u8,
-    /// Its number: newer runs of a level have larger ones.
+    /// Number of the run: newer runs of a level have larger ones.
     pub number: u64,
-    /// Its tables, sorted.
+    /// Tables of the run, sorted.
     pub tables: Vec<Arc<TableHandle>>,
     last_heads: Vec<u64>,
-    /// How many tables with range deletions come before each table, and after the last; empty when
-    /// there are none.
+    /// Number of tables with range deletions before each table, and after the last. Empty if there
+    /// are none.
     with_range_deletes: Vec<u32>,
     newest_range_delete: Seq,
     has_deletes: bool,
@@ -728,7 +733,7 @@ pub struct TableRun {
 debug_by!(TableRun, "Run", level, number);
 
 impl TableRun {
-    /// A run of tables that are sorted and disjoint.
+    /// Creates a run of tables that are sorted and disjoint.
     pub fn new(level: u8, number: u64, tables: Vec<Arc<TableHandle>>) -> TableRun {
         let last_heads = tables.iter().map(|t| head(&t.meta.last_key)).collect();
         let mut with_range_deletes = vec![];
@@ -758,18 +763,18 @@ impl TableRun {
         }
     }
 
-    /// No range deletion of its tables has a larger sequence number.
+    /// Returns an upper bound on the sequence numbers of range deletions in its tables.
     pub fn newest_range_delete(&self) -> Seq {
         self.newest_range_delete
     }
 
-    /// Whether any of its tables holds a deletion of a key.
+    /// Reports whether any of its tables contains a point delete.
     pub fn has_deletes(&self) -> bool {
         self.has_deletes
     }
 
-    /// Whether a table of the run may hold keys in `[from, until]`; `None` is unbounded. Looks at
-    /// two tables at most: the facts of each lie somewhere else in memory.
+    /// Reports whether a table of the run may contain keys in `[from, until]`; `None` is unbounded.
+    /// Examines at most two tables, because each one's metadata is elsewhere in memory.
     pub fn overlaps(&self, from: &[u8], until: Option<&[u8]>) -> bool {
         let first = if from.is_empty() { 0 } else { self.lower_bound(from) };
         self.tables
@@ -777,11 +782,11 @@ impl TableRun {
             .is_some_and(|t| until.is_none_or(|u| t.meta.first_key.as_slice() <= u))
     }
 
-    /// Whether a table of the run may hold a key with the filter hash `hash` in `[from, until]`;
-    /// `None` is unbounded.
+    /// Reports whether a table of the run may contain a key with the filter hash `hash` in `[from,
+    /// until]`; `None` is unbounded.
     ///
     /// # Errors
-    /// Those of opening a table.
+    /// Errors of opening a table.
     pub fn may_contain(&self, hash: u64, from: &[u8], until: Option<&[u8]>) -> Result<bool> {
         for t in
             self.tables[self.lower_bound(from)..].iter().take_while(|t| t.overlaps(None, until))
@@ -793,8 +798,8 @@ impl TableRun {
         Ok(false)
     }
 
-    /// Whether a table that may hold keys in `[from, until]` has range deletions; `None` is
-    /// unbounded.
+    /// Reports whether a table that may contain keys in `[from, until]` has range deletions; `None`
+    /// is unbounded.
     pub fn has_range_deletes(&self, from: &[u8], until: Option<&[u8]>) -> bool {
         let Some(all) = self.with_range_deletes.last() else { return false };
         let behind = until.map_or(*all, |u| {
@@ -803,16 +808,17 @@ impl TableRun {
         behind > self.with_range_deletes[self.lower_bound(from)]
     }
 
-    /// The newest range deletion over `key` that a reader at `read` sees, and a stretch around it
-    /// of which it is told.
+    /// Returns the newest range deletion over `key` that a reader at `read` sees, and a range
+    /// around `key` for which this answer holds.
     ///
     /// # Errors
-    /// Those of opening a table.
+    /// Errors of opening a table.
     pub fn covering<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<CoveredRange<'a>> {
         let at = self.lower_bound(key);
         let first = self.tables.get(at).map(|t| t.meta.first_key.as_slice());
         let Some(t) = self.tables.get(at).filter(|t| t.meta.first_key.as_slice() <= key) else {
-            // Between two tables, or at an end: as far back as the one before has nothing either.
+            // Between two tables or at an end: extend backward while the previous table has no
+            // range deletion.
             let from = match at.checked_sub(1).map(|i| &self.tables[i]) {
                 None => &[][..],
                 Some(t) if t.meta.range_deletes == 0 => &t.meta.first_key,
@@ -835,7 +841,8 @@ impl TableRun {
         })
     }
 
-    /// Index of the first table whose last key is at or after `key`: the only one that can hold it.
+    /// Returns the index of the first table whose last key is at or after `key`, the only one that
+    /// can contain it.
     #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         let h = head(key);
@@ -843,74 +850,74 @@ impl TableRun {
         if self.last_heads.get(i) == Some(&h) { self.lower_bound_among(i, h, key) } else { i }
     }
 
-    /// The same among the tables from the `from`-th on, of which the first has a last key with the
-    /// head `h`. All may have: where keys share a long beginning.
+    /// Does the same among the tables from index `from` on, the first of which has a last key with
+    /// head `h`. All of them may have that head, if keys share a long prefix.
     fn lower_bound_among(&self, from: usize, h: u64, key: &[u8]) -> usize {
         let same = self.last_heads[from..].partition_point(|&l| l == h);
         from + self.tables[from..from + same].partition_point(|t| t.meta.last_key.as_slice() < key)
     }
 
-    /// The table that can hold `key`.
+    /// Returns the table that can contain `key`.
     #[inline]
     pub fn find(&self, key: &[u8]) -> Option<&Arc<TableHandle>> {
         let t = self.tables.get(self.lower_bound(key))?;
         (t.meta.first_key.as_slice() <= key).then_some(t)
     }
 
-    /// Size of the files in bytes.
+    /// Returns the size of the files in bytes.
     pub fn size(&self) -> u64 {
         self.tables.iter().map(|t| t.meta.size).sum()
     }
 
-    /// The newest sequence number in the run.
+    /// Returns the largest sequence number in the run.
     pub fn max_seq(&self) -> u64 {
         self.tables.iter().map(|t| t.meta.max_seq).max().unwrap_or(0)
     }
 }
 
-/// Whether `key` lies on this side of `edge`: before it going forward, at or after it going
+/// Reports whether `key` is on this side of `edge`: before it going forward, at or after it going
 /// backward.
 #[inline]
 pub fn is_inside(key: &[u8], forward: bool, edge: Option<&[u8]>) -> bool {
     edge.is_none_or(|e| (key < e) == forward)
 }
 
-/// A place in a run.
+/// A position in a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunPlace {
-    /// Which of its tables.
+    /// Index of the table in the run.
     pub table: usize,
-    /// The block of the table.
+    /// Index of the block in the table.
     pub block: usize,
-    /// The entry of the block.
+    /// Index of the entry in the block.
     pub entry: usize,
 }
 
-/// What a cursor over a run may stand in for: a source that counts what is done with it.
+/// Interface of a source that a run cursor can wrap: a source that counts its operations.
 pub trait SourceStandIn: Cursor + Send + Sync {
-    /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`].
+    /// Skips whole blocks of deletes: see [`TableCursor::pass_deletes`].
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool>;
 
-    /// Passes over older entries: see [`RunCursor::pass_older`].
+    /// Skips older entries: see [`RunCursor::pass_older`].
     ///
     /// # Errors
-    /// Those of the source.
+    /// Errors of the source.
     fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64>;
 
-    /// An owned handle of the value it stands on; `None` when it stands nowhere.
+    /// Returns an owned handle of the current value, or `None` if not positioned.
     fn pin_value(&self) -> Option<Value>;
 
-    /// Where the value lies apart of the entry that it stands on; `None` when it stands nowhere.
+    /// Returns the location of the current entry's blob, or `None` if not positioned.
     fn blob(&self) -> Option<BlobLocation>;
 }
 
-/// Is told what reading a value that lies apart takes, and how many nanoseconds it took.
+/// Callback with the cost of reading a blob and the elapsed nanoseconds.
 type TellValue = Box<dyn FnOnce(BlockRead, u64)>;
 
-/// Where a value lies apart, of an entry that a cursor has stood on.
+/// Location of the blob of an entry at which a cursor was positioned.
 pub struct BlobLocation {
     handle: Arc<TableHandle>,
     reference: Vec<u8>,
@@ -920,12 +927,13 @@ pub struct BlobLocation {
 debug_by!(BlobLocation, "BlobLocation", handle);
 
 impl BlobLocation {
-    /// The same, for a source that counts: `tell` is told when the value is read.
+    /// Sets the callback for a counting source: it is called when the blob is read.
     pub fn telling(self, tell: impl FnOnce(BlockRead, u64) + 'static) -> BlobLocation {
         BlobLocation { tell: Some(Box::new(tell)), ..self }
     }
 
-    /// The value, for a walk whose streams are `ahead`; `key` is that of the entry.
+    /// Reads the blob for an iterator with the readahead streams `ahead`; `key` is the key of the
+    /// entry.
     ///
     /// # Errors
     /// As [`TableHandle::blob`].
@@ -942,11 +950,10 @@ impl BlobLocation {
     }
 }
 
-/// A cursor over a run: the cursor of the table it stands in, and the way to its neighbours.
+/// A cursor over a run: a cursor over the current table and access to the neighbouring tables.
 ///
-/// It may stand in for a source that counts what is done with it. Then it never has a table, which
-/// is what each move looks at first: a walk that nobody records pays nothing for those that
-/// somebody does.
+/// It may wrap a source that counts its operations. Then it never has a table, which every move
+/// checks first. So an iterator that is not recorded pays nothing for recording.
 pub struct RunCursor {
     run: Arc<TableRun>,
     at: usize,
@@ -954,18 +961,17 @@ pub struct RunCursor {
     traced: Option<Box<dyn SourceStandIn>>,
     fill_cache: bool,
     keeps_all: bool,
-    /// Whether values may be missing until they are asked for.
+    /// Whether values may be missing until requested.
     defers: bool,
-    /// Table and block of the key of the seek that follows, which
-    /// [`approach`](Cursor::approach) has found.
+    /// Table and block that the next seek needs, found by [`approach`](Cursor::approach).
     ahead: Option<(usize, usize)>,
 }
 
 debug_by!(RunCursor, "RunCursor", at);
 
 impl RunCursor {
-    /// A cursor over `run`; `fill_cache` says whether blocks it decodes are kept for others (see
-    /// [`Table::cursor`]).
+    /// Creates a cursor over `run`. `fill_cache` sets whether decoded blocks are put into the cache
+    /// (see [`Table::cursor`]).
     pub fn new(run: Arc<TableRun>, fill_cache: bool) -> RunCursor {
         RunCursor {
             run,
@@ -979,13 +985,13 @@ impl RunCursor {
         }
     }
 
-    /// As [`new`](RunCursor::new), for who looks in the cache for what it has read:
-    /// [`TableCursor::keep_all`].
+    /// Creates a cursor as [`new`](RunCursor::new), for callers that look in the cache for the
+    /// blocks that it has read: see [`TableCursor::keep_all`].
     pub fn recorded(run: Arc<TableRun>) -> RunCursor {
         RunCursor { keeps_all: true, ..RunCursor::new(run, true) }
     }
 
-    /// A cursor that stands in for `traced`.
+    /// Creates a cursor that wraps `traced`.
     pub fn traced(traced: impl SourceStandIn + 'static) -> RunCursor {
         let nothing = Arc::new(TableRun::new(0, 0, vec![]));
         RunCursor { traced: Some(Box::new(traced)), ..RunCursor::new(nothing, false) }
@@ -1007,7 +1013,7 @@ impl RunCursor {
         Ok(self.table.as_mut())
     }
 
-    /// Enters the table beside, with the walk that comes from this one.
+    /// Enters the neighbouring table `i` and passes it the readahead state of the current one.
     fn enter_beside(&mut self, i: usize) -> Result<Option<&mut TableCursor>> {
         let before = self.table.take();
         let mut entered = self.enter(i)?;
@@ -1017,7 +1023,7 @@ impl RunCursor {
         Ok(entered)
     }
 
-    /// Tables may hold range tombstones only, so the next entry may lie several tables on.
+    /// Tables may contain only range tombstones, so the next entry may be several tables further.
     fn skip_forward(&mut self) -> Result<()> {
         while self.table.as_ref().is_some_and(|t| !t.valid()) {
             match self.enter_beside(self.at + 1)? {
@@ -1041,37 +1047,37 @@ impl RunCursor {
         Ok(())
     }
 
-    /// The run.
+    /// Returns the run.
     pub fn run(&self) -> &TableRun {
         &self.run
     }
 
-    /// Where it stands.
+    /// Returns the current position.
     pub fn place(&self) -> Option<RunPlace> {
         let t = self.table.as_ref().filter(|t| t.valid())?;
         let (block, entry) = t.place();
         Some(RunPlace { table: self.at, block, entry })
     }
 
-    /// Whether it stands on the first entry of a block.
+    /// Reports whether the current entry is the first of a block.
     #[inline]
     pub fn is_at_start(&self) -> bool {
         self.table.as_ref().is_some_and(|t| t.is_at_start())
     }
 
-    /// Whether it stands on the only entry of a block.
+    /// Reports whether the current entry is the only one of a block.
     #[inline]
     pub fn is_lone(&self) -> bool {
         self.table.as_ref().is_some_and(|t| t.is_lone())
     }
 
-    /// The block at whose start it stands: see [`TableCursor::whole_block`].
+    /// Returns the block whose first entry is current: see [`TableCursor::whole_block`].
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         self.table.as_ref().and_then(|t| t.whole_block())
     }
 
-    /// To the first entry behind the current block.
+    /// Moves to the first entry after the current block.
     pub fn pass_block(&mut self) -> Result<()> {
         if let Some(t) = &mut self.table {
             t.pass_block()?;
@@ -1079,7 +1085,8 @@ impl RunCursor {
         self.skip_forward()
     }
 
-    /// Passes over whole blocks of deletes: see [`TableCursor::pass_deletes`]. True when it moved.
+    /// Skips whole blocks of deletes: see [`TableCursor::pass_deletes`]. Returns `true` if it
+    /// moved.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         if let Some(t) = &mut self.traced {
             return t.pass_deletes(forward, limit);
@@ -1096,9 +1103,9 @@ impl RunCursor {
         Ok(moved)
     }
 
-    /// Passes over all entries older than `seq` up to the first one that is not, or that lies
-    /// beyond `edge`: at or after it going forward, before it going backward. Tables that hold
-    /// nothing newer are not read. Gives the number of steps.
+    /// Skips all entries older than `seq`, up to the first that is not or that is beyond `edge`.
+    /// Beyond means at or after `edge` going forward, before it going backward. Tables with only
+    /// older entries are not read. Returns the number of steps.
     pub fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         if let Some(t) = &mut self.traced {
             return t.pass_older(seq, forward, edge);
@@ -1111,7 +1118,7 @@ impl RunCursor {
                 if forward { self.next() } else { self.prev() }?;
                 continue;
             }
-            // The first table in the way that reaches beyond the edge or holds something newer.
+            // Find the next table that reaches beyond the edge or contains a newer entry.
             let (before, after) = (&self.run.tables[..self.at], &self.run.tables[self.at..]);
             let stop = if forward {
                 let ends = |t: &Arc<TableHandle>| !is_inside(&t.meta.last_key, true, edge);
@@ -1129,8 +1136,8 @@ impl RunCursor {
         Ok(steps)
     }
 
-    /// To the edge in table `stop` if all of that table is older than `seq`, else to where the
-    /// table begins.
+    /// Moves to the edge in table `stop` if all of that table is older than `seq`, otherwise to its
+    /// first entry in the direction of movement.
     fn jump(
         &mut self,
         stop: Option<usize>,
@@ -1154,14 +1161,14 @@ impl RunCursor {
         if forward { self.skip_forward() } else { self.skip_backward() }
     }
 
-    /// When the block it stands in holds only puts of distinct keys: a bound on their sequence
-    /// numbers.
+    /// Returns a bound on the sequence numbers of the current block, if the block holds only puts
+    /// of distinct keys.
     #[inline]
     pub fn plain_up_to(&self) -> Option<Seq> {
         self.table.as_ref().and_then(|t| t.plain_up_to())
     }
 
-    /// Where the value lies apart of the entry that it stands on; `None` when it stands nowhere.
+    /// Returns the location of the current entry's blob, or `None` if not positioned.
     pub fn blob(&self) -> Option<BlobLocation> {
         match (&self.table, self.run.tables.get(self.at)) {
             (Some(t), Some(handle)) => {
@@ -1172,7 +1179,7 @@ impl RunCursor {
         }
     }
 
-    /// An owned handle of the value it stands on; `None` when it stands nowhere.
+    /// Returns an owned handle of the current value, or `None` if not positioned.
     pub fn pin_value(&self) -> Option<Value> {
         match &self.table {
             Some(t) => Some(t.pin_value().into()),
@@ -1276,7 +1283,7 @@ impl Cursor for RunCursor {
         if let Some(t) = &mut self.traced {
             return t.seek_before(key);
         }
-        // A table that begins at the key or behind it has nothing before it, and need not be
+        // A table that begins at the key or after it has no entry before the key and need not be
         // opened.
         let tables = &self.run.tables;
         let i = self.ahead.take().map_or_else(|| self.run.lower_bound(key), |(i, _)| i);

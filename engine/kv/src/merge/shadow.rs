@@ -1,8 +1,8 @@
-//! Which range deletions cover a key: the answers of several sources, remembered for the
-//! neighbourhood of the last key asked.
+//! Finds the range deletions that cover a key, across several sources. Caches the answer for the
+//! neighbourhood of the last key.
 //!
-//! Invariant: `known` is right for every key in `[from, until)`; asking about a key in it costs two
-//! comparisons at most.
+//! Invariant: `known` is correct for every key in `[from, until)`. A lookup in that range costs at
+//! most two comparisons.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::run::TableRun;
 /// Range deletions of one source.
 #[derive(Clone)]
 pub enum Cover {
-    /// Of a memtable.
+    /// Range deletions of a memtable.
     Mem(Arc<Deletions>),
-    /// Of the tables of a run, which are opened where a key is asked about.
+    /// Range deletions of the tables of a run, which are opened on lookup.
     Run(Arc<TableRun>),
 }
 
@@ -33,7 +33,7 @@ impl Cover {
         }
     }
 
-    /// No deletion of it has a larger number.
+    /// Returns an upper bound on the sequence numbers of its range deletions.
     fn newest(&self) -> Seq {
         match self {
             Cover::Mem(d) => d.newest(),
@@ -42,9 +42,9 @@ impl Cover {
     }
 }
 
-/// The range deletions of several sources as seen at one read point.
+/// Range deletions of several sources at one read point.
 pub struct RangeShadow {
-    /// With a bound of the numbers of each, in the order of these, the largest first.
+    /// Sources with upper bounds of their sequence numbers, ordered by these, largest first.
     sources: Vec<(Seq, Cover)>,
     read: Seq,
     from: Vec<u8>,
@@ -56,23 +56,23 @@ pub struct RangeShadow {
 debug_by!(RangeShadow, "Shadow", read);
 
 impl RangeShadow {
-    /// The deletions of `sources` that a reader at `read` sees.
+    /// Creates the set of deletions of `sources` that a reader at `read` sees.
     pub fn new(sources: Vec<Cover>, read: Seq) -> RangeShadow {
         let mut sources: Vec<_> = sources.into_iter().map(|s| (s.newest(), s)).collect();
         sources.sort_by_key(|s| Reverse(s.0));
         RangeShadow { sources, read, from: vec![], until: None, known: None, asked: false }
     }
 
-    /// Whether nothing is deleted by range at all.
+    /// Reports whether there are no sources with range deletions.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
 
-    /// The newest deletion that covers `key`.
+    /// Returns the newest range deletion that covers `key`.
     ///
     /// # Errors
-    /// Those of opening a table.
+    /// Errors of opening a table.
     #[inline]
     pub fn covering(&mut self, key: &[u8]) -> Result<Option<Seq>> {
         if self.sources.is_empty() {
@@ -87,19 +87,18 @@ impl RangeShadow {
         Ok(self.known)
     }
 
-    /// The start of the stretch for which the last answer holds.
+    /// Returns the start of the range for which the last answer holds.
     pub fn from(&self) -> &[u8] {
         &self.from
     }
 
-    /// The end of the stretch for which the last answer holds; `None` when it holds to the end of
-    /// all keys.
+    /// Returns the end of the range for which the last answer holds; `None` for no end.
     pub fn until(&self) -> Option<&[u8]> {
         self.until.as_deref()
     }
 
-    /// The stretch for which the last answer holds, when that was a deletion. Each of those has an
-    /// end.
+    /// Returns the range for which the last answer holds, if that was a deletion. Every deletion
+    /// has an end.
     pub fn covered(&self) -> Option<(&[u8], &[u8])> {
         self.known?;
         Some((&self.from, self.until.as_deref()?))
@@ -110,8 +109,8 @@ impl RangeShadow {
         let mut until: Option<&[u8]> = None;
         let mut known = None;
         for (newest, source) in &self.sources {
-            // What all others have is older than what covers the key: where those begin and end is
-            // all the same.
+            // The remaining sources are older than the deletion found, so their bounds do not
+            // matter.
             if known >= Some(*newest) {
                 break;
             }

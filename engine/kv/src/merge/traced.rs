@@ -1,9 +1,10 @@
-//! A source that counts what is done with it, for reads whose cost is recorded.
+//! A source that counts its operations, for reads whose cost is recorded.
 //!
 //! Invariants:
-//! - It moves exactly as the source within it does, but that no block is walked unchecked: so every
-//!   entry that is met is counted.
-//! - What is called cached was in the cache before the read looked at that part of the table.
+//! - It moves exactly as the inner source does, except that no block takes the unchecked fast path.
+//!   So every entry on the way is counted.
+//! - A block counts as cached if it was in the cache before the read accessed that part of the
+//!   table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use super::run::{
 use super::shadow::RangeShadow;
 use super::value::Value;
 
-/// Which blocks of tables were cached before a read, and which of them it stood in.
+/// The blocks of tables that were cached before a read, and the blocks that the read visited.
 #[derive(Default)]
 pub struct Blocks {
     noted: BTreeMap<u64, NotedSource>,
@@ -34,11 +35,11 @@ debug_by!(Blocks, "Blocks");
 
 struct NotedSource {
     handle: Arc<TableHandle>,
-    /// Whether the table had yet to be opened.
+    /// Whether the table was not open yet.
     was_closed: bool,
-    /// Number of the first block that was looked at before.
+    /// Number of the first block whose cache state was recorded.
     first: usize,
-    /// For it and those behind it whether they were cached.
+    /// Whether that block and each following one was cached.
     cached: Vec<bool>,
     visited: BTreeSet<usize>,
 }
@@ -50,10 +51,10 @@ impl NotedSource {
 }
 
 impl Blocks {
-    /// Looks at the part of a table that a read between these keys may touch, before it does.
+    /// Records the cache state of the part of a table that a read of these keys may access.
     pub fn note(&mut self, t: &Arc<TableHandle>, from: &[u8], until: Option<&[u8]>) {
         let (first, cached) = t.opened().map_or_else(Default::default, |table| {
-            // A walk may look at one block beyond either end.
+            // An iterator may access one block beyond either end.
             let last = table.blocks().len().saturating_sub(1);
             let at = |key: &[u8]| table.locate(key).unwrap_or(last);
             let first = at(from).saturating_sub(1);
@@ -66,7 +67,7 @@ impl Blocks {
         );
     }
 
-    /// The read stands in this block.
+    /// Records that the read is positioned in this block.
     pub fn visit(&mut self, t: &Arc<TableHandle>, block: usize) {
         let new = || NotedSource {
             handle: t.clone(),
@@ -78,14 +79,14 @@ impl Blocks {
         self.noted.entry(t.meta.id).or_insert_with(new).visited.insert(block);
     }
 
-    /// The tables that were opened for the read.
+    /// Returns the numbers of the tables that were opened for the read.
     pub fn opened(&self) -> Vec<u64> {
         let opened = self.noted.iter().filter(|(_, n)| n.was_closed && n.handle.opened().is_some());
         opened.map(|(id, _)| *id).collect()
     }
 
-    /// The read has just moved by more than a step: what it has brought into the cache on its way
-    /// counts as looked at.
+    /// Counts blocks that the last move has brought into the cache as read. Call it after the read
+    /// has moved by more than one step.
     pub fn note_loaded(&mut self) {
         for noted in self.noted.values_mut() {
             let Some(table) = noted.handle.opened() else { continue };
@@ -101,7 +102,7 @@ impl Blocks {
         }
     }
 
-    /// What was looked at.
+    /// Returns the blocks that were read.
     pub fn read(&self) -> Vec<BlockRead> {
         let opened = self.noted.values().filter_map(|n| Some((n, n.handle.opened()?)));
         opened
@@ -128,11 +129,11 @@ fn block_read(table: &Table, i: usize, cached: bool) -> BlockRead {
     }
 }
 
-/// What is counted of one source while it is walked.
+/// Counts of one source during an iteration.
 pub struct Count {
-    /// What was done with it, but for what the fields below know.
+    /// Cost of the source, without the data in the fields below.
     pub cost: SourceCost,
-    /// What it has looked at.
+    /// Blocks that were accessed.
     pub blocks: Blocks,
     /// Entries of each table.
     pub tables: BTreeMap<u64, Entries>,
@@ -141,7 +142,7 @@ pub struct Count {
 debug_by!(Count, "Count", cost);
 
 impl Count {
-    /// What was done with the source until now.
+    /// Returns the cost of the source so far.
     pub fn told(&self) -> SourceCost {
         let tables = self.tables.iter().map(|(id, e)| (*id, *e)).collect();
         SourceCost {
@@ -160,21 +161,21 @@ impl Count {
     }
 }
 
-/// What the sources of one walk have in common.
+/// Shared state of the sources of one iterator.
 pub struct TracedWalk {
-    /// The read point.
+    /// Read point.
     pub read: Seq,
-    /// The clock.
+    /// Clock.
     pub env: Arc<dyn Env>,
 }
 
 debug_by!(TracedWalk, "Walk", read);
 
-/// A source that counts what is done with it.
+/// A source that counts its operations.
 pub struct Traced {
     inner: MergeSource,
     count: Arc<Mutex<Count, rank::Counted>>,
-    /// The range deletions of all sources.
+    /// Range deletions of all sources.
     shadow: RangeShadow,
     walk: Arc<TracedWalk>,
 }
@@ -182,7 +183,8 @@ pub struct Traced {
 debug_by!(Traced, "Traced", inner);
 
 impl Traced {
-    /// `inner`, counted into `count`; `shadow` are all range deletions that the reader is under.
+    /// Wraps `inner` and counts into `count`. `shadow` contains all range deletions that apply to
+    /// the reader.
     pub(crate) fn new(
         inner: MergeSource,
         count: Arc<Mutex<Count, rank::Counted>>,
@@ -196,8 +198,8 @@ impl Traced {
         if let MergeSource::Run(c) = &self.inner { Some(c) } else { None }
     }
 
-    /// Moves the source, and counts the entry that it comes to. Nothing is counted where `to` says
-    /// that it did not move.
+    /// Moves the source and counts the entry that it reaches. Counts nothing if `to` returns
+    /// `false` for no movement.
     fn step(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<bool>) -> Result<bool> {
         let from = self.walk.env.monotonic_nanos();
         let done = to(&mut self.inner);
@@ -228,8 +230,7 @@ impl Traced {
         self.go(to)
     }
 
-    /// Moves a cursor over a run by more than an entry, and counts into `which` what it did not
-    /// look at.
+    /// Moves a run cursor by more than one entry, and counts the skipped entries into `which`.
     fn leap(
         &mut self,
         forward: bool,
@@ -249,8 +250,8 @@ impl Traced {
     }
 }
 
-/// How many entries of which tables lie strictly between two places of a run; `None` is the end
-/// that the cursor ran off.
+/// Returns the numbers of entries strictly between two positions of a run, by table. `None` is the
+/// end that the cursor has passed.
 fn between(run: &TableRun, from: RunPlace, to: Option<RunPlace>, forward: bool) -> Vec<(u64, u64)> {
     let (low, high) = if forward { (Some(from), to) } else { (to, Some(from)) };
     let first = low.map_or(0, |p| p.table);
@@ -264,7 +265,7 @@ fn between(run: &TableRun, from: RunPlace, to: Option<RunPlace>, forward: bool) 
     tables.map(count).filter(|(_, n)| *n > 0).collect()
 }
 
-/// How many entries of a table lie before a place in it.
+/// Returns the number of entries of a table before a position.
 fn rank(t: &TableHandle, p: RunPlace) -> u64 {
     let before = t
         .opened()

@@ -1,5 +1,5 @@
-//! A value as readers get it: bytes, and a handle on whatever keeps them in place. Nothing is
-//! copied unless asked, but what a cursor pins of a block that is its own.
+//! Value returned to readers: bytes and a handle that pins their memory. Values are copied only on
+//! request, except when a cursor pins a value in a private block.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -11,11 +11,11 @@ use crate::base::key::ShownKey;
 use crate::memtable::MemValue;
 use crate::sstable::TableValue;
 
-/// A value (or a key) read from the store. Derefs to `[u8]`; while it lives, the block or memtable
-/// that holds the bytes stays in memory, so keep many of them only as long as needed, or copy with
-/// `to_vec` (or `Vec::from`, which takes the bytes over where it can).
+/// A value (or a key) read from the store. Derefs to `[u8]`. While it lives, the block or memtable
+/// with the bytes stays in memory. So hold many of them only as long as needed, or copy with
+/// `to_vec` (or `Vec::from`, which takes over the bytes if it can).
 ///
-/// It compares, sorts and hashes as its bytes do, so it is looked up by `&[u8]` in maps and sets.
+/// It compares, sorts and hashes like its bytes, so maps and sets can look it up by `&[u8]`.
 #[derive(Clone)]
 pub struct Value(Repr);
 

@@ -1,36 +1,42 @@
-//! The data block: how entries are laid out so that they are searched without being parsed.
+//! Data block format: a layout of entries that can be searched without parsing.
 //!
-//! Decoded form (what is compressed, and what is kept in memory), all integers little-endian:
+//! Decoded form (before compression, and in memory), all integers little-endian:
 //! ```text
 //! 0   u32  n: number of entries, at least 1
-//! 4   u16  prefix_len: length of a prefix that all user keys of the block share: the longest one, up to 65,535 bytes
+//! 4   u16  prefix_len: length of a prefix that all user keys of the block share: the longest one,
+//!          up to 65,535 bytes
 //! 6   u8   flags: 1 UNIFORM, 2 PLAIN, 4 WIDE; others 0
 //! 7   u8   width: bytes of the trailer in each entry: 0 with UNIFORM, else 1 to 8
-//! 8   u64  base: with UNIFORM the trailer (seq << 8 | kind) of every entry, otherwise the smallest sequence number
-//! 16  n x u64       heads: the 8 bytes after the prefix of each user key as a big-endian number, padded with zero bytes
-//!     (n + 1) x u16 offsets (u32 with WIDE) of the entries and of their end, counted from the start of the entries
+//! 8   u64  base: with UNIFORM the trailer (seq << 8 | kind) of every entry, otherwise the smallest
+//!          sequence number
+//! 16  n x u64       heads: the 8 bytes after the prefix of each user key as a big-endian number,
+//!                   padded with zero bytes
+//!     (n + 1) x u16 offsets (u32 with WIDE) of the entries and of their end, counted from the
+//!                   start of the entries
 //!     prefix_len    the prefix
-//!     entries: [(seq - base) << 2 | kind - 1, in `width` bytes] [varint length of the key after the prefix]
+//!     entries: [(seq - base) << 2 | kind - 1, in `width` bytes]
+//!              [varint length of the key after the prefix]
 //!              [the key's bytes after prefix and head] [value, up to the next offset]
 //! ```
-//! Entries are in the engine's order: user key ascending, then newest first. Heads are therefore
-//! ascending; the rest of the keys orders equal heads when both keys have 8 bytes or more
-//! after the prefix, otherwise by their lengths, then by the trailers, larger first.
+//! Entries are in the engine's order: user key ascending, then newest first. So heads are
+//! ascending. Entries with equal heads are ordered by the rest of their keys if both keys have 8
+//! bytes or more after the prefix. Otherwise they are ordered by key length. Equal keys are ordered
+//! by trailer, larger first.
 //!
-//! - PLAIN: all entries are puts, no user key occurs twice in the block, and none goes on from or
-//!   into a neighbouring block.
-//! - WIDE: the entries take more than 65,535 bytes: a block of one large entry.
+//! - PLAIN: all entries are puts, and no user key occurs twice in the block. No user key continues
+//!   from or into a neighbouring block.
+//! - WIDE: the entries take more than 65,535 bytes. This is a block of one large entry.
 //!
 //! Invariants of the builder:
-//! - B1: [`BlockBuilder::fit`] is never less than what [`BlockBuilder::finish`] then writes, so a
-//!   block that was cut in time fits its frame.
-//! - B2: at most [`MAX_RAW_KEYS`] bytes of keys are gathered before a block is cut, however well
-//!   they share a prefix.
+//! - B1: [`BlockBuilder::fit`] never returns less than [`BlockBuilder::finish`] then writes. So a
+//!   block that is cut in time fits its frame.
+//! - B2: the builder collects at most [`MAX_RAW_KEYS`] bytes of keys before it cuts a block, even
+//!   if they share a long prefix.
 
 use crate::base::coding::{put_varint, varint_len};
 use crate::base::key::{Kind, Trailer, common_prefix, head};
 
-/// Length of the fixed part.
+/// Length of the block header in bytes.
 pub(crate) const HEADER: usize = 16;
 /// Flag: all entries have the trailer in `base`.
 pub(crate) const UNIFORM: u8 = 1;
@@ -38,21 +44,22 @@ pub(crate) const UNIFORM: u8 = 1;
 pub(crate) const PLAIN: u8 = 2;
 /// Flag: offsets are `u32`.
 pub(crate) const WIDE: u8 = 4;
-/// The longest prefix that is shared; of longer keys the rest is in their entries.
+/// Maximum length of a shared prefix in bytes. The rest of longer keys is stored in their entries.
 const MAX_PREFIX: usize = u16::MAX as usize;
-/// A block is cut when its keys, prefix and all, take this much: what the builder holds of long
-/// keys.
+/// Maximum bytes of keys, prefixes included, before a block is cut. It bounds the memory of the
+/// builder for long keys.
 pub(crate) const MAX_RAW_KEYS: usize = 8 << 20;
 
-/// What counts of a block's decoded size against the size that blocks aim for: of the prefix, which
-/// is there once, no more than a quarter of that. Else a block of keys that share a long one would
-/// have one entry, and each entry the prefix.
+/// Returns the part of a block's decoded size that counts towards the target block size. The prefix
+/// is stored once per block; at most a quarter of the target counts for it. Otherwise blocks of
+/// keys with a long shared prefix would have one entry each, and every entry would store the
+/// prefix.
 #[inline]
 pub(crate) fn counted(size: usize, prefix: usize, aim: usize) -> usize {
     size - prefix.saturating_sub(aim / 4)
 }
 
-/// Gathers the entries of one block.
+/// Collects the entries of one block.
 #[derive(Default)]
 pub(crate) struct BlockBuilder {
     keys: Vec<u8>,
@@ -61,7 +68,7 @@ pub(crate) struct BlockBuilder {
     value_ends: Vec<u32>,
     trailers: Vec<Trailer>,
     prefix: usize,
-    /// Bytes that the keys take in the entries, given `prefix`.
+    /// Bytes of keys in the entries, given `prefix`.
     key_bytes: usize,
     min_seq: u64,
     max_seq: u64,
@@ -71,17 +78,17 @@ pub(crate) struct BlockBuilder {
     deletes: usize,
 }
 
-/// What a block would be with one more entry.
+/// Size of a block with one more entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Fit {
-    /// Decoded size in bytes; an upper bound.
+    /// Upper bound of the decoded size in bytes.
     pub size: usize,
-    /// Length of the prefix that is shared.
+    /// Length of the shared prefix.
     pub prefix: usize,
     key_bytes: usize,
 }
 
-/// What a finished block holds.
+/// Summary of a finished block.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockFacts {
     pub entries: u32,
@@ -89,13 +96,13 @@ pub(crate) struct BlockFacts {
     pub plain: bool,
 }
 
-/// Bytes that a key takes in its entry: its length, and what follows prefix and head.
+/// Returns the bytes of a key in its entry: its length, and the bytes after prefix and head.
 #[inline]
 fn key_cost(suffix_len: usize) -> usize {
     varint_len(suffix_len as u64) + suffix_len.saturating_sub(8)
 }
 
-/// Bytes of a trailer's code where sequence numbers lie within `span` of each other.
+/// Returns the bytes of a trailer's code if sequence numbers differ by at most `span`.
 #[inline]
 fn width_of(span: u64) -> usize {
     (71 - (span << 2 | 3).leading_zeros() as usize) / 8
@@ -111,29 +118,29 @@ impl BlockBuilder {
         &self.keys[start..self.key_ends[i] as usize]
     }
 
-    /// The last entry's key and trailer.
+    /// Returns the last entry's key and trailer.
     #[inline]
     pub fn last(&self) -> Option<(&[u8], Trailer)> {
         let n = self.trailers.len();
         (n > 0).then(|| (self.key(n - 1), self.trailers[n - 1]))
     }
 
-    /// The first key.
+    /// Returns the first key.
     pub fn first_key(&self) -> &[u8] {
         if self.is_empty() { &[] } else { self.key(0) }
     }
 
-    /// Bytes gathered so far, roughly.
+    /// Returns the approximate number of bytes collected.
     pub fn raw_size(&self) -> usize {
         self.key_bytes + self.values.len() + 12 * self.trailers.len()
     }
 
-    /// Bytes of keys gathered so far.
+    /// Returns the bytes of keys collected.
     pub fn raw_keys(&self) -> usize {
         self.keys.len()
     }
 
-    /// What the block would be with this entry too.
+    /// Returns the size of the block with this entry added.
     #[inline]
     pub fn fit(&self, key: &[u8], trailer: Trailer, value_len: usize) -> Fit {
         let n = self.trailers.len();
@@ -161,7 +168,7 @@ impl BlockBuilder {
         Fit { size: HEADER + 8 * (n + 1) + width * (n + 2) + prefix + entries, prefix, key_bytes }
     }
 
-    /// Adds an entry, given what [`fit`](Self::fit) said of it.
+    /// Adds an entry, given the result of [`fit`](Self::fit) for it.
     #[inline]
     pub fn add(&mut self, fit: Fit, key: &[u8], trailer: Trailer, value: &[u8]) {
         let seq = trailer.seq();
@@ -189,9 +196,9 @@ impl BlockBuilder {
         self.trailers.push(trailer);
     }
 
-    /// Writes the block into `out` (replacing what is there) and starts the next one. `alone` says
-    /// that neither the first key goes on from the block before nor the last one into the block
-    /// behind.
+    /// Writes the block into `out`, replacing its contents, and starts the next block. `alone` says
+    /// that the first key does not continue from the previous block and the last one does not
+    /// continue in the next.
     pub fn finish(&mut self, alone: bool, out: &mut Vec<u8>) -> BlockFacts {
         let n = self.trailers.len();
         let plain = alone && !self.repeats && self.puts == n;
@@ -229,7 +236,7 @@ impl BlockBuilder {
         facts
     }
 
-    /// How a trailer is written where trailers differ.
+    /// Encodes a trailer for a block with differing trailers.
     #[inline]
     fn code(&self, t: Trailer) -> u64 {
         (t.seq() - self.min_seq) << 2 | ((t.0 & 0xff).wrapping_sub(1) & 3)

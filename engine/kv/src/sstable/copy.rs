@@ -1,13 +1,16 @@
-//! A data block that goes from one table into another as it is: what a compaction does with blocks
-//! that nothing overlaps.
+//! Copies a data block unchanged from one table to another. Compactions do this with blocks that
+//! nothing overlaps.
 //!
-//! Invariants: only a *plain* block is copied (puts of distinct keys, none of which goes on in a
-//! neighbour), so its flags hold in the other table too; only the checksum, which knows file and
-//! offset, is made anew. So does its separator, but where other keys may come before that: then the
-//! block has one entry, whose key becomes the separator ([`WholeBlock::alone`]). The stored bytes
-//! are checked against the old checksum on the way, so a copy never makes rot look sound (one whose
-//! value can't be decoded, under a checksum that is right, stays as it was), and the keys at the
-//! block's ends against a separator that stays, so the new index is in order.
+//! Invariants:
+//! - Only a *plain* block is copied: puts of distinct keys, none of which continues in a
+//!   neighbouring block. So its flags hold in the other table too.
+//! - Only the checksum is computed anew, because it includes file and offset.
+//! - The separator is copied too, unless other keys may come before it. Then the block has one
+//!   entry, and its key becomes the separator ([`WholeBlock::alone`]).
+//! - The copy verifies the old checksum of the stored bytes, so it never makes damaged bytes look
+//!   valid. A block with a valid checksum whose value cannot be decoded is copied unchanged.
+//! - The copy checks the block's first and last key against a copied separator, so the new index is
+//!   in order.
 
 use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
@@ -26,18 +29,19 @@ pub struct WholeBlock<'a> {
     first: &'a [u8],
     info: BlockInfo,
     is_cached: bool,
-    /// The block as it is stored, where that has been kept: always where `decoded` is a stub.
+    /// Stored bytes of the block, if available. Required if `decoded` is a stub.
     read: Option<StoredBlock<'a>>,
-    /// What else of the file need not be read.
+    /// Other bytes of the file that are in memory.
     at_hand: Option<BytesAtHand<'a>>,
 }
 
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
 
 impl<'a> WholeBlock<'a> {
-    /// Block `number` of `table`, whose decoded form and first key are given; `None` when it is not
-    /// one that can be copied. `is_cached`: whether that form is the cache's. `read`: the block as
-    /// it is stored, without which the form must not be a stub. `at_hand`: bytes of the file.
+    /// Wraps block `number` of `table`, given its decoded form and first key. Returns `None` if it
+    /// cannot be copied. `is_cached` says whether the decoded form is in the cache. `read` is the
+    /// stored block; without it, the form must not be a stub. `at_hand` is bytes of the file in
+    /// memory.
     pub(super) fn new(
         table: &'a Table,
         number: usize,
@@ -62,49 +66,50 @@ impl<'a> WholeBlock<'a> {
         })
     }
 
-    /// The same block for a place where keys may follow that lie before its separator: if it has one
-    /// entry only, whose key is its separator now.
+    /// Prepares the block for a position where following keys may be below its separator. Returns
+    /// it only if it has one entry; its key becomes the separator.
     pub fn alone(mut self) -> Option<WholeBlock<'a>> {
         self.info.separator = self.first.to_vec();
         (self.len() == 1).then_some(self)
     }
 
-    /// What becomes of the block in the cache when it is block `new` of another table.
+    /// Describes the cached block for its copy as block `new` of another table.
     pub(super) fn inherited(&self, new: u32) -> Option<InheritedBlock> {
         self.is_cached.then(|| self.table.inherited(self.number, new))
     }
 
-    /// The first key.
+    /// Returns the first key.
     pub fn first_key(&self) -> &'a [u8] {
         self.first
     }
 
-    /// A key at or above the block's last and below the first of the block behind it.
+    /// Returns a key at or above the block's last key and below the next block's first.
     pub fn separator(&self) -> &[u8] {
         &self.info.separator
     }
 
-    /// Number of entries, at least 1.
+    /// Returns the number of entries, at least 1.
     pub fn len(&self) -> usize {
         self.decoded.len()
     }
 
-    /// Never: a block has an entry.
+    /// Reports false, because a block has an entry.
     pub fn is_empty(&self) -> bool {
         self.decoded.len() == 0
     }
 
-    /// Decoded size in bytes.
+    /// Returns the decoded size in bytes.
     pub(super) fn size(&self) -> usize {
         self.read.map_or(self.decoded.bytes().len(), |s| s.raw_len)
     }
 
-    /// Length of the prefix that all of its keys share.
+    /// Returns the length of the prefix that all keys of the block share.
     pub(super) fn prefix_len(&self) -> usize {
         self.decoded.prefix().len()
     }
 
-    /// Puts the decoded block into `out`, which has its size. What is wrong, if it can't be decoded.
+    /// Decodes the block into `out`, which must have its size. Returns a description of the fault
+    /// if it cannot be decoded.
     pub(super) fn decode_into(&self, out: &mut [u8]) -> Result<(), &'static str> {
         match self.read {
             Some(stored) if self.decoded.bytes().len() < stored.raw_len => {
@@ -117,28 +122,27 @@ impl<'a> WholeBlock<'a> {
         }
     }
 
-    /// Bytes that no entry of the table is longer than.
+    /// Returns an upper bound of the size of the table's entries, in bytes.
     pub fn largest_entry(&self) -> u64 {
         self.table.properties().largest_entry
     }
 
-    /// How the table wanted its blocks stored.
+    /// Returns the codec that the table was written with.
     pub(super) fn compression(&self) -> Compression {
         self.table.properties().compression
     }
 
-    /// Puts the key of entry `i` into `key`; gives its trailer and the length of its value.
+    /// Writes the key of entry `i` into `key`. Returns its trailer and the length of its value.
     pub(super) fn entry(&self, i: usize, key: &mut Vec<u8>) -> (Trailer, usize) {
         let entry = self.decoded.entry(i);
         self.decoded.key_into(i, key);
-        // A stub has no value, and is shorter by that.
+        // A stub lacks the value and is shorter by its length.
         let missing = self.size() - self.decoded.bytes().len();
         (entry.trailer, entry.value.len() + missing)
     }
 
-    /// Checks that the block's first and last key are where the index says that they are: the
-    /// separator goes into the copy's index as it is, and order there is what every search relies
-    /// on. `key` is scratch space.
+    /// Checks that the block's first and last key agree with the index. The copy's index gets the
+    /// separator unchanged, and every search relies on the order there. `key` is scratch space.
     ///
     /// # Errors
     /// `Corruption`.
@@ -154,7 +158,7 @@ impl<'a> WholeBlock<'a> {
         Ok(())
     }
 
-    /// Gives the stored bytes, checked, to `f`.
+    /// Passes the verified stored bytes to `f`.
     pub(super) fn stored<R>(&self, f: impl FnOnce(StoredBlock<'_>) -> R) -> Result<R> {
         match self.read {
             Some(stored) => Ok(f(stored)),

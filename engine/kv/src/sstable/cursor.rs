@@ -1,18 +1,19 @@
-//! Walks the point entries of one table, in both directions.
+//! Iterates over the point entries of one table, in both directions.
 //!
 //! Invariants beyond those of [`Cursor`]:
-//! - R1: while the cursor is valid, `key` holds the whole user key of the entry: the block's prefix
+//! - R1: while the cursor is valid, `key` holds the whole user key of the entry. The block's prefix
 //!   is written once per block, head and rest once per step. Nothing else is copied.
-//! - R2: the block's bytes are held by the cursor (a frame of the cache, the map of the file, or
-//!   the cursor's own buffer), so what it hands out stays where it is until the cursor moves.
-//! - R3: what a walk that is long ([`Stride`]) reads goes into the cache while there is room, and one
-//!   block in 16 into one that is full ([`Cache::admits_passing`](crate::cache::Cache)). So it evicts
-//!   little of what others read, and one that comes again and again over more than the cache holds
-//!   finds what was there; else each block would go before the walk comes to it again (the bimodal
-//!   insertion of Qureshi et al., ISCA 2007). What a recorded walk reads goes into the cache always,
-//!   and what is known of a large block whose value nobody wants, which is small.
-//! - R4: a value may be missing only of a cursor that [defers](Cursor::defer_values), of an entry that
-//!   has a large block to itself, until it is asked for. Key and trailer are those of the block.
+//! - R2: the cursor holds the block's bytes: a frame of the cache, the map of the file, or its own
+//!   buffer. So returned references remain valid until the cursor moves.
+//! - R3: a long scan ([`Stride`]) caches its blocks while the cache has room. Of a full cache it
+//!   gets 1 block in 16 ([`Cache::admits_passing`](crate::cache::Cache)). So it evicts little of
+//!   what other readers use. A repeated scan over more data than the cache holds still finds some
+//!   of its blocks. If all blocks were admitted, each would be evicted before the scan reads it
+//!   again (bimodal insertion, Qureshi et al., ISCA 2007). Two cases are always cached: blocks of a
+//!   recorded scan, and stubs of large blocks whose value is not read, which are small.
+//! - R4: a value may be missing only in a cursor that [defers](Cursor::defer_values) values, for an
+//!   entry in its own large block, until the value is requested. Key and trailer are those of the
+//!   block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,15 +34,15 @@ use crate::cache::FrameRef;
 enum BlockSource {
     Nothing,
     Frame(FrameRef),
-    /// Where in the map of the file.
+    /// Range in the map of the file.
     Map(Range<usize>),
     Private,
-    /// The cursor's own buffer has the block without its value.
+    /// The cursor's own buffer holds the block without its value.
     Stub,
 }
 
 impl BlockSource {
-    /// The decoded bytes of the current block of `table`.
+    /// Returns the decoded bytes of the current block of `table`.
     #[inline]
     fn bytes<'a>(&'a self, buffer: &'a [u8], table: &'a Table) -> &'a [u8] {
         match self {
@@ -53,19 +54,20 @@ impl BlockSource {
     }
 }
 
-/// So many bytes of a key at most follow prefix and head where it is short.
+/// Maximum bytes of a short key after prefix and head.
 const SHORT_REST: usize = 16;
 
-/// Asks the memory for the block that a walk comes to next while it walks this one, step by step:
-/// blocks lie scattered, so the processor does not foresee them.
+/// Prefetches the next block into the processor's caches, step by step, while the scan reads the
+/// current one. Blocks are scattered in memory, so the hardware prefetcher does not find them.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// Where that block begins; 0 when it is not known.
+    /// Address of the next block; 0 if unknown.
     at: usize,
 }
 
 impl Ahead {
-    /// A walk stands on `entry`, bytes of its block: asks for the same bytes of the other one.
+    /// The scan is positioned at `entry`, a byte range of its block. Prefetches the same bytes of
+    /// the next block.
     #[inline]
     fn step(&self, entry: Range<u32>) {
         const LINES: usize = 8;
@@ -83,25 +85,25 @@ pub struct TableCursor {
     table: Arc<Table>,
     fill_cache: bool,
     source: BlockSource,
-    /// The decoded block where the source is `Private`, what is known of it where it is `Stub`.
+    /// The decoded block if the source is `Private`, its stub if the source is `Stub`.
     buffer: Vec<u8>,
-    /// Whether values may be missing until they are asked for.
+    /// Whether values may be missing until they are requested.
     defers: bool,
-    /// The current block as it is stored, where the source is `Stub` and it was read; in merges also
-    /// where it was decoded then.
+    /// The stored bytes of the current block if the source is `Stub` and the block was read.
+    /// Compactions retain them after decoding the block.
     undecoded: Undecoded,
     block: usize,
     shape: BlockShape,
-    /// The bound of [`plain_up_to`](Self::plain_up_to) of the current block; of one that has none
-    /// more than any sequence number.
+    /// Bound returned by [`plain_up_to`](Self::plain_up_to) for the current block. If it has none,
+    /// the field exceeds every sequence number.
     plain_up_to: Seq,
-    /// Whether the current block was found not to be barren.
+    /// Whether the current block is known not to be barren.
     fertile: bool,
     valid: bool,
     pos: usize,
     key: Vec<u8>,
     key_len: usize,
-    /// What the prefix of the current block gives to the heads of its keys.
+    /// Contribution of the current block's prefix to the heads of its keys.
     prefix_head: u64,
     head: u64,
     trailer: Trailer,
@@ -142,23 +144,23 @@ impl TableCursor {
         }
     }
 
-    /// What is read goes into the cache, however long the walk: who records what it does finds it
-    /// there.
+    /// Caches all blocks that are read, however long the scan. Recording cursors use it so that
+    /// later reads hit the cache.
     pub fn keep_all(&mut self) {
         self.stride.keep_all();
     }
 
-    /// Goes on with the walk that `before` has been on in the table beside.
+    /// Continues the scan of `before` from the adjacent table.
     pub fn go_on_from(&mut self, before: &TableCursor) {
         self.stride = before.stride.beyond();
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// The block in which it stands, and the entry of it.
+    /// Returns the current block and the entry's position in it.
     pub fn place(&self) -> (usize, usize) {
         (self.block, self.pos)
     }
@@ -200,7 +202,7 @@ impl TableCursor {
                 self.window.come_to(&self.table, i, &self.stride);
             }
             let read = if self.defers(i) { self.load_deferred(i) } else { self.load_whole(i) };
-            // Who tries again reads it again.
+            // A retry must read the block again.
             read.inspect_err(|_| self.window.forget())?
         };
         if matches!(self.source, BlockSource::Frame(_) | BlockSource::Map(_))
@@ -215,14 +217,15 @@ impl TableCursor {
         };
         (self.shape, self.plain_up_to) = (block.shape(), self.table.plain_up_to(block));
         if matches!(self.source, BlockSource::Stub) {
-            // Who needs to look at no trailer looks for the value.
+            // Readers skip the trailer check in a plain block and would read the missing value.
             self.plain_up_to = Seq::MAX;
         }
         self.ahead.at = 0;
         let prefix =
             Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape).prefix();
         if self.key.len() < prefix.len() + 8 {
-            // Grown, not made of zeros: an allocator hands those out by a longer way.
+            // Grows the buffer instead of allocating a zeroed one, for which allocators take a
+            // slower path.
             self.key.resize(prefix.len() + 64, 0);
         }
         self.key[..prefix.len()].copy_from_slice(prefix);
@@ -244,18 +247,19 @@ impl TableCursor {
         Ok(BlockSource::Private)
     }
 
-    /// Whether the value of block `i` can wait.
+    /// Reports whether the value of block `i` can be deferred.
     fn defers(&self, i: usize) -> bool {
         self.defers && self.table.index.is_large(i)
     }
 
-    /// Whether block `i` is cached but for its value. A merge has to read all that it keeps.
+    /// Loads the cached stub of block `i`, if any. Compactions do not use it, because they must
+    /// read every retained block.
     fn find_stub(&mut self, i: usize) -> bool {
         self.fill_cache && self.table.cached_stub(i, &mut self.buffer)
     }
 
-    /// Leaves the current block. If nobody wanted its value it is cached as it is known, where it was
-    /// read, and counts as found in the cache, where it was there.
+    /// Leaves the current block. If its value was never requested, caches the stub of a block that
+    /// was read, and counts a stub from the cache as a hit.
     #[inline]
     fn pass_stub(&self) {
         if matches!(self.source, BlockSource::Stub) && self.fill_cache {
@@ -266,8 +270,8 @@ impl TableCursor {
         }
     }
 
-    /// Reads block `i` but for its value, and decodes all of it where it has to be: its key is long,
-    /// or it is stored in such a way.
+    /// Reads block `i` without decoding its value. Decodes the whole block if its key is too long
+    /// or its codec requires it.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
         let TableCursor { table, undecoded, buffer, fill_cache, stride, window, .. } = self;
         let read = table.place(i).stored(at_hand(table, window), |s| {
@@ -287,8 +291,8 @@ impl TableCursor {
         Ok(source)
     }
 
-    /// Decodes the block of which only the key is known. A merge may copy it all the same, so it is
-    /// kept as it is stored too.
+    /// Decodes the block of which only the stub is decoded. Compactions retain the stored bytes
+    /// too, because they may still copy the block.
     #[cold]
     fn decode_stub(&mut self) -> Result<()> {
         self.valid = false;
@@ -324,7 +328,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Counts a block for the readers of the table, which merges are not.
+    /// Counts a block access for the table's read counters. Compactions do not count as readers.
     #[inline]
     fn count(&self, is_mapped: bool) {
         if self.fill_cache && is_looked_at() {
@@ -332,7 +336,7 @@ impl TableCursor {
         }
     }
 
-    /// Stands on entry `pos` of the current block, which must have it.
+    /// Positions the cursor at entry `pos` of the current block, which must have it.
     #[inline]
     fn stand(&mut self, pos: usize) {
         let block = Block::resume(self.source.bytes(&self.buffer, &self.table), self.shape);
@@ -345,7 +349,8 @@ impl TableCursor {
         }
         let key = &mut self.key[prefix_len..end];
         key[..8].copy_from_slice(&h.to_be_bytes());
-        // A copy of known length needs no call. What it takes of the value lies behind the key.
+        // A copy of fixed length needs no call. Excess bytes of the value are after the key and
+        // ignored.
         match block.after_head(&entry).first_chunk::<SHORT_REST>() {
             Some(rest) if entry.rest.len() <= SHORT_REST => {
                 key[8..8 + SHORT_REST].copy_from_slice(rest);
@@ -361,7 +366,7 @@ impl TableCursor {
         self.valid = true;
     }
 
-    /// The walk will come to block `i` after this one, if there is one.
+    /// Prefetches block `i`, if it exists, because the scan will reach it next.
     #[inline]
     fn look_ahead(&mut self, i: usize) {
         if matches!(self.source, BlockSource::Frame(_)) {
@@ -370,7 +375,8 @@ impl TableCursor {
         }
     }
 
-    /// After a seek a walk is short or long, nobody knows: asks for what a short one comes to.
+    /// Prefetches the entries that a short scan after a seek would read. The length of the scan is
+    /// not known yet.
     #[inline]
     fn look_near(&mut self) {
         const NEAR: usize = 12;
@@ -385,7 +391,7 @@ impl TableCursor {
         }
     }
 
-    /// Stands on `pos` of the current block, or on the first entry behind it.
+    /// Positions the cursor at `pos` of the current block, or at the first entry after it.
     #[inline]
     fn stand_or_go_on(&mut self, pos: usize) -> Result<()> {
         if pos < self.shape.len() {
@@ -400,16 +406,17 @@ impl TableCursor {
         Ok(())
     }
 
-    /// To the first entry at or after `(key, at)`, given the block in which the index has `key`.
+    /// Seeks the first entry at or after `(key, at)`, given the block that the index returned for
+    /// `key`.
     ///
     /// # Errors
-    /// As [`Cursor::seek`].
+    /// Those of [`Cursor::seek`].
     pub fn seek_from(&mut self, i: usize, key: &[u8], at: Trailer) -> Result<()> {
         self.valid = false;
         if i >= self.table.index.len() {
             return Ok(());
         }
-        debug_assert_eq!(i, self.table.index.find(key), "the block is the key's");
+        debug_assert_eq!(i, self.table.index.find(key), "the index has this block");
         self.load(i)?;
         let mut pos = self.view().seek(key, at).0;
         if pos == self.shape.len() && self.table.index.flags(i) & super::index::CONTINUES != 0 {
@@ -423,26 +430,27 @@ impl TableCursor {
         }
         self.stand_or_go_on(pos)?;
         self.look_near();
-        // In an ingested table the stored trailer is older than the one that counts.
+        // In an ingested table the stored trailer is older than the effective one.
         if self.table.lift() != 0 && self.valid && self.trailer > at && self.key() == key {
             return self.next();
         }
         Ok(())
     }
 
-    /// When all entries of the current block are puts, and no user key of it occurs twice, here or
-    /// in a neighbouring block: a bound on their sequence numbers. A reader at or above it sees
-    /// every entry of the block and needs to look at no trailer. `None` otherwise, and while the
-    /// cursor is invalid.
+    /// Returns an upper bound of the sequence numbers of a plain block. All entries of the block
+    /// must be puts, and no user key occurs twice, here or in a neighbouring block. A reader at or
+    /// above the bound sees every entry and need not check trailers. Returns `None` otherwise, and
+    /// while the cursor is invalid.
     #[inline]
     pub fn plain_up_to(&self) -> Option<Seq> {
         (self.valid && self.plain_up_to != Seq::MAX).then_some(self.plain_up_to)
     }
 
-    /// Passes over the current block and those that follow in the direction of the walk, as long as
-    /// they hold nothing but deletes and all of their keys lie on this side of `limit`, and stands
-    /// on the next entry then. Nothing of what is passed over is seen by any reader, but what an
-    /// older table has of those keys must not be either. False when the cursor stays where it is.
+    /// Skips the current block and following ones in scan direction while they contain only deletes
+    /// and all their keys are on this side of `limit`. Then positions the cursor at the next entry.
+    ///
+    /// No reader sees anything of the skipped blocks. The caller must ensure that older tables'
+    /// versions of those keys stay hidden too. Returns false if the cursor did not move.
     pub fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
         if !self.valid || self.fertile || !self.table.index.is_dense(self.block) {
             return Ok(false);
@@ -464,8 +472,8 @@ impl TableCursor {
         Ok(i != from)
     }
 
-    /// Whether block `i` holds nothing but deletes. May make it the current block, and the cursor
-    /// invalid.
+    /// Reports whether block `i` contains only deletes. May make it the current block and
+    /// invalidate the cursor.
     fn is_barren(&mut self, i: usize) -> Result<bool> {
         if !self.table.index.is_dense(i) || self.table.index.is_barren(i) {
             return Ok(self.table.index.is_dense(i));
@@ -483,19 +491,19 @@ impl TableCursor {
         Ok(true)
     }
 
-    /// Whether it stands on the first entry of a block.
+    /// Reports whether the cursor is at the first entry of a block.
     #[inline]
     pub fn is_at_start(&self) -> bool {
         self.valid && self.pos == 0
     }
 
-    /// Whether it stands on the only entry of a block.
+    /// Reports whether the cursor is at the only entry of a block.
     #[inline]
     pub fn is_lone(&self) -> bool {
         self.valid && self.shape.len() == 1
     }
 
-    /// The current block, when the cursor stands at its start and it is one that can be copied.
+    /// Returns the current block if the cursor is at its start and the block can be copied.
     #[inline]
     pub fn whole_block(&self) -> Option<WholeBlock<'_>> {
         if self.is_at_start() {
@@ -512,13 +520,13 @@ impl TableCursor {
         }
     }
 
-    /// To the first entry behind the current block.
+    /// Moves to the first entry after the current block.
     pub fn pass_block(&mut self) -> Result<()> {
         if self.valid { self.stand_or_go_on(self.shape.len()) } else { Ok(()) }
     }
 
-    /// The value, held beyond the cursor's next step. Costs a copy only when the block is in the
-    /// cursor's own buffer.
+    /// Returns the value with its own reference, valid after the cursor moves. Copies only if the
+    /// block is in the cursor's own buffer.
     pub fn pin_value(&self) -> TableValue {
         let value = self.value.clone();
         match &self.source {
@@ -531,7 +539,7 @@ impl TableCursor {
     }
 }
 
-/// The bytes of `table` that need not be read.
+/// Returns the bytes of `table` that are already in memory.
 fn at_hand<'a>(table: &'a Table, window: &'a BlockWindow) -> Option<BytesAtHand<'a>> {
     table.map_to_decode().or_else(|| Some(window.at_hand()))
 }
@@ -543,7 +551,7 @@ impl Drop for TableCursor {
 }
 
 impl Table {
-    /// See [`TableCursor::plain_up_to`]; of a block that has no such bound [`Seq::MAX`].
+    /// Returns the bound of [`TableCursor::plain_up_to`], or [`Seq::MAX`] for a block without one.
     fn plain_up_to(&self, block: Block<'_>) -> Seq {
         match (self.lift(), block.uniform()) {
             (0, _) if !block.is_plain() => Seq::MAX,
@@ -553,9 +561,9 @@ impl Table {
         }
     }
 
-    /// A cursor over the point entries. With `fill_cache`, blocks that are not cached become so, but
-    /// for most of a long walk's where the cache is full; without, and those, they are decoded into a
-    /// buffer of the cursor's own.
+    /// Returns a cursor over the point entries. With `fill_cache`, it caches blocks that it reads,
+    /// except most blocks of a long scan while the cache is full. Blocks that it does not cache are
+    /// decoded into the cursor's own buffer.
     pub fn cursor(self: &Arc<Self>, fill_cache: bool) -> TableCursor {
         TableCursor::new(self.clone(), fill_cache)
     }
@@ -579,7 +587,7 @@ impl Cursor for TableCursor {
 
     #[inline]
     fn value(&self) -> &[u8] {
-        debug_assert!(!matches!(self.source, BlockSource::Stub), "the value was not asked for");
+        debug_assert!(!matches!(self.source, BlockSource::Stub), "the value was not requested");
         part(self.bytes(), self.value.start as usize..self.value.end as usize)
     }
 

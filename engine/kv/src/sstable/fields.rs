@@ -1,10 +1,10 @@
-//! The fields of a block, one by one, as the specification names them: for tools that show a file
-//! as it is.
+//! Returns the fields of a block one by one, named as in the specification, for tools that dump
+//! files.
 //!
-//! Everything here goes through the decoders that reading goes through, so what these accept is
-//! what a [`Table`](super::Table) accepts. Bytes are those of a decompressed block
-//! ([`Stored::to_vec`](super::format::StoredBlock::to_vec)); an error says what is wrong with them.
-//! Spec: `format-spec/README.md`, "Tables", and the `.ksy` files beside it.
+//! All functions use the decoders of normal reads, so they accept exactly what a
+//! [`Table`](super::Table) accepts. Their input is a decompressed block
+//! ([`Stored::to_vec`](super::format::StoredBlock::to_vec)). An error describes the fault. Spec:
+//! `format-spec/README.md`, "Tables", and the `.ksy` files next to it.
 
 use super::filter::BlockFilter;
 use super::index::BlockIndex;
@@ -16,43 +16,43 @@ use crate::base::tombstone::Fragments;
 
 pub use super::properties::Property;
 
-/// A data block.
+/// Decoded data block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataBlock<'a> {
-    /// 1 UNIFORM, 2 PLAIN, 4 WIDE.
+    /// Flags: 1 UNIFORM, 2 PLAIN, 4 WIDE.
     pub flags: u8,
     /// Bytes of the trailer code in each entry.
     pub width: u8,
     /// The trailer of every entry, or the smallest sequence number.
     pub base: u64,
-    /// What all keys begin with.
+    /// Prefix that all keys share.
     pub prefix: &'a [u8],
     /// The entries.
     pub entries: Vec<DataEntry<'a>>,
-    /// Where the last entry ends, counted from the start of the entries.
+    /// End of the last entry, counted from the start of the entries.
     pub end: u32,
 }
 
-/// An entry of a data block.
+/// Entry of a data block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataEntry<'a> {
-    /// Where it begins, counted from the start of the entries.
+    /// Offset from the start of the entries.
     pub offset: u32,
-    /// The first 8 bytes of its key after the prefix, as a number.
+    /// First 8 bytes of its key after the prefix, as a number.
     pub head: u64,
-    /// Its trailer's code; 0 where the block has one trailer for all.
+    /// Trailer code; 0 if the block has one trailer for all entries.
     pub code: u64,
-    /// Its sequence number and kind.
+    /// Sequence number and kind.
     pub trailer: Trailer,
-    /// Length of its key after the prefix.
+    /// Length of its key after the prefix, in bytes.
     pub suffix_len: u32,
-    /// Its key after prefix and head.
+    /// Key bytes after prefix and head.
     pub rest: &'a [u8],
-    /// Its value.
+    /// Value bytes.
     pub value: &'a [u8],
 }
 
-/// Reads a data block. What is wrong, if it is not sound.
+/// Decodes a data block. Returns a description of the fault if it is invalid.
 pub fn data_block(raw: &[u8]) -> Result<DataBlock<'_>, &'static str> {
     let block = Block::new(raw).ok_or("a data block that is cut off")?;
     block.validate()?;
@@ -79,32 +79,32 @@ pub fn data_block(raw: &[u8]) -> Result<DataBlock<'_>, &'static str> {
     })
 }
 
-/// An index block.
+/// Decoded index block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexBlock {
-    /// What all separators begin with.
+    /// Prefix that all separators share.
     pub prefix: Vec<u8>,
-    /// A row for each data block.
+    /// One row per data block.
     pub rows: Vec<IndexRow>,
 }
 
-/// What the index says of one data block.
+/// Index entry of one data block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRow {
-    /// The separator after the prefix.
+    /// Separator without the common prefix.
     pub separator: Vec<u8>,
-    /// Where the physical block begins in the file.
+    /// Offset of the physical block in the file.
     pub offset: u64,
-    /// Its length, header included.
+    /// Length in the file, header included.
     pub len: u64,
-    /// Its number of entries.
+    /// Number of entries.
     pub entries: u32,
-    /// 1 PLAIN, 2 DENSE, 4 CONTINUES, 8 RAW.
+    /// Flags: 1 PLAIN, 2 DENSE, 4 CONTINUES, 8 RAW.
     pub flags: u8,
 }
 
-/// Reads the index block of a table with `data_len` bytes of data blocks. What is wrong, if it is
-/// not sound.
+/// Decodes the index block of a table with `data_len` bytes of data blocks. Returns a description
+/// of the fault if it is invalid.
 pub fn index_block(raw: &[u8], data_len: u64) -> Result<IndexBlock, &'static str> {
     let index = BlockIndex::decode(raw, data_len).ok_or("an index that cannot be read")?;
     let row = |i| {
@@ -120,26 +120,26 @@ pub fn index_block(raw: &[u8], data_len: u64) -> Result<IndexBlock, &'static str
     Ok(IndexBlock { prefix: index.prefix().to_vec(), rows: (0..index.len()).map(row).collect() })
 }
 
-/// A filter block.
+/// Decoded filter block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterBlock {
-    /// Bytes of a fingerprint, before bits are dropped.
+    /// Bytes per fingerprint, before bits are dropped.
     pub kind: u8,
-    /// How many of its highest bits are dropped.
+    /// Number of the highest bits that each fingerprint drops.
     pub dropped: u8,
-    /// Length of a segment.
+    /// Length of a segment, in fingerprints.
     pub segment_len: u32,
-    /// The seed.
+    /// Seed of the hash function.
     pub seed: u64,
-    /// Length of all segments but the last two.
+    /// Length of all segments but the last two, in fingerprints.
     pub segments_len: u32,
-    /// How many fingerprints there are.
+    /// Number of fingerprints.
     pub len: u64,
-    /// The fingerprints, as they are packed.
+    /// Packed fingerprints.
     pub fingerprints: Vec<u8>,
 }
 
-/// Reads a filter block. What is wrong, if it is not sound.
+/// Decodes a filter block. Returns a description of the fault if it is invalid.
 pub fn filter_block(raw: &[u8]) -> Result<FilterBlock, &'static str> {
     let f = BlockFilter::decode(raw)?;
     Ok(FilterBlock {
@@ -153,12 +153,13 @@ pub fn filter_block(raw: &[u8]) -> Result<FilterBlock, &'static str> {
     })
 }
 
-/// Reads a tombstone block. What is wrong, if it is not sound.
+/// Decodes a tombstone block. Returns a description of the fault if it is invalid.
 pub fn tombstone_block(raw: &[u8]) -> Result<Fragments, &'static str> {
     tombstones::decode(raw).ok_or("tombstones that cannot be read")
 }
 
-/// Reads the pairs of a properties block, in order. What is wrong, if it is not sound.
+/// Returns the pairs of a properties block, in order. Returns a description of the fault if it is
+/// invalid.
 pub fn properties_block(raw: &[u8]) -> Result<Vec<(&[u8], Property<'_>)>, &'static str> {
     Properties::pairs(raw).ok_or("properties that cannot be read")
 }

@@ -1,27 +1,29 @@
-//! The filter of a table: a binary fuse filter over the hashes of its keys (or of their filter
-//! prefixes).
+//! Table filter: a binary fuse filter over the hashes of keys or of their filter prefixes.
 //!
 //! Filter block, little-endian:
 //! ```text
 //! 0   u8   kind: 1 for 8-bit fingerprints, 2 for 16-bit ones
-//! 1   u8   how many of their highest bits are dropped, 0 to 7
+//! 1   u8   number of the highest bits that each fingerprint drops, 0 to 7
 //! 2   2 x 0
 //! 4   u32  segment_length, a power of two
 //! 8   u64  seed
 //! 16  u32  segment_count_length, a multiple of segment_length, at least one of it
 //! 20  u32  number of fingerprints: segment_count_length + 2 * segment_length
-//! 24       fingerprints of 8 * kind - dropped bits each, one behind the other from the lowest bit on
+//! 24       fingerprints of 8 * kind - dropped bits each, packed from the lowest bit on
 //! ```
-//! A hash `k` may be in the set when, with `h = mix(k + seed)` (`mix`: the finalizer of
-//! MurmurHash3, 64 bits) and `a = (h * segment_count_length) >> 64`,
-//! `b = (a + segment_length) ^ ((h >> 18) & (segment_length - 1))`, `c = (a + 2 * segment_length) ^
-//! (h & (segment_length - 1))`, the fingerprints at `a`, `b` and `c` XOR to the lowest bits of
-//! `h ^ (h >> 32)`. That holds for each bit by itself, so a filter that has dropped some still finds
-//! every member; each bit less doubles its false positives.
+//! A lookup of hash `k` computes `h = mix(k + seed)`, where `mix` is the 64-bit finalizer of
+//! MurmurHash3. It reads the fingerprints at three positions:
+//! - `a = (h * segment_count_length) >> 64`
+//! - `b = (a + segment_length) ^ ((h >> 18) & (segment_length - 1))`
+//! - `c = (a + 2 * segment_length) ^ (h & (segment_length - 1))`
 //!
-//! Invariants: [`BlockFilter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds
-//! for every `h`: segments are aligned to their length, so XOR with less than that stays inside
-//! one.
+//! The hash may be in the set if the three fingerprints XOR to the lowest bits of `h ^ (h >> 32)`.
+//! This holds for each bit separately, so a filter with dropped bits still finds every member. Each
+//! dropped bit doubles the false positives.
+//!
+//! Invariant: [`BlockFilter::decode`] accepts only sizes for which `a`, `b` and `c` are in bounds
+//! for every `h`. Segments are aligned to their length, so XOR with a smaller number stays inside a
+//! segment.
 
 use xorf::{BinaryFuse8, BinaryFuse16, Filter as _};
 
@@ -30,7 +32,7 @@ use crate::base::options::FilterKind;
 
 const HEADER: usize = 24;
 
-/// Bytes behind the fingerprints in memory, so that each can be loaded as four bytes.
+/// Padding bytes after the fingerprints in memory, so that each can be loaded as four bytes.
 const PADDING: usize = 3;
 
 /// A filter held in memory.
@@ -41,7 +43,7 @@ pub(crate) struct BlockFilter {
     pub count: u32,
     kind: FilterKind,
     dropped: u8,
-    /// The fingerprints as they are in the block, and the padding.
+    /// Fingerprints as in the block, and the padding.
     prints: Box<[u8]>,
 }
 
@@ -54,10 +56,10 @@ fn mix(mut h: u64) -> u64 {
     h ^ (h >> 33)
 }
 
-/// Builds the block for `hashes`, of whose fingerprints the `dropped` (0 to 7) highest bits are left
-/// out; `None` for no filter. Hashes may repeat, rarely.
+/// Builds the filter block for `hashes`. Omits the `dropped` (0 to 7) highest bits of each
+/// fingerprint. Returns `None` for no filter. Hashes may repeat, rarely.
 pub(crate) fn build(kind: FilterKind, dropped: u8, hashes: &mut Vec<u64>) -> Option<Vec<u8>> {
-    debug_assert!(dropped < 8, "a byte of each fingerprint would be left out");
+    debug_assert!(dropped < 8, "at most 7 bits of a fingerprint can be dropped");
     if hashes.len() > u32::MAX as usize / 4 {
         return None;
     }
@@ -103,8 +105,8 @@ fn mask(bits: u8) -> u32 {
     (1 << bits) - 1
 }
 
-/// Construction draws new seeds by itself; what makes it fail for good is repeats, so they are
-/// taken out only then.
+/// Builds a filter. Construction tries new seeds by itself and fails for good only on repeated
+/// hashes. So they are removed only after a failure.
 fn retry<T>(hashes: &mut Vec<u64>, make: impl Fn(&[u64]) -> Option<T>) -> Option<T> {
     make(hashes).or_else(|| {
         hashes.sort_unstable();
@@ -129,7 +131,7 @@ fn header(
 }
 
 impl BlockFilter {
-    /// Reads a filter block. What is wrong, if it is none.
+    /// Decodes a filter block. Returns a description of the fault if it is invalid.
     pub fn decode(b: &[u8]) -> Result<BlockFilter, &'static str> {
         if b.len() < HEADER || b[1] > 7 || b[2..4] != [0; 2] {
             return Err("a filter that is cut off");
@@ -158,14 +160,14 @@ impl BlockFilter {
         Ok(BlockFilter { seed, segment, count, kind, dropped, prints: prints.into() })
     }
 
-    /// The fingerprint at a place, with bits of what follows above it.
+    /// Returns the fingerprint at a position. Higher bits contain the following bits of the array.
     #[inline]
     fn print(&self, at: u32) -> u32 {
         let bit = u64::from(at) * u64::from(self.bits());
         u32_at(&self.prints, (bit >> 3) as usize) >> (bit & 7)
     }
 
-    /// Whether the hash may be in the set: `false` is always right.
+    /// Reports whether the hash may be in the set; `false` is always correct.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         let h = mix(hash.wrapping_add(self.seed));
@@ -177,33 +179,33 @@ impl BlockFilter {
         (self.print(a) ^ self.print(b) ^ self.print(c) ^ print) & mask(self.bits()) == 0
     }
 
-    /// Its kind.
+    /// Returns the kind of filter.
     pub fn kind(&self) -> FilterKind {
         self.kind
     }
 
-    /// How many of the highest bits of each fingerprint are dropped.
+    /// Returns the number of the highest bits that each fingerprint drops.
     pub fn dropped(&self) -> u8 {
         self.dropped
     }
 
-    /// Bits of a fingerprint, 1 to 16.
+    /// Returns the bits of a fingerprint, 1 to 16.
     #[inline]
     fn bits(&self) -> u8 {
         self.kind.bits() - self.dropped
     }
 
-    /// How many fingerprints there are.
+    /// Returns the number of fingerprints.
     pub fn len(&self) -> u64 {
         u64::from(self.count) + 2 * u64::from(self.segment)
     }
 
-    /// The fingerprints, as they are packed.
+    /// Returns the packed fingerprints.
     pub fn fingerprints(&self) -> &[u8] {
         &self.prints[..self.prints.len() - PADDING]
     }
 
-    /// Bytes held.
+    /// Returns the bytes of memory held.
     pub fn memory(&self) -> usize {
         self.prints.len()
     }

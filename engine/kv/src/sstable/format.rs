@@ -1,24 +1,27 @@
-//! The table file as a sequence of physical blocks, and its footer. All integers little-endian.
+//! Physical layout of a table file: a sequence of blocks and a footer. All integers are
+//! little-endian.
 //!
-//! A file is: data blocks in key order, then an optional filter block, an optional tombstone block,
-//! the index block, the properties block, then the footer. Blocks follow each other without gaps
-//! from offset 0, so a file whose index is lost can be walked by the blocks' headers alone.
+//! A file has, in this order: data blocks in key order, an optional filter block, an optional range
+//! tombstone block, the index block, the properties block, the footer. Blocks are contiguous from
+//! offset 0. So a file whose index is lost can be scanned by the block headers alone.
 //!
-//! A physical block is a header of 24 bytes and then `stored_len` bytes:
+//! A physical block is a 24-byte header followed by `stored_len` bytes:
 //! ```text
 //! 0   4 bytes  "FnB1"
-//! 4   u8       kind: 1 data, 2 index, 3 filter, 4 tombstones, 5 properties, 6 a value (in value files only)
-//! 5   u8       codec: 0 stored as it is, 1 LZ4 block format, 2 a Zstandard frame
+//! 4   u8       kind: 1 data, 2 index, 3 filter, 4 tombstones, 5 properties,
+//!              6 blob (in blob files only)
+//! 5   u8       codec: 0 uncompressed, 1 LZ4 block format, 2 a Zstandard frame
 //! 6   u16      0
 //! 8   u32      stored_len
 //! 12  u32      raw_len: length after decompression; equals stored_len with codec 0
 //! 16  u32      0
-//! 20  u32      CRC-32 over: file id u64, offset of the block in the file u64, bytes 0..20 of the header, the stored bytes
+//! 20  u32      CRC-32 over: file id u64, offset of the block in the file u64,
+//!              bytes 0..20 of the header, the stored bytes
 //! ```
 //! The footer is the last 72 bytes:
 //! ```text
 //! 0   u64      file id
-//! 8   u64      length of all data blocks together, which is the offset of the first block behind them
+//! 8   u64      length of all data blocks together, which is the offset of the block after them
 //! 16  u32      length of the filter block with its header, 0 when there is none
 //! 20  u32      length of the tombstone block, 0 when there is none
 //! 24  u32      length of the index block
@@ -26,18 +29,19 @@
 //! 32  u64      length of the file, footer included
 //! 40  u64      id of the store that wrote the table, 0 when no store did
 //! 48  u64      a random number of the table's own, 0 when no store wrote it
-//! 56  u32      CRC-32 over: file id u64, offset of the footer u64, bytes 0..56, bytes 60..72
+//! 56  u32      CRC-32 over: file id u64, offset of the footer u64, bytes 0..56,
+//!              bytes 60..72
 //! 60  u32      format version, now 1
 //! 64  8 bytes  "FirnSST\n"
 //! ```
 //! Invariants:
-//! - F1: every byte of a file is covered by a checksum that knows its file and offset.
-//! - F2: nothing is allocated for a declared length before it is known to be within the file,
-//!   within the kind's cap, and (LZ4 cannot shrink more than 255-fold, and what Zstandard shrinks more
-//!   is stored as LZ4) within 255 times the stored bytes. Of a block that is read whole the stored
-//!   bytes themselves must say the same length first.
-//! - F3: the version and the magic stay the last 12 bytes in every later version, so that a newer
-//!   file is refused as newer.
+//! - F1: a checksum covers every byte of a file; it includes the file id and the offset.
+//! - F2: the reader allocates memory for a declared length only after checking it. The length must
+//!   be within the file, within the kind's cap, and within 255 times the stored bytes. LZ4 cannot
+//!   shrink more than 255-fold; blocks that Zstandard shrinks more are stored as LZ4. For a block
+//!   that is read whole, the stored bytes must also declare the same length.
+//! - F3: the version and the magic number stay the last 12 bytes in every later version. So an
+//!   older reader refuses a newer file as newer.
 
 use std::path::Path;
 
@@ -50,45 +54,45 @@ use crate::base::options::{Compression, NO_MEMORY, NO_ZSTD};
 
 use super::{lz4, zstd};
 
-/// The version that this code writes, and the newest that it reads.
+/// Format version that this code writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
-/// Length of a block's header.
+/// Length of a block header in bytes.
 pub const BLOCK_HEADER: usize = 24;
-/// Length of the footer.
+/// Length of the footer in bytes.
 pub const FOOTER: usize = 72;
-/// The largest decoded data block: one entry of the largest key and value, and what surrounds it.
+/// Maximum decoded data block in bytes: one entry of maximum key and value, plus overhead.
 pub const MAX_DATA_BLOCK: usize = MAX_VALUE_LEN + 2 * MAX_KEY_LEN + 4096;
 
-/// The largest properties block: bounds of keys, a summary, and 600,000 value files.
+/// Maximum properties block in bytes: key bounds, a summary, and 600,000 blob files.
 pub const MAX_PROPERTIES: usize = 16 << 20;
-/// The largest index, filter and tombstone block: its length with the header has 32 bits.
+/// Maximum index, filter and tombstone block in bytes. Its length with the header has 32 bits.
 pub const MAX_BLOCK: usize = u32::MAX as usize - BLOCK_HEADER;
-/// Shorter blocks are allocated by their header's word.
+/// Blocks up to this many bytes are allocated from the header's length alone.
 const LARGE_BLOCK: usize = 64 << 10;
 
 const BLOCK_MAGIC: [u8; 4] = *b"FnB1";
 const FILE_MAGIC: [u8; 8] = *b"FirnSST\n";
 
-/// What a physical block holds.
+/// Kind of a physical block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BlockKind {
     /// Entries.
     Data = 1,
-    /// Where the data blocks are.
+    /// Locations of the data blocks.
     Index = 2,
-    /// The filter.
+    /// The table's filter.
     Filter = 3,
     /// Range tombstones.
     Tombstones = 4,
-    /// Facts about the table.
+    /// Properties of the table.
     Properties = 5,
-    /// A value that lies apart from its entry: in value files only.
+    /// A blob: a value stored separately from its entry, in blob files only.
     Value = 6,
 }
 
 impl BlockKind {
-    /// The kind's name, as printed.
+    /// Returns the kind's name, as printed.
     pub fn name(self) -> &'static str {
         match self {
             BlockKind::Data => "data",
@@ -100,7 +104,7 @@ impl BlockKind {
         }
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_u8(b: u8) -> Option<BlockKind> {
         [
             BlockKind::Data,
@@ -123,23 +127,24 @@ impl BlockKind {
     }
 }
 
-/// A physical block's header, checked for form but not for its checksum.
+/// A physical block's header. Its form is checked, its checksum is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHeader {
-    /// What it holds.
+    /// Kind of the block.
     pub kind: BlockKind,
-    /// How it is stored.
+    /// Codec of the stored bytes.
     pub codec: Compression,
-    /// Bytes that follow the header.
+    /// Number of bytes that follow the header.
     pub stored_len: usize,
-    /// Bytes after decompression.
+    /// Number of bytes after decompression.
     pub raw_len: usize,
-    /// What the checksum must be.
+    /// Expected checksum.
     pub checksum: u32,
 }
 
 impl BlockHeader {
-    /// Reads a header from the first 24 bytes of `bytes`. What is wrong, if it is none.
+    /// Reads a header from the first 24 bytes of `bytes`. Returns a description of the fault if
+    /// they are not a header.
     pub fn read(bytes: &[u8]) -> Result<BlockHeader, &'static str> {
         let h = bytes.get(..BLOCK_HEADER).ok_or("a block header that is cut off")?;
         if h[..4] != BLOCK_MAGIC {
@@ -150,7 +155,7 @@ impl BlockHeader {
         let (stored_len, raw_len) = (u32_at(h, 8) as usize, u32_at(h, 12) as usize);
         let sound = match codec {
             Compression::None => raw_len == stored_len,
-            // Fingerprints are random bits.
+            // Fingerprints are random bits, so filters are never compressed.
             _ if kind == BlockKind::Filter => false,
             _ => raw_len <= stored_len.saturating_mul(MOST_SHRUNK),
         };
@@ -161,12 +166,12 @@ impl BlockHeader {
     }
 }
 
-/// A physical block whose checksum has been checked.
+/// A physical block whose checksum has been verified.
 #[derive(Clone, Copy)]
 pub struct StoredBlock<'a> {
-    /// How long it is when decompressed.
+    /// Decompressed length in bytes.
     pub raw_len: usize,
-    /// How it is stored.
+    /// Codec of the stored bytes.
     pub codec: Compression,
     /// The stored bytes.
     pub bytes: &'a [u8],
@@ -175,8 +180,8 @@ pub struct StoredBlock<'a> {
 debug_by!(StoredBlock<'_>, "Stored", raw_len, codec);
 
 impl<'a> StoredBlock<'a> {
-    /// Checks the block of `kind` that fills `block` and lies at `offset` of file `id`. What is
-    /// wrong, if it is not sound.
+    /// Verifies the block of `kind` that fills `block` and is at `offset` of file `id`. Returns a
+    /// description of the fault if it is invalid.
     pub fn check(
         block: &'a [u8],
         kind: BlockKind,
@@ -197,7 +202,7 @@ impl<'a> StoredBlock<'a> {
         Ok(StoredBlock { raw_len: h.raw_len, codec: h.codec, bytes })
     }
 
-    /// Decompresses into `out`, which must be `raw_len` long.
+    /// Decompresses into `out`, whose length must be `raw_len`.
     pub fn unpack(&self, out: &mut [u8]) -> Result<(), &'static str> {
         match self.codec {
             _ if out.len() != self.raw_len => Err("a buffer of another length than the block"),
@@ -216,8 +221,8 @@ impl<'a> StoredBlock<'a> {
         }
     }
 
-    /// The decompressed bytes. Nothing large is allocated for a length that the stored bytes do not
-    /// have.
+    /// Returns the decompressed bytes. For a large block, allocates memory only if the stored bytes
+    /// declare the same length as the header.
     pub fn to_vec(&self) -> Result<Vec<u8>, &'static str> {
         if self.raw_len > LARGE_BLOCK && self.own_len()? != Some(self.raw_len as u64) {
             return Err("a block that decompresses to another length than its header says");
@@ -231,7 +236,7 @@ impl<'a> StoredBlock<'a> {
 }
 
 impl StoredBlock<'_> {
-    /// The decompressed length, by the stored bytes alone.
+    /// Returns the decompressed length according to the stored bytes alone.
     fn own_len(&self) -> Result<Option<u64>, &'static str> {
         Ok(match self.codec {
             Compression::None => Some(self.bytes.len() as u64),
@@ -241,16 +246,17 @@ impl StoredBlock<'_> {
     }
 }
 
-/// How many times as long as stored a block may be: no LZ4 block is more.
+/// Maximum ratio of decompressed to stored length; no LZ4 block exceeds it.
 const MOST_SHRUNK: usize = 255;
 
-/// Whether to store a block in so many bytes saves enough, an eighth, to be decoded for it.
+/// Reports whether compression to `packed` bytes saves at least an eighth, which justifies
+/// decoding.
 fn pays(packed: usize, raw: &[u8]) -> bool {
     packed <= raw.len() - raw.len() / 8
 }
 
-/// The error that what is wrong with a block comes to: `Corruption`, unless it is this build or this
-/// moment that lacks something.
+/// Converts the description of a block fault into an error. The kind is `Corruption`, unless this
+/// build lacks a codec or memory is exhausted.
 pub fn block_error(what: &str) -> Error {
     let kind = match what {
         NO_ZSTD => ErrorKind::Incompatible,
@@ -260,7 +266,7 @@ pub fn block_error(what: &str) -> Error {
     Error::new(kind, what)
 }
 
-/// Compresses blocks and puts headers before them.
+/// Compresses blocks and prepends headers.
 pub(crate) struct Packer {
     id: u64,
     table: lz4_flex::block::CompressTable,
@@ -274,10 +280,10 @@ impl Packer {
     }
 
     /// Appends `raw` as a physical block to `out`, whose end is at `offset` of the file. Returns
-    /// how many bytes that took, and whether the block is stored as it is.
+    /// the number of bytes appended, and whether the block is uncompressed.
     ///
     /// # Errors
-    /// `InvalidArgument` when the block is too large for the format.
+    /// `InvalidArgument` if the block is too large for the format.
     pub fn pack(
         &mut self,
         out: &mut Vec<u8>,
@@ -314,8 +320,8 @@ impl Packer {
         Ok((len, packed.is_none()))
     }
 
-    /// Appends bytes that are stored as they are to be, with their header. Returns how many bytes
-    /// that took.
+    /// Appends already encoded bytes as a block with its header. Returns the number of bytes
+    /// appended.
     pub fn seal(
         &self,
         out: &mut Vec<u8>,
@@ -336,7 +342,7 @@ impl Packer {
         (BLOCK_HEADER + block.bytes.len()) as u32
     }
 
-    /// Compresses into `packed`; the length, when that saves an eighth.
+    /// Compresses into `packed`. Returns the length if that saves an eighth.
     fn shrink(&mut self, raw: &[u8]) -> Option<usize> {
         let bound = lz4_flex::block::get_maximum_output_size(raw.len());
         if self.packed.len() < bound {
@@ -348,11 +354,11 @@ impl Packer {
     }
 }
 
-/// The footer. Lengths are those of physical blocks, headers included, and 0 where there is no such
+/// Table footer. Lengths are those of physical blocks with their headers, and 0 if there is no such
 /// block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
-    /// The file's number.
+    /// File id.
     pub id: u64,
     /// Bytes of all data blocks together.
     pub data_len: u64,
@@ -364,37 +370,37 @@ pub struct Footer {
     pub index_len: u32,
     /// Bytes of the properties block.
     pub properties_len: u32,
-    /// Which table it is, wherever the file lies.
+    /// Identity of the table, which does not depend on the file's path.
     pub identity: TableIdentity,
 }
 
 impl Footer {
-    /// Where the tombstone block begins.
+    /// Returns the offset of the tombstone block.
     pub fn tombstones_at(&self) -> u64 {
         self.data_len + self.filter_len as u64
     }
 
-    /// Where the index block begins.
+    /// Returns the offset of the index block.
     pub fn index_at(&self) -> u64 {
         self.tombstones_at() + self.tombstones_len as u64
     }
 
-    /// Where the properties block begins.
+    /// Returns the offset of the properties block.
     pub fn properties_at(&self) -> u64 {
         self.index_at() + self.index_len as u64
     }
 
-    /// Where the footer itself begins.
+    /// Returns the offset of the footer.
     pub fn offset(&self) -> u64 {
         self.properties_at() + self.properties_len as u64
     }
 
-    /// Whether it is that of a value file, which has no index.
+    /// Reports whether this is the footer of a blob file, which has no index.
     pub fn is_of_values(&self) -> bool {
         self.index_len == 0
     }
 
-    /// The footer's bytes.
+    /// Returns the footer's bytes.
     pub(crate) fn encode(&self) -> [u8; FOOTER] {
         let mut f = [0; FOOTER];
         f[..8].copy_from_slice(&self.id.to_le_bytes());
@@ -414,18 +420,18 @@ impl Footer {
         f
     }
 
-    /// The number of the table that these bytes are the sound footer of, at `offset`, whatever the
-    /// file is called.
+    /// Returns the file id in the footer `f` at `offset` if the footer is valid. The file name does
+    /// not matter.
     pub fn own_id(f: &[u8; FOOTER], offset: u64) -> Option<u64> {
         let id = u64_at(f, 0);
         Footer::decode(f, Path::new(""), id, offset).is_ok().then_some(id)
     }
 
-    /// Reads the footer `f` of file `id` at `offset`.
+    /// Decodes the footer `f` of file `id` at `offset`.
     ///
     /// # Errors
-    /// `Incompatible` for a newer version, `Corruption` for anything else that is not the footer of
-    /// this file at this place.
+    /// `Incompatible` for a newer version. `Corruption` if it is not a valid footer of this file at
+    /// this offset.
     pub fn decode(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Footer> {
         let bad = |what: &str| Error::corruption(what).at(path, offset).block("footer");
         if f[64..] != FILE_MAGIC {

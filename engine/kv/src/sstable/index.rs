@@ -1,4 +1,4 @@
-//! The index of a table: where its data blocks are, and which keys are in which.
+//! Table index: the locations of the data blocks and their key ranges.
 //!
 //! Index block:
 //! ```text
@@ -7,20 +7,21 @@
 //! per data block: varint length of the separator after the prefix, and those bytes
 //!                 varint length of the physical block, header included
 //!                 varint number of entries
-//!                 u8 flags: 1 PLAIN, 2 DENSE (more than half of the entries are deletes), 4 CONTINUES (the next block begins with a
-//!                 version of the key that this one ends with), 8 RAW (stored without compression)
+//!                 u8 flags: 1 PLAIN, 2 DENSE (more than half of the entries are deletes),
+//!                           4 CONTINUES (the next block begins with a version of the key that
+//!                           this one ends with), 8 RAW (stored without compression)
 //! ```
 //! The offset of a block is the sum of the lengths before it. A block's separator is at or above
-//! its last user key and below the first one of the next block; when the block CONTINUES it is that
-//! key, so neighbouring separators may then be equal. Separators never go down.
+//! its last user key and below the first user key of the next block. If the block CONTINUES, the
+//! separator is its last user key. So neighbouring separators may then be equal. Separators never
+//! decrease.
 //!
 //! Invariants in memory:
-//! - I1: heads are the 8 bytes after the common prefix; searching touches nothing else unless heads
+//! - I1: heads are the 8 bytes after the common prefix. A search touches nothing else unless heads
 //!   are equal.
-//! - I2: every block lies within the file's data; [`BlockIndex::decode`] refuses anything else.
-//! - I3: a block is marked *barren* after it has been found to hold nothing but deletes. The mark
-//!   is not in the file: it is learnt, so that a cursor passes over the block the next time without
-//!   decoding it.
+//! - I2: every block is within the file's data; [`BlockIndex::decode`] refuses anything else.
+//! - I3: a block is marked *barren* once a cursor has found only deletes in it. The mark is not in
+//!   the file. With the mark, later cursors skip the block without decoding it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +39,7 @@ pub(crate) const CONTINUES: u8 = 4;
 /// Flag: stored without compression.
 pub(crate) const RAW: u8 = 8;
 
-/// Gathers the index while a table is written.
+/// Collects the index while a table is written.
 #[derive(Default)]
 pub(crate) struct IndexBuilder {
     separators: Vec<u8>,
@@ -46,8 +47,8 @@ pub(crate) struct IndexBuilder {
     rows: Vec<(u32, u32, u8)>,
 }
 
-/// A short key at or above `last` and below `next`, which must be larger; written to the end of
-/// `out`.
+/// Appends a short key at or above `last` and below `next` to `out`. `next` must be larger than
+/// `last`.
 fn put_separator(last: &[u8], next: &[u8], out: &mut Vec<u8>) {
     let c = common_prefix(last, next);
     if c >= last.len() || c >= next.len() {
@@ -72,7 +73,7 @@ impl IndexBuilder {
         self.close(len, entries, flags);
     }
 
-    /// Adds a block whose separator is known.
+    /// Adds a block with a given separator.
     pub fn add_separated(&mut self, separator: &[u8], len: u32, entries: u32, flags: u8) {
         self.separators.extend_from_slice(separator);
         self.close(len, entries, flags);
@@ -87,18 +88,18 @@ impl IndexBuilder {
         self.rows.len()
     }
 
-    /// The separator of the block added last.
+    /// Returns the separator of the block added last.
     pub fn last_separator(&self) -> Option<&[u8]> {
         let (&end, before) = self.ends.split_last()?;
         Some(&self.separators[before.last().copied().unwrap_or(0)..end])
     }
 
-    /// Roughly the length of the finished block.
+    /// Returns the approximate length of the finished block in bytes.
     pub fn estimate(&self) -> usize {
         self.separators.len() + 6 * self.rows.len()
     }
 
-    /// The index block.
+    /// Returns the index block.
     pub fn finish(&self) -> Vec<u8> {
         let separator =
             |i: usize| &self.separators[if i == 0 { 0 } else { self.ends[i - 1] }..self.ends[i]];
@@ -121,18 +122,18 @@ impl IndexBuilder {
     }
 }
 
-/// One data block, as the index tells of it.
+/// Index entry of one data block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
     /// Offset of the physical block in the file.
     pub offset: u64,
-    /// Its length in the file, header included.
+    /// Length in the file, header included.
     pub len: u32,
     /// Number of entries.
     pub entries: u32,
-    /// At or above every key of the block and the blocks before it.
+    /// Separator: at or above every key of this block and of the blocks before it.
     pub separator: Vec<u8>,
-    /// Puts only, no key twice, none shared with a neighbour.
+    /// All entries are puts, with distinct keys that no neighbouring block has.
     pub plain: bool,
     /// More than half of the entries are deletes.
     pub dense: bool,
@@ -142,38 +143,38 @@ pub struct BlockInfo {
     pub raw: bool,
 }
 
-/// From so many stored bytes on a block of one entry is large.
+/// Minimum stored length in bytes of a large block with one entry.
 const LARGE: usize = 4 << 10;
 
-/// Heads that a search looks at behind those of the groups.
+/// Heads per group. A search picks a group by its last head, then searches the group.
 const GROUP: usize = 64;
 
 /// The index in memory.
 pub(crate) struct BlockIndex {
     prefix: Box<[u8]>,
     heads: Box<[u64]>,
-    /// The last head of each group of [`GROUP`]: few enough to stay in the processor's nearest
-    /// cache.
+    /// The last head of each group of [`GROUP`]. They are few enough to stay in the processor's
+    /// first-level cache.
     tops: Box<[u64]>,
-    /// Where each block begins, and where the last one ends.
+    /// Offset of each block, and the end of the last one.
     offsets: Box<[u64]>,
     entries: Box<[u32]>,
     flags: Box<[u8]>,
-    /// Separators after the prefix, one behind the other, and their ends.
+    /// Separators without the common prefix, concatenated, and their ends.
     suffixes: Box<[u8]>,
     ends: Box<[u32]>,
-    /// A bit per block, where some block is DENSE.
+    /// One bit per block; empty if no block is DENSE.
     barren: Box<[AtomicU64]>,
 }
 
 impl BlockIndex {
-    /// Reads an index block of a table with `data_len` bytes of data blocks; `None` when it is not
-    /// sound.
+    /// Decodes an index block of a table with `data_len` bytes of data blocks. Returns `None` if it
+    /// is invalid.
     pub fn decode(block: &[u8], data_len: u64) -> Option<BlockIndex> {
         BlockIndex::parse(block, data_len).filter(|i| i.end() == data_len)
     }
 
-    /// The same for a table with at most `data_len` bytes of data blocks.
+    /// Like [`decode`](Self::decode), for a table with at most `data_len` bytes of data blocks.
     fn parse(block: &[u8], data_len: u64) -> Option<BlockIndex> {
         let mut r = ByteReader::new(block);
         let n = r.len(r.remaining() / 4)?;
@@ -217,18 +218,18 @@ impl BlockIndex {
         })
     }
 
-    /// Number of data blocks.
+    /// Returns the number of data blocks.
     #[inline]
     pub fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// What all separators begin with.
+    /// Returns the common prefix of all separators.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// The separator of block `i` after the prefix.
+    /// Returns the separator of block `i` after the prefix.
     #[inline]
     pub fn suffix(&self, i: usize) -> &[u8] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
@@ -243,8 +244,8 @@ impl BlockIndex {
         }
     }
 
-    /// The first block whose separator is not below `key`: where the newest version of `key` is, if
-    /// it is here at all. `len()` when there is none.
+    /// Returns the first block whose separator is not below `key`. It holds the newest version of
+    /// `key`, if the table has any. Returns `len()` if there is no such block.
     #[inline]
     pub fn find(&self, key: &[u8]) -> usize {
         let Some(suffix) = key.strip_prefix(&*self.prefix) else {
@@ -253,8 +254,8 @@ impl BlockIndex {
         let h = head(suffix);
         let start = (GROUP * lower_bound(&self.tops, h)).min(self.heads.len());
         let group = &self.heads[start..self.heads.len().min(start + GROUP)];
-        // All lines of the group at once, so that the steps in it do not wait for one after the
-        // other.
+        // Fetch all lines of the group at once, so that the search steps do not wait for one line
+        // after another.
         for line in group.chunks(8) {
             fetch_line(line.as_ptr().cast());
         }
@@ -284,37 +285,37 @@ impl BlockIndex {
         low
     }
 
-    /// The last block that versions of block `i`'s last key go on into.
+    /// Returns the last block with versions of block `i`'s last key.
     pub fn last_of_run(&self, i: usize) -> usize {
         i + self.flags[i..].iter().take_while(|&&f| f & CONTINUES != 0).count()
     }
 
-    /// Offset and length of block `i` in the file.
+    /// Returns offset and length of block `i` in the file.
     #[inline]
     pub fn place(&self, i: usize) -> (u64, usize) {
         (self.offsets[i], (self.offsets[i + 1] - self.offsets[i]) as usize)
     }
 
-    /// Flags of block `i`.
+    /// Returns the flags of block `i`.
     #[inline]
     pub fn flags(&self, i: usize) -> u8 {
         self.flags[i]
     }
 
-    /// Whether all blocks are PLAIN.
+    /// Reports whether all blocks are PLAIN.
     pub fn is_plain(&self) -> bool {
         self.flags.iter().all(|f| f & PLAIN != 0)
     }
 
-    /// Whether most of block `i` is deletes, and no key of it goes on in a neighbour: only such a
-    /// block can be barren.
+    /// Reports whether most entries of block `i` are deletes and no key of it continues in a
+    /// neighbouring block. Only such a block can be barren.
     #[inline]
     pub fn is_dense(&self, i: usize) -> bool {
         self.flags[i] & (DENSE | CONTINUES) == DENSE
             && (i == 0 || self.flags[i - 1] & CONTINUES == 0)
     }
 
-    /// Whether block `i` is known to be barren.
+    /// Reports whether block `i` is marked as barren.
     #[inline]
     pub fn is_barren(&self, i: usize) -> bool {
         self.barren
@@ -329,28 +330,29 @@ impl BlockIndex {
         }
     }
 
-    /// Whether any block is stored without compression.
+    /// Reports whether any block is stored without compression.
     pub fn any_raw(&self) -> bool {
         self.flags.iter().any(|f| f & RAW != 0)
     }
 
-    /// Where the blocks end.
+    /// Returns the offset after the last block.
     pub fn end(&self) -> u64 {
         self.offsets[self.len()]
     }
 
-    /// Number of entries of block `i`.
+    /// Returns the number of entries of block `i`.
     pub fn entries(&self, i: usize) -> u32 {
         self.entries[i]
     }
 
-    /// Whether block `i` has a single entry, and is worth to be read without decoding its value.
+    /// Reports whether block `i` has a single entry and is large enough to be read without decoding
+    /// its value.
     #[inline]
     pub fn is_large(&self, i: usize) -> bool {
         self.entries[i] == 1 && self.place(i).1 >= LARGE
     }
 
-    /// Everything about block `i`.
+    /// Returns all index data of block `i`.
     pub fn info(&self, i: usize) -> BlockInfo {
         let (offset, len) = self.place(i);
         let has = |flag| self.flags[i] & flag != 0;
@@ -366,7 +368,7 @@ impl BlockIndex {
         }
     }
 
-    /// Bytes held.
+    /// Returns the bytes of memory held.
     pub fn memory(&self) -> usize {
         self.prefix.len()
             + (8 + 8 + 4 + 1 + 4) * self.len()
@@ -376,8 +378,8 @@ impl BlockIndex {
     }
 }
 
-/// The data blocks that a decoded index block tells of, which begins at `end` of its file at the
-/// latest; `None` when it is not sound.
+/// Returns the data blocks listed in a decoded index block. `end` is an upper bound of the data's
+/// length. Returns `None` if the index block is invalid.
 pub fn decode(block: &[u8], end: u64) -> Option<Vec<BlockInfo>> {
     let index = BlockIndex::parse(block, end)?;
     Some((0..index.len()).map(|i| index.info(i)).collect())

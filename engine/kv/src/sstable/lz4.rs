@@ -1,8 +1,8 @@
-//! The length of an LZ4 block's content, found from its sequences without decompressing it.
+//! Computes the decompressed length of an LZ4 block from its sequences, without decompressing it.
 
-/// Bytes that the LZ4 block `packed` decompresses to; `None` where its sequences are cut off.
+/// Returns the decompressed length of the LZ4 block `packed`; `None` if its sequences are cut off.
 ///
-/// Offsets are not checked: a block that has a length may still not decompress.
+/// Offsets are not checked: a block with a length may still not decompress.
 pub fn raw_len(packed: &[u8]) -> Option<u64> {
     let (mut at, mut raw) = (0usize, 0u64);
     loop {
@@ -14,13 +14,13 @@ pub fn raw_len(packed: &[u8]) -> Option<u64> {
         if at >= packed.len() {
             return (at == packed.len()).then_some(raw);
         }
-        // An offset of two bytes, then the rest of the match's length.
+        // Skip an offset of two bytes, then read the rest of the match's length.
         at += 2;
         raw = raw.checked_add(4 + length(packed, &mut at, token & 15)?)?;
     }
 }
 
-/// A length of which a token has these four bits.
+/// Reads a length whose token has these four bits.
 fn length(packed: &[u8], at: &mut usize, bits: u8) -> Option<u64> {
     let mut n = u64::from(bits);
     if bits < 15 {

@@ -1,15 +1,18 @@
-//! Floor 2: sorted tables on disk: written once front to back, then only read.
+//! Floor 2: sorted tables (SSTables) on disk. A table is written once, sequentially, and then only
+//! read.
 //!
-//! [`TableWriter`] writes a file ([`mod@format`]: blocks with context-bound checksums; `block`:
-//! entries laid out for search; `index`, `filter`, `tombstones`, `properties`), [`Table`] answers
-//! point reads and hands out [`TableCursor`]s, [`Table::verify`] checks a file against itself,
-//! [`walk`] finds the blocks of a file whose index may be lost, [`values`] are files of values that
-//! tables refer to. `zstd` is there with the
-//! feature. `search` is the module's one room for `unsafe`.
+//! - [`TableWriter`] writes a file. [`mod@format`] defines blocks, whose checksums include file and
+//!   offset; `block` lays out entries for search. Other parts are `index`, `filter`, `tombstones`
+//!   and `properties`.
+//! - [`Table`] serves point lookups and creates [`TableCursor`]s.
+//! - [`Table::verify`] checks the consistency of a file.
+//! - [`walk`] finds the blocks of a file whose index may be lost.
+//! - [`values`] defines blob files, to which tables refer.
 //!
-//! Invariants: a table never changes once it is finished; whatever its bytes have become, reading
-//! gives the right answer or an error that names the place. Spec: `format-spec/README.md`,
-//! "Tables".
+//! `zstd` needs the feature of that name. `search` is the only module here with `unsafe`.
+//!
+//! Invariants: a finished table never changes. Whatever its bytes have become, a read returns the
+//! right answer or an error that names file and offset. Spec: `format-spec/README.md`, "Tables".
 
 mod block;
 mod copy;

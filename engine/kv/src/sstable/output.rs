@@ -1,41 +1,41 @@
-//! The file of a table or of a value file in the making: blocks one behind the other, gathered and
-//! handed to the file piece by piece.
+//! Output file of a table or blob file: buffers blocks and appends them to the file in batches.
 //!
-//! Invariant: what was handed in lies in the file in that order, without gaps, from its start.
+//! Invariant: the file contains the blocks in the order in which they were added, without gaps,
+//! from its start.
 
 use super::format::{BlockKind, Footer, Packer, StoredBlock};
 use crate::base::error::Result;
 use crate::base::options::Compression;
 use crate::env::WriteFile;
 
-/// Bytes gathered before they are handed to the file.
+/// Bytes buffered before they are appended to the file.
 const BUFFER: usize = 256 << 10;
 
-/// A file that is written block by block.
+/// Writer of a file that consists of blocks.
 pub(super) struct BlockOutput {
     file: Box<dyn WriteFile>,
     packer: Packer,
     gathered: Vec<u8>,
-    /// Bytes handed to the file.
+    /// Bytes appended to the file.
     written: u64,
 }
 
 impl BlockOutput {
-    /// File `id`, which is empty.
+    /// Starts writing file `id`, which must be empty.
     pub fn new(file: Box<dyn WriteFile>, id: u64) -> BlockOutput {
         let gathered = Vec::with_capacity(BUFFER + (64 << 10));
         BlockOutput { file, packer: Packer::new(id), gathered, written: 0 }
     }
 
-    /// Where the next byte goes.
+    /// Returns the offset of the next byte.
     pub fn offset(&self) -> u64 {
         self.written + self.gathered.len() as u64
     }
 
-    /// Adds a block. Gives its length, header included, and whether it is stored as it is.
+    /// Adds a block. Returns its length, header included, and whether it is uncompressed.
     ///
     /// # Errors
-    /// `InvalidArgument` when the block is too large for the format; whatever the file says.
+    /// `InvalidArgument` if the block is too large for the format. I/O errors of the file.
     pub fn put(&mut self, kind: BlockKind, codec: Compression, raw: &[u8]) -> Result<(u32, bool)> {
         let offset = self.offset();
         let put = self.packer.pack(&mut self.gathered, offset, kind, codec, raw)?;
@@ -43,10 +43,11 @@ impl BlockOutput {
         Ok(put)
     }
 
-    /// Adds a data block of another table as it is stored there; gives the same.
+    /// Adds a data block of another table with its stored bytes. Returns the same as
+    /// [`put`](Self::put).
     ///
     /// # Errors
-    /// Whatever the file says.
+    /// I/O errors of the file.
     pub fn copy(&mut self, block: &StoredBlock<'_>) -> Result<(u32, bool)> {
         let offset = self.offset();
         let len = self.packer.seal(&mut self.gathered, offset, BlockKind::Data, block);
@@ -63,10 +64,10 @@ impl BlockOutput {
         Ok(())
     }
 
-    /// Ends the file with its footer, and syncs it. Gives its length.
+    /// Writes the footer and syncs the file. Returns the file's length.
     ///
     /// # Errors
-    /// Whatever the file says.
+    /// I/O errors of the file.
     pub fn finish(mut self, footer: &Footer) -> Result<u64> {
         self.gathered.extend_from_slice(&footer.encode());
         self.hand_over(0)?;

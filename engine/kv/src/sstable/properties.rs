@@ -1,25 +1,39 @@
-//! The properties of a table: figures of its content, and how it was written.
+//! Table properties: statistics of the content, and how the table was written.
 //!
 //! Properties block: pairs of `varint length, name, varint length, value`, names ascending. Values
-//! are varints unless said otherwise. Readers skip names that they do not know; a missing one has
-//! its default (zero, empty, none). Names:
+//! are varints unless stated otherwise. Readers skip unknown names; a missing name has its default
+//! (zero, empty, none). Names:
 //! ```text
-//! block.size        decoded size that blocks aimed for     keys.first, keys.last   bytes: bounds of all keys, range tombstones
-//! compression       0 none, 1 LZ4                                                   included (their end counts as a key)
-//! created.micros    wall clock at writing                  level                   level the table was written for
-//! data.blocks       number of data blocks                  merges                  entries that are merge operands
-//! deletes           entries that are deletes               oldest.tombstone        wall clock in micros; missing when none
-//! entries           all point entries                      range.deletes           range tombstones, per fragment and number
-//! entry.largest     largest key + value in bytes           raw.keys, raw.values    bytes of all keys and values
-//! filter            0 none, 1 or 2: bytes a fingerprint    seq.max, seq.min        sequence numbers, tombstones included
-//! filter.keys       hashes in the filter                   summary                 bytes of the Summary hook
-//! hook.filter_prefix, hook.merge, hook.purge, hook.summary                         names (UTF-8)
-//! log.end           8 bytes: end of what it holds of the log   log.writer           8 bytes: number of the log's writer
-//! tree              tree id                                writer                  name and version of the writing program
-//! tree.name         name of the tree (UTF-8)
-//! values.apart      bytes: for each value file that entries refer to, by number: varints number ‖ values ‖ bytes of their blocks
+//! block.size           target decoded size of blocks
+//! compression          0 none, 1 LZ4
+//! created.micros       wall clock at writing
+//! data.blocks          number of data blocks
+//! deletes              entries that are deletes
+//! entries              all point entries
+//! entry.largest        largest key + value in bytes
+//! filter               0 none, 1 or 2: bytes a fingerprint
+//! filter.keys          hashes in the filter
+//! hook.filter_prefix, hook.merge, hook.purge, hook.summary
+//!                      names (UTF-8)
+//! keys.first, keys.last
+//!                      bytes: bounds of all keys, range tombstones included
+//!                      (their end counts as a key)
+//! level                level the table was written for
+//! log.end              8 bytes: end of the log records that the table covers
+//! log.writer           8 bytes: number of the log's writer
+//! merges               entries that are merge operands
+//! oldest.tombstone     wall clock in micros; missing when none
+//! range.deletes        range tombstones, per fragment and number
+//! raw.keys, raw.values bytes of all keys and values
+//! seq.max, seq.min     sequence numbers, tombstones included
+//! summary              bytes of the Summary hook
+//! tree                 tree id
+//! tree.name            name of the tree (UTF-8)
+//! values.apart         bytes: for each blob file that entries refer to, by number:
+//!                      varints number ‖ blobs ‖ bytes of their blocks
+//! writer               name and version of the writing program
 //! ```
-//! Invariants: [`Properties::decode`] of what [`Properties::encode`] gives is the same value.
+//! Invariant: [`Properties::decode`] inverts [`Properties::encode`].
 
 use crate::base::blob_ref::{BlobUse, decode_uses, encode_uses};
 use crate::base::coding::{ByteReader, put_bytes, put_varint};
@@ -28,69 +42,69 @@ use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
 
-/// The value of a property.
+/// Value of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property<'a> {
     /// A number.
     Number(u64),
     /// A text.
     Text(&'a str),
-    /// Bytes: a key, a summary, or the value of a name that is not known.
+    /// Bytes: a key, a summary, or the value of an unknown name.
     Bytes(&'a [u8]),
 }
 
-/// What a table knows about itself. Field docs: see the names above.
+/// Properties of a table. The module docs list the stored names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// Decoded size that blocks aimed for, in bytes.
+    /// Target decoded size of blocks, in bytes.
     pub block_size: u64,
-    /// How data blocks are stored where that pays.
+    /// Codec of data blocks; a block stays uncompressed if compression saves too little.
     pub compression: Compression,
-    /// Wall clock when the table was begun, in microseconds.
+    /// Wall clock at the start of writing, in microseconds.
     pub created_micros: u64,
     /// Number of data blocks.
     pub data_blocks: u64,
-    /// Point entries that are deletes.
+    /// Number of point entries that are deletes.
     pub deletes: u64,
-    /// Point entries.
+    /// Number of point entries.
     pub entries: u64,
-    /// Largest key + value, in bytes.
+    /// Size of the largest key + value, in bytes.
     pub largest_entry: u64,
-    /// The filter; `None` too when it could not be built.
+    /// Kind of filter; also `None` if it could not be built.
     pub filter: FilterKind,
-    /// How many of the highest bits of its fingerprints are dropped, 0 to 7.
+    /// Number of the highest bits dropped from each fingerprint, 0 to 7.
     pub filter_dropped: u8,
-    /// Hashes in the filter.
+    /// Number of hashes in the filter.
     pub filter_keys: u64,
-    /// Name of the filter prefix, empty when filters hold whole keys.
+    /// Name of the filter prefix; empty if the filter contains whole keys.
     pub filter_prefix: String,
-    /// Name of the merge hook, empty for none.
+    /// Name of the merge operator; empty for none.
     pub merge: String,
-    /// Name of the purge hook, empty for none.
+    /// Name of the compaction filter; empty for none.
     pub purge: String,
-    /// Name of the summary hook, empty for none.
+    /// Name of the summary hook; empty for none.
     pub summary: String,
-    /// What the summary hook said.
+    /// Output of the summary hook.
     pub summary_bytes: Vec<u8>,
     /// Lower bound of all keys.
     pub first_key: Vec<u8>,
-    /// Upper bound of all keys; the end of the last range tombstone when that is larger than every
-    /// key.
+    /// Upper bound of all keys. It is the end of the last range tombstone if that is larger than
+    /// every key.
     pub last_key: Vec<u8>,
     /// Level the table was written for.
     pub level: u64,
-    /// Position in the log: what the log holds of the tree below it is in this table, in the tables
-    /// that it was made of, or in older ones. 0 when that is not known.
+    /// Log position. All log records of the tree below it are in this table, in the tables from
+    /// which it was compacted, or in older tables. 0 if unknown.
     pub log_end: u64,
-    /// The number that the writer of the log drew whose position that is: the opening of the store
-    /// that wrote the table, or the one before, where that had written nothing else yet. 0 in tables
-    /// that no store has written.
+    /// Random number of the log writer to whose log `log_end` refers. Each opening of the store has
+    /// its own log writer. It is the opening that wrote the table, or the previous one if the
+    /// opening had logged nothing yet. 0 in tables that no store has written.
     pub log_writer: u64,
-    /// Point entries that are merge operands.
+    /// Number of point entries that are merge operands.
     pub merges: u64,
-    /// Wall clock of the oldest deletion in here, in microseconds.
+    /// Wall clock of the table's oldest deletion, in microseconds.
     pub oldest_tombstone_micros: Option<u64>,
-    /// Range tombstones, counted per fragment and sequence number.
+    /// Number of range tombstones, counted per fragment and sequence number.
     pub range_deletes: u64,
     /// Bytes of all user keys.
     pub raw_key_bytes: u64,
@@ -100,18 +114,18 @@ pub struct Properties {
     pub max_seq: Seq,
     /// Smallest sequence number.
     pub min_seq: Seq,
-    /// Tree that the table belongs to.
+    /// Id of the tree that the table belongs to.
     pub tree: u32,
-    /// The tree's name; empty when it is not known.
+    /// Name of the tree; empty if unknown.
     pub tree_name: String,
-    /// Program that wrote it.
+    /// Name and version of the program that wrote the table.
     pub writer: String,
-    /// What entries refer to in value files, by number of the file.
+    /// Blobs that entries refer to, one element per blob file, by file number.
     pub values: Vec<BlobUse>,
 }
 
 impl Properties {
-    /// Counts an entry; its kind aside.
+    /// Counts an entry, except its kind.
     #[inline]
     pub(super) fn count(&mut self, key: &[u8], seq: Seq, value_len: usize) {
         self.entries += 1;
@@ -122,7 +136,7 @@ impl Properties {
         self.max_seq = self.max_seq.max(seq);
     }
 
-    /// The facts of the table that has these properties; the file says the rest.
+    /// Returns the facts of the table with these properties; the arguments come from the file.
     pub fn facts(&self, id: u64, identity: TableIdentity, size: u64) -> TableFacts {
         TableFacts {
             id,
@@ -142,12 +156,12 @@ impl Properties {
         }
     }
 
-    /// Bits of a fingerprint of the filter; 0 for no filter.
+    /// Returns the bits of a filter fingerprint; 0 for no filter.
     pub fn filter_bits(&self) -> u8 {
         self.filter.bits().saturating_sub(self.filter_dropped)
     }
 
-    /// The properties block.
+    /// Returns the properties block.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
         for (name, v) in self.numbers() {
@@ -160,7 +174,7 @@ impl Properties {
             put_bytes(&mut out, name.as_bytes());
             put_bytes(&mut out, v);
         }
-        // Of one length, so that the length of a table does not depend on the log.
+        // These have a fixed length, so that the length of a table does not depend on the log.
         for (name, v) in [("log.end", self.log_end), ("log.writer", self.log_writer)] {
             if v > 0 {
                 put_bytes(&mut out, name.as_bytes());
@@ -218,7 +232,7 @@ impl Properties {
         ]
     }
 
-    /// Reads a properties block; `None` when it is not sound.
+    /// Decodes a properties block; returns `None` if it is invalid.
     pub fn decode(block: &[u8]) -> Option<Properties> {
         let mut p = Properties {
             filter: FilterKind::None,
@@ -288,8 +302,8 @@ impl Properties {
         Some(())
     }
 
-    /// The pairs of a properties block, in order, with those names that are known; `None` when it
-    /// is not sound.
+    /// Returns the pairs of a properties block in order, with the types of known names. Returns
+    /// `None` if the block is invalid.
     pub(crate) fn pairs(block: &[u8]) -> Option<Vec<(&[u8], Property<'_>)>> {
         let known = Properties::decode(block)?;
         let numbers: Vec<&str> = known.numbers().iter().map(|n| n.0).collect();
@@ -310,7 +324,7 @@ impl Properties {
         Some(pairs)
     }
 
-    /// Bytes of heap held.
+    /// Returns the bytes of heap memory held.
     pub(crate) fn memory(&self) -> usize {
         self.strings().iter().map(|(_, v)| v.len()).sum::<usize>()
             + self.tree_name.len()
@@ -318,7 +332,7 @@ impl Properties {
     }
 }
 
-/// The same pairs, names ascending.
+/// Returns the same pairs, names ascending.
 fn sort_pairs(block: &[u8]) -> Vec<u8> {
     let mut pairs = vec![];
     let mut r = ByteReader::new(block);

@@ -1,22 +1,22 @@
-//! The search in a decoded block, and in any sorted array of heads: the module's one room for
-//! `unsafe`.
+//! Binary search in a decoded block, and in any sorted array of heads. This is the only module of
+//! `sstable` with `unsafe`.
 //!
-//! [`Block`] is a view of a block's decoded bytes (layout: [`block`](super::block)). Nothing is
-//! parsed beyond the 16-byte header.
+//! [`Block`] is a view of a block's decoded bytes (layout: [`block`](super::block)). Only the
+//! 16-byte header is parsed.
 //!
 //! Invariants:
-//! - S1: a [`BlockShape`] is only made by [`Block::new`], which checks that header, heads, offsets
-//!   and prefix lie within `end` bytes, and a [`Block`] only exists over at least `end` bytes. So a
-//!   head or an offset with an index below `n` (`n + 1`) is in bounds whatever the bytes say.
-//! - S2: what offsets and entries *say* is never trusted for memory safety: entries are cut out
-//!   with checked slicing. Even bytes that change after their validation (a map whose device rots)
-//!   can give a wrong answer at worst, never an access out of bounds.
-//! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for entries that don't are
+//! - S1: only [`Block::new`] creates a [`BlockShape`]. It checks that header, heads, offsets and
+//!   prefix are within `end` bytes. A [`Block`] only exists over at least `end` bytes. So a head or
+//!   an offset with an index below `n` (`n + 1`) is in bounds, whatever the bytes contain.
+//! - S2: the *values* of offsets and entries are never trusted for memory safety. Entries are read
+//!   with checked slicing. Bytes may change after their validation (a map on a failing device).
+//!   Then a read can return a wrong answer at worst, never access memory out of bounds.
+//! - S3: after [`Block::validate`] every entry decodes, so the fallbacks for invalid entries are
 //!   never taken.
 //!
-//! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches,
-//! where bounds checks would cost as much as the search (both keep `base + half - 1 < n` by
-//! construction, and `n` heads are in bounds by S1 or by the slice's own length).
+//! The only `unsafe` is the unchecked read of heads inside the two branchless binary searches.
+//! Bounds checks there would cost as much as the search. Both keep `base + half - 1 < n` by
+//! construction, and `n` heads are in bounds by S1 or by the slice's own length.
 
 #![allow(unsafe_code)]
 
@@ -29,7 +29,7 @@ use crate::base::coding::{ByteReader, u32_at, u64_at};
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, head};
 use crate::base::prefetch::fetch_line;
 
-/// The index of the first element of sorted `heads` that is not below `h`.
+/// Returns the index of the first element of sorted `heads` that is not below `h`.
 #[inline]
 pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
     let (mut base, mut len) = (0, heads.len());
@@ -47,9 +47,8 @@ pub(crate) fn lower_bound(heads: &[u64], h: u64) -> usize {
     base + (heads[base] < h) as usize
 }
 
-/// Asks for the lines of a block that a search touches (header, heads, offsets and prefix of a
-/// block of 4 KiB) all at once, so that the steps of the binary search do not wait for one line
-/// after the other.
+/// Prefetches the cache lines of a block that a search touches: header, heads, offsets and prefix
+/// of a block of 4 KiB. The steps of the binary search then do not wait for one line after another.
 #[inline]
 pub(crate) fn prefetch(block: &[u8]) {
     for line in 0..7 {
@@ -57,12 +56,12 @@ pub(crate) fn prefetch(block: &[u8]) {
     }
 }
 
-/// Where the parts of a decoded block are: what a cursor keeps between its steps.
+/// Offsets of the parts of a decoded block. A cursor stores it between steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockShape {
     n: usize,
     prefix_len: usize,
-    /// Where the entries area begins: heads, offsets and prefix lie before it.
+    /// Start of the entries. Heads, offsets and prefix are before it.
     end: usize,
     flags: u8,
     /// Bytes of the trailer in each entry.
@@ -71,13 +70,13 @@ pub(crate) struct BlockShape {
 }
 
 impl BlockShape {
-    /// Length of the prefix that all keys share.
+    /// Returns the length of the prefix that all keys share.
     #[inline]
     pub fn prefix_len(&self) -> usize {
         self.prefix_len
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.n
@@ -93,12 +92,12 @@ pub(crate) struct BlockEntry<'a> {
     /// The key after the prefix and the 8 bytes of the head.
     pub rest: &'a [u8],
     pub value: &'a [u8],
-    /// Where the value ends, counted from the start of the block.
+    /// End of the value, counted from the start of the block.
     end: usize,
 }
 
 impl BlockEntry<'_> {
-    /// Whether it belongs behind an entry with the same head.
+    /// Reports whether it must come after an entry with the same head.
     fn is_behind(&self, other: &BlockEntry<'_>) -> bool {
         let rest = match self.suffix_len.min(other.suffix_len) >= 8 {
             true => self.rest.cmp(other.rest),
@@ -107,7 +106,7 @@ impl BlockEntry<'_> {
         rest.then(other.trailer.cmp(&self.trailer)).is_ge()
     }
 
-    /// Where the value lies in the block's bytes.
+    /// Returns the range of the value in the block's bytes.
     #[inline]
     pub fn value_range(&self) -> Range<u32> {
         (self.end - self.value.len()) as u32..self.end as u32
@@ -117,7 +116,7 @@ impl BlockEntry<'_> {
 const NO_ENTRY: BlockEntry<'static> =
     BlockEntry { trailer: Trailer(0), suffix_len: 0, rest: &[], value: &[], end: 0 };
 
-/// A view of a decoded block.
+/// View of a decoded block.
 #[derive(Clone, Copy)]
 pub(crate) struct Block<'a> {
     bytes: &'a [u8],
@@ -125,8 +124,8 @@ pub(crate) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// A view of `bytes`; `None` when header, heads, offsets and prefix do not fit. Costs one cache
-    /// line.
+    /// Creates a view of `bytes`; returns `None` if header, heads, offsets and prefix do not fit.
+    /// Touches one cache line.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Option<Block<'a>> {
         let header = bytes.get(..HEADER)?;
@@ -146,7 +145,7 @@ impl<'a> Block<'a> {
         (end <= bytes.len() && bytes.len() <= u32::MAX as usize).then_some(Block { bytes, shape })
     }
 
-    /// The view whose shape was kept; an empty one when `bytes` is too short for it.
+    /// Recreates a view from a stored shape; the view is empty if `bytes` is too short for it.
     #[inline]
     pub fn resume(bytes: &'a [u8], shape: BlockShape) -> Block<'a> {
         if shape.end <= bytes.len() {
@@ -161,40 +160,41 @@ impl<'a> Block<'a> {
         self.shape
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.shape.n
     }
 
-    /// The whole block.
+    /// Returns the whole block.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The prefix that all keys share.
+    /// Returns the prefix that all keys share.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
         &self.bytes[self.shape.end - self.shape.prefix_len..self.shape.end]
     }
 
-    /// All entries are puts, and no user key occurs twice in the block or goes on in a neighbour.
+    /// Reports whether all entries are puts, and no user key occurs twice in the block or continues
+    /// in a neighbouring block.
     pub fn is_plain(&self) -> bool {
         self.shape.flags & PLAIN != 0
     }
 
-    /// The trailer that all entries have, where they have the same.
+    /// Returns the trailer of all entries if they share one.
     pub fn uniform(&self) -> Option<Trailer> {
         (self.shape.flags & UNIFORM != 0).then_some(Trailer(self.shape.base))
     }
 
-    /// The header's flags, bytes of a trailer's code, and base.
+    /// Returns the header's flags, the width of a trailer code in bytes, and the base.
     pub fn coding(&self) -> (u8, usize, u64) {
         (self.shape.flags, self.shape.width, self.shape.base)
     }
 
-    /// Where entry `i` begins, counted from the start of the entries (`i` may be `n`), and its
-    /// trailer's code.
+    /// Returns the offset of entry `i` from the start of the entries (`i` may be `n`), and its
+    /// trailer code.
     pub fn place_and_code(&self, i: usize) -> (usize, u64) {
         let start = self.offset(i);
         (
@@ -203,13 +203,13 @@ impl<'a> Block<'a> {
         )
     }
 
-    /// The head of entry `i`: the 8 bytes after the prefix. 0 beyond the end.
+    /// Returns the head of entry `i`: the 8 bytes after the prefix. Returns 0 beyond the end.
     #[inline]
     pub fn head(&self, i: usize) -> u64 {
         if i < self.shape.n { u64_at(self.bytes, HEADER + 8 * i) } else { 0 }
     }
 
-    /// Where entry `i` begins, counted from the start of the block; `i` may be `n`.
+    /// Returns the offset of entry `i` from the start of the block; `i` may be `n`.
     #[inline]
     fn offset(&self, i: usize) -> usize {
         let table = HEADER + 8 * self.shape.n;
@@ -222,7 +222,7 @@ impl<'a> Block<'a> {
         self.shape.end + rel
     }
 
-    /// The trailer's code in the entry that begins at `start`.
+    /// Returns the trailer code in the entry that begins at `start`.
     #[inline]
     fn code(&self, start: usize) -> u64 {
         let width = self.shape.width.clamp(1, 8);
@@ -236,7 +236,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    // A call would pass the entry through memory, at each step of a walk.
+    // Without inlining, each step of a scan would pass the entry through memory.
     #[inline(always)]
     fn decode(&self, i: usize) -> Option<BlockEntry<'a>> {
         if i >= self.shape.n {
@@ -252,7 +252,7 @@ impl<'a> Block<'a> {
             }
         };
         let (suffix_len, at) = match bytes.first() {
-            // Nearly always one byte.
+            // One byte in nearly all cases.
             Some(&b) if b < 0x80 => (b as usize, 1),
             _ => {
                 let mut r = ByteReader::new(bytes);
@@ -263,20 +263,21 @@ impl<'a> Block<'a> {
         Some(BlockEntry { trailer, suffix_len, rest, value, end })
     }
 
-    /// What follows the head of an entry's key: its rest, its value, and the entries behind it.
+    /// Returns the bytes after the head of an entry's key: its rest, its value, and the following
+    /// entries.
     #[inline]
     pub fn after_head(&self, entry: &BlockEntry<'a>) -> &'a [u8] {
         let from = entry.value_range().start as usize - entry.rest.len();
         self.bytes.get(from..).unwrap_or_default()
     }
 
-    /// Entry `i`.
+    /// Returns entry `i`.
     #[inline]
     pub fn entry(&self, i: usize) -> BlockEntry<'a> {
         self.decode(i).unwrap_or(NO_ENTRY)
     }
 
-    /// Puts the user key of entry `i` into `out`, replacing what is there.
+    /// Writes the user key of entry `i` into `out`, replacing its contents.
     pub fn key_into(&self, i: usize, out: &mut Vec<u8>) {
         let e = self.entry(i);
         out.clear();
@@ -285,14 +286,14 @@ impl<'a> Block<'a> {
         out.extend_from_slice(e.rest);
     }
 
-    /// The index of the first head not below `h`.
+    /// Returns the index of the first head not below `h`.
     #[inline]
     fn lower_bound(&self, h: u64) -> usize {
         let n = self.shape.n;
         if n == 0 {
             return 0;
         }
-        // SAFETY: S1: n heads of 8 bytes lie within `bytes` from HEADER on.
+        // SAFETY: S1: n heads of 8 bytes are within `bytes` from HEADER on.
         let heads = unsafe { self.bytes.as_ptr().add(HEADER) };
         // SAFETY: called with i < n only, so the 8 bytes at 8 * i are within those heads; no
         // alignment is assumed.
@@ -307,7 +308,7 @@ impl<'a> Block<'a> {
         base + (at(base) < h) as usize
     }
 
-    /// Orders the key of entry `e`, whose head equals that of `suffix`, against `suffix`.
+    /// Compares the key of entry `e` with `suffix`; both must have the same head.
     #[inline]
     fn cmp_equal_heads(e: &BlockEntry<'a>, suffix: &[u8]) -> Ordering {
         match suffix.get(8..) {
@@ -316,7 +317,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The first entry at or after `(key, at)`, and whether it has this key.
+    /// Returns the first entry at or after `(key, at)`, and whether it has this key.
     #[inline]
     pub fn seek(&self, key: &[u8], at: Trailer) -> (usize, bool) {
         let prefix = self.prefix();
@@ -336,7 +337,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Asks the memory for the entry that [`seek`](Self::seek) of `key` would look at first.
+    /// Prefetches the entry that [`seek`](Self::seek) of `key` would read first.
     pub fn prefetch_entry(&self, key: &[u8]) {
         if let Some(suffix) = key.strip_prefix(self.prefix()) {
             let i = self.lower_bound(head(suffix));
@@ -346,7 +347,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Goes on from `from` inside a run of equal heads, `from - 1` being before the target.
+    /// Continues a search at `from` inside a run of equal heads. Entry `from - 1` is before the
+    /// target.
     fn seek_in_run(&self, from: usize, suffix: &[u8], h: u64, at: Trailer) -> (usize, bool) {
         let mut low = from;
         let mut high = if h == u64::MAX { self.shape.n } else { self.lower_bound(h + 1) };
@@ -364,7 +366,7 @@ impl<'a> Block<'a> {
     }
 
     /// Checks everything that the accessors rely on: offsets, lengths, kinds, and the order of the
-    /// entries. What is wrong, if it is not sound.
+    /// entries. Returns a description of the fault if the block is invalid.
     pub fn validate(&self) -> Result<(), &'static str> {
         let s = &self.shape;
         if s.n == 0 {

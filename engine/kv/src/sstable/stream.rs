@@ -1,9 +1,10 @@
-//! Asks the device for the blocks that a walk is coming to, so that it reads them while others are
-//! looked at: blocks of a table, and values that lie apart, file by file. And says which walks are long.
+//! Requests readahead from the device for the next blocks of a scan: blocks of a table, and values
+//! in blob files, per file. It also decides which scans are long.
 //!
-//! Invariants: nothing is asked for before a walk has gone on for some blocks, unless it was known
-//! from the start to be long: a seek reads the blocks that it stands in and no others; what is
-//! asked for lies among the file's blocks, and no more than [`MOST`] of it ahead of the walk.
+//! Invariants:
+//! - Nothing is requested before a scan has passed a few blocks, unless it is known to be long. So
+//!   a seek reads only the blocks in which it is positioned.
+//! - Requested ranges are within the file's blocks, and at most [`MOST`] bytes ahead of the scan.
 
 use std::collections::BTreeMap;
 
@@ -11,47 +12,47 @@ use super::table::Table;
 use crate::base::blob_ref::BlobHandle;
 use crate::cache::CacheStay;
 
-/// Bytes asked for first.
+/// Size of the first request in bytes.
 const LEAST: u64 = 64 << 10;
-/// Most bytes asked for at once.
+/// Maximum bytes per request.
 const MOST: u64 = 1 << 20;
-/// How many blocks a walk must have read, or passed, one behind the other.
+/// Number of consecutive blocks that a scan must have read, or passed, before readahead starts.
 const LONG: u32 = 2;
-/// A walk may have found this many blocks between two that it reads in the cache.
+/// Maximum distance in blocks between two reads of one scan; those in between were in the cache.
 const GAP: usize = 16;
 
-/// A block that is about to be read: its number in the file, and where it lies.
+/// A block that is about to be read: its number and location in the file.
 #[derive(Clone, Copy, Debug)]
 struct ComingBlock {
     number: usize,
     begin: u64,
     end: u64,
-    /// Where the blocks of the file end.
+    /// End of the blocks of the file.
     file_end: u64,
 }
 
-/// A walk through the blocks of one file, in either direction.
+/// Scan of the blocks of one file, in either direction.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// Whether it goes over all blocks.
+    /// Whether it scans all blocks.
     whole: bool,
-    /// The block that was read last, and how many before it in the same direction.
+    /// Block that was read last, and the number of reads in the same direction.
     last: Option<usize>,
     length: u32,
     forward: bool,
-    /// How far the device has been asked: up to, or backward down to, this place in the file.
+    /// File offset up to which readahead was requested; scanning backward, down to which.
     asked: u64,
     window: u64,
 }
 
 impl Stream {
-    /// A walk that starts now; `whole` when it is known to be long.
+    /// Starts a scan; `whole` says that it is known to be long.
     pub fn new(whole: bool) -> Stream {
         Stream { whole, forward: true, ..Stream::default() }
     }
 
-    /// Block `i` is about to be read from the file. Whether the device has been asked for it: then
-    /// nobody need ask for it alone.
+    /// Records that block `i` is about to be read from the file. Returns whether readahead for it
+    /// was requested, so that no separate request is needed.
     pub fn read(&mut self, table: &Table, i: usize) -> bool {
         let (begin, len) = table.index.place(i);
         let file_end = table.index.end();
@@ -59,7 +60,7 @@ impl Stream {
         self.come_to(block, |offset, len| table.will_need(offset, len))
     }
 
-    /// As [`read`](Self::read), with what asks the device.
+    /// Like [`read`](Self::read), with a function that requests readahead.
     fn come_to(&mut self, block: ComingBlock, ask: impl FnOnce(u64, u64)) -> bool {
         if let Some((offset, len)) = self.next(block) {
             ask(offset, len);
@@ -67,7 +68,7 @@ impl Stream {
         if self.forward { block.end <= self.asked } else { self.asked <= block.begin }
     }
 
-    /// What to ask for, at which offset, now that a block is read.
+    /// Returns offset and length of the readahead to request when a block is read.
     fn next(&mut self, block: ComingBlock) -> Option<(u64, u64)> {
         let ComingBlock { number, begin, end, file_end } = block;
         let before = self.last.replace(number);
@@ -86,7 +87,7 @@ impl Stream {
         if self.length <= LONG && !self.whole {
             return None;
         }
-        // Of large blocks at least the next one, too.
+        // For large blocks, request at least the next block too.
         let window = self.window.max(2 * (end - begin)).min(MOST);
         let ask = if self.forward {
             let from = self.asked.max(begin);
@@ -104,28 +105,28 @@ impl Stream {
     }
 }
 
-/// How far a walk has come from block to block, cached or not, in one direction.
+/// Progress of a scan from block to block in one direction, cached or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stride {
-    /// The block that it came to last; none of this table.
+    /// Block that it reached last; `None` if none of this table.
     last: Option<usize>,
     forward: Option<bool>,
-    /// How many blocks it has passed, and their bytes as they are stored.
+    /// Number of blocks passed, and their stored bytes.
     blocks: u32,
     bytes: u64,
-    /// Whether all that it reads goes into the cache.
+    /// Whether it caches all blocks that it reads.
     keeps_all: bool,
 }
 
-/// A walk is long when it has passed so many blocks,
+/// A scan is long after this number of blocks,
 const LONG_BLOCKS: u32 = 128;
-/// or so many, if they have
+/// or after this number of blocks, if they have
 const LARGE_BLOCKS: u32 = 32;
-/// so many bytes.
+/// at least this number of bytes.
 const LONG_BYTES: u64 = 1 << 20;
 
 impl Stride {
-    /// The walk comes to block `i`, of so many bytes, from wherever it was.
+    /// Records that the scan reaches block `i` of `len` stored bytes.
     #[inline]
     pub fn come_to(&mut self, i: usize, len: usize) {
         let before = self.last.replace(i);
@@ -140,18 +141,18 @@ impl Stride {
         self.bytes = self.bytes.saturating_add(len as u64);
     }
 
-    /// The walk comes to the end of the table, and goes on in the one beside.
+    /// Returns the state for continuing the scan in the adjacent table.
     pub fn beyond(&self) -> Stride {
         Stride { last: None, ..*self }
     }
 
-    /// All that the walk reads goes into the cache, however far it comes.
+    /// Caches all blocks that the scan reads, however long it is.
     pub fn keep_all(&mut self) {
         self.keeps_all = true;
     }
 
-    /// How long the block of `table` that it reads now stays in the cache; `None` if it does not go
-    /// there. To be asked once for each.
+    /// Returns how long the current block of `table` stays in the cache; `None` if it is not
+    /// cached. Call it once per block.
     pub fn keeps(&self, table: &Table) -> Option<CacheStay> {
         match self.is_long() {
             _ if self.keeps_all => Some(CacheStay::Round),
@@ -160,25 +161,26 @@ impl Stride {
         }
     }
 
-    /// The direction in which the walk goes, and the bytes that it has passed, the block to which it
-    /// has come included. `None` at first: it may be a seek.
+    /// Returns the direction of the scan, and the bytes that it has passed, including the current
+    /// block. Returns `None` at first, because it may be a seek.
     pub fn passed(&self) -> Option<(bool, u64)> {
         Some((self.forward?, self.bytes)).filter(|_| self.blocks > LONG)
     }
 
-    /// Whether it has come so far that it will hardly come back soon.
+    /// Reports whether the scan is so long that it is unlikely to return soon.
     fn is_long(&self) -> bool {
         self.blocks >= LONG_BLOCKS || (self.blocks >= LARGE_BLOCKS && self.bytes >= LONG_BYTES)
     }
 }
 
-/// A walk that comes to values which lie apart: through each value file, as far as it refers to it.
+/// Scan of values in blob files, with one stream per file.
 #[derive(Debug, Default)]
 pub struct BlobStreams(BTreeMap<u64, Stream>);
 
 impl BlobStreams {
-    /// The value of `r` is about to be read from its file, whose values end at `file_end`; `ask`
-    /// asks the device for bytes of it. Whether it has been asked for this value.
+    /// Records that the value of `r` is about to be read from its file, whose values end at
+    /// `file_end`. `ask` requests readahead. Returns whether readahead for this value was
+    /// requested.
     pub(super) fn read(
         &mut self,
         r: &BlobHandle,
@@ -203,7 +205,7 @@ mod tests {
     use crate::env::{FileMap, ReadFile};
     use crate::sstable::tests::{open_file, stored_as_it_is};
 
-    /// A file that notes what it is asked for ahead.
+    /// A file that records readahead requests.
     struct Noting {
         file: Arc<dyn ReadFile>,
         asked: Mutex<Vec<(u64, u64)>>,
@@ -224,7 +226,7 @@ mod tests {
         }
     }
 
-    /// A table of some 4 MiB.
+    /// A table of about 4 MiB.
     fn table() -> (Arc<Noting>, Arc<Table>) {
         let file = stored_as_it_is(40_000, |_| vec![7; 100]);
         let file = Arc::new(Noting { file, asked: Mutex::default() });

@@ -1,16 +1,15 @@
-//! A block of one entry without its value: what of it is decoded as long as nobody wants the value.
+//! Stubs: the decoded part of a one-entry block whose value is not needed yet.
 //!
-//! A cursor among several stands on many entries that only their keys and trailers count of: older
-//! versions, and keys that come later than another source's. Where such an entry is large and by
-//! itself in its block, to decode the block would be nearly all that it costs.
+//! A merging cursor is often positioned at entries of which it needs only key and trailer. These
+//! are older versions, and keys that come after another source's key. For a large entry in its own
+//! block, decoding the block would be nearly the whole cost.
 //!
 //! Invariants:
-//! - The stored bytes have passed their checksum before anything of them is decoded.
-//! - A stub is a sound block itself, of the same key and trailer as the whole one, and with a value
-//!   of no bytes. Where none can be made of a block, the whole of it is decoded, and tells what is
-//!   wrong with it.
-//! - Stubs of blocks that a reader has passed without wanting their values are cached, in slots of
-//!   their own, so that the next one need not read those blocks.
+//! - The stored bytes have passed their checksum before any of them is decoded.
+//! - A stub is a valid block itself, with the same key and trailer as the whole one, and an empty
+//!   value. If no stub can be made, the whole block is decoded, which reports any fault.
+//! - When a reader passes a block without reading its value, the stub is cached in separate slots.
+//!   The next reader then need not read the block.
 
 use super::block::{HEADER, WIDE};
 use super::format::StoredBlock;
@@ -20,13 +19,13 @@ use crate::base::coding::{ByteReader, u32_at};
 use crate::base::key::MAX_KEY_LEN;
 use crate::base::options::Compression;
 
-/// What is decoded of a block at most, in bytes: keys that do not fit are decoded with their values.
+/// Maximum bytes decoded of a block for its stub. A longer key is decoded with its value.
 const START: usize = 512;
 
-/// A block that waits for somebody who wants its value.
+/// Stored bytes of a block whose value is not decoded yet.
 #[derive(Default)]
 pub(super) struct Undecoded {
-    /// Whether there is one.
+    /// Whether there is a block.
     is_there: bool,
     bytes: Vec<u8>,
     raw_len: usize,
@@ -34,8 +33,8 @@ pub(super) struct Undecoded {
 }
 
 impl Undecoded {
-    /// Takes `block`, and puts what it is without its value into `stub`. False where it has to be
-    /// decoded as a whole.
+    /// Stores `block` and writes its stub into `stub`. Returns false if the block must be decoded
+    /// as a whole.
     pub fn take(&mut self, block: &StoredBlock<'_>, stub: &mut Vec<u8>) -> bool {
         let made = make(block, stub).is_some();
         if made {
@@ -47,8 +46,8 @@ impl Undecoded {
         made
     }
 
-    /// It is needed no more: a large buffer would stay for as long as the cursor, and no cache counts
-    /// it.
+    /// Drops the block. Frees a large buffer, which would otherwise live as long as the cursor and
+    /// which no cache counts.
     pub fn forget(&mut self) {
         self.is_there = false;
         if self.bytes.capacity() > LARGEST_SCRATCH {
@@ -56,7 +55,7 @@ impl Undecoded {
         }
     }
 
-    /// The block, if it has been read.
+    /// Returns the stored block, if it was read.
     pub fn stored(&self) -> Option<StoredBlock<'_>> {
         let Undecoded { raw_len, codec, ref bytes, .. } = *self;
         self.is_there.then_some(StoredBlock { raw_len, codec, bytes })
@@ -78,7 +77,8 @@ fn make(block: &StoredBlock<'_>, stub: &mut Vec<u8>) -> Option<()> {
     Block::new(stub)?.validate().ok()
 }
 
-/// Puts the block that begins with `start` and is `raw_len` long into `stub` without its value.
+/// Writes the block into `stub` without its value. The block begins with `start` and is `raw_len`
+/// long.
 fn cut(start: &[u8], raw_len: usize, stub: &mut Vec<u8>) -> Option<()> {
     let header = start.get(..HEADER)?;
     let prefix_len = u16::from_le_bytes([header[4], header[5]]) as usize;
@@ -103,8 +103,8 @@ fn cut(start: &[u8], raw_len: usize, stub: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Decodes the beginning of what LZ4 has shrunk to `packed`: as much of it as `out` has room for.
-/// Gives how much that is; `None` where it can't be decoded.
+/// Decodes the beginning of the LZ4 block `packed`, up to the length of `out`. Returns the decoded
+/// length; `None` if it cannot be decoded.
 fn unpack_start(mut packed: &[u8], out: &mut [u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -138,7 +138,7 @@ fn take(packed: &mut &[u8]) -> Option<u8> {
     Some(first)
 }
 
-/// A length of which `code` is the first four bits.
+/// Reads a length; `code` is its first four bits.
 fn length(code: u8, packed: &mut &[u8]) -> Option<usize> {
     let mut n = usize::from(code);
     if code == 15 {

@@ -1,20 +1,21 @@
-//! Reads one table file: point reads, and the blocks for cursors.
+//! Reads one table file: point lookups, and block access for cursors.
 //!
 //! Invariants:
-//! - T1: index, filter, tombstones and properties are read when the table is opened and stay in
-//!   memory; [`Table::memory`] counts them.
-//! - T2: a decoded block is validated (checksum, then structure) once, when it is decoded or first
-//!   met in the map, before anything else sees it. A block that fails is an error each time it is
-//!   wanted, never a wrong answer. Of a block of one large entry a cursor may look at the key before
-//!   the value is decoded: then a value that fails is an error when it is wanted.
-//! - T3: a block that is stored as it is, in a mapped file, is served from the map and not cached,
-//!   as long as [`Maps`] say so; every other block is decoded into a frame of the cache, to which
-//!   the slot with the block's number leads.
-//! - T4: a block that is not in memory costs one read of the device at most, whether it is served from
-//!   the map or decoded; a walk reads several at once.
+//! - T1: index, filter, range tombstones and properties are read when the table is opened. They
+//!   stay in memory; [`Table::memory`] counts them.
+//! - T2: a decoded block is validated (checksum, then structure) once, before any other code sees
+//!   it. This happens when it is decoded, or on first access through the file map. A block that
+//!   fails validation is an error on every access, never a wrong answer. Exception: a cursor may
+//!   read the key of a block with one large entry before it decodes the value. Then an invalid
+//!   value is an error when the value is read.
+//! - T3: an uncompressed block of a mapped file is served from the map and not cached, while
+//!   [`Maps`] allow it. Every other block is decoded into a frame of the cache. The cache slot with
+//!   the block's number points to this frame.
+//! - T4: a block that is not in memory costs at most one device read, whether it is served from the
+//!   map or decoded. A scan reads several blocks at once.
 //!
-//! The path of a point read is: index (one binary search over 8-byte heads), slot, block (one
-//! binary search), entry.
+//! A point lookup searches the index (one binary search over 8-byte heads) and loads the slot. Then
+//! it searches the block (one binary search) and reads the entry.
 
 use std::cell::Cell;
 use std::ops::{Deref, Range};
@@ -46,66 +47,67 @@ pub struct Table {
     pub(super) id: u64,
     cache: Arc<Cache>,
     slots: Arc<CacheSlots>,
-    /// Large blocks without their values; none where no block is large.
+    /// Large blocks without their values; empty if no block is large.
     stubs: Arc<CacheSlots>,
     pub(super) index: BlockIndex,
-    /// Where blocks are served or decoded from it. The table needs no open file for that.
+    /// Map of the file, from which blocks are served or decoded. It needs no open file.
     map: Option<Arc<dyn FileMap>>,
-    /// Whether some block may be served from the map, when `maps` say so.
+    /// Whether `maps` can allow some block to be served from the map.
     mapped: bool,
     maps: Arc<Maps>,
-    /// Per block, whether it was found sound in the map.
+    /// One bit per block: the block passed validation in the map.
     checked: Box<[AtomicU64]>,
     pub(super) filter: Option<BlockFilter>,
-    /// Whether there was a filter that is not asked.
+    /// Whether the table has a filter that is not used.
     pub(super) filter_forgotten: bool,
     tombstones: Arc<Fragments>,
     lift: Seq,
     properties: Properties,
     identity: TableIdentity,
-    /// Blocks that have come from other tables as they were, until [`inherit`](Self::inherit).
+    /// Blocks copied unchanged from other tables, until [`inherit`](Self::inherit).
     heritage: Mutex<Vec<InheritedBlock>>,
-    /// What readers did with it and the other tables of its tree.
+    /// Read counters, shared by all tables of the tree.
     reads: Arc<ReadCounters>,
 }
 
 debug_by!(Table, "Table", id, path);
 
-/// What the maps of a Db's tables are used for. Shared by its tables, because it may change while
+/// How the file maps of a Db's tables are used. The tables share it, because it may change while
 /// they are open.
 #[derive(Debug)]
 pub struct Maps {
-    /// Blocks that are stored as they are are served from the map.
+    /// Uncompressed blocks are served from the map.
     serve: AtomicBool,
-    /// All other blocks are decoded from it, too, instead of being read with a call.
+    /// All other blocks are decoded from the map instead of being read with a system call.
     decode: bool,
 }
 
 impl Maps {
-    /// For tables of mapped files.
+    /// Creates the settings for tables of mapped files.
     pub fn new(decode: bool) -> Arc<Maps> {
         Arc::new(Maps { serve: AtomicBool::new(true), decode })
     }
 
-    /// Whether blocks are served from maps from now on. What was handed out stays good.
+    /// Sets whether uncompressed blocks are served from maps. References handed out before remain
+    /// valid.
     pub fn serve(&self, yes: bool) {
         self.serve.store(yes, Ordering::Relaxed);
     }
 
-    /// Whether they are.
+    /// Reports whether uncompressed blocks are served from maps.
     #[inline]
     pub fn serves(&self) -> bool {
         self.serve.load(Ordering::Relaxed)
     }
 
-    /// Whether all other blocks are decoded from them.
+    /// Reports whether all other blocks are decoded from maps.
     #[inline]
     pub fn decodes(&self) -> bool {
         self.decode
     }
 }
 
-/// A physical block of a file that is about to be read.
+/// Location of a physical block that is about to be read.
 pub(super) struct BlockPlace<'a> {
     pub file: &'a dyn ReadFile,
     pub path: &'a Path,
@@ -116,13 +118,13 @@ pub(super) struct BlockPlace<'a> {
 }
 
 impl BlockPlace<'_> {
-    /// An error about this block.
+    /// Returns an error about this block.
     pub fn corrupt(&self, what: &str) -> Error {
         block_error(what).at(self.path, self.offset).block(self.kind.name())
     }
 
-    /// Checks the block's bytes, which are `at_hand` or else read into a buffer, and gives them to
-    /// `f`.
+    /// Checks the block's bytes and passes them to `f`. Uses `at_hand` if it contains the block,
+    /// else reads the block into a buffer.
     pub fn stored<R>(
         &self,
         at_hand: Option<BytesAtHand<'_>>,
@@ -152,7 +154,7 @@ impl BlockPlace<'_> {
         read
     }
 
-    /// The same with the decompressed bytes, read in one piece.
+    /// Like [`stored`](Self::stored), with the decompressed bytes, read in one call.
     pub fn raw<R>(&self, f: impl FnOnce(&[u8]) -> Result<R, &'static str>) -> Result<R> {
         self.stored(
             None,
@@ -161,7 +163,7 @@ impl BlockPlace<'_> {
     }
 }
 
-/// Bytes of a file that are in memory: its map, or what a walk has read of it.
+/// Bytes of a file that are in memory: its map, or the read buffer of a scan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BytesAtHand<'a> {
     begin: u64,
@@ -169,25 +171,25 @@ pub(super) struct BytesAtHand<'a> {
 }
 
 impl<'a> BytesAtHand<'a> {
-    /// Bytes that begin at this offset in the file.
+    /// Wraps bytes that begin at this offset in the file.
     pub fn new(begin: u64, bytes: &'a [u8]) -> BytesAtHand<'a> {
         BytesAtHand { begin, bytes }
     }
 
-    /// The map of the whole file.
+    /// Wraps the map of the whole file.
     pub fn map(bytes: &'a [u8]) -> BytesAtHand<'a> {
         BytesAtHand { begin: 0, bytes }
     }
 
-    /// So many bytes from an offset in the file on, if all of them are there.
+    /// Returns `len` bytes from a file offset, if all of them are available.
     pub fn get(&self, offset: u64, len: usize) -> Option<&'a [u8]> {
         let from = usize::try_from(offset.checked_sub(self.begin)?).ok()?;
         self.bytes.get(from..from.checked_add(len)?)
     }
 }
 
-/// Buffers for stored blocks are kept up to this length: that of a thread, into which it reads them,
-/// and those of cursors.
+/// Maximum length in bytes of buffers for stored blocks that are reused. This applies to each
+/// thread's read buffer and to the buffers of cursors.
 pub(super) const LARGEST_SCRATCH: usize = 64 << 10;
 
 thread_local! {
@@ -199,15 +201,16 @@ pub(super) fn validate(raw: &[u8]) -> Result<(), &'static str> {
     Block::new(raw).ok_or("a data block that is cut off")?.validate()
 }
 
-/// Decodes a data block into `buffer`, which becomes exactly as long.
+/// Decodes a data block into `buffer` and resizes it to the block's length.
 fn decode_into(block: &StoredBlock<'_>, buffer: &mut Vec<u8>) -> Result<(), &'static str> {
     buffer.resize(block.raw_len, 0);
     block.unpack(buffer)?;
     validate(buffer)
 }
 
-/// The entries of a decoded data block, for tools that walk a file by its blocks'
-/// [headers](super::format::BlockHeader) alone. What is wrong, if the block is not sound.
+/// Iterates over the entries of a decoded data block. It is for tools that scan a file by its block
+/// [headers](super::format::BlockHeader) alone. Returns a description of the fault if the block is
+/// invalid.
 pub fn block_entries(
     raw: &[u8],
 ) -> Result<impl Iterator<Item = (Vec<u8>, Trailer, &[u8])>, &'static str> {
@@ -223,13 +226,13 @@ pub fn block_entries(
 /// Decoded blocks of a table that has just been written.
 #[derive(Debug, Default)]
 pub struct WarmBlocks {
-    /// Those for which the cache had room, by their numbers.
+    /// Blocks that fit into the cache, with their block numbers.
     pub frames: Vec<(u32, FrameRef)>,
-    /// Those that are cached as blocks of the tables from which they have come.
+    /// Blocks that are cached under the tables from which they were copied.
     pub inherited: Vec<InheritedBlock>,
 }
 
-/// Where a block's decoded bytes are while they are looked at.
+/// Owner of a block's decoded bytes during an access.
 pub(super) enum HeldBlock<'g> {
     Guarded(&'g CacheFrame),
     Map(&'g [u8]),
@@ -247,7 +250,7 @@ impl HeldBlock<'_> {
     }
 }
 
-/// An entry that a point read found.
+/// An entry that a point lookup found.
 pub struct TableHit<'g> {
     /// Sequence number and kind.
     pub trailer: Trailer,
@@ -260,13 +263,13 @@ pub struct TableHit<'g> {
 debug_by!(TableHit<'_>, "Hit", trailer, block);
 
 impl TableHit<'_> {
-    /// The value: empty for deletes.
+    /// Returns the value; it is empty for deletes.
     #[inline]
     pub fn value(&self) -> &[u8] {
         part(self.held.bytes(), self.value.start as usize..self.value.end as usize)
     }
 
-    /// The value, held without the guard.
+    /// Returns the value with its own reference, independent of the guard.
     pub fn pin(&self) -> TableValue {
         match &self.held {
             HeldBlock::Guarded(f) => TableValue::frame(f.to_ref(), self.value.clone()),
@@ -276,8 +279,7 @@ impl TableHit<'_> {
     }
 }
 
-/// A part of what has been checked: entries lie in their blocks, or the block would not have been
-/// decoded.
+/// Returns a range of validated bytes. Validation has checked that entries are inside their block.
 #[inline]
 pub(super) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
     debug_assert!(
@@ -288,7 +290,7 @@ pub(super) fn part(bytes: &[u8], range: Range<usize>) -> &[u8] {
     bytes.get(range).unwrap_or_default()
 }
 
-/// A value that holds what it lies in.
+/// A value that holds a reference to the memory that contains it.
 #[derive(Clone)]
 pub struct TableValue(TableOwner);
 
@@ -329,12 +331,12 @@ impl Deref for TableValue {
 }
 
 impl Table {
-    /// Opens the table `id`, which `file` must be; `path` is for errors. Reads footer, properties,
-    /// index, filter and tombstones: nothing that grows with the data but those.
+    /// Opens the table `id` in `file`; `path` is for error messages. Reads only footer, properties,
+    /// index, filter and range tombstones, so the cost depends on their size only.
     ///
     /// # Errors
-    /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer
-    /// format, whatever the file says.
+    /// `Corruption` with file and offset if any part is invalid. `Incompatible` for a newer format,
+    /// whatever else the file contains.
     pub fn open(
         file: Arc<dyn ReadFile>,
         path: &Path,
@@ -344,12 +346,12 @@ impl Table {
         Self::open_ingested(file, path, id, cache, 0)
     }
 
-    /// The same for a table that was ingested: its entries are puts of distinct keys, written
-    /// without sequence numbers, and all of them have `seq`, which only the manifest knows. 0 is
-    /// for other tables.
+    /// Opens a table that may be ingested. The entries of an ingested table are puts of distinct
+    /// keys without sequence numbers. All of them have `seq`, which only the manifest stores. `seq`
+    /// is 0 for other tables.
     ///
     /// # Errors
-    /// As [`open`](Table::open).
+    /// Those of [`open`](Table::open).
     pub fn open_ingested(
         file: Arc<dyn ReadFile>,
         path: &Path,
@@ -360,10 +362,10 @@ impl Table {
         Self::open_with(file, path, id, cache, seq, Maps::new(true))
     }
 
-    /// The same for a table whose map is used as `maps` say.
+    /// Like [`open_ingested`](Table::open_ingested), for a table whose map is used as `maps` say.
     ///
     /// # Errors
-    /// As [`open`](Table::open).
+    /// Those of [`open`](Table::open).
     pub fn open_with(
         file: Arc<dyn ReadFile>,
         path: &Path,
@@ -443,13 +445,13 @@ impl Table {
         }))
     }
 
-    /// Counts there what readers do from now on.
+    /// Sets the counters of all reads from now on.
     pub fn count_reads(&mut self, reads: Arc<ReadCounters>) {
         self.reads = reads;
     }
 
-    /// Counts where the search of `key`, which is looked at, will find its block. One that has to
-    /// be read is counted by who reads it.
+    /// Counts where the sampled search for `key` will find its block. A block that must be read is
+    /// counted by the code that reads it.
     pub fn count_search(&self, key: &[u8], guard: &Guard) {
         let i = self.index.find(key);
         if i < self.index.len() && (self.is_mapped(i) || self.slots.peek(i, guard).is_some()) {
@@ -457,29 +459,29 @@ impl Table {
         }
     }
 
-    /// Counts what a cursor, that is looked at, finds a block in.
+    /// Counts where a sampled cursor finds a block.
     #[cold]
     pub(super) fn count_block(&self, is_mapped: bool) {
         if is_mapped { self.reads.block_was_mapped() } else { self.reads.block_was_cached() }
     }
 
-    /// Answers without the filter from now on: nobody knows what part of a key is in it.
+    /// Stops using the filter. Used when the filter's prefix function is unknown.
     pub fn forget_filter(&mut self) {
         self.filter_forgotten |= self.filter.take().is_some();
     }
 
-    /// Whether the table may hold a key with this hash (of the key, or of its filter prefix);
-    /// `false` is always right. True without a filter.
+    /// Reports whether the table may contain a key with this hash (of the key, or of its filter
+    /// prefix). `false` is always correct. Returns true if there is no filter.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         self.filter.as_ref().is_none_or(|f| f.may_contain(hash))
     }
 
-    /// The newest version of `key` that a reader at `read` sees. With a hash the filter is asked
-    /// first; `None` when it was already.
+    /// Returns the newest version of `key` that a reader at `read` sees. If `hash` is given,
+    /// consults the filter first. Pass `None` if the filter was already consulted.
     ///
     /// # Errors
-    /// `Corruption` with the place, when the block that must hold the key cannot be used.
+    /// `Corruption` with file and offset if the block that must contain the key is invalid.
     #[inline]
     pub fn get<'g>(
         &'g self,
@@ -504,23 +506,24 @@ impl Table {
         Ok(hit)
     }
 
-    /// The block that may hold `key`, and asks the memory for its slot: the first of three steps by
-    /// which a read's cache misses can be fetched ahead. None of them changes anything or fails.
+    /// Returns the block that may contain `key` and prefetches its cache slot. This is the first of
+    /// three steps that prefetch the memory a lookup needs. None of the steps changes state or
+    /// fails.
     pub fn locate(&self, key: &[u8]) -> Option<usize> {
         let i = self.index.find(key);
         self.slots.prefetch(i);
         (i < self.index.len()).then_some(i)
     }
 
-    /// Where block `i` begins in memory if it is cached, else 0: a hint for
-    /// [`Ahead`](super::cursor::Ahead).
+    /// Returns the address of block `i` in memory if it is cached, else 0. It is a prefetch hint
+    /// for [`Ahead`](super::cursor::Ahead).
     #[inline]
     pub(super) fn address(&self, i: usize) -> usize {
         self.slots.address(i)
     }
 
-    /// Asks the device for block `i`, unless it is cached or served from the map: a read of it will
-    /// not have to wait as long.
+    /// Starts readahead of block `i` unless it is cached or served from the map. A later read of
+    /// the block then waits less.
     pub fn ask_device(&self, i: usize, guard: &Guard) {
         if !self.is_mapped(i) && self.slots.peek(i, guard).is_none() {
             let (offset, len) = self.index.place(i);
@@ -528,8 +531,8 @@ impl Table {
         }
     }
 
-    /// The second step: asks for the part of block `i` that is searched, if the block is cached; else
-    /// false.
+    /// Second prefetch step: prefetches the searched part of block `i` if the block is cached.
+    /// Returns whether it is cached.
     pub fn fetch_block(&self, i: usize, guard: &Guard) -> bool {
         let frame = self.slots.peek(i, guard);
         frame.is_some_and(|frame| {
@@ -538,26 +541,27 @@ impl Table {
         })
     }
 
-    /// The third step: searches block `i`, if it is cached, and asks for the entry.
+    /// Third prefetch step: searches block `i` if it is cached, and prefetches the entry.
     pub fn fetch_entry(&self, i: usize, key: &[u8], guard: &Guard) {
         if let Some(block) = self.slots.peek(i, guard).and_then(|f| Block::new(f)) {
             block.prefetch_entry(key);
         }
     }
 
-    /// The trailer that an entry counts with.
+    /// Returns the effective trailer of an entry.
     #[inline]
     pub(super) fn lifted(&self, trailer: Trailer) -> Trailer {
         if self.lift == 0 { trailer } else { Trailer::new(self.lift, Kind::Put) }
     }
 
-    /// The sequence number of all entries of an ingested table; 0 when they have their own.
+    /// Returns the sequence number of all entries of an ingested table; 0 if entries have their
+    /// own.
     pub(super) fn lift(&self) -> Seq {
         self.lift
     }
 
-    /// The newest version of `key` at or below `at` in block `i`, and whether all of the block is
-    /// before that place.
+    /// Returns the newest version of `key` at or below `at` in block `i`. The flag reports whether
+    /// all of the block is before `(key, at)`.
     #[inline]
     fn find_in<'g>(
         &'g self,
@@ -582,8 +586,8 @@ impl Table {
         Ok((Some(TableHit { trailer, table: self, block: i, held, value }), false))
     }
 
-    /// Goes on behind block `i`, whose last key goes on in the next one and which has nothing at or
-    /// after `(key, at)`.
+    /// Continues a lookup after block `i`. The last key of block `i` continues in the next block,
+    /// and block `i` has no entry at or after `(key, at)`.
     #[cold]
     fn get_in_run<'g>(
         &'g self,
@@ -602,9 +606,9 @@ impl Table {
         Ok(self.find_in(i, held, key, at)?.0)
     }
 
-    /// The first block from `low` on that is not wholly `before` a target, within the run of blocks
-    /// that go on into each other; the run's last block when there is none. A binary search,
-    /// because a key may have a great many versions.
+    /// Returns the first block from `low` on that is not entirely `before` a target. It searches
+    /// only the run of blocks linked by CONTINUES, and returns the run's last block if there is
+    /// none. It is a binary search, because a key may have many versions.
     pub(super) fn seek_run(
         &self,
         mut low: usize,
@@ -622,7 +626,7 @@ impl Table {
         Ok(low)
     }
 
-    /// The decoded block `i`.
+    /// Returns the decoded block `i`.
     #[inline]
     fn block<'g>(&'g self, i: usize, guard: &'g Guard) -> Result<HeldBlock<'g>> {
         if self.is_mapped(i) {
@@ -649,13 +653,13 @@ impl Table {
         }
     }
 
-    /// Whether block `i` is served from the map.
+    /// Reports whether block `i` is served from the map.
     #[inline]
     pub(super) fn is_mapped(&self, i: usize) -> bool {
         self.mapped && self.index.flags(i) & RAW != 0 && self.maps.serves()
     }
 
-    /// The map, when blocks are decoded from it.
+    /// Returns the map if blocks are decoded from it.
     #[inline]
     pub(super) fn map_to_decode(&self) -> Option<BytesAtHand<'_>> {
         if self.maps.decodes() { self.map_bytes().map(BytesAtHand::map) } else { None }
@@ -666,13 +670,13 @@ impl Table {
         self.map.as_ref().map(|m| m.bytes())
     }
 
-    /// Bytes of the map; empty when they are not there.
+    /// Returns bytes of the map; empty if the range is not available.
     #[inline]
     pub(super) fn mapped_bytes(&self, range: Range<usize>) -> &[u8] {
         part(self.map_bytes().unwrap_or_default(), range)
     }
 
-    /// These bytes of the file will be read soon, from the map or the file.
+    /// Announces that these bytes of the file will be read soon, from the map or the file.
     pub(super) fn will_need(&self, offset: u64, len: u64) {
         match &self.map {
             Some(map) => map.will_need(offset, len),
@@ -680,15 +684,15 @@ impl Table {
         }
     }
 
-    /// Where the stored bytes of block `i`, which must be one that [`is_mapped`](Self::is_mapped),
-    /// lie in the map. They are checked when the block is met for the first time. `asked`: whether
-    /// the device has been asked for it, among others.
+    /// Returns the range of the map with the stored bytes of block `i`.
+    /// [`is_mapped`](Self::is_mapped) must be true for `i`. Validates the block on first access.
+    /// `asked` says whether readahead for the block has already been requested, among others.
     #[inline]
     pub(super) fn mapped_block(&self, i: usize, asked: bool) -> Result<Range<usize>> {
         let (word, bit) = (&self.checked[i / 64], 1 << (i % 64));
         if word.load(Ordering::Acquire) & bit == 0 {
             if !asked {
-                // The map reads a page at a fault; this is the whole block in one.
+                // The map faults one page at a time; this requests the whole block at once.
                 let (offset, len) = self.index.place(i);
                 self.will_need(offset, len as u64);
             }
@@ -704,13 +708,14 @@ impl Table {
         Ok(offset as usize + BLOCK_HEADER..offset as usize + len)
     }
 
-    /// The frame of block `i` when it is cached. Without `warm` the frame counts as no hotter for
-    /// it.
+    /// Returns the frame of block `i` if it is cached. With `warm` false, the access does not set
+    /// the frame's CLOCK bit.
     pub(super) fn cached(&self, i: usize, warm: bool) -> Option<FrameRef> {
         let guard = epoch::pin();
         let frame = if warm { self.slots.get(i, &guard) } else { self.slots.peek(i, &guard) };
         frame.map(|f| {
-            // Before the count, which waits for the frame's first line: so all lines come at once.
+            // Prefetch before the reference count waits for the frame's first line: all lines then
+            // load in parallel.
             prefetch(f);
             f.to_ref()
         })
@@ -730,7 +735,7 @@ impl Table {
         Ok(self.cache.insert_for(stay, &self.slots, i, frame))
     }
 
-    /// Counts block `i` as read by a reader.
+    /// Counts a device read of block `i` for a reader.
     pub(super) fn count_read(&self, i: usize) {
         self.reads.block_was_read(self.index.place(i).1 as u64);
     }
@@ -744,8 +749,8 @@ impl Table {
         Ok(frame.freeze())
     }
 
-    /// Checks that the keys of block `i`, which is valid, are between the index's separators.
-    /// Cursors rely on it: they would turn in a circle where keys descend.
+    /// Checks that the keys of the valid block `i` are between the index's separators. Cursors rely
+    /// on this: descending keys would make them loop.
     pub(super) fn check_place(&self, i: usize, raw: &[u8]) -> Result<(), &'static str> {
         let block = Block::new(raw).ok_or("a data block that is cut off")?;
         let mut key = Vec::with_capacity(64);
@@ -766,12 +771,13 @@ impl Table {
         }
     }
 
-    /// Whether a block of a long walk goes into the cache.
+    /// Reports whether the cache admits a block that a long scan reads.
     pub(super) fn admits_passing(&self) -> bool {
         self.cache.admits_passing()
     }
 
-    /// Puts into `stub` what is cached of block `i` without its value, if it is.
+    /// Copies the cached form of block `i` without its value into `stub`. Reports whether it was
+    /// cached.
     pub(super) fn cached_stub(&self, i: usize, stub: &mut Vec<u8>) -> bool {
         let guard = epoch::pin();
         self.stubs.get(i, &guard).is_some_and(|frame| {
@@ -781,14 +787,14 @@ impl Table {
         })
     }
 
-    /// Caches what block `i` is without its value.
+    /// Caches block `i` without its value.
     pub(super) fn keep_stub(&self, i: usize, stub: &[u8]) {
         let mut frame = self.cache.allocate(stub.len());
         frame.copy_from_slice(stub);
         self.cache.insert(&self.stubs, i, frame.freeze());
     }
 
-    /// Decodes block `i`, which has been read, into a frame of the cache.
+    /// Decodes block `i`, whose stored bytes have been read, into a frame of the cache.
     pub(super) fn complete(
         &self,
         i: usize,
@@ -800,7 +806,7 @@ impl Table {
         Ok(self.cache.insert_for(stay, &self.slots, i, decoded?))
     }
 
-    /// Decodes block `i`, which has been read, into `buffer`.
+    /// Decodes block `i`, whose stored bytes have been read, into `buffer`.
     pub(super) fn complete_into(
         &self,
         i: usize,
@@ -812,8 +818,8 @@ impl Table {
             .map_err(|e| self.with_keys(i, self.place(i).corrupt(e)))
     }
 
-    /// Takes decoded blocks from the writer that made this very table. Those of other tables come
-    /// with [`inherit`](Self::inherit).
+    /// Caches the decoded blocks of the writer that created this table. Blocks of other tables
+    /// follow with [`inherit`](Self::inherit).
     pub fn adopt(&self, warm: WarmBlocks) {
         for (i, frame) in warm.frames {
             self.cache.insert(&self.slots, i as usize, frame);
@@ -821,20 +827,20 @@ impl Table {
         *self.heritage.lock() = warm.inherited;
     }
 
-    /// Takes over from other tables what of their blocks is in the cache and has gone into this one
-    /// as it was: to be called when readers come here and no more there.
+    /// Moves cached frames of blocks that were copied unchanged from other tables to this table.
+    /// Call it once readers use this table instead of those.
     pub fn inherit(&self) {
         let heritage = std::mem::take(&mut *self.heritage.lock());
         self.cache.hand_over(&self.slots, heritage);
     }
 
-    /// Block `i`, which is block `new` of another table too.
+    /// Describes block `i` as block `new` of another table.
     pub(super) fn inherited(&self, i: usize, new: u32) -> InheritedBlock {
         InheritedBlock { from: self.slots.clone(), old: i as u32, new }
     }
 
-    /// Decodes block `i` into `buffer`, which becomes exactly as long as the block; gives how it is
-    /// stored.
+    /// Decodes block `i` into `buffer` and resizes it to the block's length. Returns the block's
+    /// codec.
     pub(super) fn load_into(
         &self,
         i: usize,
@@ -848,7 +854,7 @@ impl Table {
         })
     }
 
-    /// A value inside block `i`, which is served from the map.
+    /// Returns a value inside block `i`, which is served from the map.
     pub(super) fn map_value(&self, i: usize, value: Range<u32>) -> TableValue {
         let start = self.index.place(i).0 + BLOCK_HEADER as u64;
         match &self.map {
@@ -859,60 +865,60 @@ impl Table {
         }
     }
 
-    /// For each of these blocks whether it is cached now.
+    /// Returns for each of these blocks whether it is cached now.
     pub fn cached_blocks(&self, blocks: Range<usize>) -> Vec<bool> {
         let guard = epoch::pin();
         blocks.map(|i| self.slots.peek(i, &guard).is_some()).collect()
     }
 
-    /// Where block `i` begins in the file, what it takes there, and whether it is stored as it is.
+    /// Returns the offset of block `i`, its stored length in bytes, and whether it is uncompressed.
     pub fn stored_block(&self, i: usize) -> (u64, u64, bool) {
         let (offset, len) = self.index.place(i);
         (offset, len as u64, self.index.flags(i) & RAW != 0)
     }
 
-    /// Whether block `i` is served from the map of the file.
+    /// Reports whether block `i` is served from the map of the file.
     pub fn serves_from_map(&self, i: usize) -> bool {
         self.is_mapped(i)
     }
 
-    /// Whether there is a filter to be asked.
+    /// Reports whether the table has a filter in use.
     pub fn has_filter(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// The table's range tombstones.
+    /// Returns the table's range tombstones.
     pub fn tombstones(&self) -> &Arc<Fragments> {
         &self.tombstones
     }
 
-    /// Whether all its entries are puts and no key has two.
+    /// Reports whether all entries are puts and every key has one entry.
     pub fn is_plain(&self) -> bool {
         self.index.is_plain()
     }
 
-    /// What the table knows about itself.
+    /// Returns the table's properties.
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// Which table it is, wherever its file lies.
+    /// Returns the table's identity, which does not depend on the file's path.
     pub fn identity(&self) -> TableIdentity {
         self.identity
     }
 
-    /// Its file id.
+    /// Returns the file id.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Length of its file in bytes.
+    /// Returns the length of the file in bytes.
     pub fn size(&self) -> u64 {
         self.file.len()
     }
 
-    /// Bytes of memory pinned by index, filter, tombstones, properties and slots, not counting
-    /// cached blocks.
+    /// Returns the bytes of memory pinned by index, filter, range tombstones, properties and slots.
+    /// Cached blocks are not counted.
     pub fn memory(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, BlockFilter::memory);
         let blocks = 8 * (self.index.len() + self.stubs.len() + self.checked.len());
@@ -924,20 +930,20 @@ impl Table {
             + self.properties.memory()
     }
 
-    /// Roughly where in the file `key` is: the offset of the block that may hold it, the end of the
-    /// data when there is none.
+    /// Returns the approximate file offset of `key`: that of the block that may contain it. Returns
+    /// the end of the data if there is no such block.
     pub fn offset_of(&self, key: &[u8]) -> u64 {
         let i = self.index.find(key);
         if i < self.index.len() { self.index.place(i).0 } else { self.index.end() }
     }
 
-    /// The data blocks, in key order.
+    /// Iterates over the data blocks in key order.
     pub fn blocks(&self) -> impl ExactSizeIterator<Item = BlockInfo> + '_ {
         (0..self.index.len()).map(|i| self.index.info(i))
     }
 
-    /// Keys between blocks, at most so many and as far apart as can be: no block lies on both sides
-    /// of one. With each the bytes of blocks since the one before.
+    /// Returns at most `most` evenly spaced keys that are block boundaries. No block has keys on
+    /// both sides of such a key. Each comes with the bytes of blocks since the previous key.
     pub fn landmarks(&self, most: usize) -> Vec<(Vec<u8>, u64)> {
         let n = self.index.len();
         let mut from = 0;
@@ -951,8 +957,8 @@ impl Table {
             .collect()
     }
 
-    /// An error about block `i`, with the keys that the block may hold where the error names none:
-    /// behind the separator before it, up to its own.
+    /// Adds the key range of block `i` to an error that has none. The range is above the previous
+    /// block's separator and up to the block's own.
     pub(super) fn with_keys(&self, i: usize, e: Error) -> Error {
         if e.key_range().is_some() || e.kind() != ErrorKind::Corruption {
             return e;

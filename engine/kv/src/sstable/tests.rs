@@ -1,4 +1,4 @@
-//! Tables against a sorted vector, damaged tables, and tables that are not what they seem.
+//! Tests tables against a sorted vector, damaged tables, and forged tables.
 
 use std::cmp::Ordering;
 use std::path::Path;
@@ -62,11 +62,11 @@ impl ReadFile for Bytes {
     }
 }
 
-/// Counts how often it is read.
+/// A file that counts its reads.
 struct CountedFile(Bytes, AtomicUsize);
 
 impl CountedFile {
-    /// How often since the last call.
+    /// Returns the number of reads since the last call.
     fn reads(&self) -> usize {
         self.1.swap(0, Relaxed)
     }
@@ -87,8 +87,8 @@ impl ReadFile for CountedFile {
 
 type Entry = (Vec<u8>, Trailer, Vec<u8>);
 
-/// The file of table [`ID`]: so many entries, whose keys are their numbers, in blocks of 4 KiB that are
-/// stored as they are.
+/// Creates the file of table [`ID`] with `entries` entries in uncompressed blocks of 4 KiB. Each
+/// entry's key is its number.
 pub(super) fn stored_as_it_is(entries: u32, value: impl Fn(u32) -> Vec<u8>) -> Arc<dyn ReadFile> {
     let (env, path) = (MemEnv::new(1), path());
     let (block_size, compression) = (4032, Compression::None);
@@ -151,7 +151,7 @@ fn write_as(
     (bytes, facts)
 }
 
-/// All entries forwards, read through a cursor.
+/// Reads all entries forwards with a cursor.
 fn read_all(table: &Arc<Table>, fill: bool) -> Result<Vec<Entry>> {
     let mut c = table.cursor(fill);
     let mut out = vec![];
@@ -455,7 +455,7 @@ fn some_tombstones() -> Fragments {
     ])
 }
 
-/// Everything a reader can ask of a table.
+/// Reads everything that a table's API exposes.
 fn read_everything(bytes: Vec<u8>, map: bool) -> Result<(Vec<Entry>, Fragments, Properties)> {
     let table = open_as(bytes, map, ID)?;
     table.verify(None, |_| {})?;
@@ -586,7 +586,7 @@ fn a_newer_version_is_incompatible() {
     );
 }
 
-/// The content of the only block of `kind` changed, and the checksum made sound again.
+/// Changes the content of the only block of `kind` and recomputes its checksum.
 fn resealed(mut bytes: Vec<u8>, kind: format::BlockKind, change: impl Fn(&mut [u8])) -> Vec<u8> {
     let mut at = 0;
     while bytes[at + 4] != kind as u8 {
@@ -620,14 +620,14 @@ fn verification_finds_flags_and_kinds_that_are_only_told_wrongly() {
     }
 }
 
-/// Whatever bit of a data block is wrong under a checksum that is right: a cursor gives keys in
-/// ascending order, or an error that names file and offset. So nobody who seeks behind the last key
-/// turns in a circle.
+/// Flips every bit of a data block and recomputes the checksum. A cursor then returns keys in
+/// ascending order, or an error with file and offset. So a scan that seeks past the last key cannot
+/// loop.
 #[test]
 fn no_flipped_bit_makes_keys_descend() {
     let key = |i: u32| match i % 3 {
         0 => format!("k{:04}", i / 3).into_bytes(),
-        // Keys with equal heads behind the prefix of their block.
+        // Keys with equal heads after the prefix of their block.
         _ => format!("k{:04} with a long common part {}", i / 3, i % 3).into_bytes(),
     };
     let mut entries: Vec<Entry> =
@@ -716,8 +716,7 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
     let (sound, _) = write(&options, &entries, &Fragments::default());
     assert_eq!(open(&sound, true).unwrap().blocks().nth(2).unwrap().separator, b"k011");
     assert_eq!(read_all(&open(&copy_all(&sound).unwrap(), true).unwrap(), false).unwrap(), entries);
-    // Tables whose index, in order as it is, tells of blocks that end before or behind where they
-    // do.
+    // Tables with a sorted but wrong index: blocks end before or after their separator.
     for (from, to, what) in [
         (b"\x0211", b"\x0209", "ends behind its separator"),
         (b"\x0211", b"\x0213", "begins before the index says"),
@@ -726,14 +725,14 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
             let at = b.windows(3).position(|w| w == from).unwrap();
             b[at..at + 3].copy_from_slice(to);
         });
-        let e = copy_all(&lying).expect_err("a lie is copied");
+        let e = copy_all(&lying).expect_err("a block with a wrong separator is copied");
         assert!(e.to_string().contains(what), "{e}");
         assert!(e.file().is_some() && e.key_range().is_some(), "{e}");
     }
 }
 
-/// A cursor that defers values gives the same entries, and says that a value can't be decoded when it is
-/// asked for: its key is known all the same.
+/// A cursor that defers values returns the same entries. It reports an undecodable value when the
+/// value is requested; its key is available.
 #[test]
 fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
     let kinds = [Kind::Put, Kind::Delete, Kind::Merge];
@@ -775,7 +774,7 @@ fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
             assert!(!c.valid());
         }
     }
-    // The end of each large block is made unreadable, under a checksum that is right.
+    // Make the end of each large block undecodable, and recompute its checksum.
     let mut bytes = bytes;
     for b in table.blocks().filter(|b| b.entries == 1 && b.len > 5000 && !b.raw) {
         let (from, to) = (b.offset as usize, b.offset as usize + b.len as usize);
@@ -792,7 +791,7 @@ fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
     c.first().unwrap();
     while at < sorted.len() {
         if !c.valid() {
-            // Its key is too long for it to wait.
+            // Its key is too long for its value to be deferred.
             at += 1;
         } else {
             assert_eq!(c.key(), &sorted[at].0[..]);
@@ -813,8 +812,8 @@ fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
     assert_eq!(wrong, damaged);
 }
 
-/// A table of puts whose values of 10,000 bytes, of which half can be left away, have blocks of their
-/// own, under keys of this length; and its file.
+/// Returns a table of puts with keys of the given length, and its file. Values have 10,000 bytes,
+/// of which half can be compressed away, so each has its own block.
 fn large_values(n: u32, key_len: usize, codec: Compression) -> (Arc<Table>, Arc<CountedFile>) {
     let entry = |i: u32| {
         let key = [vec![b'k'; key_len - 4], i.to_be_bytes().to_vec()].concat();
@@ -831,8 +830,8 @@ fn large_values(n: u32, key_len: usize, codec: Compression) -> (Arc<Table>, Arc<
     (table, file)
 }
 
-/// How many go into the cache is counted in `tests/long_walks.rs`: here other tests read meanwhile,
-/// and some find no memory.
+/// `tests/long_walks.rs` counts how many blocks are cached. Here other tests read at the same time,
+/// and some insertions find no memory.
 #[test]
 fn long_walks_past_a_full_cache_tell_where_a_block_is_damaged() {
     let entry = |i: u32| (i.to_be_bytes().to_vec(), Trailer::new(1, Kind::Put), vec![7; 100]);
@@ -918,8 +917,8 @@ fn a_block_is_copied_as_it_was_read_also_when_its_value_was_wanted() {
     assert!(!c.valid());
 }
 
-/// A block of which the cache has the key only is cached for who passes it, and read for who wants
-/// its value.
+/// A block of which only the stub is cached counts as cached if it is skipped, and as read if its
+/// value is requested.
 #[test]
 fn a_block_counts_once_for_each_reader() {
     const BLOCKS: u32 = 2 * SAMPLED;
@@ -1022,7 +1021,7 @@ proptest! {
     }
 }
 
-/// What zstd shrinks to less than a 255th is stored as LZ4, of which readers know how much it can be.
+/// Blocks that zstd shrinks more than 255-fold are stored as LZ4, whose maximum ratio readers know.
 #[cfg(feature = "zstd")]
 #[test]
 fn no_block_is_larger_than_its_stored_bytes_let_expect() {
@@ -1039,7 +1038,7 @@ fn no_block_is_larger_than_its_stored_bytes_let_expect() {
     assert_eq!(read_all(&table, true).unwrap(), entries);
 }
 
-/// Another header for the block at `at`, with a sound checksum.
+/// Replaces the header of the block at `at`, with a valid checksum.
 fn forge(bytes: &[u8], at: u64, len: u32, codec: Option<u8>, raw_len: u64) -> Vec<u8> {
     let mut forged = bytes.to_vec();
     let block = &mut forged[at as usize..][..len as usize];
@@ -1050,8 +1049,8 @@ fn forge(bytes: &[u8], at: u64, len: u32, codec: Option<u8>, raw_len: u64) -> Ve
     forged
 }
 
-/// A length that only the header of a block states is believed by nobody: neither for the parts that
-/// a table reads when it is opened nor for its data.
+/// Readers do not trust a length that only the header of a block declares. This holds for the parts
+/// that are read when a table is opened, and for its data.
 #[test]
 fn a_raw_length_that_the_stored_bytes_do_not_have_is_refused_before_it_is_allocated() {
     let codecs = codecs().into_iter().filter(|&c| c != Compression::None);
@@ -1087,13 +1086,13 @@ fn a_raw_length_that_the_stored_bytes_do_not_have_is_refused_before_it_is_alloca
                 );
             }
         }
-        // The largest index of all, of a file that is large enough for it.
+        // The maximum index, in a file that is large enough for it.
         let stored = vec![0x5a; format::MAX_BLOCK / 255 + 1];
         let block =
             format::StoredBlock { raw_len: format::MAX_BLOCK, codec: compression, bytes: &stored };
         let e = block.to_vec().unwrap_err();
         assert!(e.contains("another length than its header says"), "{e}");
-        // Data, which are decoded into frames of the cache.
+        // Data blocks, which are decoded into frames of the cache.
         let len = open(&bytes, false).unwrap().blocks().next().unwrap().len;
         let forged = forge(&bytes, 0, len as u32, None, (255 * (len - 24)) as u64);
         let e = read_all(&open(&forged, false).unwrap(), true).unwrap_err();
@@ -1101,7 +1100,7 @@ fn a_raw_length_that_the_stored_bytes_do_not_have_is_refused_before_it_is_alloca
     }
 }
 
-/// A Zstandard frame states its length; one that does not is damage.
+/// A Zstandard frame must declare its length; one without it is damaged.
 #[cfg(feature = "zstd")]
 #[test]
 fn a_frame_without_its_length_is_refused() {
@@ -1117,7 +1116,7 @@ fn a_frame_without_its_length_is_refused() {
     }
 }
 
-/// A build without zstd says so, and calls nothing damaged.
+/// A build without zstd reports that it lacks zstd, and reports no damage.
 #[cfg(not(feature = "zstd"))]
 #[test]
 fn without_zstd_it_is_refused() {

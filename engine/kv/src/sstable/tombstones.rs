@@ -1,18 +1,19 @@
-//! The tombstone block: the table's range tombstones, cut into fragments.
+//! Tombstone block: the table's range tombstones, divided into fragments.
 //!
 //! ```text
 //! varint  number of fragments
 //! per fragment: varint length of the start, start, varint length of the end, end,
-//!               varint number of sequence numbers, at least 1; the newest as a varint, each older one as its distance from the one before
+//!               varint number of sequence numbers, at least 1; the newest as a varint,
+//!               each older one as its difference from the previous one
 //! ```
-//! Invariants: fragments are sorted, disjoint and not empty, sequence numbers strictly go down;
+//! Invariants: fragments are sorted, disjoint and not empty; sequence numbers strictly decrease.
 //! [`decode`] refuses anything else.
 
 use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQ, Seq};
 use crate::base::tombstone::{Fragment, Fragments};
 
-/// The block.
+/// Encodes the tombstone block.
 pub(crate) fn encode(fragments: &Fragments) -> Vec<u8> {
     let mut out = vec![];
     put_varint(&mut out, fragments.as_slice().len() as u64);
@@ -29,7 +30,7 @@ pub(crate) fn encode(fragments: &Fragments) -> Vec<u8> {
     out
 }
 
-/// The fragments of a decoded tombstone block; `None` when the block is not sound.
+/// Decodes the fragments of a decompressed tombstone block; returns `None` if it is invalid.
 pub fn decode(block: &[u8]) -> Option<Fragments> {
     let mut r = ByteReader::new(block);
     let n = r.len(r.remaining() / 4)?;

@@ -1,24 +1,25 @@
-//! Value files: values that lie apart from the tables that refer to them.
+//! Blob files: values stored separately from the tables that refer to them.
 //!
-//! A value file is a table file of another content: blocks of the kind `Value`, one for each value,
-//! a properties block and the footer; it has no index, because references have the places
-//! ([`BlobHandle`]). It is found by the same walk over blocks as any table. Decoded, a value's block
-//! is:
+//! A blob file is a table file with other content. It has one block of the kind `Value` per blob, a
+//! properties block and the footer. It has no index, because references contain the locations
+//! ([`BlobHandle`]). The block scan that recovers tables also works for blob files. A decoded blob
+//! block is:
 //! ```text
 //! 0   u32  length of the key
 //! 4   u64  trailer (seq << 8 | 1), as the value was written first
 //! 12  key, then the value up to the end
 //! ```
-//! Key and trailer serve who must save values whose tables are lost; readers go by the references.
+//! Key and trailer serve the recovery of blobs whose tables are lost. Readers use only the
+//! references.
 //!
 //! Invariants:
-//! - V1: a value's block is checked (checksum, then lengths) before any of it is handed out, each
-//!   time it is read and once where it lies in a map.
-//! - V2: a reference beyond its file's values, or of another length than the value that is there,
-//!   is a corruption that names the place. Which value a reference means only its table's checksum
-//!   vouches for; [`BlobFile::verify`] compares the keys.
-//! - V3: as with tables, what is stored as it is in a mapped file is served from the map, and all
-//!   else is decoded into the cache, to which the slot with the value's number leads.
+//! - V1: a blob's block is checked (checksum, then lengths) before any of it is returned. Each read
+//!   checks it; a block in a map is checked once.
+//! - V2: a reference beyond its file's blobs, or with another length than the blob, is a corruption
+//!   error with file and offset. Only the table's checksum protects which blob a reference names;
+//!   [`BlobFile::verify`] compares the keys.
+//! - V3: as with tables, an uncompressed block of a mapped file is served from the map. All others
+//!   are decoded into the cache; the slot with the blob's number points to the frame.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,25 +43,24 @@ use crate::env::{FileMap, ReadFile, WriteFile};
 
 /// Bytes before the key.
 const HEAD: usize = 12;
-/// How a value file is written.
+/// Options for writing a blob file.
 #[derive(Clone, Debug, Default)]
 pub struct ValueOptions {
-    /// Whose file it is.
+    /// Identity of the file.
     pub identity: TableIdentity,
-    /// Tree that its values belong to.
+    /// Id of the tree that its values belong to.
     pub tree: u32,
-    /// Level of the tables that refer to it first.
+    /// Level of the first tables that refer to it.
     pub level: u8,
-    /// How values are stored where that pays.
+    /// Codec of the values; a value stays uncompressed if compression saves too little.
     pub compression: Compression,
-    /// Wall clock, in microseconds.
+    /// Wall clock in microseconds.
     pub created_micros: u64,
-    /// Where decoded blocks are put, as far as there is room, so that the first who reads finds
-    /// them.
+    /// Cache for decoded blocks, used while it has spare memory, so that first reads hit.
     pub warm: Option<Arc<Cache>>,
 }
 
-/// Writes one value file.
+/// Writes one blob file.
 pub struct ValueWriter {
     output: BlockOutput,
     path: PathBuf,
@@ -76,7 +76,7 @@ pub struct ValueWriter {
 debug_by!(ValueWriter, "ValueWriter", id, path);
 
 impl ValueWriter {
-    /// Writes value file `id` into the empty `file`; `path` is for errors.
+    /// Writes blob file `id` into the empty `file`; `path` is for error messages.
     pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: ValueOptions) -> Self {
         let props = Properties {
             compression: options.compression,
@@ -101,12 +101,12 @@ impl ValueWriter {
         }
     }
 
-    /// Adds the value that a put of `key` has, which must not come before the key added last.
-    /// Gives where it lies.
+    /// Adds the value of a put of `key`, which must not be below the key added last. Returns the
+    /// location.
     ///
     /// # Errors
-    /// `InvalidArgument` for a key or a value out of bounds, and when the file has as many values
-    /// as it can; whatever the file says.
+    /// `InvalidArgument` for a key or a value out of bounds, and if the file has the maximum number
+    /// of values. I/O errors of the file.
     pub fn add(&mut self, key: &[u8], seq: Seq, value: &[u8]) -> Result<BlobHandle> {
         if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
             let (key, value) = (key.len(), value.len());
@@ -123,7 +123,7 @@ impl ValueWriter {
         self.raw.extend_from_slice(value);
         let offset = self.output.offset();
         let (stored, is_raw) = self.output.put(BlockKind::Value, self.compression, &self.raw)?;
-        // What is stored as it is will be served from the map.
+        // An uncompressed block will be served from the map.
         let warm = self.warm.as_ref().filter(|_| !is_raw);
         if let Some(mut frame) = warm.and_then(|cache| cache.spare(self.raw.len())) {
             frame.copy_from_slice(&self.raw);
@@ -140,16 +140,16 @@ impl ValueWriter {
         Ok(BlobHandle { file: self.id, number, offset, stored, len: value.len() as u32 })
     }
 
-    /// Bytes of the file so far.
+    /// Returns the bytes of the file so far.
     pub fn size(&self) -> u64 {
         self.output.offset()
     }
 
-    /// Writes what remains and syncs the file. Gives the blocks for which the cache had room too,
-    /// by their numbers, for [`BlobFile::adopt`].
+    /// Writes the remaining data and the footer, and syncs the file. Also returns the blocks that
+    /// fit into the cache, with their numbers, for [`BlobFile::adopt`].
     ///
     /// # Errors
-    /// Whatever the file says.
+    /// I/O errors of the file.
     pub fn finish(mut self) -> Result<(BlobFileMeta, Vec<(u32, FrameRef)>)> {
         let data_len = self.output.offset();
         if self.props.entries == 0 {
@@ -179,7 +179,8 @@ impl ValueWriter {
     }
 }
 
-/// The parts of a decoded value's block. What is wrong, if it is not sound.
+/// Splits a decoded blob block into key, trailer and value. Returns a description of the fault if
+/// it is invalid.
 pub fn value_block(raw: &[u8]) -> Result<(&[u8], Trailer, &[u8]), &'static str> {
     const CUT: &str = "a value's block that is cut off";
     let head = raw.get(..HEAD).ok_or(CUT)?;
@@ -191,18 +192,18 @@ pub fn value_block(raw: &[u8]) -> Result<(&[u8], Trailer, &[u8]), &'static str> 
     Ok((key, trailer, value))
 }
 
-/// How a value lies in its file, and whether it has to be read there.
+/// How a blob is stored in its file, and whether a read needs the device.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredValue {
-    /// Whether its block is compressed.
+    /// Whether the blob's block is compressed.
     pub is_compressed: bool,
-    /// Whether it is served from the map of the file.
+    /// Whether the blob is served from the map of the file.
     pub is_mapped: bool,
-    /// Whether it is in the cache.
+    /// Whether the blob is in the cache.
     pub is_cached: bool,
 }
 
-/// An open value file.
+/// An open blob file.
 pub struct BlobFile {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
@@ -211,9 +212,9 @@ pub struct BlobFile {
     slots: Arc<CacheSlots>,
     map: Option<Arc<dyn FileMap>>,
     maps: Arc<Maps>,
-    /// Per value, whether it was found sound in the map.
+    /// One bit per blob: it passed validation in the map.
     checked: Box<[AtomicU64]>,
-    /// Bytes of all values' blocks together.
+    /// Bytes of all blob blocks together.
     data_len: u64,
     properties: Properties,
     identity: TableIdentity,
@@ -222,11 +223,11 @@ pub struct BlobFile {
 debug_by!(BlobFile, "BlobFile", id, path);
 
 impl BlobFile {
-    /// Opens the value file `id`, which `file` must be; `path` is for errors.
+    /// Opens the blob file `id` in `file`; `path` is for error messages.
     ///
     /// # Errors
-    /// `Corruption` with the place for anything that is not sound, `Incompatible` for a newer
-    /// format, whatever the file says.
+    /// `Corruption` with file and offset if any part is invalid. `Incompatible` for a newer format.
+    /// I/O errors of the file.
     pub fn open(
         file: Arc<dyn ReadFile>,
         path: &Path,
@@ -255,7 +256,7 @@ impl BlobFile {
         };
         let properties =
             place.raw(|b| Properties::decode(b).ok_or("properties that cannot be read"))?;
-        // The smallest block of a value: so many values there can be, whatever the properties say.
+        // The minimum size of a blob block bounds the number of blobs, whatever the properties say.
         let most = footer.data_len / (BLOCK_HEADER + HEAD) as u64;
         let values = match usize::try_from(properties.entries) {
             Ok(n) if properties.entries <= most => n,
@@ -297,7 +298,7 @@ impl BlobFile {
         Ok(place)
     }
 
-    /// Where the value begins in the decoded block, if that has the value of `r`.
+    /// Returns the offset of the value in the decoded block, if the block has the value of `r`.
     fn start(raw: &[u8], r: &BlobHandle) -> Result<u32, &'static str> {
         let (_, _, value) = value_block(raw)?;
         if value.len() != r.len as usize {
@@ -306,11 +307,11 @@ impl BlobFile {
         Ok((raw.len() - value.len()) as u32)
     }
 
-    /// The value of `r`, held. Of a walk that comes to value after value `ahead` knows what is to be
-    /// asked of the device.
+    /// Returns the value of `r` with its own reference. For a scan that reads blob after blob,
+    /// `ahead` tracks which readahead to request.
     ///
     /// # Errors
-    /// `Corruption` with the place, when it cannot be used.
+    /// `Corruption` with file and offset if the value is invalid.
     pub fn get(
         &self,
         r: &BlobHandle,
@@ -330,7 +331,7 @@ impl BlobFile {
             Some(frame) => frame,
             None => {
                 let is_asked_for = ahead.is_some_and(|ahead| self.is_asked_for(r, ahead));
-                // The map reads a page at a fault; this is the whole block in one.
+                // The map faults one page at a time; this requests the whole block at once.
                 if self.maps.decodes() && !is_asked_for {
                     self.will_need(r.offset, r.stored.into());
                 }
@@ -344,7 +345,7 @@ impl BlobFile {
                 self.cache.insert_for(CacheStay::ProbationQueue, &self.slots, number, frame)
             }
         };
-        // What lies in a frame has been checked: the value is its end.
+        // A frame's content has been checked: the value is its end.
         match frame.len().checked_sub(r.len as usize) {
             Some(start) if start >= HEAD => {
                 Ok(TableValue::frame(frame, start as u32..start as u32 + r.len))
@@ -353,14 +354,14 @@ impl BlobFile {
         }
     }
 
-    /// The value where it lies in the map, if it is stored as it is and maps are served from.
+    /// Returns the value in the map, if it is uncompressed and values are served from maps.
     fn in_map(
         &self,
         r: &BlobHandle,
         place: &BlockPlace<'_>,
         ahead: Option<&mut BlobStreams>,
     ) -> Result<Option<TableValue>> {
-        // A block that is shorter than what it holds is compressed, and is not looked at.
+        // A block shorter than its content is compressed; skip it without reading it.
         let may_be_raw = r.stored as usize >= BLOCK_HEADER + HEAD + r.len as usize;
         let Some(map) = self.map.as_ref().filter(|_| may_be_raw && self.maps.serves()) else {
             return Ok(None);
@@ -370,7 +371,7 @@ impl BlobFile {
             return Ok(None);
         };
         let (word, bit) = (&self.checked[number / 64], 1 << (number % 64));
-        // Whether it is in memory, only the system knows.
+        // Only the system knows whether it is in memory.
         let is_asked_for = ahead.is_some_and(|ahead| self.is_asked_for(r, ahead));
         if word.load(Ordering::Acquire) & bit == 0 {
             if !is_asked_for {
@@ -383,7 +384,7 @@ impl BlobFile {
             place.stored(Some(BytesAtHand::map(map.bytes())), |s| Self::start(s.bytes, r))?;
             word.fetch_or(bit, Ordering::Release);
         }
-        // Of a block that lies to its length the value ends where the block does.
+        // If a block misstates its length, the value still ends where the block ends.
         let end = r.offset + u64::from(r.stored);
         Ok(Some(TableValue::map(map.clone(), end - u64::from(r.len)..end)))
     }
@@ -392,10 +393,10 @@ impl BlobFile {
         self.map.as_ref().filter(|_| self.maps.decodes()).map(|m| BytesAtHand::map(m.bytes()))
     }
 
-    /// Reads the value of `r` into `out`, past the cache.
+    /// Reads the value of `r` into `out`, bypassing the cache.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn read_into(&self, r: &BlobHandle, out: &mut Vec<u8>) -> Result<()> {
         self.place(r)?.stored(self.map_to_decode(), |s| {
             let raw = s.to_vec()?;
@@ -406,10 +407,10 @@ impl BlobFile {
         })
     }
 
-    /// Whether the block of `r` is sound and is that of this key.
+    /// Checks that the block of `r` is valid and belongs to this key.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn verify(&self, r: &BlobHandle, key: &[u8]) -> Result<()> {
         self.place(r)?.stored(None, |s| {
             let raw = s.to_vec()?;
@@ -419,10 +420,10 @@ impl BlobFile {
         })
     }
 
-    /// Checks all values' blocks, those too that nobody refers to.
+    /// Checks all blob blocks, unreferenced ones included.
     ///
     /// # Errors
-    /// `Corruption` with the place of the first that is wrong; whatever the file says.
+    /// `Corruption` with file and offset of the first fault. I/O errors of the file.
     pub fn verify_all(&self) -> Result<()> {
         let (mut at, mut values) = (0, 0);
         while at < self.data_len {
@@ -450,16 +451,17 @@ impl BlobFile {
         Err(e.at(&self.path, self.data_len).block("properties"))
     }
 
-    /// A walk comes to the value of `r`. Whether the device has been asked for it.
+    /// Records that a scan reads the value of `r`. Returns whether readahead for it has been
+    /// requested.
     fn is_asked_for(&self, r: &BlobHandle, ahead: &mut BlobStreams) -> bool {
         ahead.read(r, self.data_len, |offset, len| self.will_need(offset, len))
     }
 
-    /// Whether the value of `r` is served from the map, whether it is cached, and whether its block
-    /// is compressed.
+    /// Reports how the value of `r` is stored: whether it is compressed, served from the map, or
+    /// cached.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// Those of [`get`](Self::get).
     pub fn stored_value(&self, r: &BlobHandle) -> Result<StoredValue> {
         let place = self.place(r)?;
         let mut header = [0; BLOCK_HEADER];
@@ -473,7 +475,7 @@ impl BlobFile {
         })
     }
 
-    /// These bytes of the file will be read soon.
+    /// Announces that these bytes of the file will be read soon.
     pub fn will_need(&self, offset: u64, len: u64) {
         let len = len.min(self.data_len.saturating_sub(offset));
         match &self.map {
@@ -482,19 +484,19 @@ impl BlobFile {
         }
     }
 
-    /// Takes decoded blocks, by their numbers, from the writer that made this very file.
+    /// Caches the decoded blocks, given by number, of the writer that created this file.
     pub fn adopt(&self, frames: Vec<(u32, FrameRef)>) {
         for (i, frame) in frames {
             self.cache.insert(&self.slots, i as usize, frame);
         }
     }
 
-    /// What the file knows about itself.
+    /// Returns the file's properties.
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// What is known of it, as its writer gave it.
+    /// Returns the file's metadata, as its writer returned it.
     pub fn facts(&self) -> BlobFileMeta {
         BlobFileMeta {
             id: self.id,
@@ -506,7 +508,7 @@ impl BlobFile {
         }
     }
 
-    /// Bytes of memory that it takes while it is open, without what is cached of it.
+    /// Returns the bytes of memory that the open file takes, without cached blocks.
     pub fn memory(&self) -> usize {
         size_of::<BlobFile>()
             + 8 * self.properties.entries as usize

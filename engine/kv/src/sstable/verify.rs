@@ -1,10 +1,12 @@
-//! Reads a whole table and checks it against itself, past every cache and map: to the first error,
-//! or past it to all of them.
+//! Reads a whole table and checks its consistency, bypassing caches and maps. It stops at the first
+//! error or reports all of them.
 //!
-//! Checked: every block's checksum and structure; the order of all entries across blocks; that the
-//! index's separators, counts and flags agree with the blocks; that the filter is of the kind that
-//! the properties tell of and knows every key; that all counts and bounds in the properties are
-//! those of the entries.
+//! Checks:
+//! - the checksum and structure of every block;
+//! - the order of all entries across blocks;
+//! - that the index's separators, counts and flags agree with the blocks;
+//! - that the filter has the kind that the properties state and contains every key;
+//! - that all counts and bounds in the properties match the entries.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,22 +22,22 @@ use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer, compare};
 use crate::base::options::{Compression, FilterKind};
 
-/// What [`Table::verify`] read.
+/// Amount of data that [`Table::verify`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Data blocks.
+    /// Number of data blocks.
     pub blocks: u64,
-    /// Point entries.
+    /// Number of point entries.
     pub entries: u64,
     /// Bytes of data blocks in the file.
     pub bytes: u64,
-    /// Bytes of data blocks decoded.
+    /// Bytes of decoded data blocks.
     pub raw_bytes: u64,
     /// Whether every key was looked up in the filter.
     pub filter_checked: bool,
 }
 
-/// What is carried from block to block.
+/// State carried from block to block.
 struct VerifyWalk<'a> {
     prefix: Option<&'a dyn FilterPrefix>,
     seen: Properties,
@@ -43,17 +45,17 @@ struct VerifyWalk<'a> {
     key: Vec<u8>,
     last: Vec<u8>,
     last_trailer: Trailer,
-    /// What entries refer to, by number of the value file.
+    /// Blobs that entries refer to, by number of the blob file.
     blobs: BTreeMap<u64, BlobUse>,
 }
 
 impl Table {
-    /// Checks the whole file. `prefix` is the tree's filter prefix: without it the filter of a
-    /// table that was written with one is not checked. `progress` is told how many bytes of the
-    /// file each step read.
+    /// Checks the whole file. `prefix` is the tree's filter prefix. Without it, the filter of a
+    /// table written with one is not checked. `progress` receives the number of bytes that each
+    /// step read.
     ///
     /// # Errors
-    /// `Corruption` with the place of the first thing that is wrong; whatever the file says.
+    /// `Corruption` with file and offset of the first fault. I/O errors of the file.
     pub fn verify(
         &self,
         prefix: Option<&dyn FilterPrefix>,
@@ -67,9 +69,9 @@ impl Table {
         first.map_or(Ok(report), Err)
     }
 
-    /// As [`verify`](Table::verify), but goes on after an error for as long as `found` says so.
-    /// Errors about a data block name the keys that it held. Counts and bounds are compared with
-    /// the properties only when every block could be read.
+    /// Like [`verify`](Table::verify), but continues after an error as long as `found` returns
+    /// `Continue`. Errors about a data block name its key range. Counts and bounds are compared
+    /// with the properties only if every block was readable.
     pub fn verify_each(
         &self,
         prefix: Option<&dyn FilterPrefix>,
@@ -257,7 +259,7 @@ impl Table {
 }
 
 impl VerifyWalk<'_> {
-    /// Takes in the entry whose key is in `key`.
+    /// Counts the entry whose key is in `key`.
     fn count(&mut self, trailer: Trailer, value_len: usize) {
         let s = &mut self.seen;
         if self.first {

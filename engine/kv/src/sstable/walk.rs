@@ -1,10 +1,12 @@
-//! Walks a table file by its blocks' headers alone: for a file whose footer or index is lost, and
-//! to find every damage at once.
+//! Scans a table file by its block headers alone. Used for a file whose footer or index is lost,
+//! and to find all damage in one pass.
 //!
-//! Invariants: every block handed out has passed its checksum, which knows file and offset; the
-//! pieces follow each other without gaps from the first byte of the file to its last; nothing is
-//! allocated beyond [`MAX_BLOCK`]; the walk takes time linear in the file's length, also over bytes
-//! made to look like blocks (see `budget`).
+//! Invariants:
+//! - Every returned block has passed its checksum, which includes file and offset.
+//! - The pieces are contiguous from the first byte of the file to its last.
+//! - No allocation exceeds [`MAX_BLOCK`].
+//! - The scan takes time linear in the file's length, even over bytes that imitate blocks (see
+//!   `budget`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,45 +15,46 @@ use super::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, StoredBlock, bloc
 use crate::base::error::Result;
 use crate::env::ReadFile;
 
-/// The largest block that a walk reads, stored or decoded, in bytes. Larger ones count as damage.
+/// Maximum size of a block that the scan reads, stored or decoded, in bytes. Larger ones count as
+/// damage.
 pub const MAX_BLOCK: usize = 1 << 30;
-/// Bytes read from the file at a time in search of a block.
+/// Bytes read from the file at a time while searching for a block.
 const CHUNK: u64 = 256 << 10;
-/// Once the budget is spent, only candidates up to this length are looked at.
+/// Maximum length in bytes of candidates that are checked after the budget is spent.
 const CHEAP: u64 = 8 << 10;
 
 /// A piece of a table file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TablePiece {
-    /// A sound block: [`TableWalk::raw`] has its content until the next step.
+    /// A valid block. [`TableWalk::raw`] returns its content until the next step.
     Block {
         /// Offset in the file.
         offset: u64,
         /// Its header.
         header: BlockHeader,
     },
-    /// Bytes that are none.
+    /// Bytes that are not a valid block.
     Damage {
         /// Offset in the file.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         len: u64,
-        /// What is wrong.
+        /// Description of the fault.
         reason: &'static str,
-        /// What the damaged block's header says, where it can be believed.
+        /// Header of the damaged block, if it is credible.
         header: Option<BlockHeader>,
     },
     /// The footer, at the very end.
     Footer {
         /// Offset in the file.
         offset: u64,
-        /// What it says.
+        /// Decoded footer.
         footer: Footer,
     },
 }
 
 impl TablePiece {
-    /// Bytes that it takes in the file.
+    /// Returns the bytes that the piece takes in the file.
     pub fn len(&self) -> u64 {
         match self {
             TablePiece::Block { header, .. } => (BLOCK_HEADER + header.stored_len) as u64,
@@ -60,33 +63,33 @@ impl TablePiece {
         }
     }
 
-    /// Never: a piece has bytes.
+    /// Reports false for every piece, because a piece has bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A walk through the pieces of one file.
+/// Scan over the pieces of one file.
 pub struct TableWalk {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
     id: u64,
     offset: u64,
-    /// The block that was handed out last, as it is stored.
+    /// Stored bytes of the block returned last.
     block: Vec<u8>,
-    /// The footer, when it is sound.
+    /// The footer, if it is valid.
     footer: Option<Footer>,
-    /// Bytes of candidates longer than [`CHEAP`] that may still be checked in vain.
+    /// Remaining bytes of candidates longer than [`CHEAP`] that may fail their check.
     budget: u64,
 }
 
 debug_by!(TableWalk, "Walk", path, offset);
 
 impl TableWalk {
-    /// A walk through `file`, which is table `id`; `path` is for errors.
+    /// Starts a scan of `file`, which is table `id`; `path` is for error messages.
     ///
     /// # Errors
-    /// What the file says.
+    /// I/O errors of the file.
     pub fn new(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<TableWalk> {
         let mut footer = None;
         if let Some(at) = file.len().checked_sub(FOOTER as u64) {
@@ -106,17 +109,17 @@ impl TableWalk {
         })
     }
 
-    /// The footer, when it is sound.
+    /// Returns the footer, if it is valid.
     pub fn footer(&self) -> Option<&Footer> {
         self.footer.as_ref()
     }
 
-    /// Where blocks end.
+    /// Returns the end of the blocks.
     fn end(&self) -> u64 {
         self.file.len() - if self.footer.is_some() { FOOTER as u64 } else { 0 }
     }
 
-    /// The header at `offset`, if a block can begin there.
+    /// Returns the header at `offset`, if a block can begin there.
     fn header(&self, offset: u64) -> Result<Result<BlockHeader, &'static str>> {
         let left = self.end().saturating_sub(offset);
         let mut h = [0; BLOCK_HEADER];
@@ -133,7 +136,7 @@ impl TableWalk {
         }))
     }
 
-    /// Reads the block with this header into `block`, if it is sound.
+    /// Reads the block with this header into `block`, if it is valid.
     fn load(&mut self, offset: u64, h: BlockHeader) -> Result<Result<(), &'static str>> {
         let mut block = std::mem::take(&mut self.block);
         block.resize(BLOCK_HEADER + h.stored_len, 0);
@@ -142,7 +145,8 @@ impl TableWalk {
         Ok(StoredBlock::check(&self.block, h.kind, self.id, offset).map(|_| ()))
     }
 
-    /// The first place at or after `offset` with a sound block, or else the end of blocks.
+    /// Returns the first offset at or after `offset` with a valid block, or else the end of the
+    /// blocks.
     fn find(&mut self, mut offset: u64) -> Result<u64> {
         let end = self.end();
         let mut chunk = vec![];
@@ -174,10 +178,10 @@ impl TableWalk {
         Ok(end)
     }
 
-    /// The next piece; `None` at the end of the file.
+    /// Returns the next piece; `None` at the end of the file.
     ///
     /// # Errors
-    /// What the file says.
+    /// I/O errors of the file.
     #[allow(clippy::should_implement_trait)] // it lends the block
     pub fn next(&mut self) -> Result<Option<TablePiece>> {
         let (offset, end) = (self.offset, self.end());
@@ -197,8 +201,7 @@ impl TableWalk {
             },
             Err(reason) => reason,
         };
-        // A header is believed when another block, or the footer, begins where it says that its own
-        // ends.
+        // A header is credible if another block, or the footer, begins at the end that it declares.
         if let Ok(h) = header {
             let next = offset + (BLOCK_HEADER + h.stored_len) as u64;
             if next == end || self.header(next)?.is_ok() {
@@ -215,11 +218,11 @@ impl TableWalk {
         Ok(Some(TablePiece::Damage { offset, len: self.offset - offset, reason, header: None }))
     }
 
-    /// The decoded content of the block that [`next`](TableWalk::next) gave last.
+    /// Returns the decoded content of the block that [`next`](TableWalk::next) returned last.
     ///
     /// # Errors
-    /// `Corruption` for a block that does not decompress, `Incompatible` for one of a compression that
-    /// this build does not have.
+    /// `Corruption` for a block that does not decompress. `Incompatible` for a codec that this
+    /// build lacks.
     pub fn raw(&self, offset: u64, header: BlockHeader) -> Result<Vec<u8>> {
         let bad = |what| block_error(what).at(&self.path, offset).block(header.kind.name());
         StoredBlock::check(&self.block, header.kind, self.id, offset)
@@ -253,8 +256,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done to a file, the pieces are its bytes without gaps, and blocks that were
-        /// not touched are found.
+        /// After any change to a file, the pieces cover its bytes without gaps, and all unchanged
+        /// blocks are found.
         #[test]
         fn pieces_are_the_whole_file(at in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 0..4), cut in 0usize..400) {
             let env = MemEnv::new(1);

@@ -1,34 +1,38 @@
-//! Stored blocks that a walk comes to, read from the file with one call instead of one for each: of
-//! what a block costs that is not cached, the call is a third.
+//! Reads several stored blocks of a scan with one system call. The call is a third of the cost of a
+//! block that is not cached.
 //!
-//! Invariants: a seek reads the blocks that it stands in and no others; a walk reads ahead at most as
-//! many bytes as it has passed, and [`MOST`] at once, so it reads at most as much in vain as it
-//! passed. No block is read ahead that was cached then, or is [long](LONGEST). What is read is checked
-//! when its block is looked at, as whatever is read alone, and what was found to be wrong is read anew.
+//! Invariants:
+//! - A seek reads only the blocks in which it is positioned.
+//! - A scan reads ahead at most as many bytes as it has passed, and at most [`MOST`] at once. So it
+//!   reads at most as many unused bytes as it passed.
+//! - No block is read ahead that is cached at that time, or that is [long](LONGEST).
+//! - A block that was read ahead is checked on access, like any block. After a failed check it is
+//!   read again.
 
 use std::ops::Range;
 
 use super::stream::Stride;
 use super::table::{BytesAtHand, Table};
 
-/// Most bytes that are read at once: about what the processor's first cache holds.
+/// Maximum bytes per read: about the size of the processor's first-level cache.
 const MOST: u64 = 32 << 10;
-/// Of a block that is longer as it is stored the call is a small part: it is read alone.
+/// Maximum stored length in bytes of a block that is read ahead. Longer blocks are read alone,
+/// because the call is a small part of their cost.
 const LONGEST: usize = 5 << 10;
 
-/// What a walk has read ahead.
+/// Read-ahead buffer of a scan.
 #[derive(Debug, Default)]
 pub(super) struct BlockWindow {
     begin: u64,
     bytes: Vec<u8>,
-    /// A read failed: from now on each block is read alone, so that no place is asked for again and
-    /// again which the device can't read.
+    /// Whether a read failed. From then on each block is read alone, so that no unreadable range is
+    /// requested repeatedly.
     has_failed: bool,
 }
 
 impl BlockWindow {
-    /// A walk that has come so far is about to read block `i` of `table`: reads it here, unless it is
-    /// here already, if others are to be read with it.
+    /// Prepares the read of block `i` of `table` by a scan with the given `stride`. Reads it into
+    /// the buffer unless it is there, if other blocks are read with it.
     pub fn come_to(&mut self, table: &Table, i: usize, stride: &Stride) {
         let (offset, len) = table.index.place(i);
         if self.has_failed || self.at_hand().get(offset, len).is_some() {
@@ -45,24 +49,25 @@ impl BlockWindow {
         self.bytes.reserve_exact(len.saturating_sub(self.bytes.len()));
         self.bytes.resize(len, 0);
         if table.place(i).file.read_at(self.begin, &mut self.bytes).is_err() {
-            // Whoever then reads the block alone finds out whether it can be.
+            // The later read of the single block reports the error, if it fails too.
             self.has_failed = true;
             self.forget();
         }
     }
 
-    /// Gives up what is here.
+    /// Frees the buffer.
     pub fn forget(&mut self) {
         self.bytes = vec![];
     }
 
-    /// What is here.
+    /// Returns the buffered bytes.
     pub fn at_hand(&self) -> BytesAtHand<'_> {
         BytesAtHand::new(self.begin, &self.bytes)
     }
 }
 
-/// The blocks of `table`, `i` first or last, that a walk reads at once which has passed so many bytes.
+/// Returns the blocks of `table` that a scan reads at once after it has passed `passed` bytes.
+/// Block `i` is the first or the last.
 fn stretch(table: &Table, i: usize, forward: bool, passed: u64) -> Range<usize> {
     let is_short = |i: usize| table.index.place(i).1 <= LONGEST && !table.index.is_large(i);
     let mut blocks = i..i + 1;
@@ -98,8 +103,8 @@ mod tests {
 
     const ENTRIES: u32 = 20_000;
 
-    /// A file that notes where it is read, and may refuse to give more than a block, or give bytes
-    /// that are wrong.
+    /// A file that records its reads. It can refuse reads of more than a block, or return wrong
+    /// bytes.
     struct Reads {
         file: Arc<dyn ReadFile>,
         noted: Mutex<Vec<(u64, usize)>>,
@@ -128,7 +133,7 @@ mod tests {
         fn will_need(&self, _: u64, _: u64) {}
     }
 
-    /// A table of 2 MiB in blocks that are as long as their values make them.
+    /// A table of 2 MiB; every 1000th value has the given length.
     fn table(value: usize) -> (Arc<Reads>, Arc<Table>) {
         let len = |i| if i % 1000 == 0 { value } else { 100 };
         let file = stored_as_it_is(ENTRIES, |i| vec![i as u8; len(i)]);
@@ -139,7 +144,7 @@ mod tests {
         (file, table)
     }
 
-    /// Walks over all entries, and looks at each.
+    /// Scans all entries and checks each.
     fn walk(c: &mut impl Cursor, forward: bool) {
         if forward { c.first() } else { c.last() }.unwrap();
         for i in 0..ENTRIES {
@@ -173,7 +178,7 @@ mod tests {
             let long =
                 (0..table.index.len()).map(|i| table.index.place(i)).filter(|p| p.1 > LONGEST);
             assert!(long.clone().count() > 10 && long.clone().all(|place| reads.contains(&place)));
-            // Nowhere more than was passed.
+            // No read exceeds the bytes passed.
             if !forward {
                 reads.reverse();
             }
@@ -221,7 +226,7 @@ mod tests {
             file.refuses.store(true, Ordering::Relaxed);
             walk(&mut table.cursor(true), forward);
             let refused = take(&file).iter().filter(|&&(_, len)| len > LONGEST).count();
-            assert_eq!(refused, 1, "it is not asked for again");
+            assert_eq!(refused, 1, "it is not requested again");
         }
     }
 
@@ -267,7 +272,7 @@ mod tests {
             let block = c.whole_block().unwrap();
             let before = take(&file).len();
             block.stored(|s| copied.extend_from_slice(s.bytes)).unwrap();
-            // The first ones are read alone, the last may be.
+            // The first blocks are read alone, the last may be.
             assert!(take(&file).is_empty() || before == 1, "block {blocks}");
             c.pass_block().unwrap();
             blocks += 1;

@@ -1,15 +1,14 @@
-//! Writes one table file, front to back.
+//! Writes one table file sequentially.
 //!
 //! Invariants:
-//! - W1: entries are taken strictly in order (user key ascending, newest first); anything else is
-//!   refused and nothing is added.
-//! - W2: a block is cut before the entry that would make it larger than `block_size`, of a shared
-//!   prefix no more than a quarter of that [counted]; an entry that is larger by itself gets a
-//!   block of its own.
-//! - W3: a block is only finished when its successor's first key is known, which is what the flags
-//!   PLAIN and CONTINUES tell of.
-//! - W4: a block that is [copied](TableWriter::copy) cuts the one in the making. At most one block
-//!   in [`SHORT_EVERY`] is cut before it is half full.
+//! - W1: entries must be in strict order (user key ascending, newest first). The writer refuses any
+//!   other entry and adds nothing.
+//! - W2: a block is cut before the entry that would make it larger than `block_size`. A shared
+//!   prefix counts for at most a quarter of that ([counted]). A larger entry gets its own block.
+//! - W3: a block is finished only when the first key of the next block is known. The flags PLAIN
+//!   and CONTINUES depend on it.
+//! - W4: a [copied](TableWriter::copy) block cuts the current block. At most one block in
+//!   [`SHORT_EVERY`] is cut before it is half full.
 //! - W5: after an error the writer must be dropped; the file is not a table.
 
 use std::collections::BTreeMap;
@@ -39,48 +38,48 @@ use crate::base::tombstone::Fragments;
 use crate::cache::{Cache, FrameMut};
 use crate::env::WriteFile;
 
-/// How a table is written.
+/// Options for writing a table.
 #[derive(Clone)]
 pub struct WriterOptions {
-    /// Which table it is to be: of which store, and a number that nobody else draws.
+    /// Identity of the table: its store, and a number unique to the table.
     pub identity: TableIdentity,
     /// Tree that the table belongs to.
     pub tree: TreeId,
-    /// The tree's name, empty when it is not known.
+    /// Name of the tree; empty if unknown.
     pub tree_name: String,
-    /// What the log holds of the tree below this position is in the table, in those that it is made
-    /// of, or in older ones; 0 when that is not known.
+    /// All log records of the tree below this position are in the table, in the tables from which
+    /// it is compacted, or in older tables. 0 if unknown.
     pub log_end: u64,
-    /// The number of the log's writer; 0 when it is not known.
+    /// Number of the log's writer; 0 if unknown.
     pub log_writer: u64,
-    /// Level that it is written for.
+    /// Level that the table is written for.
     pub level: u8,
-    /// Decoded size that blocks aim for, in bytes: 512 to 65,536. A prefix that all keys of a block
+    /// Target decoded size of blocks in bytes, 512 to 65,536. A prefix that all keys of a block
     /// share counts up to a quarter of it.
     pub block_size: usize,
-    /// How blocks are stored.
+    /// Codec of the blocks.
     pub compression: Compression,
-    /// The filter.
+    /// Kind of filter.
     pub filter: FilterKind,
-    /// How many of the highest bits of its fingerprints are dropped, 0 to 7.
+    /// Number of the highest bits dropped from each fingerprint, 0 to 7.
     pub filter_dropped: u8,
-    /// Puts prefixes of keys into the filter instead of whole keys.
+    /// If set, the filter contains prefixes of keys instead of whole keys.
     pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
-    /// Collects facts about the table.
+    /// Hook that collects facts about the table.
     pub summary: Option<Arc<dyn Summary>>,
-    /// Name of the tree's merge hook, empty for none.
+    /// Name of the tree's merge operator; empty for none.
     pub merge: String,
-    /// Name of the tree's purge hook, empty for none.
+    /// Name of the tree's compaction filter; empty for none.
     pub purge: String,
     /// Wall clock in microseconds.
     pub created_micros: u64,
-    /// The cache that finished blocks go into as long as it has room to spare.
+    /// Cache for finished blocks, used while it has spare memory.
     pub warm: Option<Arc<Cache>>,
 }
 
 impl WriterOptions {
-    /// A frame of the cache for a decoded block of so many bytes, if that is wanted and there is
-    /// room. A block that is stored as it is will be served from the map.
+    /// Allocates a cache frame for a decoded block of `len` bytes, if warming is on and memory is
+    /// spare. An uncompressed (`raw`) block gets none, because it is served from the map.
     fn spare(&self, raw: bool, len: usize) -> Option<FrameMut> {
         self.warm.as_ref().filter(|_| !raw)?.spare(len)
     }
@@ -124,12 +123,12 @@ impl fmt::Debug for WriterOptions {
     }
 }
 
-/// A block less than half full is cut, so that the next one can be copied, only where so many
-/// blocks have come since the last such one.
+/// Minimum number of blocks between two blocks that are cut less than half full so that the next
+/// block can be copied.
 const SHORT_EVERY: usize = 8;
 
-/// Bytes for each key that the construction of a fuse filter takes (`xorf`): 13 for each fingerprint,
-/// of which there are some 9 for 8 keys, and 9 for each key.
+/// Bytes per key that building a fuse filter takes (`xorf`). It takes 13 bytes per fingerprint,
+/// with about 9 fingerprints per 8 keys, and 9 bytes per key.
 const FILTER_MAKING: usize = 24;
 
 /// Writes one table file.
@@ -145,12 +144,12 @@ pub struct TableWriter {
     warm: WarmBlocks,
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
-    /// What entries refer to, by number of the value file.
+    /// Blobs that entries refer to, by number of the blob file.
     blobs: BTreeMap<u64, BlobUse>,
     props: Properties,
-    /// Whether the block in the making begins with the key that the one before ended with.
+    /// Whether the current block begins with the last key of the previous one.
     continued: bool,
-    /// How many blocks there were when one was cut before it was half full.
+    /// Number of blocks when one was last cut before it was half full.
     short_at: usize,
     scratch: Vec<u8>,
 }
@@ -158,7 +157,7 @@ pub struct TableWriter {
 debug_by!(TableWriter, "TableWriter", id, path);
 
 impl TableWriter {
-    /// Writes table `id` into the empty `file`; `path` is for errors.
+    /// Writes table `id` into the empty `file`; `path` is for error messages.
     pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: WriterOptions) -> Self {
         let props = Properties {
             block_size: options.block_size as u64,
@@ -200,11 +199,11 @@ impl TableWriter {
         }
     }
 
-    /// Adds an entry, which must come after the one before.
+    /// Adds an entry, which must come after the previous one.
     ///
     /// # Errors
-    /// `InvalidArgument` for an entry out of order or out of bounds (it is not added); whatever the
-    /// file says.
+    /// `InvalidArgument` for an entry out of order or out of bounds; the entry is not added. I/O
+    /// errors of the file.
     pub fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         let Some(kind) = trailer.kind() else { return Err(Error::invalid("an entry of no kind")) };
         if key.len() > MAX_KEY_LEN || value.len() > MAX_VALUE_LEN {
@@ -247,8 +246,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Checks that a block may begin with `key`: behind all keys so far, and behind the separator
-    /// of the block before, which may lie behind that block's keys.
+    /// Checks that a block may begin with `key`. It must be above all previous keys, and above the
+    /// separator of the previous block. The separator may be above that block's keys.
     fn begin(&mut self, key: &[u8]) -> Result<()> {
         if self.props.entries == 0 {
             self.props.first_key = key.to_vec();
@@ -276,14 +275,16 @@ impl TableWriter {
         }
     }
 
-    /// Adds all entries of `block`, which must come after the entry before, by copying it as it is
-    /// stored. False, and nothing is added, where its entries should rather be added one by one: it
-    /// is stored in another way or cut to another size than this table's blocks, or the block in
-    /// the making is too small to be cut.
+    /// Adds all entries of `block` by copying its stored bytes. The block must come after the
+    /// previous entry.
+    ///
+    /// Returns false and adds nothing if its entries should be added one by one. That is the case
+    /// in three situations. The block's codec differs from this table's. Its size does not fit the
+    /// table's block size. Or the current block is too small to be cut.
     ///
     /// # Errors
-    /// `InvalidArgument` when the block is out of order, `Corruption` when its bytes are not sound;
-    /// whatever the file says.
+    /// `InvalidArgument` if the block is out of order. `Corruption` if its bytes are invalid. I/O
+    /// errors of the file.
     pub fn copy(&mut self, block: &WholeBlock<'_>) -> Result<bool> {
         let (aim, half) = (self.options.block_size, self.options.block_size / 2);
         let size = counted(block.size(), block.prefix_len(), aim);
@@ -343,13 +344,13 @@ impl TableWriter {
         })
     }
 
-    /// Counts an entry whose value lies apart.
+    /// Counts an entry whose value is in a blob file.
     fn count_apart(&mut self, key: &[u8], trailer: Trailer, r: &BlobHandle) {
         self.props.count(key, trailer.seq(), r.len as usize);
         count_use(&mut self.blobs, r);
     }
 
-    /// Finishes the block in the making; `next` is the first key behind it.
+    /// Finishes the current block; `next` is the first key after it.
     fn cut(&mut self, next: Option<&[u8]>) -> Result<()> {
         let Some((last, _)) = self.block.last() else { return Ok(()) };
         let continues = next == Some(last);
@@ -373,15 +374,15 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Sets the table's range tombstones, and the wall clock in microseconds of the oldest deletion
-    /// that the table will hold, point deletes included.
+    /// Sets the table's range tombstones, and the wall clock in microseconds of the table's oldest
+    /// deletion, point deletes included.
     pub fn set_tombstones(&mut self, fragments: &Fragments, oldest_tombstone_micros: Option<u64>) {
         self.tombstones = fragments.clone();
         self.props.oldest_tombstone_micros = oldest_tombstone_micros;
     }
 
-    /// Roughly how long the file would be if it were finished now; the block in the making is
-    /// counted before compression.
+    /// Returns the approximate file length if the table were finished now. The current block counts
+    /// with its uncompressed size.
     pub fn estimated_size(&self) -> u64 {
         let bits =
             usize::from(self.options.filter.bits().saturating_sub(self.options.filter_dropped));
@@ -391,36 +392,36 @@ impl TableWriter {
             + 1024
     }
 
-    /// Roughly how many bytes of memory it will have taken when the file is finished, beside blocks
-    /// that are in the cache: the hashes of all keys, what makes a filter of them, and the index.
+    /// Returns the approximate peak memory of the writer in bytes, without cached blocks. It
+    /// includes the hashes of all keys, the filter construction, and the index.
     pub fn buffered(&self) -> usize {
         let hashes = size_of::<u64>() * self.hashes.capacity() + FILTER_MAKING * self.hashes.len();
         hashes + 2 * self.index.estimate()
     }
 
-    /// The user key added first; empty when there is none.
+    /// Returns the user key added first; empty if there is none.
     pub fn first_key(&self) -> &[u8] {
         &self.props.first_key
     }
 
-    /// The user key added last; empty when there is none.
+    /// Returns the user key added last; empty if there is none.
     pub fn last_key(&self) -> &[u8] {
         self.block.last().map_or(&self.props.last_key, |(k, _)| k)
     }
 
-    /// Writes what remains and syncs the file.
+    /// Writes the remaining blocks and the footer, and syncs the file.
     ///
     /// # Errors
-    /// Whatever the file says; `InvalidArgument` when the index is too large for the format.
+    /// I/O errors of the file. `InvalidArgument` if the index is too large for the format.
     pub fn finish(self) -> Result<TableFacts> {
         self.finish_warm().map(|(facts, _)| facts)
     }
 
-    /// The same; gives the decoded blocks that the cache has or had room for too, for
-    /// [`Table::adopt`](super::Table::adopt).
+    /// Like [`finish`](Self::finish). Also returns the decoded blocks that are or fit in the cache,
+    /// for [`Table::adopt`](super::Table::adopt).
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// Those of [`finish`](Self::finish).
     pub fn finish_warm(mut self) -> Result<(TableFacts, WarmBlocks)> {
         self.cut(None)?;
         let data_len = self.output.offset();
@@ -496,8 +497,8 @@ impl TableWriter {
         if p.entries + p.range_deletes == 0 {
             p.min_seq = 0;
         }
-        // A job knows how old the oldest deletion of its inputs is, not which table it comes to:
-        // one without any must not look overdue to the policies.
+        // A compaction knows the age of the oldest deletion of its inputs, but not which output
+        // gets it. An output without deletions must not look overdue to the policies.
         if p.deletes + p.range_deletes == 0 {
             p.oldest_tombstone_micros = None;
         }

@@ -1,5 +1,6 @@
-//! Zstandard for blocks (RFC 8878): a frame for each, of the library's level 3, without a checksum.
-//! Where the crate is built without its feature `zstd` nothing is stored so, and what was is refused.
+//! Zstandard compression of blocks (RFC 8878): one frame per block, at the library's level 3,
+//! without a checksum. A build without the feature `zstd` stores no such blocks and refuses
+//! existing ones.
 
 #[cfg(feature = "zstd")]
 mod library {
@@ -12,15 +13,16 @@ mod library {
     use crate::base::error::{Error, ErrorKind, Result};
     use crate::base::options::NO_MEMORY;
 
-    /// Higher levels take much more time for a few per cent.
+    /// Compression level. Higher levels take much more time for a few per cent.
     const LEVEL: i32 = 3;
 
     thread_local! {
-        /// Each has some 100 KiB of its own, too much to be made for a block.
+        /// Decompression context per thread. It takes about 100 KiB, too much to allocate per
+        /// block.
         static UNPACKER: RefCell<Option<DCtx<'static>>> = const { RefCell::new(None) };
     }
 
-    /// Compresses blocks.
+    /// Compresses blocks with Zstandard.
     #[derive(Default)]
     pub struct ZstdPacker(Option<CCtx<'static>>);
 
@@ -33,10 +35,10 @@ mod library {
     }
 
     impl ZstdPacker {
-        /// Compresses into `packed`; the length. `None` when that cannot be done.
+        /// Compresses into `packed`. Returns the length; `None` if compression fails.
         ///
         /// # Errors
-        /// `Exhausted` when there is no memory for it.
+        /// `Exhausted` if memory is exhausted.
         pub fn shrink(&mut self, raw: &[u8], packed: &mut Vec<u8>) -> Result<Option<usize>> {
             let context = match &mut self.0 {
                 Some(c) => c,
@@ -50,7 +52,7 @@ mod library {
         }
     }
 
-    /// Bytes that the frame says that it decompresses to; `None` where it says nothing.
+    /// Returns the decompressed length that the frame declares; `None` if it declares none.
     pub fn raw_len(packed: &[u8]) -> Result<Option<u64>, &'static str> {
         Ok(get_frame_content_size(packed).ok().flatten())
     }
@@ -65,7 +67,7 @@ mod library {
             none => none.insert(DCtx::try_create().ok_or(NO_MEMORY)?),
         };
         let len = out.len();
-        // One frame that states its length, and nothing behind it.
+        // The input must be one frame that declares its length, with no bytes after it.
         if find_frame_compressed_size(packed) == Ok(packed.len())
             && raw_len(packed) == Ok(Some(len as u64))
             && context.decompress(out, packed) == Ok(len)
@@ -76,12 +78,12 @@ mod library {
         }
     }
 
-    /// Decompresses a block that fills `out`.
+    /// Decompresses a block, which must fill `out`.
     pub fn unpack(packed: &[u8], out: &mut [u8]) -> Result<(), &'static str> {
         let kept = UNPACKER.try_with(|kept| {
             kept.try_borrow_mut().ok().map(|mut kept| unpack_in(&mut kept, packed, out))
         });
-        // A thread that ends has none any more.
+        // A terminating thread has no context any more.
         kept.ok().flatten().unwrap_or_else(|| unpack_in(&mut None, packed, out))
     }
 }
@@ -91,12 +93,12 @@ mod library {
     use crate::base::error::{Error, ErrorKind, Result};
     use crate::base::options::NO_ZSTD;
 
-    /// Compresses nothing.
+    /// Placeholder that compresses nothing.
     #[derive(Default)]
     pub struct ZstdPacker;
 
     impl ZstdPacker {
-        /// Refuses to.
+        /// Refuses to compress.
         ///
         /// # Errors
         /// Always `Incompatible`.
@@ -105,7 +107,7 @@ mod library {
         }
     }
 
-    /// Knows no frame.
+    /// Refuses every frame.
     pub fn raw_len(_: &[u8]) -> Result<Option<u64>, &'static str> {
         Err(NO_ZSTD)
     }

@@ -1,13 +1,14 @@
-//! Following the log beside its writer: records in order, from a position on, those too that are
+//! Follows the log beside its writer: reads records in order from a position on, including those
 //! appended meanwhile.
 //!
-//! Who follows holds the log ([`LogHold`]): segments that nobody else needs stay, up to so many bytes
-//! of log. When it is further behind than that, it loses its hold, is told so, and reads no more.
+//! A follower pins the log ([`LogHold`]): segments that nobody else needs stay, up to a bound in
+//! bytes of log. A follower that falls behind further loses its hold, is notified, and reads no
+//! more.
 //!
 //! Invariants:
-//! - What was read has passed its checksum, which knows segment and place: a segment that was used
-//!   again under the reader's hands is never taken for what it was.
-//! - A hold is lost before any segment that it held is given up.
+//! - Every returned record has passed its checksum, which covers segment and offset. So records of
+//!   a recycled segment never pass for its earlier content.
+//! - A hold is marked lost before any segment that it pinned is released.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::base::key::Seq;
 use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::env::Env;
 
-/// What keeps segments of the log for one who follows it, as long as it lives.
+/// Pins segments of the log for a follower, as long as it lives.
 pub struct LogHold {
     from: AtomicU64,
     most: AtomicU64,
@@ -30,7 +31,7 @@ pub struct LogHold {
 debug_by!(LogHold, "LogHold");
 
 impl LogHold {
-    /// Of the log from this position on, whatever that takes.
+    /// Pins the log from this position on, without a bound.
     pub fn new(from: Lsn) -> LogHold {
         LogHold {
             from: AtomicU64::new(from),
@@ -39,18 +40,18 @@ impl LogHold {
         }
     }
 
-    /// From now on only of so many bytes.
+    /// Sets the maximum number of bytes of log that it pins.
     pub fn bound(&self, most: u64) {
         self.most.store(most, Ordering::Relaxed);
     }
 
-    /// What lies below is not needed any more.
+    /// Releases the log below this position.
     fn move_to(&self, from: Lsn) {
         self.from.store(from, Ordering::Relaxed);
     }
 
-    /// Where the log must be kept from, when it ends at `end` and is to be given up below `lsn`;
-    /// `None` when that is more than is held: the hold is lost then.
+    /// Returns the position from which the log must stay, if it ends at `end` and is to be released
+    /// below `lsn`. Returns `None`, and marks the hold lost, if that exceeds the bound.
     pub(super) fn keeps(&self, end: Lsn, lsn: Lsn) -> Option<Lsn> {
         let from = self.from.load(Ordering::Relaxed);
         if from < lsn && end.saturating_sub(from) > self.most.load(Ordering::Relaxed) {
@@ -59,16 +60,16 @@ impl LogHold {
         (!self.is_lost()).then_some(from)
     }
 
-    /// Whether it was lost.
+    /// Reports whether the hold was lost.
     pub fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Acquire)
     }
 }
 
-/// A segment that the log has now: its number, and where it begins.
+/// A segment of the present log: its number and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentPlace {
-    /// Its number.
+    /// The segment's number.
     pub number: u64,
     /// Position of its first record.
     pub base: Lsn,
@@ -83,7 +84,7 @@ pub struct FollowedRecord {
     pub payload: Vec<u8>,
 }
 
-/// A walk over the log.
+/// A reader that follows the log.
 pub struct LogFollower {
     env: Arc<dyn Env>,
     dir: PathBuf,
@@ -92,10 +93,10 @@ pub struct LogFollower {
     segment: Option<FollowedSegment>,
 }
 
-/// The segment that is read.
+/// The open segment.
 struct FollowedSegment {
     base: Lsn,
-    /// Where the next one begins, as far as that was known.
+    /// Start of the next segment, if it was known at opening.
     until: Option<Lsn>,
     reader: SegmentReader,
 }
@@ -103,27 +104,27 @@ struct FollowedSegment {
 debug_by!(LogFollower, "LogFollower", at);
 
 impl LogFollower {
-    /// From this position on, which the hold covers.
+    /// Starts a follower at this position, which the hold must cover.
     pub fn new(env: &Arc<dyn Env>, dir: &Path, at: Lsn, hold: Arc<LogHold>) -> LogFollower {
         LogFollower { env: env.clone(), dir: dir.to_path_buf(), at, hold, segment: None }
     }
 
-    /// Where it stands.
+    /// Returns the current position.
     pub fn at(&self) -> Lsn {
         self.at
     }
 
-    /// The hold.
+    /// Returns the hold.
     pub fn hold(&self) -> &Arc<LogHold> {
         &self.hold
     }
 
-    /// The next record; `None` where the log ends, for now. `log` tells the segments, in order, and
-    /// where the log ends.
+    /// Returns the next record; `None` at the present end of the log. `log` returns the segments,
+    /// in order, and the end of the log.
     ///
     /// # Errors
-    /// `Corruption` when what lies there is no record, and what the environment says. Whether the
-    /// hold was lost meanwhile, which explains either, is for the caller to ask.
+    /// `Corruption` if there is no valid record at the position; errors of the environment. A lost
+    /// hold explains either: the caller must check [`LogHold::is_lost`].
     pub fn next(
         &mut self,
         log: impl Fn() -> Result<(Vec<SegmentPlace>, Lsn)>,
@@ -137,7 +138,7 @@ impl LogFollower {
             if self.at >= end {
                 return Ok(None);
             }
-            // The one that was opened for this place a moment ago has nothing there.
+            // The segment just opened for this position has nothing there.
             if is_fresh {
                 return Err(self.damaged());
             }
@@ -151,7 +152,7 @@ impl LogFollower {
         }
     }
 
-    /// The record at the very place where the walk stands, in the segment that is open.
+    /// Returns the record exactly at the current position, in the open segment.
     fn here(&mut self) -> Result<Option<FollowedRecord>> {
         let Some(FollowedSegment { base, until, reader }) = &mut self.segment else {
             return Ok(None);
@@ -159,11 +160,11 @@ impl LogFollower {
         if until.is_some_and(|until| self.at >= until) {
             return Ok(None);
         }
-        // As it was read ahead, and with what has been appended since.
+        // Try the read-ahead buffer first, then read what has been appended since.
         for _ in 0..2 {
             reader.seek(SEGMENT_HEADER + (self.at - *base));
             match reader.here()? {
-                // It ends the file, and takes no place in the log (W7).
+                // A mark ends the file and occupies no position in the log (W7).
                 Ok(record) if record.mark => return Ok(None),
                 Ok(record) => {
                     self.at += record.size;
@@ -187,10 +188,10 @@ impl LogFollower {
     }
 }
 
-/// The first record of a segment: its sequence number and its place; `None` when it has none.
+/// Returns the sequence number of a segment's first record; `None` when it has no record.
 ///
 /// # Errors
-/// What the environment says.
+/// Errors of the environment.
 pub fn first_of(env: &dyn Env, dir: &Path, place: SegmentPlace) -> Result<Option<Seq>> {
     let mut reader = SegmentReader::open(env, dir, place.number)?;
     Ok(reader.here()?.ok().filter(|record| !record.mark).map(|record| record.seq))

@@ -12,7 +12,7 @@
 //! | 8 | 4 | format version, 1 |
 //! | 12 | 4 | length of this header, 80 |
 //! | 16 | 8 | number of the segment; at least 1, and the same as in the file's name |
-//! | 24 | 8 | base: position of the first record, a multiple of 8, below 2⁶². Here ends the segment before |
+//! | 24 | 8 | base: position of the first record, a multiple of 8, below 2⁶²; the previous segment ends here |
 //! | 32 | 8 | synced: position below which the log was durable when this segment was started |
 //! | 40 | 8 | number of the segment that the same writer filled before; 0 in a writer's first |
 //! | 48 | 8 | capacity of the file in bytes when this segment was started |
@@ -28,15 +28,15 @@
 //! | 0 | 4 | CRC-32 of the context (segment number, offset of the record in the file), of bytes 4 to 31, and of the payload |
 //! | 4 | 4 | length of the payload, at most 2²⁹ |
 //! | 8 | 4 | generation: the low 32 bits of the writer's number plus the segment's |
-//! | 12 | 4 | kind: 1 data, 2 mark (no payload: a mark only carries `synced`; one that closes the log is the last of its file, whose tail is cut off) |
+//! | 12 | 4 | kind: 1 data, 2 mark (no payload: a mark only carries `synced`; the mark of a clean close is the end of its file, which is truncated after it) |
 //! | 16 | 8 | sequence number of the payload's first operation; 0 in a mark |
-//! | 24 | 8 | synced: position below which the log was known durable when this record was written |
-//! | 32 | … | payload, then 0 to 7 bytes of padding that nobody looks at |
+//! | 24 | 8 | synced: position below which the log was known to be durable when this record was written |
+//! | 32 | … | payload, then 0 to 7 bytes of padding, ignored |
 //!
-//! Invariants: a segment's number and a record's offset are in the record's checksum, so bytes of
-//! another segment, or of an earlier life of the same file, never pass for a record; nor do those
-//! of another writer's segment of the same number, by `generation`, which the checksum covers and
-//! which tells such bytes apart from damage before any checksum is computed.
+//! Invariants: a record's checksum covers its segment's number and its offset. So bytes of another
+//! segment, or of an earlier use of the file, never pass for a record. The checksum also covers
+//! `generation`, which rules out another writer's segment of the same number. `generation`
+//! distinguishes such bytes from damage before any checksum is computed.
 
 use super::Lsn;
 use crate::base::checksum::checksum;
@@ -45,22 +45,22 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{NO_TREE, Op, encode};
 
-/// The newest format version that this code reads and the one that it writes.
+/// Format version that this code writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 /// Length of a segment's header in bytes.
 pub const SEGMENT_HEADER: u64 = 80;
 /// Length of a record's header in bytes.
 pub const RECORD_HEADER: u64 = 32;
-/// The kind of a record that carries operations.
+/// The kind of a record with operations.
 pub const DATA: u32 = 1;
-/// The kind of a record that only says how far the log is durable.
+/// The kind of a record that only carries the synced position.
 pub const MARK: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"FIRNWAL\n";
-/// Positions lie below this, so that adding lengths never overflows.
+/// Exclusive upper bound of positions, so that adding lengths never overflows.
 pub(super) const MAX_LSN: Lsn = 1 << 62;
 
-/// What a segment's header says.
+/// The content of a segment's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The segment's number.
@@ -75,22 +75,22 @@ pub struct SegmentHeader {
     pub capacity: u64,
     /// Id of the store.
     pub store: u64,
-    /// What the writer drew at its start.
+    /// Random number that the writer drew at its start.
     pub writer: u64,
 }
 
-/// What the records of segment `number` carry when `writer` wrote them.
+/// Returns the generation in the records of segment `number` written by `writer`.
 pub fn generation(writer: u64, number: u64) -> u32 {
     writer.wrapping_add(number) as u32
 }
 
 impl SegmentHeader {
-    /// What its records carry.
+    /// Returns the generation in this segment's records.
     pub fn generation(&self) -> u32 {
         generation(self.writer, self.number)
     }
 
-    /// The header's bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER as usize] {
         let mut b = [0; SEGMENT_HEADER as usize];
         b[..8].copy_from_slice(&MAGIC);
@@ -108,19 +108,18 @@ impl SegmentHeader {
         b
     }
 
-    /// The number of the segment that these bytes are the sound header of, whatever the file is
-    /// called.
+    /// Returns the number in a valid segment header, regardless of the file's name.
     pub fn own_number(b: &[u8; SEGMENT_HEADER as usize]) -> Option<u64> {
         let number = u64_at(b, 16);
         matches!(SegmentHeader::decode(number, b), Ok(Some(_)) | Err(_)).then_some(number)
     }
 
-    /// Reads the header of the segment that the file's name calls `number`. `None` when these bytes
-    /// are no such header: a file that was never used, one that still shows an earlier life, or
-    /// damage.
+    /// Decodes the header of the segment that the file's name calls `number`. Returns `None` if
+    /// these bytes are no such header: the file was never used, shows an earlier use, or is
+    /// damaged.
     ///
     /// # Errors
-    /// `Incompatible` for a sound header of a newer format version.
+    /// `Incompatible` for a valid header of a newer format version.
     pub fn decode(number: u64, b: &[u8; SEGMENT_HEADER as usize]) -> Result<Option<SegmentHeader>> {
         if b[..8] != MAGIC || u32_at(b, 76) != checksum(number, 0, &[&b[..76]]) {
             return Ok(None);
@@ -153,7 +152,7 @@ impl SegmentHeader {
     }
 }
 
-/// What a record's header says.
+/// The content of a record's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordHeader {
     pub crc: u32,
@@ -165,7 +164,7 @@ pub(super) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// All bytes but the checksum's own four, which stay zero.
+    /// Encodes all bytes except the checksum's four, which stay zero.
     #[inline]
     pub fn encode_without_crc(&self) -> [u8; RECORD_HEADER as usize] {
         let mut b = [0; RECORD_HEADER as usize];
@@ -177,7 +176,7 @@ impl RecordHeader {
         b
     }
 
-    /// Reads the first 32 bytes of `b`, which must be there.
+    /// Decodes the first 32 bytes of `b`. Panics if there are fewer.
     #[inline]
     pub fn decode(b: &[u8]) -> RecordHeader {
         RecordHeader {
@@ -191,15 +190,15 @@ impl RecordHeader {
     }
 }
 
-/// Bytes that a record with `len` bytes of payload takes: header, payload, padding.
+/// Returns the bytes of a record with `len` bytes of payload: header, payload, padding.
 #[inline]
 pub fn record_size(len: usize) -> u64 {
     (RECORD_HEADER + len as u64).next_multiple_of(8)
 }
 
-/// Records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of a segment, where
-/// records have been lost: they say nothing about any tree, so that a log in which some are missing
-/// can be read on. `seq` and `synced` are those of a record before.
+/// Returns records that fill `len` bytes (a multiple of 8, at least 32) at `offset` of a segment,
+/// in place of lost records. They affect no tree, so the rest of the log stays readable. `seq` and
+/// `synced` are those of an earlier record.
 ///
 /// # Errors
 /// `InvalidArgument` for a length that records cannot fill.
@@ -217,7 +216,7 @@ pub fn filler(
     while (out.len() as u64) < len {
         let at = out.len();
         let left = len - at as u64;
-        // What is left behind a record must hold another one.
+        // The remainder after a record must have room for another one.
         let size = if left >= LARGEST_FILLER + RECORD_HEADER { LARGEST_FILLER } else { left };
         let payload = filler_payload((size - RECORD_HEADER) as usize);
         let kind = if payload.is_empty() { MARK } else { DATA };
@@ -239,11 +238,11 @@ pub fn filler(
     Ok(out)
 }
 
-/// Longer gaps are filled by several records.
+/// Maximum size in bytes of one filler; longer gaps get several records.
 const LARGEST_FILLER: u64 = 1 << 20;
 
-/// A payload of at most `room` bytes, and more than `room - 8`: a put in a tree whose number no
-/// tree can have.
+/// Returns a payload of at most `room` and more than `room - 8` bytes: a put in a tree whose number
+/// no tree can have.
 fn filler_payload(room: usize) -> Vec<u8> {
     let mut payload = vec![];
     for value in (0..room.saturating_sub(7)).rev() {

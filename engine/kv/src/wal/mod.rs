@@ -1,38 +1,42 @@
-//! Floor 2: the write-ahead log: one per Db, shared by all its trees.
+//! The write-ahead log (floor 2): one per Db, shared by all its trees.
 //!
-//! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is cut into
-//! *segments*, files of fixed capacity whose blocks are reserved before use. Where memory is plenty
-//! they are recycled while the log grows fast: a retired segment is renamed and overwritten, and
-//! its stale bytes stay in it until then. Otherwise, and before the system would write what has
-//! long been dirty, it is removed, and what has not been written of it by then never is. Bytes are described in [`mod@format`]; writing is in [`writer`],
-//! durability in [`syncer`], reading in [`reader`], deciding where the log ends in [`recovery`].
+//! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is split into
+//! *segments*: files of fixed capacity whose blocks are reserved before use.
 //!
-//! Invariants, numbered so that code can point at them:
-//! - W1: segment numbers only grow, over the whole life of a Db, and a segment's name is durable
-//!   before a record is written into it. So no record of one generation can ever be met in a file
-//!   that is about to hold another writer's records of the same generation.
-//! - W2: a segment ends where the next one begins: the base of a segment voids whatever segments of
-//!   lower number hold at or after that position. So records beyond a gap never come back to life
-//!   once a new writer has started.
-//! - W3: a record's `synced` never lies beyond what was durable when the record was written. A
-//!   record that lies damaged below the `synced` of a sound later record had been durable: that is
-//!   corruption, everything else is the end of the log.
-//! - W4: what lies below a position given to [`Wal::retire`] is never read again; the manifest says
-//!   so durably before.
-//! - W5: after a sync has failed no later one reports success.
-//! - W6: the manifest knows each writer and the segment that it began with before the writer
-//!   appends anything, and that segment is durable before the manifest is and stays as long as the
-//!   log is read from where it begins. So a segment with records of any other writer is none of
-//!   this log: it is a clone's or another store's, or the manifest is older than it.
-//! - W7: a log was closed cleanly when its newest file, the one of the highest number, ends with a
-//!   mark whose `synced` is the mark's own position. Then all before the mark had been durable when
-//!   it was written (W3), and nothing lies behind it: neither in this file, nor in another. So an
-//!   opening looks nowhere else. No crash can leave such a mark while something was appended after
-//!   it: the writer that wrote it appends nothing more ([`Wal::close`] takes it), and any other
-//!   begins a segment of a higher number, whose name is durable before its first record (W1). The
-//!   mark takes no place in the log: the next writer begins where the mark stands, and voids it
-//!   (W2). So it need not be durable itself; a log that lost it to a power cut ends in the same
-//!   place, and is looked through as any other.
+//! If memory is plentiful and the log grows fast, the writer recycles segments: it renames a
+//! retired segment and overwrites it. Its stale bytes remain until then. Otherwise the writer
+//! removes retired segments, before the system writes back their old dirty pages. Pages that are
+//! still dirty then are never written.
+//!
+//! [`mod@format`] describes the bytes. [`writer`] appends, [`syncer`] makes the log durable,
+//! [`reader`] reads, and [`recovery`] finds the end of the log.
+//!
+//! Invariants, numbered for reference from code:
+//! - W1: segment numbers only grow, over the whole life of a Db. A segment's name is durable before
+//!   the first record in it. Therefore a file never contains records of one generation from two
+//!   writers.
+//! - W2: a segment ends where the next one begins. The base of a segment voids everything that
+//!   segments of lower number contain at or after that position. Therefore records beyond a gap
+//!   never reappear after a new writer has started.
+//! - W3: a record's `synced` is never above the durable position at the time of writing. If a
+//!   record is damaged below the `synced` of a later valid record, it had been durable: that is
+//!   corruption. Any other damage is the end of the log.
+//! - W4: nothing below a position passed to [`Wal::retire`] is ever read again. The manifest
+//!   durably records this position first.
+//! - W5: after a failed sync no later sync reports success.
+//! - W6: the manifest records each writer and its first segment before the writer appends anything.
+//!   That segment is durable before the manifest is. It stays as long as the log is read from where
+//!   it begins. Therefore a segment with records of any other writer is foreign: a clone or another
+//!   store wrote it, or the manifest is older than it.
+//! - W7: a log was closed cleanly if its newest file (of the highest number) ends with a
+//!   mark whose `synced` is the mark's own position. All records before the mark were durable when
+//!   it was written (W3). Nothing follows it, neither in this file nor in another, so an opening
+//!   looks nowhere else. No crash can leave such a mark with records after it. Its writer appends
+//!   nothing more ([`Wal::close`] consumes it). Any other writer starts a segment of a higher
+//!   number, whose name is durable before its first record (W1). The mark occupies no position in
+//!   the log: the next writer begins at the mark's position and voids it (W2). So the mark itself
+//!   need not be durable. A log that loses it in a power cut ends at the same position and is
+//!   scanned like any other.
 //!
 //! Spec: `format-spec/README.md`, "Write-ahead log".
 
@@ -62,15 +66,15 @@ pub use writer::{PrepareJob, Unneeded, Wal};
 /// A byte position in the log. Records start and end at multiples of 8.
 pub type Lsn = u64;
 
-/// Numbers of segments lie below this, so that there is always a next one.
+/// Exclusive upper bound of segment numbers; it guarantees that a next number exists.
 const MAX_NUMBER: u64 = 1 << 62;
 
-/// The file name of a segment: its number in at least eight digits, and `.wal`.
+/// Returns the file name of a segment: its number in at least eight digits, and `.wal`.
 pub fn segment_name(number: u64) -> String {
     format!("{number:08}.wal")
 }
 
-/// The number in a segment's file name; `None` for names that are no segment's.
+/// Returns the number in a segment's file name; `None` for any other name.
 pub fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".wal")?;
     let number = digits.parse().ok()?;

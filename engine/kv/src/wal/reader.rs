@@ -1,9 +1,12 @@
-//! Reading one segment, sound or not: what recovery and the dump tools walk.
+//! Reads one segment, valid or damaged, for recovery and the dump tools.
 //!
-//! Invariants: every record handed out has passed its checksum; damage is skipped to the next sound
-//! record of this segment, in steps of 8 bytes; nothing is allocated beyond the length of the file;
-//! the walk takes time linear in the file's length, also over bytes made to look like records (see
-//! `budget`).
+//! Invariants:
+//! - Every returned record has passed its checksum.
+//! - After damage, the reader continues at the next valid record of this segment, in steps of 8
+//!   bytes.
+//! - Allocations never exceed the length of the file.
+//! - A full scan takes time linear in the file's length, even over bytes crafted to look like
+//!   records (see `budget`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,76 +23,74 @@ use crate::env::{Env, ReadFile};
 
 /// Bytes read from the file at a time.
 const CHUNK: u64 = 256 << 10;
-/// Once the budget is spent, only candidates up to this length are looked at.
+/// Maximum length in bytes of candidates that are still checked after the budget is spent.
 const CHEAP: usize = 16 << 10;
 
-/// What is wrong with a record whose end lies beyond the file's.
+/// Reason for a record whose end is beyond the file's end.
 pub(super) const PAST_END: &str = "a length that runs past the end of the file";
 
-/// Whether a segment of `len` bytes, whose records end at `end` for this `reason`, has room for one
-/// mark behind them, and no more: it was closed cleanly, and the mark is damaged, or the power went
-/// before the mark was on the device.
+/// Reports whether the file has room for exactly one mark after its records, which end at `end` for
+/// this `reason`. Then the log was closed cleanly, but the mark is damaged or a power cut lost it.
 pub(super) fn was_closed(len: u64, end: u64, reason: Option<&str>) -> bool {
     len == end + RECORD_HEADER && reason != Some(PAST_END)
 }
 
-/// A sound record.
+/// A valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalRecord<'a> {
     /// Position of the record; `None` when the segment's header is unreadable.
     pub lsn: Option<Lsn>,
     /// Offset in the file.
     pub offset: u64,
-    /// Bytes it takes in the file and in the log: header, payload and padding.
+    /// Size in bytes in the file and in the log: header, payload and padding.
     pub size: u64,
     /// Whether it is a mark: no operations, only [`synced`](WalRecord::synced).
     pub mark: bool,
     /// Sequence number of its first operation.
     pub seq: Seq,
-    /// Position below which the log was known durable when it was written.
+    /// Position below which the log was known durable when the record was written.
     pub synced: Lsn,
     /// Its checksum.
     pub checksum: u32,
-    /// What says whose it is: see [`format`](super::format).
+    /// Identifies the writer and the segment: see [`format`](super::format).
     pub generation: u32,
     /// The operations: see [`ops`](crate::base::ops).
     pub payload: &'a [u8],
 }
 
-/// Bytes that are no sound record of this segment.
+/// Bytes that are no valid record of this segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Offset in the file.
     pub offset: u64,
-    /// Bytes up to the next sound record; without one, up to where the damaged record would have
-    /// ended.
+    /// Bytes up to the next valid record. Without one: up to the claimed end of the damaged record.
     pub len: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub reason: &'static str,
 }
 
-/// One step of a walk through a segment.
+/// One item of a segment scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogItem<'a> {
-    /// A sound record.
+    /// A valid record.
     Record(WalRecord<'a>),
-    /// Bytes that are none.
+    /// Bytes that are no valid record.
     Damage(Damage),
 }
 
-/// A walk through one segment.
+/// A reader of one segment.
 pub struct SegmentReader {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
     number: u64,
     header: Option<SegmentHeader>,
-    /// What sound records carry; without it any that passes its checksum is one.
+    /// The generation of valid records; without it, any record that passes its checksum is valid.
     generation: Option<u32>,
     offset: u64,
     buffer: Vec<u8>,
     /// Offset in the file of the buffer's first byte.
     start: u64,
-    /// Bytes of candidates longer than [`CHEAP`] that may still be checked in vain.
+    /// Remaining bytes for failed checks of candidates longer than [`CHEAP`].
     budget: u64,
 }
 
@@ -97,7 +98,7 @@ debug_by!(SegmentReader, "SegmentReader", path, number, offset);
 
 enum Check {
     Sound(RecordHeader),
-    /// Zeros, bytes of an earlier life of the file, or the end of the file.
+    /// Zeros, bytes of an earlier use of the file, or the end of the file.
     Blank,
     Bad(u64, &'static str),
 }
@@ -106,7 +107,7 @@ impl SegmentReader {
     /// Opens segment `number` in `dir` and reads its header.
     ///
     /// # Errors
-    /// `Incompatible` for a segment of a newer format version; what the environment says.
+    /// `Incompatible` for a segment of a newer format version; errors of the environment.
     pub fn open(env: &dyn Env, dir: &Path, number: u64) -> Result<SegmentReader> {
         let path = segment_path(dir, number);
         let file = env.open_read(&path, false)?;
@@ -123,7 +124,7 @@ impl SegmentReader {
             budget,
         };
         if r.file.len() >= SEGMENT_HEADER {
-            // Not through the buffer: most segments are opened for their headers alone.
+            // Bypass the buffer: most segments are opened only for their headers.
             let mut b = [0; SEGMENT_HEADER as usize];
             r.file.read_at(0, &mut b)?;
             r.header = SegmentHeader::decode(number, &b).map_err(|e| e.at(&r.path, 0))?;
@@ -132,7 +133,7 @@ impl SegmentReader {
         Ok(r)
     }
 
-    /// Offset of the mark by which the log was closed (W7): the last bytes of the file.
+    /// Returns the offset of the mark of a clean close (W7): the last bytes of the file.
     pub(super) fn closed_at(&mut self) -> Result<Option<u64>> {
         let at = self.file.len().saturating_sub(RECORD_HEADER);
         let Some(base) = self.header.as_ref().map(|h| h.base) else { return Ok(None) };
@@ -149,11 +150,11 @@ impl SegmentReader {
         })
     }
 
-    /// The same where it is known who wrote the segment, if it was used at all: without a sound
-    /// header only that writer's records count.
+    /// Opens a segment like [`open`](SegmentReader::open), given its writer if known. Without a
+    /// valid header, only that writer's records count.
     ///
     /// # Errors
-    /// As [`open`](SegmentReader::open).
+    /// See [`open`](SegmentReader::open).
     pub(super) fn open_of(
         env: &dyn Env,
         dir: &Path,
@@ -165,12 +166,12 @@ impl SegmentReader {
         Ok(r)
     }
 
-    /// Bytes by which the file is shorter than when the segment was begun: it has been cut off, or
-    /// the machine stopped before its length was durable. 0 where the log was closed cleanly, with
-    /// or without a sound mark behind its last record, and without a header.
+    /// Returns the bytes by which the file is shorter than when the segment was begun. It was
+    /// truncated, or the machine stopped before its length was durable. Returns 0 without a header,
+    /// and after a clean close, even if the mark is damaged.
     ///
     /// # Errors
-    /// As [`next`](SegmentReader::next).
+    /// See [`next`](SegmentReader::next).
     pub fn cut_off(&mut self) -> Result<u64> {
         let missing =
             self.header.as_ref().map_or(0, |h| h.capacity.saturating_sub(self.file.len()));
@@ -190,42 +191,42 @@ impl SegmentReader {
         Ok(if closed || was_closed(self.file.len(), end, reason) { 0 } else { missing })
     }
 
-    /// The segment's header; `None` when it is unreadable or was never written.
+    /// Returns the segment's header; `None` when it is unreadable or was never written.
     pub fn header(&self) -> Option<&SegmentHeader> {
         self.header.as_ref()
     }
 
-    /// The file.
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Length of the file in bytes.
+    /// Returns the length of the file in bytes.
     pub fn file_len(&self) -> u64 {
         self.file.len()
     }
 
-    /// The segment's number, as its name has it.
+    /// Returns the segment's number, from the file's name.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Goes on at this offset, a multiple of 8.
+    /// Positions the reader at this offset, a multiple of 8.
     pub(super) fn seek(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// Where the next step begins.
+    /// Returns the offset of the next item.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Forgets what was read ahead: the file may have grown into it.
+    /// Drops the read-ahead buffer, because the log may have grown into its range.
     pub(super) fn forget(&mut self) {
         self.buffer.clear();
     }
 
-    /// `len` bytes at `offset`; `None` when the file ends before.
+    /// Returns `len` bytes at `offset`; `None` when the file ends before.
     pub(super) fn bytes(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
         let Some(end) = offset.checked_add(len).filter(|&e| e <= self.file.len()) else {
             return Ok(None);
@@ -253,8 +254,7 @@ impl SegmentReader {
         if !owned || h.kind == 0 {
             return Ok(Check::Blank);
         }
-        // Who does not know whose records to expect cannot tell damage from bytes of an earlier
-        // life.
+        // Without a known generation, damage cannot be distinguished from bytes of an earlier use.
         let expected = self.generation.is_some();
         let bad = |len, reason| if expected { Check::Bad(len, reason) } else { Check::Blank };
         let (len, size) = (h.len as usize, record_size(h.len as usize));
@@ -282,7 +282,7 @@ impl SegmentReader {
         Ok(Check::Sound(h))
     }
 
-    /// Offset of the first sound record at or after `offset`.
+    /// Returns the offset of the first valid record at or after `offset`.
     fn find(&mut self, mut offset: u64) -> Result<Option<u64>> {
         let generation = self.generation;
         loop {
@@ -313,8 +313,8 @@ impl SegmentReader {
         }
     }
 
-    /// The record at the very place where the walk stands; in its place what is wrong there, or
-    /// `None` for the end of the segment. The walk stays where it is then.
+    /// Reads the record exactly at the reader's position. Otherwise returns the problem there, or
+    /// `None` for the end of the segment, and does not move.
     pub(super) fn here(&mut self) -> Result<Result<WalRecord<'_>, Option<&'static str>>> {
         match self.check(self.offset)? {
             Check::Sound(h) => self.record(self.offset, h).map(Ok),
@@ -323,9 +323,9 @@ impl SegmentReader {
         }
     }
 
-    /// Whether at the very place where the walk stands there is a sound record of this number and
-    /// place that another writer wrote: a part of another file, since no two writers of one log
-    /// share a number.
+    /// Reports whether another writer's valid record, with this segment number and offset, is at
+    /// the reader's position. It comes from another file, because two writers of one log never
+    /// share a segment number.
     pub(super) fn is_foreign_here(&mut self) -> Result<bool> {
         let own = std::mem::take(&mut self.generation);
         let found = self.check(self.offset);
@@ -333,12 +333,12 @@ impl SegmentReader {
         Ok(matches!(found?, Check::Sound(h) if own.is_some_and(|g| g != h.generation)))
     }
 
-    /// The next record or the next damage; `None` at the clean end of the segment.
+    /// Returns the next record or the next damage; `None` at the clean end of the segment.
     ///
     /// # Errors
-    /// `Incompatible` for a sound record of a kind that this build does not know; what the
-    /// environment says.
-    #[allow(clippy::should_implement_trait)] // it lends its buffer
+    /// `Incompatible` for a valid record of a kind that this build does not know; errors of the
+    /// environment.
+    #[allow(clippy::should_implement_trait)] // a lending iterator
     pub fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         let offset = self.offset;
         let (claimed, reason) = match self.check(offset)? {

@@ -1,24 +1,26 @@
-//! Recovery finds where the log ends after a crash, and whether records that are missing had been
-//! durable.
+//! Finds the end of the log after a crash, and detects the loss of durable records.
 //!
-//! The segments of a directory are put in order by W2: a segment ends where one of higher number
-//! begins, and one whose whole range is taken by later ones is void. Records are then read from the
-//! wanted position on. At the first place that holds no sound record the log ends, unless a later
-//! record or segment header, in this segment or one of higher number, says by its `synced` that the
-//! place had been durable: then it is corruption.
+//! W2 orders the segments of a directory: a segment ends where one of higher number begins. A
+//! segment whose whole range later ones cover is void. Recovery then reads records from the
+//! requested position on. The log ends at the first place without a valid record. The exception is
+//! corruption: a later record or segment header, in this segment or one of higher number, proves by
+//! its `synced` that the place had been durable.
 //!
-//! What the manifest knows of the log ([`KnownSegments`]) is held against it: a segment with
-//! records of a writer that the manifest does not know is none of this log (W6), and one that it
-//! knows to have been begun must be there.
+//! Recovery checks the log against the manifest ([`KnownSegments`]). A segment with records of a
+//! writer that the manifest does not know is foreign (W6). A segment that the manifest knows to
+//! have been begun must exist.
 //!
-//! Invariants: what is visited is a prefix of what was appended, without gaps, and holds everything
-//! that was synced; before a place is called corrupt or damaged it is read a second time, because a
-//! reader beside a live writer may have met a record half written; nothing is written. Behind a log
-//! that was closed cleanly nothing is looked for (W7).
+//! Invariants:
+//! - The visited records are a prefix of the appended ones, without gaps, and include everything
+//!   that was synced.
+//! - A place is read twice before it is called corrupt or damaged, because a reader beside a live
+//!   writer may see a half-written record.
+//! - Recovery writes nothing.
+//! - After a cleanly closed log nothing is scanned (W7).
 //!
-//! Records that lie beyond the end were being written when the machine stopped, and go with what
-//! was torn. Where the torn place can be proven to be damage instead (`rot`), they were
-//! acknowledged: [`TornTail::proof`] says so, and who opens the store decides.
+//! Records beyond the end were in flight when the machine stopped, and are lost with the torn
+//! place. If the torn place is provably damage (`rot`), those records had been acknowledged.
+//! [`TornTail::proof`] reports it, and the caller that opens the store decides.
 
 use std::path::{Path, PathBuf};
 
@@ -31,75 +33,76 @@ use crate::base::key::Seq;
 use crate::base::ops::OpReader;
 use crate::env::Env;
 
-/// Is shown every record: its sequence number, the position after it, its payload.
+/// Receives every record: its sequence number, the position after it, and its payload.
 pub type RecoveryVisit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
 
-/// What recovery found.
+/// The result of recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveredLog {
-    /// Position after the last record, at least the one asked for: a new writer starts here
+    /// Position after the last record, at least the requested one. A new writer starts here
     /// ([`Wal::create`](super::Wal::create)).
     pub end: Lsn,
     /// Position below which the log itself proves that it had been durable; at most `end`.
     pub durable: Lsn,
-    /// Whether the log was closed cleanly: all of it is durable, and nothing lies behind its end.
+    /// Whether the log was closed cleanly: all of it is durable, and nothing follows its end.
     pub closed: bool,
-    /// The highest number of any segment, 0 without any: a new writer takes a higher one.
+    /// The highest segment number, 0 without segments; a new writer takes a higher one.
     pub last_number: u64,
-    /// Records visited.
+    /// Number of visited records.
     pub records: u64,
-    /// What was given up: bytes of a record that was being written, or records beyond a gap. `None`
-    /// after a clean end.
+    /// The discarded tail: a half-written record, or records beyond a gap. `None` after a clean
+    /// end.
     pub torn: Option<TornTail>,
     /// All segment files, ascending by number.
     pub segments: Vec<SegmentInfo>,
 }
 
-/// The end of a log that was not synced when the machine stopped.
+/// An unsynced end of a log after a crash of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// The file in which the log ends.
     pub file: PathBuf,
-    /// Where in it.
+    /// Offset of the end in that file.
     pub offset: u64,
-    /// What is wrong there.
+    /// The problem at that offset.
     pub reason: &'static str,
-    /// Bytes of sound records that lie beyond and are given up, because something before them is
+    /// Bytes of valid records beyond the end. They are discarded because a record before them is
     /// missing.
     pub bytes_beyond: u64,
-    /// The number of those records.
+    /// Number of those records.
     pub records_beyond: u64,
     /// Bytes by which the file is shorter than when its segment was begun, see
-    /// [`SegmentInfo::cut`]: more may be lost than was being written.
+    /// [`SegmentInfo::cut`]. More than the records in flight may be lost.
     pub cut: u64,
-    /// The number of operations in them.
+    /// Number of operations in the records beyond the end.
     pub operations_beyond: u64,
-    /// What proves that this is not what a crash left, but damage to what had been written: then
-    /// the records beyond were lost with it.
+    /// Proof that the tail is damage to written data and not the result of a crash. Then
+    /// acknowledged records beyond are lost as well.
     pub proof: Option<String>,
 }
 
-/// A segment file and the part of the log that it holds.
+/// A segment file and its part of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// The segment's number.
     pub number: u64,
     /// Position of its first record; `None` when the header is unreadable or was never written.
     pub base: Option<Lsn>,
-    /// Position after its last valid record; 0 when it holds nothing valid.
+    /// Position after its last valid record; 0 when it has no valid record.
     pub end: Lsn,
     /// Length of the file in bytes.
     pub capacity: u64,
-    /// Bytes by which it is shorter than when the segment was begun: it has been cut off, or the
-    /// machine stopped before its length was durable. 0 in all other files, those that end with the
-    /// mark of a clean close among them.
+    /// Bytes by which the file is shorter than when the segment was begun. It was truncated, or the
+    /// machine stopped before its length was durable. 0 in all other files, including those with
+    /// the mark of a clean close.
     pub cut: u64,
     /// Offset of that mark (W7).
     closed_at: Option<u64>,
 }
 
 impl SegmentInfo {
-    /// A segment that a writer has filled up to `end`, or one that it fills, where that is `None`.
+    /// Creates the info of a segment that its writer filled up to `end`, or is still filling
+    /// (`None`).
     pub fn written(number: u64, base: Option<Lsn>, end: Option<Lsn>, capacity: u64) -> SegmentInfo {
         SegmentInfo {
             number,
@@ -112,41 +115,42 @@ impl SegmentInfo {
     }
 }
 
-/// What segments may hold, full or not, in bytes; and how many there are.
+/// Returns the total capacity of these segments in bytes, full or not, and their number.
 pub fn kept<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> (u64, usize) {
     segments.into_iter().fold((0, 0), |(bytes, n), s| (bytes + s.capacity, n + 1))
 }
 
-/// Bytes of log in these segments.
+/// Returns the bytes of log in these segments.
 pub fn live_bytes<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> u64 {
     segments.into_iter().map(|s| s.end.saturating_sub(s.base.unwrap_or(s.end))).sum()
 }
 
-/// What the manifest knows of the log.
+/// The manifest's knowledge of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KnownSegments<'a> {
     /// The store's id.
     pub store: u64,
-    /// The log had been durable below this position: so far some tree has been flushed.
+    /// The log was durable below this position: some tree has been flushed up to it.
     pub durable: Lsn,
-    /// Who wrote its segments, by number of their first ones; `None` where nobody can say, and
-    /// every segment counts.
+    /// The writers of the segments, ascending by the number of their first one. `None` if unknown;
+    /// then every segment counts.
     pub writers: Option<&'a [LogWriter]>,
 }
 
 impl KnownSegments<'_> {
-    /// Opens segment `number`, of which only records of the writer that it must be of count.
+    /// Opens segment `number`; only records of the writer that the manifest assigns to it count.
     fn open(&self, env: &dyn Env, dir: &Path, number: u64) -> Result<SegmentReader> {
         let writer = self.writers.and_then(|w| writer_of(w, number));
         SegmentReader::open_of(env, dir, number, writer.map(|w| w.id))
     }
 
-    /// Whether a segment with this header is one of the log's.
+    /// Reports whether a segment with this header belongs to the log.
     pub fn is_own(&self, h: &SegmentHeader) -> bool {
         self.writers.is_none_or(|w| writer_of(w, h.number).is_some_and(|w| w.id == h.writer))
     }
 
-    /// An error about a segment of somebody else, which [`is_own`](KnownSegments::is_own) tells of.
+    /// Returns the error for a foreign segment, for which [`is_own`](KnownSegments::is_own) is
+    /// `false`.
     pub fn stranger(&self, h: &SegmentHeader) -> Error {
         let what = if h.store == self.store {
             "it was written by another opening of this store than the manifest tells of: it is of a clone (a copy of the directory that went on \
@@ -162,13 +166,13 @@ impl KnownSegments<'_> {
     }
 }
 
-/// Where reading stopped. `segment` is its place in the list.
+/// The place where reading stopped. `segment` is its index in the list.
 struct RecoveryStop {
     pos: Lsn,
     segment: Option<usize>,
     offset: u64,
     reason: Option<&'static str>,
-    /// Whether the mark of a clean close lies there.
+    /// Whether the mark of a clean close is there.
     closed: bool,
 }
 
@@ -177,16 +181,15 @@ struct Beyond {
     bytes: u64,
     records: u64,
     operations: u64,
-    /// The highest position that anything beyond knows to be synced.
+    /// The highest position that anything beyond proves to be synced.
     synced: Lsn,
     first: Option<PathBuf>,
-    /// Where the first sound record beyond begins, in the segment in which reading stopped.
+    /// Offset of the first valid record beyond, in the segment where reading stopped.
     next: Option<u64>,
 }
 
-/// All segment files in `dir`, ascending, with their headers' bases; `end` is not known yet. An
-/// opening that came to nothing leaves a segment of its own without records, which counts as one
-/// that was never used.
+/// Lists all segment files in `dir`, ascending, with the bases of their headers; `end` is not set
+/// yet. A failed opening leaves a segment of its own without records, which counts as never used.
 fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<SegmentInfo>> {
     let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| segment_number(n)).collect();
     numbers.sort_unstable();
@@ -212,8 +215,8 @@ fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<Segm
     Ok(segments)
 }
 
-/// That the segment is there in which the newest writer began, while the log is read from before
-/// that place (W6).
+/// Checks that the newest writer's first segment exists, if the log is read from before its start
+/// (W6).
 fn check_begun(
     dir: &Path,
     segments: &[SegmentInfo],
@@ -238,23 +241,23 @@ fn check_begun(
         .block("wal segment header"))
 }
 
-/// All segment files in `dir`, ascending, each with the position that its records end before
-/// ([`SegmentInfo::end`]; the last one's is the largest there is, and 0 stands for segments that
-/// hold nothing that counts): for the tools.
+/// Lists all segment files in `dir`, ascending, for tools. [`SegmentInfo::end`] is the exclusive
+/// bound of each one's records: `Lsn::MAX` for the last segment, and 0 for segments without valid
+/// content.
 ///
 /// # Errors
-/// `Incompatible` for a newer format version; what the environment says.
+/// `Incompatible` for a newer format version; errors of the environment.
 pub fn segments(env: &dyn Env, dir: &Path) -> Result<Vec<SegmentInfo>> {
     let mut segments = list(env, dir, &KnownSegments::default())?;
     bound(&mut segments, Lsn::MAX);
     Ok(segments)
 }
 
-/// Who wrote the segments in `dir` that count: what the manifest of a store with this log has to
-/// say.
+/// Returns the writers of the valid segments in `dir`. The manifest of a store with this log must
+/// contain them.
 ///
 /// # Errors
-/// As [`segments`].
+/// See [`segments`].
 pub fn writers(env: &dyn Env, dir: &Path) -> Result<Vec<LogWriter>> {
     let mut writers: Vec<LogWriter> = vec![];
     for s in segments(env, dir)?.iter().filter(|s| s.end > 0) {
@@ -267,7 +270,7 @@ pub fn writers(env: &dyn Env, dir: &Path) -> Result<Vec<LogWriter>> {
     Ok(writers)
 }
 
-/// Sets each segment's `end` to where a later one begins, at most `end`; to 0 for void ones.
+/// Sets each segment's `end` to the base of the next valid one, at most `end`; to 0 for void ones.
 fn bound(segments: &mut [SegmentInfo], end: Lsn) {
     let mut limit = end;
     for s in segments.iter_mut().rev() {
@@ -279,16 +282,16 @@ fn bound(segments: &mut [SegmentInfo], end: Lsn) {
     }
 }
 
-/// Reads the log in `dir` from position `from` on, where a record began or the log ended, and shows
-/// every record to `visit`.
+/// Reads the log in `dir` from position `from` on and passes every record to `visit`. At `from` a
+/// record must begin or the log must end.
 ///
-/// A log of which nothing reaches `from` ends there: that is what a power cut leaves when tables
-/// were made durable and the log was not. The Db creates its first segment before its first
-/// manifest; a Db without any segment has lost its log.
+/// If no segment reaches `from`, the log ends there. A power cut leaves this state when tables were
+/// made durable and the log was not. The Db creates its first segment before its first manifest; a
+/// Db without any segment has lost its log.
 ///
 /// # Errors
-/// `Corruption` for damage to what had been durable, naming the place, and for a `from` of 2⁶² or
-/// more; `Incompatible` for a newer format version; what `visit` and the environment say.
+/// `Corruption` for damage to durable records, with its place, and for a `from` of 2⁶² or more.
+/// `Incompatible` for a newer format version. Errors of `visit` and the environment.
 pub fn recover(
     env: &dyn Env,
     dir: &Path,
@@ -298,12 +301,11 @@ pub fn recover(
     recover_known(env, dir, from, &KnownSegments::default(), visit)
 }
 
-/// The same where the manifest tells of the log: one that ends below what had been durable is
-/// corrupt, and so is one with a segment of somebody else, or without the one that the newest
-/// writer began with.
+/// Reads the log like [`recover`] and checks it against the manifest. It is corrupt if it ends
+/// below the durable position, has a foreign segment, or lacks the newest writer's first segment.
 ///
 /// # Errors
-/// As [`recover`].
+/// See [`recover`].
 pub fn recover_known(
     env: &dyn Env,
     dir: &Path,
@@ -401,7 +403,7 @@ fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
     ))
 }
 
-/// What proves that the place where reading stopped was damaged: see [`rot`](super::rot).
+/// Returns a proof that the place where reading stopped is damaged: see [`rot`](super::rot).
 fn proof(
     env: &dyn Env,
     dir: &Path,
@@ -417,7 +419,7 @@ fn proof(
             return Ok(Some(words));
         }
     }
-    // Or the log goes on in a segment that has lost its header.
+    // Otherwise the log may continue in a segment that has lost its header.
     match lost_header(env, dir, known, segments, stop)? {
         Some(number) => Ok(rot::of_header(&mut SegmentReader::open(env, dir, number)?)?
             .map(|words| format!("{}: {words}", super::segment_name(number)))),
@@ -425,8 +427,8 @@ fn proof(
     }
 }
 
-/// Where the log ends cleanly, and yet too early: the segment that goes on there, if it was used
-/// and its header is gone.
+/// Returns the used segment with a lost header that continues a log which ends cleanly but too
+/// early.
 fn lost_header(
     env: &dyn Env,
     dir: &Path,
@@ -437,8 +439,8 @@ fn lost_header(
     if stop.segment.is_some() && stop.reason.is_some() {
         return Ok(None);
     }
-    // Where not one segment has what is to be read, some header is gone; but spares that were never
-    // begun have none either.
+    // If no segment covers the position, some header is lost. Spares that were never begun have
+    // none either.
     let mut any = None;
     for s in segments.iter().skip(stop.segment.map_or(0, |i| i + 1)).filter(|s| s.base.is_none()) {
         let mut reader = known.open(env, dir, s.number)?;
@@ -456,9 +458,9 @@ fn lost_header(
     Ok(any)
 }
 
-/// Visits records from `pos` on, through as many segments as they fill, up to the first place
-/// without one; `proven` becomes the highest position that any of them knows to be durable.
-#[allow(clippy::too_many_arguments)] // where to read, what is known, and what comes of it
+/// Visits records from `pos` on, across segments, up to the first place without one. Raises
+/// `proven` to the highest position that a record proves to be durable.
+#[allow(clippy::too_many_arguments)] // inputs, manifest knowledge and outputs
 fn read(
     env: &dyn Env,
     dir: &Path,
@@ -470,7 +472,7 @@ fn read(
     visit: &mut RecoveryVisit<'_>,
 ) -> Result<RecoveryStop> {
     loop {
-        // Of the segments that begin at or before `pos` the newest holds it (W2).
+        // The newest segment that begins at or before `pos` contains it (W2).
         let Some(i) = segments.iter().rposition(|s| s.base.is_some_and(|b| b <= pos)) else {
             let reason = (!segments.is_empty()).then_some("no segment");
             return Ok(RecoveryStop { pos, segment: None, offset: 0, reason, closed: false });
@@ -513,7 +515,7 @@ fn read(
     }
 }
 
-/// Walks what lies beyond the place where reading stopped.
+/// Scans everything beyond the place where reading stopped.
 fn beyond(
     env: &dyn Env,
     dir: &Path,
@@ -527,7 +529,7 @@ fn beyond(
         if stop.segment == Some(i) {
             reader.seek(stop.offset.saturating_add(8));
         } else if let Some(h) = reader.header().filter(|h| known.is_own(h)) {
-            // An opening that came to nothing says what was so by a manifest that is no more.
+            // A failed opening records the synced position of a manifest that is gone.
             b.synced = b.synced.max(h.synced);
             if h.base >= stop.pos && b.first.is_none() {
                 b.first = Some(reader.path().to_path_buf());
@@ -535,7 +537,7 @@ fn beyond(
         }
         while let Some(item) = reader.next()? {
             if let LogItem::Record(r) = item {
-                // What a later segment has made void is not given up now.
+                // Skip records that a later segment has voided: they are not lost now.
                 if r.lsn.is_none_or(|lsn| lsn >= stop.pos && lsn < s.end) {
                     if stop.segment == Some(i) {
                         b.next.get_or_insert(r.offset);

@@ -1,15 +1,14 @@
-//! Tells damage at the end of the log, which came after it had been written, from what a
-//! crash left.
+//! Distinguishes later damage at the end of the log from the effects of a crash.
 //!
-//! A power cut keeps any set of the sectors that were not synced, each as it was at some moment. So
-//! sound records behind a place without one prove nothing: the sectors of that place may never have
-//! been written. Two things do prove damage:
-//! - a **sound record begins in the sector in which the place lies**, behind all of it: that sector
-//!   was written after the place was;
-//! - **one bit, turned over, makes the checksum match**. Of the bytes that a crash leaves, one in
-//!   2³² would pass for each bit tried, and no more are tried than [`MOST`] bytes have.
+//! A power cut leaves any subset of the unsynced sectors, each in any state since the last sync. So
+//! valid records after a place without one prove nothing: the sectors of that place may never have
+//! been written. Two observations do prove damage:
+//! - **A valid record begins in the same sector, after the place.** That sector was written after
+//!   the place was.
+//! - **Flipping one bit makes the checksum match.** Crash remains pass with probability 2⁻³² per
+//!   tried bit. At most the bits of [`MOST`] bytes are tried.
 //!
-//! Invariant: nothing is written; bounded work.
+//! Invariant: nothing is written; the work is bounded.
 
 use super::format::{RECORD_HEADER, RecordHeader, SEGMENT_HEADER, record_size};
 use super::reader::SegmentReader;
@@ -17,15 +16,15 @@ use crate::base::checksum::{bit_of, checksum};
 use crate::base::coding::u32_at;
 use crate::base::error::Result;
 
-/// A device writes so many bytes whole or not at all.
+/// Bytes that a device writes atomically.
 const SECTOR: u64 = 512;
-/// The longest payload in which a bit is looked for: 2¹⁷ bits, so that of the crashes that leave a
-/// record torn and a later one whole, one in 32,768 at most could be taken for damage.
+/// Longest payload in bytes in which a bit flip is searched: 2¹⁷ bits. So at most one in 32,768
+/// crashes that tear one record but complete a later one could pass for damage.
 const MOST: usize = 16 << 10;
 
-/// What proves that the bytes at `offset`, where a record has to begin, have been damaged; `next`
-/// is where the next sound record of the segment begins, and without one `end` is where the next
-/// segment goes on. `None` when a crash may have left them.
+/// Returns a proof that the bytes at `offset`, where a record has to begin, have been damaged.
+/// `next` is the offset of the segment's next valid record; without one, `end` is where the next
+/// segment continues. Returns `None` if a crash may have left these bytes.
 pub(super) fn of_record(
     reader: &mut SegmentReader,
     offset: u64,
@@ -42,7 +41,7 @@ pub(super) fn of_record(
     let Some(head) = reader.bytes(offset, RECORD_HEADER)?.map(RecordHeader::decode) else {
         return Ok(None);
     };
-    // The length as it stands there, and every one that is a bit off and leads to the next record.
+    // The stored length, and every length one bit away from it that leads to the next record.
     let fits =
         |len: &u32| next.or(end).is_some_and(|next| offset + record_size(*len as usize) == next);
     let other = (0..u32::BITS).map(|bit| head.len ^ (1 << bit)).filter(fits);
@@ -66,7 +65,7 @@ pub(super) fn of_record(
     Ok(None)
 }
 
-/// The same of the header of a segment that has none.
+/// Returns a proof that a segment's unreadable header has been damaged.
 pub(super) fn of_header(reader: &mut SegmentReader) -> Result<Option<String>> {
     let number = reader.number();
     let Some(bytes) = reader.bytes(0, SEGMENT_HEADER)? else { return Ok(None) };
@@ -78,8 +77,8 @@ pub(super) fn of_header(reader: &mut SegmentReader) -> Result<Option<String>> {
     Ok(last.or_else(|| bit_of(off, body.len())).map(|found| words(0, found)))
 }
 
-/// The bit of a record of `len` bytes by whose turn its checksum is off by `off`: of the checksum
-/// itself, or of what it covers.
+/// Returns the bit of a record of `len` bytes whose flip explains a checksum difference of `off`: a
+/// bit of the checksum itself or of the covered bytes.
 fn bit(off: u32, len: usize) -> Option<(usize, u32)> {
     if off.is_power_of_two() {
         return Some((off.trailing_zeros() as usize / 8, off.trailing_zeros() % 8));

@@ -1,10 +1,11 @@
-//! Durability of the log: group commit.
+//! Makes the log durable, with group commit.
 //!
-//! Invariants: `synced` only grows, and only after every file with bytes below it has been synced;
-//! at most one thread syncs at a time and covers everything appended when it began, so the others
-//! wait for one sync at most beside their own; after a failure every call fails with the first
-//! cause and nothing is synced again (W5), because the operating system may have dropped the very
-//! pages that it failed to write.
+//! Invariants:
+//! - `synced` only grows, and only after every file with bytes below it has been synced.
+//! - At most one thread syncs at a time and covers everything appended before its sync began. So
+//!   the others wait for at most one sync in addition to their own.
+//! - After a failure every call returns the first cause and nothing is synced again (W5). The
+//!   operating system may have dropped exactly the pages that it failed to write.
 
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use crate::base::stripe::CachePadded;
 use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 use crate::env::LogFile;
 
-/// Makes the log durable up to a position. Shared by all writing threads; see
+/// Makes the log durable up to a position. All writing threads share it; see
 /// [`Wal::syncer`](super::Wal::syncer).
 pub struct Syncer {
-    /// Every writer moves it, and reads what lies beside it.
+    /// End of the appended records. Padded, because every writer changes it and reads the fields
+    /// next to it.
     appended: CachePadded<AtomicU64>,
     synced: AtomicU64,
     failed: AtomicBool,
@@ -28,7 +30,7 @@ pub struct Syncer {
 debug_by!(Syncer, "Syncer");
 
 struct SyncerState {
-    /// Segments that may hold unsynced bytes, ascending.
+    /// Segments that may have unsynced bytes, ascending.
     files: Vec<Unsynced>,
     syncing: bool,
     cause: Option<Error>,
@@ -41,7 +43,7 @@ struct Unsynced {
 }
 
 impl Syncer {
-    /// For a log that is durable up to `start` and goes on in a first segment.
+    /// Creates the syncer of a log that is durable up to `start`, where its first segment begins.
     pub(super) fn new(start: Lsn) -> Syncer {
         Syncer {
             appended: CachePadded(AtomicU64::new(start)),
@@ -52,40 +54,38 @@ impl Syncer {
         }
     }
 
-    /// The log goes on in this file from `base` on. Called before anything is published beyond
-    /// `base`.
+    /// Adds the segment that begins at `base`. Called before anything beyond `base` is published.
     pub(super) fn add(&self, number: u64, base: Lsn, file: Arc<dyn LogFile>) {
         self.state.lock().files.push(Unsynced { number, base, file });
     }
 
-    /// This segment is needed no more (W4).
+    /// Removes a retired segment (W4).
     pub(super) fn forget(&self, number: u64) {
         self.state.lock().files.retain(|f| f.number != number);
     }
 
-    /// The log is closed, and nothing is to be synced any more.
+    /// Removes all segments, because the log is closed.
     pub(super) fn let_go(&self) {
         self.state.lock().files.clear();
     }
 
-    /// Everything below `end` has been written.
+    /// Announces that everything below `end` has been written.
     #[inline]
     pub(super) fn publish(&self, end: Lsn) {
         self.appended.store(end, Ordering::Release);
     }
 
-    /// Position below which the log is durable.
+    /// Returns the position below which the log is durable.
     #[inline]
     pub fn synced(&self) -> Lsn {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Returns when everything below `lsn` is durable. Threads that call at the same time share one
-    /// sync.
+    /// Makes everything below `lsn` durable. Concurrent callers share one sync.
     ///
     /// # Errors
-    /// The cause of the first sync that failed: then, and on every later call, whatever the
-    /// position. `InvalidArgument` for a position that has not been written yet.
+    /// The cause of the first failed sync, in that call and every later one, for any position.
+    /// `InvalidArgument` for a position that has not been written yet.
     pub fn sync(&self, lsn: Lsn) -> Result<()> {
         if self.synced() >= lsn && !self.failed.load(Ordering::Acquire) {
             return Ok(());

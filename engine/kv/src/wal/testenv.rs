@@ -1,5 +1,5 @@
-//! A small environment for tests: files in memory, nothing else. What was synced is kept beside
-//! what was written, so that a test can show what a power cut leaves.
+//! A minimal in-memory environment for tests. It stores the synced content beside the written one,
+//! so that a test can show the effect of a power cut.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ pub struct TestFile {
 #[derive(Default, Clone)]
 pub struct TestEnv {
     pub files: Arc<Mutex<BTreeMap<PathBuf, Arc<TestFile>>>>,
-    /// Syncs fail from now on.
+    /// Makes every sync fail from now on.
     pub fail_syncs: Arc<AtomicBool>,
     pub syncs: Arc<AtomicU64>,
-    /// The monotonic clock.
+    /// The monotonic clock, in nanoseconds.
     pub nanos: Arc<AtomicU64>,
-    /// Bytes read, and files opened to be read.
+    /// Number of bytes read, and of files opened for reading.
     pub read: Arc<AtomicU64>,
     pub opened: Arc<AtomicU64>,
 }

@@ -1,4 +1,4 @@
-//! The log against an oracle: a plain list of the records that were appended.
+//! Tests the log against an oracle: a plain list of the appended records.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn flip(env: &TestEnv, path: &Path, at: usize, bit: u8) {
     env.file(path).now.lock().unwrap()[at] ^= 1 << bit;
 }
 
-/// A log with records of these lengths, numbered from 1.
+/// Creates a log with records of these lengths, numbered from 1.
 fn written(env: &TestEnv, lens: &[usize]) -> (Wal, Seen) {
     let mut wal = open(env, 0);
     let mut seen = vec![];
@@ -87,7 +87,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A copy that shares nothing with `env`: what a crash of the process leaves.
+/// Returns an independent copy of `env`: the state after a crash of the process.
 fn image(env: &TestEnv) -> TestEnv {
     let copy = TestEnv::default();
     for (path, file) in env.files.lock().unwrap().iter() {
@@ -97,7 +97,7 @@ fn image(env: &TestEnv) -> TestEnv {
     copy
 }
 
-/// What a power cut leaves: each stretch of 256 bytes either as written or as last synced.
+/// Returns the state after a power cut: each 256-byte block is either as written or as last synced.
 fn cut(env: &TestEnv, mut seed: u64) -> TestEnv {
     let image = image(env);
     for file in image.files.lock().unwrap().values() {
@@ -113,7 +113,7 @@ fn cut(env: &TestEnv, mut seed: u64) -> TestEnv {
     image
 }
 
-/// A log under test beside the list of what it should hold.
+/// A log under test and the list of its expected records.
 struct Model {
     env: TestEnv,
     wal: Wal,
@@ -151,7 +151,7 @@ impl Model {
         self.late.clear();
         self.wal = open(&env, self.floor_lsn());
         (self.env, self.synced) = (env, k);
-        // What the new writer has voided stays void.
+        // Records that the new writer has voided stay void.
         let (again, seen) = replay(&self.env, self.floor_lsn()).unwrap();
         assert_eq!((again.end, seen), (r.end, self.all[self.floor..].to_vec()));
     }
@@ -246,7 +246,7 @@ proptest! {
         if head {
             let h = format::SegmentHeader { number, base: 8, synced: 0, previous: 0, capacity: 1, store: STORE, writer: 5 };
             file.splice(..file.len().min(80), h.encode());
-            // Bytes of the right generation and kind, so that the walk takes them for candidates.
+            // Bytes of the right generation and kind, so that the reader treats them as candidates.
             for at in (80..file.len().saturating_sub(32)).step_by(24) {
                 file[at + 8..at + 16].copy_from_slice(&[number as u8 + 5, 0, 0, 0, 1, 0, 0, 0]);
             }
@@ -290,7 +290,7 @@ fn every_flipped_bit_of_a_finished_log_is_found_or_harmless() {
     assert!(found > 7_000 && harmless > 500, "{found} {harmless}");
 }
 
-/// What recovery reads of a log, in bytes, and how many files it opens.
+/// Returns the bytes that recovery reads of a log, and the number of files it opens.
 fn reading(env: &TestEnv) -> (u64, u64) {
     let before = (env.read.load(Ordering::Relaxed), env.opened.load(Ordering::Relaxed));
     replay(env, 0).unwrap();
@@ -307,15 +307,14 @@ fn a_closed_log_has_no_reserve_and_nothing_is_read_twice() {
     let path = dir().join(segment_name(1));
     let len = SEGMENT_HEADER + all[2].1 + RECORD_HEADER;
     assert_eq!(env.bytes(&path).len() as u64, len);
-    // The header when the files are listed and when they are read, the mark when they are listed,
-    // and all once.
+    // The header during listing and again during reading, the mark during listing, and everything
+    // once.
     let (read, opened) = reading(&env);
     assert!(
         read <= len + SEGMENT_HEADER + RECORD_HEADER && opened == 2,
         "{read} of {len}, {opened} opened"
     );
-    // A new writer syncs its own segment only, and one that writes nothing has nothing to sync when
-    // it closes.
+    // A new writer syncs only its own segment. If it writes nothing, its close needs no sync.
     let (r, _) = replay(&env, 0).unwrap();
     let syncs = env.syncs.load(Ordering::Relaxed);
     Wal::create(Arc::new(env.clone()), &dir(), STORE, &r, SEGMENT).unwrap().close().unwrap();
@@ -335,13 +334,13 @@ fn the_mark_of_a_close_is_trusted_only_where_nothing_can_lie_behind_it() {
     wal.close().unwrap();
     let (first, end) = (dir().join(segment_name(1)), all[1].1);
     let ending = |env: &TestEnv| replay(env, 0).unwrap().0;
-    // A power cut after which the mark never reached the device: the log ends in the same place,
-    // and nothing of it is missing.
+    // A power cut before the mark reached the device: the log ends in the same place, and nothing
+    // is missing.
     let lost = image(&env);
     let at = env.bytes(&first).len() - RECORD_HEADER as usize;
     lost.file(&first).now.lock().unwrap()[at..].fill(0);
     assert_eq!((ending(&lost).end, ending(&lost).closed, ending(&lost).torn), (end, false, None));
-    // The same where the file has kept its length, with the mark in it and without.
+    // The same if the file has retained its length, with and without the mark in it.
     for mark in [true, false] {
         let image = image(if mark { &env } else { &lost });
         image.file(&first).now.lock().unwrap().resize(SEGMENT as usize, 0);
@@ -350,8 +349,8 @@ fn the_mark_of_a_close_is_trusted_only_where_nothing_can_lie_behind_it() {
             (if mark { end + RECORD_HEADER } else { end }, None)
         );
     }
-    // A record of a later segment is looked for and found, whatever the mark says: here its header
-    // is damaged, and it had been durable.
+    // A record of a later segment is searched and found despite the mark. Here its header is
+    // damaged, and it had been durable.
     let mut next = open(&env, 0);
     next.append(3, &[b"three"]).unwrap();
     next.syncer().sync(next.end()).unwrap();
@@ -377,13 +376,13 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
         (all[1].1, third as u64, 0, &path)
     );
     flip(&env, &path, third + 40, 0);
-    // A gap before unsynced records: they are given up and counted.
+    // A gap before unsynced records: they are discarded and counted.
     flip(&env, &path, 80 + 40, 0);
     let torn = replay(&env, 0).unwrap().0.torn.unwrap();
     assert_eq!((torn.offset, torn.records_beyond, torn.bytes_beyond), (80, 2, all[2].1 - all[0].1));
     assert!(torn.proof.unwrap().contains("same sector"));
     flip(&env, &path, 80 + 40, 0);
-    // The same after a later record has been written that knows the first three to be synced.
+    // The same after a later record that proves the first three to be synced.
     wal.syncer().sync(all[2].1).unwrap();
     wal.append(4, &[b"later"]).unwrap();
     flip(&env, &path, 80 + 40, 0);
@@ -393,9 +392,9 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
         (ErrorKind::Corruption, Some(path.as_path()), Some(80))
     );
     assert!(e.to_string().contains("salvage"), "{e}");
-    // Nobody needs the first record any more.
+    // The first record is no longer needed.
     assert_eq!(replay(&env, all[0].1).unwrap().1.len(), 3);
-    // What can be saved.
+    // The records that can be salvaged.
     let mut reader = SegmentReader::open(&env, &dir(), 1).unwrap();
     let mut found = vec![];
     while let Some(item) = reader.next().unwrap() {
@@ -415,8 +414,8 @@ fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
     let path = dir().join(segment_name(1));
     let at = |record: usize| SEGMENT_HEADER as usize + all[record - 1].1 as usize;
     let proof = |env: &TestEnv| replay(env, 0).unwrap().0.torn.and_then(|t| t.proof);
-    // Bits all over a record of three sectors and of the last one of a segment; in padding nobody
-    // looks.
+    // Flip bits all over a record of three sectors and over the last one of a segment. Padding is
+    // not checked.
     for (record, len) in [(1, 1000), (2, 700)] {
         for bit in (0..8 * (RECORD_HEADER as usize + len)).step_by(13) {
             flip(&env, &path, at(record) + bit / 8, bit as u8 % 8);
@@ -427,15 +426,14 @@ fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
             flip(&env, &path, at(record) + bit / 8, bit as u8 % 8);
         }
     }
-    // A header that is gone by one bit, where records follow.
+    // A header destroyed by one bit, followed by records.
     for bit in (0..8 * SEGMENT_HEADER as usize).step_by(5) {
         flip(&env, &dir().join(segment_name(2)), bit / 8, bit as u8 % 8);
         assert!(proof(&env).unwrap().contains("00000002.wal: with bit"), "bit {bit}");
         flip(&env, &dir().join(segment_name(2)), bit / 8, bit as u8 % 8);
     }
     assert_eq!(proof(&env), None);
-    // Sectors that never reached the disk, whatever they show instead: of an earlier life, or
-    // nothing.
+    // Sectors that never reached the disk, with content of an earlier use or zeros.
     for stale in [0, 0x5a] {
         for sectors in 1..8u32 {
             let image = image(&env);
@@ -488,7 +486,7 @@ fn segments_are_recycled_and_the_rest_removed() {
     assert_eq!((seen.len(), r.end), (10, wal.end()));
 }
 
-/// Who has something better to do stops, and the next one goes on.
+/// A job may stop for other work, and the next one continues.
 #[test]
 fn a_segment_is_made_ready_in_several_goes() {
     let env = TestEnv::default();
@@ -501,7 +499,7 @@ fn a_segment_is_made_ready_in_several_goes() {
     while let Some(job) = wal.prepare_next() {
         assert!(wal.prepare_next().is_none(), "one at a time");
         goes += 1;
-        // Now and then nobody comes to run it.
+        // Sometimes the job is dropped without running.
         if goes % 2 == 1 {
             let steps = Cell::new(0);
             job.run(&|| steps.replace(steps.get() + 1) > 0).unwrap();
@@ -516,7 +514,7 @@ fn a_segment_is_made_ready_in_several_goes() {
     assert_eq!((seen.len(), r.end), (4500, wal.end()));
 }
 
-/// The writer need not wait until all pages have been touched, nor make another segment.
+/// The writer need not wait until all pages have been touched, nor create another segment.
 #[test]
 fn a_segment_is_taken_while_its_pages_are_touched() {
     let env = TestEnv::default();
@@ -543,7 +541,7 @@ fn a_segment_is_taken_while_its_pages_are_touched() {
     assert_eq!((seen.len() as u64, r.end), (seq.get(), wal.borrow().end()));
 }
 
-/// What comes too late is not in the way of the next.
+/// A segment that is ready too late does not block the next.
 #[test]
 fn a_segment_that_was_made_too_late_is_put_by() {
     let env = TestEnv::default();
@@ -565,8 +563,8 @@ fn a_segment_that_was_made_too_late_is_put_by() {
     assert_eq!((seen.len(), r.end), (4500, wal.end()));
 }
 
-/// The system is about to write what has been dirty for long: such a file is removed, but for one
-/// that was synced, of which there is nothing to be written.
+/// Files with old dirty pages are removed, because the system is about to write them back. A synced
+/// file is recycled, because it has no dirty pages.
 #[test]
 fn files_that_have_been_dirty_for_long_are_not_used_again() {
     let files = |env: &TestEnv| env.list(&dir()).unwrap().len();
@@ -580,7 +578,7 @@ fn files_that_have_been_dirty_for_long_are_not_used_again() {
         wal.retire(all[15].1).remove().unwrap();
         assert_eq!(files(&env), 2 + spares);
     }
-    // A spare may grow too old.
+    // A spare may become too old.
     let env = TestEnv::default();
     let (mut wal, all) = written(&env, &[1500; 20]);
     wal.retire(all[15].1).remove().unwrap();
@@ -629,7 +627,7 @@ fn many_threads_share_syncs_across_segments() {
             });
         }
     });
-    // Only what was synced survives.
+    // Only synced bytes survive.
     let image = image(&env);
     for file in image.files.lock().unwrap().values() {
         let synced = file.synced.lock().unwrap().clone();

@@ -1,10 +1,13 @@
-//! Appending to the log.
+//! Appends records to the log.
 //!
-//! Invariants: a record lies in one segment; `append` neither allocates nor makes a system call
-//! unless it starts a segment, touches fresh pages, or is the first of its thread; what could not
-//! be appended leaves the end of the log where it was. Numbers of segments are handed out once
-//! (W1); the directory is synced before a new segment is used, so that only its content is left to
-//! [`Syncer::sync`].
+//! Invariants:
+//! - A record is in one segment.
+//! - `append` neither allocates nor makes a system call, unless it starts a segment, touches fresh
+//!   pages, or is the first of its thread.
+//! - A failed append leaves the end of the log unchanged.
+//! - Each segment number is used once (W1).
+//! - The directory is synced before a new segment is used, so [`Syncer::sync`] only syncs file
+//!   contents.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -25,41 +28,41 @@ use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
 use crate::base::sync::{Mutex, rank};
 use crate::env::{Env, LogFile};
 
-/// Retired segments kept for recycling; more are removed.
+/// Maximum number of retired segments that wait for recycling; more are removed.
 pub(super) const MAX_SPARES: usize = 2;
-/// A writer's first segment has this many bytes, and each one twice as many as the one before, up
-/// to the size that was asked for: the log of a store that is hardly written stays small.
+/// Size in bytes of a writer's first segment. Each later one is twice as large, up to the
+/// configured size. So the log of a rarely written store stays small.
 const FIRST: u64 = 256 << 10;
-/// Where memory is short, no segment is larger: they are given up one by one, and nothing else
-/// takes their pages out of memory unwritten.
+/// Maximum segment size in bytes if memory is short. Segments are released one by one, and only
+/// removing a file drops its dirty pages unwritten.
 const LARGEST_WHERE_SHORT: u64 = 16 << 20;
-/// Memory is short when it is less than this many segments: then retired ones are not kept, for
+/// Memory is short if it holds fewer segments than this. Then retired segments are not recycled:
 /// their dirty pages would be written, evicted, and read back before they are overwritten.
 const ROOM_FOR_SPARES: u64 = 24;
-/// Nanoseconds: a file that has had dirty pages for longer is not used again. Linux writes all of a
-/// file back that has had any for 30 seconds, whatever has become of them; one that is removed
-/// before is never written.
+/// Maximum age in nanoseconds of a recycled file's dirty pages. Linux writes back a whole file once
+/// any page has been dirty for 30 seconds. A file removed earlier is never written back.
 pub(super) const YOUNG: u64 = 10_000_000_000;
-/// Nanoseconds: a segment that took longer to fill is not followed by one that is touched as a
-/// whole, as its stale pages would be written back before they are overwritten.
+/// Maximum fill time in nanoseconds of a segment after which the next one is touched completely.
+/// After a slower one, stale pages would be written back before they are overwritten.
 const FAST: u64 = 4_000_000_000;
-/// Pages are touched this many bytes at a time, ahead of the writes.
+/// Number of bytes whose pages are touched at once, ahead of the writes.
 const PREPARE: u64 = 1 << 20;
-/// Payloads up to this length are put together in the thread's buffer and written with one call.
+/// Maximum length in bytes of a payload that is assembled in the thread's buffer and written with
+/// one call.
 const SMALL: usize = 8192;
-/// In the buffer the header's bytes 4 to 31 follow the checksum's context, so that all that is
-/// checked is one slice.
+/// Bytes of checksum context at the start of the buffer. The header's bytes 4 to 31 follow it, so
+/// the checksum covers one slice.
 const CONTEXT: usize = 16;
 const HEADER: usize = RECORD_HEADER as usize;
 
 thread_local! {
-    /// Where a thread puts its records together: one buffer for all writers would be some cache
-    /// lines that move from core to core with each record, while the write lock is held.
+    /// A thread's buffer for assembling records. A buffer shared by all writers would move several
+    /// cache lines between cores per record, while the write lock is held.
     static RECORD: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The writer of the log. It sits behind the Db's write mutex. What every record changes comes
-/// first ([`HOT`](Wal::HOT)).
+/// The writer of the log. The Db's write mutex protects it. The fields that every record changes
+/// come first ([`HOT`](Wal::HOT)).
 #[repr(C)]
 pub struct Wal {
     end: Lsn,
@@ -70,44 +73,45 @@ pub struct Wal {
     segment_size: u64,
     next_number: u64,
     store: u64,
-    /// Who this writer is, and where it began.
+    /// This writer's random id, its first segment and its start position.
     writer: LogWriter,
     /// Full segments and those of earlier writers, ascending by number.
     old: VecDeque<OldSegment>,
-    /// Whether retired segments are used again.
+    /// Whether retired segments are recycled.
     recycle: bool,
-    /// Retired segments of `segment_size` bytes, to be renamed and used again.
+    /// Retired segments of `segment_size` bytes, ready for recycling.
     spares: Vec<Spare>,
-    /// Numbers of segments that were never used and never will be.
+    /// Numbers of segment files to be removed.
     waste: Vec<u64>,
-    /// When the current segment was begun, and how long the one before took to fill; nanoseconds.
+    /// Time at which the current segment was begun, and the fill time of the one before;
+    /// nanoseconds.
     began: u64,
     fill_time: u64,
-    /// Where the log ended at the last [`rest`](Wal::rest), and where it must end before anything
-    /// is kept in reserve again.
+    /// The end of the log at the last [`rest`](Wal::rest), and the end from which on segments are
+    /// held in reserve again.
     rested: Lsn,
     reserve_from: Lsn,
     slot: Arc<Mutex<WriteSlot, rank::Segment>>,
-    /// Is told when a segment is full and no next one was ready.
+    /// Called when a segment is full and no next one was ready.
     grows: Option<Box<dyn Fn() + Send>>,
-    /// Those who follow the log.
+    /// The holds of the log's followers.
     holds: Vec<Weak<LogHold>>,
 }
 
 debug_by!(Wal, "Wal", dir, end);
 
-/// A segment that nothing is appended to any more.
+/// A segment that receives no more records.
 struct OldSegment {
     info: SegmentInfo,
-    /// Since when its file has had dirty pages, unless it was synced later.
+    /// Time in nanoseconds since when its file has had dirty pages, unless it was synced later.
     dirty: u64,
 }
 
-/// A file that can be renamed and used again.
+/// A file that can be renamed and recycled.
 #[derive(Clone, Copy)]
 struct Spare {
     number: u64,
-    /// Since when it has had dirty pages; `None` when it has none.
+    /// Time in nanoseconds since when it has had dirty pages; `None` when it has none.
     dirty: Option<u64>,
 }
 
@@ -119,7 +123,7 @@ impl Spare {
 
 #[repr(C)]
 struct CurrentSegment {
-    /// Where in the file the next record goes.
+    /// File offset of the next record.
     offset: u64,
     capacity: u64,
     /// Offset up to which pages have been touched.
@@ -128,7 +132,7 @@ struct CurrentSegment {
     file: Arc<dyn LogFile>,
     generation: u32,
     base: Lsn,
-    /// As of an [`OldSegment`].
+    /// See [`OldSegment::dirty`].
     dirty: u64,
 }
 
@@ -137,7 +141,7 @@ struct Ready {
     number: u64,
     file: Arc<dyn LogFile>,
     prepared: u64,
-    /// As of an [`OldSegment`].
+    /// See [`OldSegment::dirty`].
     dirty: u64,
 }
 
@@ -147,12 +151,12 @@ struct WriteSlot {
     busy: bool,
 }
 
-/// The work of making the next segment ready, or of going on with one whose pages have not all been
-/// touched. Runs without the write mutex, on any thread. The writer may take the segment meanwhile.
+/// A job that prepares the next segment, or touches more pages of a prepared one. Runs on any
+/// thread without the write mutex. The writer may take the segment meanwhile.
 pub struct PrepareJob {
-    /// What it is made of, where it has not been begun.
+    /// The source of the segment; `None` if it has been created already.
     source: Option<RecordSource>,
-    /// Touch all pages, not only the first.
+    /// Touch all pages, not only the first ones.
     touch: bool,
     slot: Arc<Mutex<WriteSlot, rank::Segment>>,
 }
@@ -168,8 +172,8 @@ struct RecordSource {
 }
 
 impl RecordSource {
-    /// Creates or recycles the file, and makes its name durable (W1). What there is of it after a
-    /// failure is removed, so that trying again and again takes no more and more space.
+    /// Creates or recycles the file and makes its name durable (W1). After a failure it removes the
+    /// remains, so that repeated attempts do not fill the disk.
     fn open(&self) -> Result<Ready> {
         let path = segment_path(&self.dir, self.number);
         let spare = self.spare.map(|spare| segment_path(&self.dir, spare.number));
@@ -195,14 +199,15 @@ impl RecordSource {
 }
 
 impl PrepareJob {
-    /// Creates or recycles the file, makes its name durable and touches its pages: all of them
-    /// where the log grows fast, which takes milliseconds for each MiB, until `stop` says that there
-    /// is something better to do. The next job goes on where this one stops, and the writer touches
-    /// what it comes to first.
+    /// Creates or recycles the file, makes its name durable and touches its pages.
+    ///
+    /// If the log grows fast, the job touches all pages, which takes milliseconds per MiB, until
+    /// `stop` returns `true`. The next job continues from there. The writer touches the pages that
+    /// it needs earlier.
     ///
     /// # Errors
-    /// What the environment says. The log goes on without: it makes the next segment itself when it
-    /// needs one.
+    /// Errors of the environment. The log continues without the job: the writer creates the next
+    /// segment itself when it needs one.
     pub fn run(mut self, stop: &dyn Fn() -> bool) -> Result<()> {
         if let Some(source) = self.source.take() {
             let ready = source.open()?;
@@ -231,8 +236,8 @@ impl Drop for PrepareJob {
     }
 }
 
-/// Segment files that nobody needs: to be removed without the write mutex, because to let go of a
-/// large file takes milliseconds.
+/// Segment files that nobody needs. Remove them without the write mutex, because removing a large
+/// file takes milliseconds.
 #[must_use]
 pub struct Unneeded {
     env: Arc<dyn Env>,
@@ -244,11 +249,10 @@ pub struct Unneeded {
 debug_by!(Unneeded, "Unneeded", numbers);
 
 impl Unneeded {
-    /// Removes them. What of them the system has not written yet is never written.
+    /// Removes the files. Dirty pages that the system has not written yet are never written.
     ///
     /// # Errors
-    /// What the environment says of the first that could not be removed; all are tried. What stays
-    /// is removed by a later opening.
+    /// The environment's first error; all removals are tried. A later opening removes the rest.
     pub fn remove(self) -> Result<()> {
         let mut all = Ok(());
         for &number in &self.numbers {
@@ -259,20 +263,21 @@ impl Unneeded {
 }
 
 impl Wal {
-    /// So many bytes of it, the first ones, are all that a record changes: whoever has the writer
-    /// keeps them in one cache line with its own, for that line goes to the next writer's core.
+    /// Number of leading bytes that a record changes. The owner places its own hot fields in the
+    /// same cache line, because that line moves to the next writer's core.
     pub const HOT: usize = offset_of!(Wal, current) + offset_of!(CurrentSegment, number);
 
-    /// Starts a writer where recovery found the end of the log, in a new segment with a number of
-    /// its own. `segment_size` is in bytes and at least 4,096. What recovery read may have been in
-    /// the operating system's hands only: it is made durable first (`secure`), and so is the new
-    /// segment, before this returns (W3). The old segments are kept until [`retire`](Wal::retire).
-    /// `store` is the store's id; the writer draws a number of its own, which the caller makes
-    /// durable ([`writer`](Wal::writer)) before anything is appended (W6). In an empty directory
-    /// [`recover`](super::recover) finds an empty log to start from.
+    /// Starts a writer at the end that recovery found, in a new segment with an unused number.
+    /// `segment_size` is in bytes, at least 4,096. `store` is the store's id. In an empty directory
+    /// [`recover`](super::recover) returns an empty log to start from.
+    ///
+    /// Records that recovery read may be only in the page cache. Before this returns they are
+    /// durable (`secure`), and so is the new segment (W3). The old segments stay until
+    /// [`retire`](Wal::retire). The caller makes the writer's random id ([`writer`](Wal::writer))
+    /// durable before anything is appended (W6).
     ///
     /// # Errors
-    /// `InvalidArgument` for arguments out of bounds, and what the environment says.
+    /// `InvalidArgument` for arguments out of bounds, and errors of the environment.
     pub fn create(
         env: Arc<dyn Env>,
         dir: &Path,
@@ -329,15 +334,15 @@ impl Wal {
         })
     }
 
-    /// Appends one record whose payload is `parts` one after the other; returns the position after
-    /// it. `seq` is the sequence number of its first operation. The record survives a crash of the
-    /// process when this returns, and a power cut once [`Syncer::sync`] has returned for that
+    /// Appends one record whose payload is the concatenation of `parts`. Returns the position after
+    /// it. `seq` is the sequence number of its first operation. The record survives a process crash
+    /// when this returns. It survives a power cut once [`Syncer::sync`] has returned for that
     /// position.
     ///
     /// # Errors
-    /// `InvalidArgument` for a payload over [`MAX_BATCH_LEN`] or a number over [`MAX_SEQ`]; else
-    /// what the environment says (a full disk is met only where a segment starts). Nothing has been
-    /// appended then.
+    /// `InvalidArgument` for a payload over [`MAX_BATCH_LEN`] or a number over [`MAX_SEQ`], or an
+    /// error of the environment. A full disk can occur only where a segment starts. After an error
+    /// nothing has been appended.
     #[inline]
     pub fn append(&mut self, seq: Seq, parts: &[&[u8]]) -> Result<Lsn> {
         self.put(DATA, seq, parts)
@@ -356,7 +361,7 @@ impl Wal {
         }
         let c = &mut self.current;
         if c.offset + size > c.prepared {
-            // A small segment in quarters: a store with little in it touches little.
+            // Touch a small segment in quarters, so that a nearly empty store touches few pages.
             let to = (c.offset + size)
                 .next_multiple_of(PREPARE.min(c.capacity.next_multiple_of(16 << 10) / 4))
                 .min(c.capacity);
@@ -383,12 +388,12 @@ impl Wal {
         Ok(self.end)
     }
 
-    /// Context, header and payload in one buffer: one pass for the checksum, one copy into the
-    /// file.
+    /// Writes a small record from one buffer with context, header and payload. This takes one
+    /// checksum pass and one copy into the file.
     #[inline]
     fn write_small(&mut self, header: [u8; HEADER], parts: &[&[u8]], len: usize) -> Result<()> {
-        // Taken out and put back: who writes may be called again meanwhile, or be a thread that
-        // ends.
+        // Take the buffer out and put it back: the write may reenter, and the thread may be
+        // exiting.
         let mut b = RECORD.try_with(Cell::take).unwrap_or_default();
         if b.is_empty() {
             b.resize(CONTEXT - 4 + HEADER + SMALL + 8, 0);
@@ -411,7 +416,7 @@ impl Wal {
         written
     }
 
-    /// Payload first, then the header, without another copy.
+    /// Writes the payload first, then the header, without an intermediate copy.
     fn write_large(&mut self, mut header: [u8; HEADER], parts: &[&[u8]]) -> Result<()> {
         let c = &self.current;
         let mut crc = crc32fast::Hasher::new();
@@ -428,7 +433,7 @@ impl Wal {
         c.file.write_at(c.offset, &header)
     }
 
-    /// Goes on in a new segment that has room for a record of `size` bytes.
+    /// Switches to a new segment with room for a record of `size` bytes.
     #[cold]
     fn rotate(&mut self, size: u64) -> Result<()> {
         let need = SEGMENT_HEADER + size;
@@ -465,7 +470,7 @@ impl Wal {
         Ok(())
     }
 
-    /// Bytes of the segment after the current one.
+    /// Returns the size in bytes of the segment after the current one.
     fn next_size(&self) -> u64 {
         self.current
             .capacity
@@ -473,7 +478,7 @@ impl Wal {
             .clamp(self.segment_size.min(FIRST), self.segment_size)
     }
 
-    /// A segment that is not needed now: a spare, or to be removed.
+    /// Stores an unused segment as a spare, or marks it for removal.
     fn put_by(&mut self, spare: Spare, capacity: u64) {
         let fits = self.recycle && capacity == self.segment_size;
         if fits && self.spares.len() < MAX_SPARES && spare.is_young(self.env.monotonic_nanos()) {
@@ -483,13 +488,13 @@ impl Wal {
         }
     }
 
-    /// A segment that was made ready and comes too late, or is too small.
+    /// Handles a prepared segment that is too late or too small.
     fn put_by_ready(&mut self, ready: Ready) {
         let Ready { number, file, dirty, .. } = ready;
         self.put_by(Spare { number, dirty: Some(dirty) }, file.capacity());
     }
 
-    /// A spare that is still young; the others will be removed.
+    /// Takes a spare whose dirty pages are young; marks the older ones for removal.
     fn take_spare(&mut self) -> Option<Spare> {
         let now = self.env.monotonic_nanos();
         while let Some(spare) = self.spares.pop() {
@@ -501,7 +506,7 @@ impl Wal {
         None
     }
 
-    /// What is to be removed.
+    /// Returns the files to be removed.
     fn unneeded(&mut self, ready: Option<Ready>) -> Unneeded {
         let mut numbers = std::mem::take(&mut self.waste);
         numbers.extend(ready.as_ref().map(|r| r.number));
@@ -515,9 +520,9 @@ impl Wal {
         RecordSource { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
     }
 
-    /// The job of making the next segment ready, or of touching more of the one that is, to be run by
-    /// a background worker without the write mutex. `None` when one is ready or being made ready, and
-    /// while the log hardly grows.
+    /// Returns a job that prepares the next segment, or touches more of the prepared one. A
+    /// background worker runs it without the write mutex. Returns `None` if a segment is ready or
+    /// being prepared, and while the log hardly grows.
     pub fn prepare_next(&mut self) -> Option<PrepareJob> {
         if self.end < self.reserve_from {
             return None;
@@ -542,15 +547,15 @@ impl Wal {
         Some(PrepareJob { source, touch, slot: self.slot.clone() })
     }
 
-    /// Calls `f`, which must not come back to the log, when a segment is full and no next one was
-    /// made ready: it is time for somebody to do so.
+    /// Sets a callback for when a segment is full and no next one is ready. It should schedule a
+    /// [`PrepareJob`]. It must not call the log.
     pub fn call_when_it_grows(&mut self, f: Box<dyn Fn() + Send>) {
         self.grows = Some(f);
     }
 
-    /// To be called now and then while there is nothing else to do: when nothing has been appended
-    /// since the last call, what is held in reserve is given up, so that a store at rest takes no
-    /// more space than it needs and stale pages are not written back.
+    /// Releases the reserve if nothing has been appended since the last call. Call it now and then
+    /// while the store is idle. So an idle store takes no more space than it needs, and stale pages
+    /// are not written back.
     pub fn rest(&mut self) -> Unneeded {
         if self.rested == self.end {
             self.give_up_reserve()
@@ -560,13 +565,13 @@ impl Wal {
         }
     }
 
-    /// Bytes that were appended since the last [`rest`](Wal::rest).
+    /// Returns the bytes appended since the last [`rest`](Wal::rest).
     pub fn since_rest(&self) -> u64 {
         self.end - self.rested
     }
 
-    /// Spares, and the segment that was made ready. The next are made when the log has grown by the
-    /// eighth part of one.
+    /// Releases the spares and the prepared segment. New ones are prepared after the log has grown
+    /// by an eighth of a segment.
     pub fn give_up_reserve(&mut self) -> Unneeded {
         self.reserve_from = self.end + self.segment_size / 8;
         let ready = self.slot.lock().ready.take();
@@ -574,39 +579,40 @@ impl Wal {
         self.unneeded(ready)
     }
 
-    /// Who this writer is: the manifest must say so before anything that it appends is relied on.
+    /// Returns this writer's identity. The manifest must record it before anyone relies on the
+    /// writer's records.
     pub fn writer(&self) -> LogWriter {
         self.writer
     }
 
-    /// Position after the last record.
+    /// Returns the position after the last record.
     #[inline]
     pub fn end(&self) -> Lsn {
         self.end
     }
 
-    /// The handle for making the log durable, shared with the writing threads.
+    /// Returns the handle that makes the log durable; all writing threads share it.
     pub fn syncer(&self) -> Arc<Syncer> {
         self.syncer.clone()
     }
 
-    /// What the segments that are kept may hold, full or not, in bytes; and how many there are.
+    /// Returns the total capacity in bytes of the retained segments, full or not, and their number.
     pub fn kept(&self) -> (u64, usize) {
         let (bytes, old) = kept(self.old.iter().map(|s| &s.info));
         (bytes + self.current.capacity, old + 1)
     }
 
-    /// How many segments are kept that are not this writer's own, and where they end.
+    /// Returns how many retained segments earlier writers wrote, and the position where those end.
     pub fn inherited(&self) -> (usize, Lsn) {
         (self.old.iter().filter(|s| s.info.number < self.writer.from).count(), self.writer.base)
     }
 
-    /// Bytes of log that are kept: the records of every segment not yet retired.
+    /// Returns the bytes of records in all segments that are not yet retired.
     pub fn live_bytes(&self) -> u64 {
         live_bytes(self.old.iter().map(|s| &s.info)) + (self.end - self.current.base)
     }
 
-    /// Holds all of the log that there is for one who follows it; with what holds it, its segments.
+    /// Pins the whole present log for a follower. Returns the hold and the log's segments.
     pub fn hold(&mut self) -> (Arc<LogHold>, Vec<SegmentPlace>) {
         let places = self.places();
         let hold = Arc::new(LogHold::new(places.first().map_or(self.end, |s| s.base)));
@@ -614,7 +620,7 @@ impl Wal {
         (hold, places)
     }
 
-    /// The segments of the log that there are without a gap before its end, in order (W2).
+    /// Returns the segments that form the log without a gap up to its end, in order (W2).
     pub fn places(&self) -> Vec<SegmentPlace> {
         let mut places =
             vec![SegmentPlace { number: self.current.number, base: self.current.base }];
@@ -626,7 +632,7 @@ impl Wal {
                     begins = base;
                 }
                 Some(base) if base < begins => break,
-                // Nothing of it counts, or it was never used.
+                // The segment is void or was never used.
                 _ => {}
             }
         }
@@ -634,7 +640,7 @@ impl Wal {
         places
     }
 
-    /// The position below which nobody who follows holds anything either.
+    /// Returns the position below which no follower pins the log either.
     fn given_up_below(&mut self, lsn: Lsn) -> Lsn {
         let (end, mut floor) = (self.end, lsn);
         self.holds.retain(|hold| {
@@ -645,17 +651,16 @@ impl Wal {
         floor
     }
 
-    /// Says that nothing below `lsn` will be asked for again but by those who hold it: of the
-    /// segments that lie wholly below some become spares, to be renamed and used again: young ones
-    /// (`YOUNG`), and those that have been synced. The others are given back to be removed. The
-    /// caller has made that durable before (W4).
+    /// Releases the log below `lsn`, except segments that followers pin. Segments wholly below it
+    /// become spares if they are young (`YOUNG`) or synced. The result contains the others, to be
+    /// removed. The caller has made the position durable first (W4).
     pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
         let lsn = self.given_up_below(lsn);
         let mut i = 0;
         while i < self.old.len() {
             let s = &self.old[i].info;
-            // A writer's first segment stays while the log is read from where it begins, though it
-            // be empty (W6).
+            // A writer's first segment stays while the log is read from where it begins, even if
+            // the segment is empty (W6).
             if s.end > lsn || (s.number == self.writer.from && self.writer.base >= lsn) {
                 i += 1;
             } else if let Some(OldSegment { info, dirty }) = self.old.remove(i) {
@@ -667,20 +672,21 @@ impl Wal {
         self.unneeded(None)
     }
 
-    /// Ends the log for good: makes it durable, adds a mark that says so (W7), by which any later
-    /// damage to the log is told from a torn tail, and gives back what was reserved behind the mark
-    /// and beside it. One sync, or none where all was durable.
+    /// Closes the log for good. Makes it durable, appends a mark of the clean close (W7) and
+    /// releases all reserved space. The mark distinguishes later damage from a torn tail. Costs one
+    /// sync, or none if everything was durable.
     ///
     /// # Errors
-    /// As [`append`](Wal::append) and [`Syncer::sync`], and those of shortening and removing files.
+    /// Errors of [`append`](Wal::append), of [`Syncer::sync`], and of shortening and removing
+    /// files.
     pub fn close(mut self) -> Result<()> {
-        // Pages behind the mark were only touched ahead, and need not be written.
+        // Pages after the mark were only touched ahead and need not be written.
         self.current.file.discard_from(self.current.offset + record_size(0));
         self.syncer.sync(self.end)?;
         self.put(MARK, 0, &[])?;
         self.syncer.let_go();
-        // Nobody else holds the file now. Were it otherwise, it would keep its length, and the next
-        // opening would look through it.
+        // No one else holds the file now. Otherwise it would keep its length, and the next opening
+        // would scan it.
         let end = self.current.offset;
         let shortened =
             Arc::get_mut(&mut self.current.file).map_or(Ok(()), |file| file.shorten(end));
@@ -688,15 +694,15 @@ impl Wal {
     }
 }
 
-/// Makes the records of a segment durable, of which some lie above `durable`. Of those a sync may
-/// have failed in an earlier life, and then the operating system shows them but takes them for
-/// written: so they are written again.
+/// Makes the records of a segment above `durable` durable. An earlier sync of them may have failed.
+/// Then the operating system returns them on read but considers them written, so they are written
+/// again.
 fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<()> {
     let log = env.rewrite_log(path)?;
     let base = s.base.unwrap_or(s.end);
     let file = env.open_read(path, false)?;
     let copy = |mut from: u64, until: u64| -> Result<()> {
-        // What is damaged and no longer wanted may be cut short.
+        // A void, damaged part may be missing from the file.
         let until = until.min(file.len());
         let mut buffer = vec![0; until.saturating_sub(from).min(PREPARE) as usize];
         while from < until {
@@ -712,7 +718,7 @@ fn secure(env: &dyn Env, path: &Path, s: &SegmentInfo, durable: Lsn) -> Result<(
     log.sync()
 }
 
-/// Writes a segment's header and makes it known to the syncer.
+/// Writes a segment's header and registers the file with the syncer.
 fn begin(
     ready: Ready,
     base: Lsn,

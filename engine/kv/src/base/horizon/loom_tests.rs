@@ -1,7 +1,9 @@
-//! Writers and a reader as `db::write` and `db::read` have them: a lock gives out sequence numbers
-//! and a memtable, insertion goes on without it, publication is in order; a memtable may be sealed,
-//! and a new view put in place, between any two writes. Memtables are an array of relaxed words, so
-//! nothing but the horizon and the view's pointer orders what the reader sees.
+//! Models of writers and a reader as in `db::write` and `db::read`.
+//!
+//! A lock gives out sequence numbers and a memtable. Insertion continues without the lock, and
+//! publication is in order. Between any two writes a memtable may be sealed and a new view
+//! installed. Memtables are an array of relaxed words, so only the visible sequence number and the
+//! pointer to the view order the reader's loads.
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use crate::base::sync::{epoch, model};
 
 const SEQS: usize = 4;
 
-/// Says for each sequence number which write it was part of; 0 for none.
+/// For each sequence number, the mark of the write that it belongs to; 0 for none.
 #[derive(Default)]
 struct Memtable([AtomicU64; SEQS]);
 
@@ -34,7 +36,7 @@ impl Store {
         Arc::new(Store { next: Mutex::new(1), view, horizon: VisibleSeq::new(0) })
     }
 
-    /// Writes `count` operations as one; `seal` starts a new memtable first.
+    /// Writes `count` operations as one batch; `seal` starts a new memtable first.
     fn write(&self, mark: u64, count: u64, seal: bool) {
         let (first, mem) = {
             let mut next = self.next.lock().unwrap();
@@ -54,8 +56,8 @@ impl Store {
         self.horizon.publish(first, count);
     }
 
-    /// What a reader sees: the view first, then the read point. The marks by sequence number, and
-    /// the read point.
+    /// Reads like a reader: the view first, then the read point. Returns the marks by sequence
+    /// number, the read point, and the number of memtables.
     fn read(&self) -> (Vec<u64>, Seq, usize) {
         let guard = epoch::pin();
         let view = self.view.load(&guard);
@@ -67,7 +69,8 @@ impl Store {
     }
 }
 
-/// A prefix of the writes, each whole: `sizes[mark - 1]` operations belong to the write `mark`.
+/// Checks that the marks are a prefix of the writes, each whole. The write `mark` has `sizes[mark -
+/// 1]` operations.
 fn check(marks: &[u64], sizes: &[usize]) {
     let seen = marks.iter().take_while(|&&m| m != 0).count();
     assert!(marks[seen..].iter().all(|&m| m == 0), "a gap: {marks:?}");
@@ -141,7 +144,7 @@ fn a_writer_reads_its_own_write() {
     });
 }
 
-/// Three writers, of whom any may sleep: nobody sleeps on.
+/// Three writers, each of which may sleep: all of them wake up.
 #[test]
 fn who_sleeps_is_woken() {
     model(3, || {

@@ -1,4 +1,4 @@
-//! Writers that publish at once, and whose turn comes late.
+//! Tests of writers that publish concurrently, and of writers whose turn comes late.
 
 #![allow(clippy::disallowed_methods, reason = "threads of a test, without a Db")]
 
@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::VisibleSeq;
 
-/// More writers than cores, whose writes have one or several numbers, and some of which lose their
-/// core between their number and its publication.
+/// There are more writers than cores, and writes have one or several numbers. Some writers lose
+/// their core between taking a number and publishing it.
 #[test]
 fn many_writers_publish_in_order_and_see_their_own() {
     const WRITERS: u64 = 16;
@@ -55,7 +55,7 @@ fn many_writers_publish_in_order_and_see_their_own() {
     assert_eq!(horizon.now(), *next.lock().unwrap() - 1);
 }
 
-/// The last of three writers comes first, then the second: the first one publishes all.
+/// The last of three writers comes first, then the second. The first one publishes all three.
 #[test]
 fn who_comes_early_sleeps_and_is_published_by_the_one_before() {
     let horizon = VisibleSeq::new(0);

@@ -1,4 +1,4 @@
-//! The options of a Db: they belong to a process, and are not persisted.
+//! Options of a Db. They apply to one process and are not persisted.
 
 use std::any::Any;
 use std::fmt;
@@ -9,39 +9,41 @@ use crate::base::error::{Error, Result};
 use crate::base::events::Listener;
 use crate::base::open_files::OpenFiles;
 
-/// How far a write has got when the call returns.
+/// Guarantee that a write has when its call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// The bytes are the operating system's: they survive a crash of the process, not one of the
+    /// The operating system has the bytes. They survive a crash of the process, but not one of the
     /// machine.
     #[default]
     Process,
-    /// The bytes are on the device: they survive a power cut. Concurrent writers share one sync.
+    /// The device has the bytes. They survive a power cut. Concurrent writers share one sync (group
+    /// commit).
     Power,
 }
 
-/// How table files are read.
+/// Method for reading table files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadMode {
-    /// The engine chooses (the default). Compressed blocks are read with `pread`, several at once
-    /// by a walk. Blocks that are stored as they are are served from a shared map of the file while all
-    /// tables together take at most half of the memory that the process may use, and are read with
-    /// `pread` when they take more.
+    /// The engine chooses (the default). It reads compressed blocks with `pread`; a scan reads
+    /// several at once. It serves uncompressed blocks from a shared map of the file while all
+    /// tables together use at most half of the memory available to the process. Above that it reads
+    /// them with `pread`.
     #[default]
     Auto,
-    /// Through a shared map of the file: no copy, no syscall, so gets of what the system has in memory
-    /// and the cache has not take up to a third less time. A block that is in neither costs a device
-    /// read for each of its pages, and a failing device ends the process with a signal.
+    /// Reads through a shared map of the file, without a copy or a system call. Gets of blocks that
+    /// are in the page cache but not in the block cache take up to a third less time. A block that
+    /// is in neither costs one device read for each of its pages. A failing device ends the process
+    /// with a signal.
     Mmap,
-    /// With `pread`: a failing device is an error.
+    /// Reads with `pread`. A failing device returns an error.
     Pread,
 }
 
-/// Memory that several Dbs of a process have together: one block cache, and one bound for the
-/// memtables of all of them.
+/// Memory shared by several Dbs of a process: one block cache, and one limit for the memtables of
+/// all of them.
 ///
-/// A Db that needs memory flushes what it has beyond an equal share, and asks those that have more
-/// than theirs for it. One without background threads gives it at its next write.
+/// A Db that needs memory first flushes its own memtables above an equal share. Then it asks Dbs
+/// above their share to flush. A Db without background threads does so at its next write.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-shared-{}", std::process::id()));
@@ -62,25 +64,25 @@ pub struct MemoryBudget(Arc<Pot>);
 
 struct Pot {
     bytes: usize,
-    /// What floor 4 makes of it when the first Db is opened.
+    /// The shared state of the `db` module, created when the first Db is opened.
     inside: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl MemoryBudget {
-    /// Of so many bytes, at least 1 MiB, which is checked when a Db is opened.
+    /// Creates a budget of `bytes` bytes. The minimum is 1 MiB, checked when a Db is opened.
     pub fn new(bytes: usize) -> MemoryBudget {
         MemoryBudget(Arc::new(Pot { bytes, inside: OnceLock::new() }))
     }
 
-    /// How many bytes it has.
+    /// Returns the size of the budget in bytes.
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
 
-    /// What all that share it have in common, made by whoever is first.
+    /// Returns the state common to all Dbs of this budget. The first caller creates it with `make`.
     pub(crate) fn inside<T: Any + Send + Sync>(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
         let inside = self.0.inside.get_or_init(|| Arc::new(make(self.0.bytes))).clone();
-        inside.downcast().unwrap_or_else(|_| unreachable!("one type is made of it"))
+        inside.downcast().unwrap_or_else(|_| unreachable!("all callers use one type"))
     }
 }
 
@@ -90,92 +92,101 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// What belongs to a process that opens a Db.
+/// Options of a process that opens a Db.
 #[derive(Clone, Debug)]
 pub struct DbOptions {
-    /// One number for memtables, block cache, pinned indexes and filters, and compaction buffers,
-    /// in bytes: at least 1 MiB. Default 256 MiB. Trees take 2.5 KiB each by themselves, which is
-    /// counted up to half of it. Of the rest the memtables of all trees that take writes may have
-    /// three eighths together, those that wait for their flush as much again; what is more is
-    /// flushed, or waited for.
+    /// Memory for memtables, block cache, pinned indexes and filters, and compaction buffers, in
+    /// bytes. At least 1 MiB; default 256 MiB.
     ///
-    /// A flush or a merge takes some 33 bytes for each key of the table that it is making, for its
-    /// filter: 40 MB where a table of 64 MiB has 1.2 million keys. The cache makes room for that, down
-    /// to an eighth of the budget; with small entries and a budget below 256 MiB choose a smaller
-    /// [`table_size`](crate::TreeOptions::table_size). What the allocator keeps of memory that was
-    /// given back to it comes on top.
+    /// Each tree uses 2.5 KiB by itself; up to half of the budget is counted for that. The active
+    /// memtables of all trees share three eighths of the rest. Immutable memtables may use as much
+    /// again. Above these limits memtables are flushed, or writers wait.
     ///
-    /// A tree that has unflushed writes takes a page of 4 KiB at least, and each of its tables 3
-    /// KiB, however small. So for trees that are all written 20 KiB each is the least that makes
-    /// sense: 200 MiB for 10,000. With less the budget is exceeded instead of flushing tables of a
-    /// put or two: memory is 7 KiB a tree and its tables, and up to five eighths of what the budget
-    /// has beyond 2.5 KiB a tree for memtables that hold more than a page or wait for their flush,
-    /// and an eighth for the cache.
+    /// A flush or a compaction uses about 33 bytes for each key of the table that it is building,
+    /// for its filter. That is 40 MB for a table of 64 MiB with 1.2 million keys. The block cache
+    /// shrinks to make room, down to an eighth of the budget. With small entries and a budget below
+    /// 256 MiB choose a smaller [`table_size`](crate::TreeOptions::table_size). Memory that the
+    /// allocator retains after it was freed is not included.
     ///
-    /// A batch is in memory as a whole while it is written: its encoded bytes, and some four times
-    /// as much in memtables if its operations are small (30 to 120 bytes beside key and value for
-    /// each). Batches above an eighth of the budget exceed it for that time. An opening that reads
-    /// such a batch from the log holds its encoded bytes, and flushes its operations in parts.
+    /// A tree with unflushed writes uses at least one page of 4 KiB. Each of its tables uses at
+    /// least 3 KiB, however small it is. If all trees are written, plan at least 20 KiB for each:
+    /// 200 MiB for 10,000 trees. With less, the engine exceeds the budget rather than flush tables
+    /// of one or two puts. Memory is then the sum of these parts:
+    /// - 7 KiB for each tree and its tables;
+    /// - up to five eighths of the budget beyond 2.5 KiB a tree, for memtables that are larger than
+    ///   a page or wait for their flush;
+    /// - an eighth of the budget for the block cache.
+    ///
+    /// A batch is in memory as a whole while it is written. That takes its encoded bytes, and about
+    /// four times as much in memtables if its operations are small. Each operation takes 30 to 120
+    /// bytes beside its key and value. Batches above an eighth of the budget exceed it for that
+    /// time. Recovery that reads such a batch from the log holds its encoded bytes, and flushes its
+    /// operations in parts.
     pub memory_budget: usize,
-    /// Memory that this Db shares with others, in place of a `memory_budget` of its own, which then
-    /// only says how much log is kept. Default none.
+    /// Memory that this Db shares with others. It replaces `memory_budget`, which then only limits
+    /// the size of the log. Default: none.
     pub shared: Option<MemoryBudget>,
-    /// How many files of tables this Db, and those with which it shares the bound, have open at
-    /// once. Default none: the process's bound, which all Dbs share that name none.
+    /// Limit on the table files that are open at once in this Db and in those that share the limit.
+    /// Default: none, which means the limit of the process. All Dbs without a limit of their own
+    /// share that one.
     pub open_files: Option<OpenFiles>,
-    /// Background threads for flushes and compactions: 0 to 64. With 0 the writing thread does that
-    /// work itself, so that one history gives one directory, byte for byte. With several a large
-    /// merge, or a flush that writers wait for, is done in so many pieces at once at most, by threads
-    /// that come for it: all jobs together have one less than this of them. Default 2; 0 on
-    /// WebAssembly, which has no threads.
+    /// Number of background threads for flushes and compactions, 0 to 64. With 0 the writing thread
+    /// does that work itself, so the same history gives the same directory, byte for byte. With
+    /// several threads, a large compaction is split into subcompactions, and so is a flush that
+    /// writers wait for. A job runs at most this many subcompactions at once. All jobs together use
+    /// at most one less than this number of extra threads. Default: 2; 0 on WebAssembly, which has
+    /// no threads.
     pub background_threads: usize,
-    /// What compactions may read and write together, in bytes a second: at least 64 KiB. Default
-    /// none: as much as they can. Held over each second to within a step of a merge, which is 1,024
-    /// entries that it reads or 256 KiB that it writes, whichever comes first. Flushes are not
-    /// limited, because writers wait for them; where merges fall behind for it, runs pile up and
-    /// writers are slowed down. With `background_threads: 0` the writer who does the work waits.
-    /// [`Db::set_background_rate`](crate::Db::set_background_rate) changes it.
+    /// Limit on the bytes that all compactions together read and write, in bytes per second. At
+    /// least 64 KiB. Default: none, which means no limit. The limit holds over each second, to
+    /// within one step of a compaction. A step is 1,024 entries read or 256 KiB written, whichever
+    /// is reached first. Flushes are not limited, because writers wait for them. If the limit makes
+    /// compactions too slow, runs accumulate and writers are slowed down. With `background_threads:
+    /// 0` the writer that does the work waits.
+    /// [`Db::set_background_rate`](crate::Db::set_background_rate) changes the limit.
     pub background_rate: Option<u64>,
-    /// What compactions may write for the sake of those who read ranges, in percent of what is there
-    /// when the store is opened and of what is flushed later: 0 to 1,000,000. Default 100. Where a
-    /// policy is content with several runs, seeks and walks pay for each of them; when that comes to
-    /// a quarter of what a merge costs, and nothing else is to be done, the runs become one. 0 leaves
-    /// a tree as its policy has it. Nothing is merged for readers with `background_threads: 0`.
+    /// Limit on the bytes that read-triggered compactions write. Unit: percent of the bytes present
+    /// at opening plus the bytes flushed since. 0 to 1,000,000; default 100. A policy may leave
+    /// several runs, and seeks and scans pay for each of them. The runs are merged into one when
+    /// that cost reaches a quarter of the cost of a compaction and no other job is due. With 0,
+    /// each tree has the shape that its policy gives it. With `background_threads: 0` there are no
+    /// read-triggered compactions.
     pub reader_merges: u32,
-    /// Durability of writes that do not name their own.
+    /// Durability of writes that do not set their own.
     pub durability: Durability,
-    /// How table files are read.
+    /// Method for reading table files.
     pub read_mode: ReadMode,
-    /// Size of a WAL segment in bytes: 64 KiB to 1 GiB. Default 64 MiB. The log as a whole stays
-    /// below about the memory budget or four segments, whichever is more, and what is being
-    /// flushed: trees whose unflushed writes are older than that are flushed.
+    /// Size of a write-ahead log segment in bytes, 64 KiB to 1 GiB. Default 64 MiB. The log as a
+    /// whole stays below about the memory budget or four segments, whichever is larger, plus the
+    /// data being flushed. Trees whose unflushed writes are older than that are flushed.
     pub wal_segment: u64,
-    /// Whether a Db is created where there is none. Default true.
+    /// Whether opening creates a missing Db. Default true.
     pub create: bool,
-    /// Opens without the lock and without writing anything, beside a writer too. Default false.
-    /// What the log holds is kept in memory then, as far as it is in no table, whatever the memory
-    /// budget is.
+    /// Whether the Db is opened without the lock and without writing. Another process may write to
+    /// it at the same time. Default false. Log records that are in no table are then held in
+    /// memory, whatever the memory budget is.
     pub read_only: bool,
-    /// Whether flushes, compactions and stalls are written to `EVENTS.jsonl` in the Db's directory.
+    /// Whether flushes, compactions and stalls are logged to `EVENTS.jsonl` in the Db's directory.
     /// Default true.
     pub event_log: bool,
-    /// Open for writing although damage to the log, proven to be no trace of a crash, has cut off
-    /// writes that were acknowledged: they are lost for good then. Default false: such an opening
-    /// is refused as `Corruption`, and `sstable-dump salvage` can still save them. An opening for
-    /// reading only goes on without them ([`Db::torn_log`](crate::Db::torn_log)).
+    /// Whether to open for writing although log damage, proven not to result from a crash, has cut
+    /// off acknowledged writes. Those writes are then lost permanently. Default false: such an
+    /// opening fails with `Corruption`, and `sstable-dump salvage` can still save the writes. A
+    /// read-only opening continues without them ([`Db::torn_log`](crate::Db::torn_log)).
     pub accept_log_loss: bool,
-    /// Permission bits of new files, on systems that have such: 0o600 to 0o666. Default 0o600, the
-    /// store's user alone. New directories may also be entered by those who may read or write files.
-    /// The process's umask takes bits away as always, and files that are there keep theirs.
+    /// Permission bits of new files, on systems that have them: 0o600 to 0o666. Default 0o600: only
+    /// the store's user. New directories can also be entered by users that may read or write the
+    /// files. The umask of the process applies as always. Existing files retain their permissions.
     pub file_mode: u32,
-    /// Open on a file system that cannot sync a directory (CIFS, 9p, folders that a virtual machine
-    /// shares). A power cut may then take whole files of the store, whatever durability a write asked
-    /// for; a crash of the process takes nothing. Default false: such an opening is refused.
+    /// Whether to open on a file system that cannot sync a directory (CIFS, 9p, shared folders of a
+    /// virtual machine). A power cut may then remove whole files of the store, whatever durability
+    /// a write requested. A crash of the process removes nothing. Default false: such an opening
+    /// fails.
     pub unsynced_dirs: bool,
-    /// Is told what happens: flushes, compactions, stalls, failures and so on, beside the event log
-    /// or without it. It costs a thread, whatever `background_threads` says: where the system has
-    /// none (`wasm32-wasip1`), opening fails with an error of kind `Io` that says "cannot start the
-    /// thread" `firn-listener`. Default none.
+    /// Receiver of events: flushes, compactions, stalls, failures and others. It works with or
+    /// without the event log. It needs a thread of its own, whatever `background_threads` is. On
+    /// systems without threads (`wasm32-wasip1`) opening fails with an error of kind `Io` that says
+    /// "cannot start the thread" `firn-listener`. Default: none.
     pub listener: Option<Arc<dyn Listener>>,
 }
 
@@ -202,20 +213,20 @@ impl Default for DbOptions {
     }
 }
 
-/// Whether a rate of background work lies within its bounds.
+/// Checks that a rate of background work is within its bounds.
 pub(crate) fn check_rate(rate: Option<u64>) -> Result<()> {
     rate.map_or(Ok(()), |r| within("background_rate", r, 64 << 10, u64::MAX))
 }
 
 impl DbOptions {
-    /// How much log a memtable may need before it is flushed though it isn't full, bytes: the
-    /// memory budget, as the memtables of trees that are written all the time need less; four
-    /// segments at least, as whole segments are given up.
+    /// Returns the bytes of log that an unflushed memtable may retain before it is flushed although
+    /// it is not full. This is the memory budget, because memtables of trees with steady writes
+    /// need less. It is at least four segments, because the log is released in whole segments.
     pub(crate) fn log_limit(&self) -> u64 {
         (self.memory_budget as u64).max(self.wal_segment.saturating_mul(4))
     }
 
-    /// Whether every value lies within its bounds.
+    /// Checks that every value is within its bounds.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the option and its bounds.

@@ -1,7 +1,8 @@
-//! The options of a Db and of a tree, with the bounds of each.
+//! Options of a Db and of a tree, with their bounds.
 //!
-//! Few on purpose. What belongs to a tree's files ([`TreeOptions`]) is persisted in the manifest
-//! and checked at open; what belongs to a process ([`DbOptions`]) is not.
+//! The number of options is small on purpose. Options of a tree and its files ([`TreeOptions`]) are
+//! persisted in the manifest and checked when the tree is opened. Options of a process
+//! ([`DbOptions`]) are not persisted.
 
 mod db;
 mod tree;

@@ -1,4 +1,4 @@
-//! The options of a tree: they are persisted in the manifest, and checked at open.
+//! Options of a tree. They are persisted in the manifest, and checked when the tree is opened.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,36 +8,36 @@ use crate::base::hooks::{FilterPrefix, Merge, Purge, Summary};
 use crate::base::key::MAX_VALUE_LEN;
 use crate::compaction::policy::{Policy, PolicyError};
 
-/// What a build says that cannot read what another one has written, or is asked to write.
+/// Error text of a build without zstd that must read or write zstd blocks.
 pub(crate) const NO_ZSTD: &str =
     "compression zstd, which this build does not have: it takes the feature `zstd` of firn-kv";
 
-/// That there is no memory for zstd's own work.
+/// Error text for an allocation failure of zstd.
 pub(crate) const NO_MEMORY: &str = "there is no memory for zstd";
 
-/// How the blocks of a table are stored.
+/// Compression of the blocks of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Compression {
-    /// As they are; they may be served straight from a map of the file
+    /// No compression. Blocks may be served straight from a map of the file
     /// ([`ReadMode`](super::ReadMode)).
     None = 0,
-    /// LZ4 block format. A block that does not shrink by an eighth is stored as it is.
+    /// LZ4 block format. A block that does not shrink by an eighth is stored uncompressed.
     #[default]
     Lz4 = 1,
-    /// Zstandard, at its level 3: a third smaller than LZ4, a third as fast to decode, and slower
-    /// still to compress. For levels that hold most of the data and are seldom read. Only with the
-    /// crate's feature `zstd`: a build without it refuses such options and such tables with
-    /// [`Incompatible`](crate::ErrorKind::Incompatible). Blocks are stored as LZ4 has them where
-    /// that is right.
+    /// Zstandard at level 3. It is a third smaller than LZ4, decodes at a third of the speed, and
+    /// compresses even more slowly. Use it for levels that hold most of the data and are seldom
+    /// read. It needs the crate's feature `zstd`: a build without it refuses such options and such
+    /// tables with [`Incompatible`](crate::ErrorKind::Incompatible). A block that shrinks by more
+    /// than a factor of 255 is stored as LZ4.
     Zstd = 2,
 }
 
 impl Compression {
-    /// All of them.
+    /// All compressions.
     pub const ALL: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
 
-    /// Its name: `none`, `lz4`, `zstd`.
+    /// Returns the name: `none`, `lz4` or `zstd`.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -46,39 +46,39 @@ impl Compression {
         }
     }
 
-    /// Whether this build of the crate has it.
+    /// Reports whether this build of the crate supports the compression.
     pub fn is_available(self) -> bool {
         self != Compression::Zstd || cfg!(feature = "zstd")
     }
 
-    /// The one that this byte stands for in files.
+    /// Decodes the byte that files store.
     pub(crate) fn from_u8(byte: u8) -> Option<Compression> {
         Compression::ALL.into_iter().find(|&c| c as u8 == byte)
     }
 }
 
-/// The filter of a table.
+/// Type of a table's filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FilterKind {
     /// No filter.
     None = 0,
-    /// Binary fuse, 8-bit fingerprints: 9 bits a key, 0.39 % false positives.
+    /// Binary fuse filter with 8-bit fingerprints: 9 bits a key, 0.39 % false positives.
     #[default]
     Fuse8 = 1,
-    /// Binary fuse, 16-bit fingerprints: 18 bits a key, 0.0015 % false positives.
+    /// Binary fuse filter with 16-bit fingerprints: 18 bits a key, 0.0015 % false positives.
     Fuse16 = 2,
 }
 
 impl FilterKind {
-    /// Bits of a fingerprint, 0, 8 or 16; 0 for no filter.
+    /// Returns the bits of a fingerprint: 8, 16, or 0 for no filter.
     #[inline]
     pub fn bits(self) -> u8 {
         self as u8 * 8
     }
 
-    /// The kind with the shortest fingerprints of at least so many bits (at most 16), and how many
-    /// of theirs are more than that.
+    /// Returns the kind with the shortest fingerprints of at least `bits` bits (at most 16), and
+    /// the number of surplus bits.
     pub fn holding(bits: u8) -> (FilterKind, u8) {
         let kind = match bits {
             0 => FilterKind::None,
@@ -89,17 +89,18 @@ impl FilterKind {
     }
 }
 
-/// How the memory of a tree's filters is shared out among its tables.
+/// Allocation of the filter memory of a tree among its tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FilterAllocation {
-    /// Each table has what [`TreeOptions::filter`] says of its level.
+    /// Each table has the filter that [`TreeOptions::filter`] sets for its level.
     #[default]
     ByLevel = 0,
-    /// The runs share what [`TreeOptions::filter`] gives them together, so that a look for a key
-    /// that is not there meets the fewest false positives: small runs get more bits for a key, the
-    /// largest fewer, 1 to 16 each, or none. The idea is Monkey's (Dayan, Athanassoulis and Idreos,
-    /// SIGMOD '17). A table keeps what it was written with, so a tree follows as it is merged.
+    /// The runs share the total that [`TreeOptions::filter`] gives them, so that a lookup of a
+    /// missing key meets the fewest false positives. Small runs get more bits a key and the largest
+    /// run fewer: 1 to 16 each, or none. The idea is Monkey's (Dayan, Athanassoulis and Idreos,
+    /// SIGMOD '17). A table keeps the filter that it was written with, so a tree adapts as it is
+    /// compacted.
     Monkey = 1,
 }
 
@@ -109,7 +110,7 @@ impl From<PolicyError> for Error {
     }
 }
 
-/// What belongs to one tree and its files.
+/// Options of one tree and its files.
 ///
 /// ```
 /// use firn_kv::policy::LazyLeveled;
@@ -123,11 +124,11 @@ impl From<PolicyError> for Error {
 /// ```
 #[derive(Clone)]
 pub struct TreeOptions {
-    /// Compression per level; the last one repeats. Default: LZ4 everywhere.
+    /// Compression for each level; the last one repeats. Default: LZ4 everywhere.
     pub compression: Vec<Compression>,
-    /// Filter per level; the last one repeats. Default: [`FilterKind::Fuse8`] everywhere.
+    /// Filter for each level; the last one repeats. Default: [`FilterKind::Fuse8`] everywhere.
     pub filter: Vec<FilterKind>,
-    /// How their memory is shared out. Default: [`FilterAllocation::ByLevel`].
+    /// Allocation of the filter memory among tables. Default: [`FilterAllocation::ByLevel`].
     ///
     /// ```
     /// use firn_kv::{FilterAllocation, FilterKind, TreeOptions};
@@ -139,45 +140,46 @@ pub struct TreeOptions {
     /// assert!(options.check().is_ok());
     /// ```
     pub filter_allocation: FilterAllocation,
-    /// Aim for the decoded size of a block in bytes, 512 to 65,536. Default 4,096 less the cache's
-    /// header.
+    /// Target size of a decoded block in bytes, 512 to 65,536. Default: 4,096 less the header of
+    /// the block cache.
     pub block_size: usize,
-    /// Aim for the size of a merged table file in bytes, at least 64 KiB. Default 64 MiB. Tables
-    /// whose first and last key are long get at least eight times their length, because the
-    /// manifest repeats these keys.
+    /// Target size in bytes of a table file written by a compaction. At least 64 KiB; default 64
+    /// MiB. Tables with a long first and last key get at least eight times the length of these
+    /// keys, because the manifest repeats them.
     pub table_size: u64,
-    /// Memory that a memtable may fill before it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
+    /// Size of a memtable in bytes at which it is flushed, 64 KiB to 2 GiB. Default 64 MiB.
     pub memtable_size: usize,
-    /// Values of so many bytes or more lie apart from their keys, in value files, which merges do
-    /// not write again; 0 (the default) for none, else at least 16. Not in trees with a
-    /// [`merge`](TreeOptions::merge), [`purge`](TreeOptions::purge) or
-    /// [`summary`](TreeOptions::summary) hook, which look at values.
+    /// Size in bytes from which values are stored in blob files, separate from their keys.
+    /// Compactions do not rewrite blobs. 0 (the default) disables blob files; otherwise at least
+    /// 16. Ignored in trees with a [`merge`](TreeOptions::merge), [`purge`](TreeOptions::purge) or
+    /// [`summary`](TreeOptions::summary) hook, because these read values.
     ///
     /// The idea is WiscKey's (Lu and others, FAST '16): a long value is written once to the log and
-    /// once to a value file. Reading a range of them then reads two files.
+    /// once to a blob file. A range read of such values then reads two files.
     pub blob_threshold: usize,
-    /// Percent of a tree's value files that may be of values that no table refers to any more, 1 to
-    /// 90; merges win the rest back. Default 30.
+    /// Limit on the garbage in a tree's blob files, 1 to 90 percent. Garbage is blobs that no table
+    /// refers to any more. Compactions reclaim the excess. Default 30.
     pub blob_gc_percent: u8,
-    /// When to compact what.
+    /// Compaction policy.
     pub policy: Policy,
-    /// Longest time in seconds that a delete may stay without having been merged down; 0 for no
-    /// bound (the default). `TimeWindow` keeps it within a window only, `Fifo` not at all. What a
-    /// snapshot needs stays until it goes. What a [`Purge`] hook keeps is tried again, each time after
-    /// as long again as it has been overdue, and at the earliest after a quarter of the bound.
+    /// Maximum age of a tombstone in seconds before it must be compacted to the bottom level. 0
+    /// (the default) sets no limit. `TimeWindow` observes it within a window only, `Fifo` not at
+    /// all. A tombstone that a snapshot needs stays until the snapshot is released. If a [`Purge`]
+    /// hook retains a tombstone, the compaction is retried when its overdue time has doubled. The
+    /// wait is at least a quarter of the limit.
     pub tombstone_age_secs: u64,
-    /// Folds versions.
+    /// Merge operator. Folds the versions of a key.
     pub merge: Option<Arc<dyn Merge>>,
-    /// Drops what nobody can miss.
+    /// Compaction filter. Drops entries that no reader needs.
     pub purge: Option<Arc<dyn Purge>>,
-    /// Facts per table.
+    /// Summary hook. Collects facts about each table.
     pub summary: Option<Arc<dyn Summary>>,
-    /// Filters hold key prefixes instead of whole keys.
+    /// Prefix extractor. Filters hold key prefixes instead of whole keys.
     pub filter_prefix: Option<Arc<dyn FilterPrefix>>,
 }
 
-/// The default of [`TreeOptions::block_size`]: with its header a decoded block fills one 4 KiB
-/// frame of the cache.
+/// Default of [`TreeOptions::block_size`] in bytes. With its header, a decoded block fills one 4
+/// KiB frame of the cache.
 pub const DEFAULT_BLOCK_SIZE: usize = 4096 - 64;
 
 impl Default for TreeOptions {
@@ -222,7 +224,7 @@ impl fmt::Debug for TreeOptions {
     }
 }
 
-/// An error when a value is out of bounds.
+/// Returns an error if a value is out of bounds.
 pub(super) fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: T) -> Result<()> {
     if v >= lo && v <= hi {
         Ok(())
@@ -232,23 +234,23 @@ pub(super) fn within<T: PartialOrd + fmt::Display>(name: &str, v: T, lo: T, hi: 
 }
 
 impl TreeOptions {
-    /// The compression of tables at `level`.
+    /// Returns the compression of tables at `level`.
     pub fn compression_at(&self, level: usize) -> Compression {
         self.compression.get(level).or(self.compression.last()).copied().unwrap_or_default()
     }
 
-    /// How long a value is, in bytes, that goes to a value file; `usize::MAX` where none does.
+    /// Returns the size in bytes from which values go to blob files; `usize::MAX` if none do.
     pub fn blob_from(&self) -> usize {
         let looked_at = self.merge.is_some() || self.purge.is_some() || self.summary.is_some();
         if self.blob_threshold == 0 || looked_at { usize::MAX } else { self.blob_threshold }
     }
 
-    /// The filter of tables at `level`.
+    /// Returns the filter of tables at `level`.
     pub fn filter_at(&self, level: usize) -> FilterKind {
         self.filter.get(level).or(self.filter.last()).copied().unwrap_or_default()
     }
 
-    /// Whether every value lies within its bounds.
+    /// Checks that every value is within its bounds.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument), naming the option and its bounds.

@@ -1,4 +1,4 @@
-//! Models of `settle`: threads change a number, and the work copies it.
+//! Models of the coalescer: threads change a number, and the task copies it.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! The view's pointer beside its replacement: what is loaded is whole and stays until it is let go.
+//! Models of the replaceable pointer: a loaded value is whole, and lives until its reader releases
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +10,9 @@ use loom::thread;
 use super::Shared;
 use crate::base::sync::{epoch, model};
 
-/// A value whose making loom sees as a write and each look as a read. Its end is a write too where
-/// the epoch alone keeps it alive. Where counts do, it is not: they are the standard library's,
-/// which loom does not see, so the value only says whether it is gone.
+/// Value whose creation is a write and whose reads are reads to loom. Its end is a write too if
+/// only the epoch keeps the value alive. It is not if reference counts do: these belong to the
+/// standard library and loom does not see them. Then the value only records that it is gone.
 struct Probe {
     value: UnsafeCell<u64>,
     counted: bool,
@@ -26,7 +27,7 @@ unsafe impl Sync for Probe {}
 impl Probe {
     fn new(n: u64, counted: bool) -> Arc<Probe> {
         let p = Probe { value: UnsafeCell::new(0), counted, gone: Arc::default() };
-        // SAFETY: nobody else has it yet.
+        // SAFETY: no other thread has it yet.
         p.value.with_mut(|v| unsafe { *v = n });
         Arc::new(p)
     }
@@ -42,7 +43,7 @@ impl Drop for Probe {
     fn drop(&mut self) {
         self.gone.store(true, Ordering::Relaxed);
         if !self.counted {
-            // SAFETY: nobody else has it any more; loom checks.
+            // SAFETY: no other thread has it any more; loom checks.
             self.value.with_mut(|v| unsafe { *v = u64::MAX });
         }
     }

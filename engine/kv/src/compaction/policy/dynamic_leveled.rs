@@ -1,14 +1,14 @@
-//! Leveled, with the size of each level derived from what the last one holds, after RocksDB's
+//! Leveled compaction with level targets derived from the size of the last level, after RocksDB's
 //! dynamic level sizes.
 //!
-//! - *Trigger*: as leveled, but that the target of the last level is its size, and of each one above
-//!   that / `ratio`, and so on. When level 1 would be larger than `base`, the last level is one
-//!   deeper.
+//! - *Trigger*: as leveled, but the target of the last level is its size, and each level above has
+//!   the target of the next one / `ratio`. When level 1 would exceed `base`, the last level moves
+//!   one deeper.
 //! - *Layout*, *granularity*: as leveled.
 //! - *Movement*: as leveled; the last run moves to the next level without being rewritten.
 //! - *Space*: 1 + 2 / (r − 1), r the ratio. The levels above the last hold 1 / (r − 1) of it
-//!   together, which a fixed target of level 1 does not make sure of: of a last level that has just
-//!   been begun those above hold as much as it does. A level may hold as much again while work waits.
+//!   together. A fixed target of level 1 does not guarantee this: a new last level may be as small
+//!   as the levels above it. A level may hold as much again while work waits.
 
 use super::leveled::Leveled;
 use crate::compaction::describe::policy;
@@ -29,18 +29,18 @@ policy! {
 }
 
 impl DynamicLeveled {
-    /// The last level below 0, and its size.
+    /// Returns the last level below 0, and its size.
     fn last(view: &PickContext<'_>) -> Option<(u8, u64)> {
         let (level, runs) = view.levels().pop().filter(|(level, _)| *level > 0)?;
         Some((level, view.size_of(runs)))
     }
 
-    /// How many times level 1 a level is.
+    /// Returns the target of a level divided by the target of level 1.
     fn times(&self, level: u8) -> u64 {
         u64::from(self.ratio).saturating_pow(u32::from(level).saturating_sub(1))
     }
 
-    /// Leveled with the targets of now.
+    /// Returns the leveled policy with the current targets.
     fn leveled(&self, view: &PickContext<'_>) -> Leveled {
         let base = Self::last(view).map_or(self.base, |(level, size)| {
             size.div_ceil(self.times(level)).max(view.shape.memtable_size)

@@ -1,13 +1,13 @@
-//! Leveled, with the allowed age of deletes shared out over the levels, after FADE of Lethe (SIGMOD
-//! 2020).
+//! Leveled compaction with the allowed age of tombstones divided among the levels, after FADE of
+//! Lethe (SIGMOD 2020).
 //!
-//! - *Trigger*: as leveled; and a table whose oldest delete is older than what the levels down to
-//!   its own have of the tree's `tombstone_age_secs`. Level i + 1 has `ratio` times as much as level
-//!   i, and all above the last have the whole: so a delete has come to the bottom, and vanished, by
-//!   the age that the tree declares, where the bound common to all policies begins its work only
-//!   then.
+//! - *Trigger*: as leveled. Also a table whose oldest tombstone is older than the total share of
+//!   the levels down to its own. The shares divide the tree's `tombstone_age_secs`. Level i + 1 has
+//!   `ratio` times the share of level i, and all levels above the last have the whole age together.
+//!   So a tombstone reaches the bottom and is dropped at the age that the tree declares. The bound
+//!   common to all policies would only start to push it down at that age.
 //! - *Layout*, *granularity*: as leveled.
-//! - *Movement*: the table that is overdue the longest, for its level; else as leveled.
+//! - *Movement*: the table that is overdue the longest for its level; otherwise as leveled.
 //! - *Space*: that of leveled.
 
 use super::leveled::Leveled;
@@ -63,7 +63,7 @@ impl Strategy for Fade {
         if level == last {
             return 1.0;
         }
-        // 1 + T + … + T^i of 1 + T + … + T^(last − 1).
+        // 1 + T + … + T^i divided by 1 + T + … + T^(last − 1).
         let ratio = f64::from(self.ratio.max(2));
         let sum = |levels: u8| ratio.powi(i32::from(levels)) - 1.0;
         sum(level + 1) / sum(last)

@@ -1,13 +1,13 @@
 //! First in, first out.
 //!
-//! - *Trigger*: the tree, values that lie apart included, is larger than `max_bytes`, or a table's
-//!   newest data are older than `max_age_secs`; 0 means no bound.
-//! - *Layout*: as flushed. Nothing is merged, so the number of runs is not bounded but by the size.
+//! - *Trigger*: the tree, including blobs, is larger than `max_bytes`, or a table's newest data is
+//!   older than `max_age_secs`; 0 means no bound.
+//! - *Layout*: as flushed. There are no merges, so only the size bounds the number of runs.
 //! - *Granularity*: tables.
-//! - *Movement*: dropped, from the oldest run on; within a run the one with the oldest data first.
-//!   Never a table that has something older beneath it that stays. The Db waits with it for
-//!   snapshots that may see the tables.
-//! - *Space*: `max_bytes` and one memtable, whatever the data.
+//! - *Movement*: dropped, oldest run first; within a run the table with the oldest data first. A
+//!   table is never dropped while an older overlapping one stays. The Db delays the drop while a
+//!   snapshot may see the tables.
+//! - *Space*: `max_bytes` and one memtable, for any data.
 
 use std::ops::ControlFlow::{Break, Continue};
 

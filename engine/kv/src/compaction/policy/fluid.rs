@@ -1,18 +1,21 @@
-//! Fluid: any number of runs on the last level, and any other on the levels above it, from leveling
-//! (1 and 1) over lazy leveling (`ratio` − 1 and 1) to tiering (`ratio` − 1 and `ratio` − 1). After
-//! Dostoevsky (SIGMOD 2018, section 4.2), whose K and Z these two numbers are.
+//! Fluid compaction: configurable maximum numbers of runs on the last level and on the levels above
+//! it. They range from leveling (1 and 1) over lazy leveling (`ratio` − 1 and 1) to tiering
+//! (`ratio` − 1 and `ratio` − 1). After Dostoevsky (SIGMOD 2018, section 4.2), which calls these
+//! two numbers K and Z.
 //!
-//! - *Trigger*: more than `inner_runs` runs on a level, or more than `last_runs` on the last; a last
-//!   run that has outgrown its level (a memtable × `ratio`^(level + 1)); newer runs together larger
-//!   than the last level allows, and than the memtables that level 0 may hold anyway.
-//! - *Layout*: several runs on each level. The last is the deepest that has a run, and at least 1.
+//! - *Trigger*: more than `inner_runs` runs on a level, or more than `last_runs` on the last. A
+//!   last run that exceeds its level (a memtable × `ratio`^(level + 1)). Newer runs that together
+//!   are larger than the last level allows, and larger than the memtables that level 0 may hold
+//!   anyway.
+//! - *Layout*: several runs on each level. The last level is the deepest one with a run, and at
+//!   least 1.
 //! - *Granularity*: all runs of a level.
-//! - *Movement*: into the newest run of the next level while that has room for it, a share of the
-//!   level; else into a new run there. A run that has outgrown its level moves down without being
-//!   rewritten, and nothing else makes a last level of one run deeper: a last run that sank with
-//!   each merge would leave more and more levels of several runs above it.
-//! - *Space*: 1 + 2 / `ratio` where the last level is one run, as newer runs are at most 2 / `ratio`
-//!   of it; else 1 + `last_runs`, as tiered.
+//! - *Movement*: into the newest run of the next level if that has room, which is its share of the
+//!   level; otherwise into a new run there. A run that exceeds its level moves down without being
+//!   rewritten. Nothing else makes a last level of one run deeper. If the last run moved down with
+//!   each merge, more and more levels of several runs would accumulate above it.
+//! - *Space*: 1 + 2 / `ratio` if the last level is one run, because newer runs are at most 2 /
+//!   `ratio` of it. Otherwise 1 + `last_runs`, as tiered.
 
 use crate::compaction::describe::{PolicyError, policy};
 use crate::compaction::shape::{CompactionJob, CompactionReason, MAX_LEVEL, ShapePlace};
@@ -68,8 +71,8 @@ impl Strategy for Fluid {
         jobs
     }
 
-    /// The most runs of each level, and room for as many as start a merge. With one more than the
-    /// first, some level is full.
+    /// Returns the sum of the maximum runs of all levels, plus the number of runs that start a
+    /// merge. A tree with more runs has a full level.
     fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let (inner, last) = (self.most(false), self.most(true));
         Some(inner * usize::from(last_level(view)) + last + inner.max(last) + 1)
@@ -81,12 +84,12 @@ impl Strategy for Fluid {
 }
 
 impl Fluid {
-    /// The most runs that a level has.
+    /// Returns the maximum number of runs of a level.
     fn most(&self, is_last: bool) -> usize {
         if is_last { self.last_runs as usize } else { self.inner_runs as usize }
     }
 
-    /// Bytes that a level holds.
+    /// Returns the capacity of a level in bytes.
     fn capacity(&self, view: &PickContext<'_>, level: u8) -> u64 {
         view.shape
             .memtable_size
@@ -94,7 +97,7 @@ impl Fluid {
             .saturating_mul(u64::from(self.ratio).saturating_pow(u32::from(level) + 1))
     }
 
-    /// What may be newer than the oldest run, over that.
+    /// Returns the maximum size of newer runs divided by the size of the oldest run.
     fn newer(&self) -> f64 {
         if self.last_runs > 1 {
             f64::from(self.last_runs)
@@ -103,13 +106,13 @@ impl Fluid {
         }
     }
 
-    /// Bytes that the runs newer than the oldest may have together.
+    /// Returns the maximum total bytes of the runs newer than the oldest.
     fn allowed(&self, view: &PickContext<'_>) -> f64 {
         let flushed = view.shape.memtable_size.saturating_mul(u64::from(self.ratio)) as f64;
         (self.newer() * view.oldest_weight()).max(flushed)
     }
 
-    /// The merge of a level with more runs than it may have.
+    /// Returns the merge of a level that has too many runs.
     fn full(
         &self,
         view: &PickContext<'_>,
@@ -135,7 +138,8 @@ impl Fluid {
             return None;
         }
         let oldest = view.run(end - 1);
-        // The last level stays where it is, until it has outgrown it: one run does that by a move.
+        // The last level stays in place until it exceeds its capacity; a single run then moves
+        // down.
         let stays = oldest.level == last
             && level + 1 >= last
             && (end > runs.end
@@ -146,8 +150,9 @@ impl Fluid {
         Some(view.whole(start..=end - 1, output, reason, score))
     }
 
-    /// Whether the newest run of the next level takes these: together they are no more than its
-    /// share of the level. Where a level has as many runs as the ratio allows, each is one merge.
+    /// Reports whether the newest run of the next level has room for these runs: together they are
+    /// at most its share of the level. If a level has as many runs as the ratio allows, each run is
+    /// one merge.
     fn has_room(
         &self,
         view: &PickContext<'_>,

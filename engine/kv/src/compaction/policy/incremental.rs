@@ -1,32 +1,36 @@
-//! Incremental, after ScyllaDB's strategy of that name: size-tiered, but that a run is made of
-//! fragments, tables of about one size, and a merge of runs frees those whose keys it has passed.
+//! Incremental compaction, after ScyllaDB's strategy of that name. It is size-tiered, but a run
+//! consists of fragments, tables of about equal size. A merge of runs frees the fragments whose
+//! keys it has passed.
 //!
-//! - *Trigger*: as size-tiered, `min_runs` neighbouring runs of similar size, or more runs than
-//!   `slowdown_run_count`; all bytes more than `goal` times those of the oldest run.
-//! - *Layout*: every level has several runs. The level of a run says how often its data were merged.
-//! - *Granularity*: whole runs, made in steps: the fragments of all of them in a stretch of keys.
-//! - *Movement*: as size-tiered, within a narrower bucket: flushed runs, each a table over all keys,
-//!   are to be merged among themselves. For the goal the oldest runs, as few as bring what is newer than the
-//!   oldest to half of what it may be: flushed ones, whose tables reach over all keys, would make
-//!   one step of it all.
-//! - *Space*: `goal`, as else the oldest runs are merged. A merge writes one copy at most: where the
-//!   tables of another policy overlap each other all along, and of runs of one fragment. Where
-//!   fragments line up it writes a few of them before their inputs are gone.
+//! - *Trigger*: as size-tiered: `min_runs` neighbouring runs of similar size, or more runs than
+//!   `slowdown_run_count`. Also a total size above `goal` times that of the oldest run.
+//! - *Layout*: every level has several runs. The level of a run shows how often its data was
+//!   merged.
+//! - *Granularity*: whole runs, merged in steps. A step takes the fragments of all runs in one key
+//!   range.
+//! - *Movement*: as size-tiered, within a narrower bucket. Flushed runs are tables over all keys
+//!   and should be merged among themselves. For `goal` it takes the oldest runs, as few as reduce
+//!   the bytes newer than the oldest run to half of their bound. Flushed runs would turn such a
+//!   merge into one step, because their tables span all keys.
+//! - *Space*: `goal`, because otherwise the oldest runs are merged. A merge writes at most one
+//!   copy. It does so if tables of another policy overlap each other throughout, or if runs have
+//!   one fragment. If fragments line up, it writes a few of them before their inputs are freed.
 //!
-//! A step needs keys at which no run of the merge has a table that reaches over. So runs are cut at
-//! common bounds, which are those of the run with the most fragments (the *grid*):
+//! A step needs keys at which no run of the merge has a table that spans the boundary. So runs are
+//! split at common bounds, those of the run with the most fragments (the *grid*):
 //!
-//! - A new run is cut at all of them where it is as large, else at some. Those are the ones at which
-//!   most other runs are cut, and among equals those with the highest rank, a hash of the key: a
-//!   piece that is too large for a fragment is cut there, and so on. So two runs have most of their
-//!   bounds in common, and a merge may always be cut where the larger pieces of either end.
-//! - Small runs are cut into several tables, too: one that lies between large ones is merged with
-//!   them, and a table over all keys would make one step of it all.
-//! - Two runs that were cut at one key begin at different ones, the next that each has. The bound is
-//!   the lowest of them: at a higher one, a run would reach over the beginning of another.
+//! - A new run as large as the grid run is split at all of its bounds, a smaller one at some.
+//!   Preferred are bounds at which most other runs are split, and among equals those with the
+//!   highest rank, a hash of the key. A piece that is too large for a fragment is split there,
+//!   recursively. So two runs share most of their bounds, and a merge may always be split where the
+//!   larger pieces of either run end.
+//! - Small runs are split into several tables too. A small run between large ones is merged with
+//!   them, and a table over all keys would make one step of the whole merge.
+//! - Two runs split at one key begin at different keys, each at its next existing key. The bound is
+//!   the lowest of those: at a higher one, a table of one run would span the beginning of another.
 //!
-//! Flushed runs are not cut. One that stays behind between large runs, as it may where writers bring
-//! more than merges bear, makes their merge one step.
+//! Flushed runs are not split. One that remains between large runs makes their merge a single step.
+//! This can happen if writers produce more than merges can process.
 
 use std::sync::Arc;
 
@@ -88,10 +92,10 @@ impl Strategy for Incremental {
 }
 
 impl Incremental {
-    /// The merge that is made because the newer runs are too large for the oldest one.
+    /// Returns the merge for space: the newer runs are too large relative to the oldest one.
     fn for_space(&self, view: &PickContext<'_>) -> Option<CompactionJob> {
         let n = view.len();
-        // Small jobs on new runs may always be running: they are left out, not waited for.
+        // Small jobs on new runs may run at any time, so exclude them instead of waiting for them.
         let start = (0..n).rev().find(|&r| view.is_busy(r)).map_or(0, |r| r + 1);
         if n - start < 2 {
             return None;
@@ -114,12 +118,12 @@ impl Incremental {
     }
 }
 
-/// In how many tables a run is made at least, if the grid has as many and none gets smaller than a
-/// quarter of a memtable: that of four flushes is made in so many.
+/// Minimum number of tables of a run, if the grid has as many bounds and no table gets smaller than
+/// a quarter of a memtable. A run from four flushes has that many.
 const LEAST_PIECES: u64 = 16;
 
-/// Where a job's outputs end: at bounds of the grid, and where a fragment is half as large again as
-/// it should be.
+/// Returns the output splits of a job: at bounds of the grid, and where a fragment exceeds its
+/// target size by half.
 fn cuts(shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
     let fragment = shape.table_size.max(1);
     let (from, to) = job.range(shape)?;
@@ -128,7 +132,7 @@ fn cuts(shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
     let start = grid.partition_point(|t| t.last < from);
     let end = grid.partition_point(|t| t.first <= to);
     let pieces = &grid[start..end.max(start)];
-    // Bytes of the pieces before each.
+    // Total size of the pieces before each piece.
     let mut before = vec![0];
     before.extend(pieces.iter().scan(0, |sum: &mut u64, t| {
         *sum = sum.saturating_add(t.size);
@@ -148,9 +152,9 @@ fn cuts(shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
     Some(OutputSplits { size, at: at.into_iter().map(|i| bounds[i].clone()).collect() })
 }
 
-/// The tables whose bounds new runs are cut at, in key order, as far as they lie between two keys:
-/// those of the run that has the most of them, and beside them, where a merge that is under way has
-/// taken some or has yet to make some, those of the run that has the most there.
+/// Collects the tables whose bounds split new runs, in key order, between two keys. These are the
+/// tables of the run that has the most of them. Running merges may have removed or not yet written
+/// part of that run. There, the run with the most tables in that range is used.
 fn grid_between<'a>(
     shape: &'a LsmShape,
     after: Option<&[u8]>,
@@ -171,8 +175,8 @@ fn grid_between<'a>(
     }
 }
 
-/// Where each piece of the grid begins: the lowest key, behind the piece before, at which one of the
-/// runs or the piece itself does.
+/// Returns the start of each piece of the grid: the lowest key after the previous piece at which a
+/// table of the runs, or the piece itself, begins.
 fn bounds<'a>(runs: &[&'a RunShape], pieces: &[&'a TableShape]) -> Vec<&'a Arc<[u8]>> {
     let mut bounds: Vec<&Arc<[u8]>> = pieces.iter().map(|t| &t.first).collect();
     for table in runs.iter().flat_map(|run| &run.tables) {
@@ -186,7 +190,8 @@ fn bounds<'a>(runs: &[&'a RunShape], pieces: &[&'a TableShape]) -> Vec<&'a Arc<[
     bounds
 }
 
-/// The rank of each bound: between tables of how many runs it lies, and a hash of the key.
+/// Returns the rank of each bound: the number of runs that have a table boundary there, and a hash
+/// of the key.
 fn ranks(runs: &[&RunShape], bounds: &[&Arc<[u8]>]) -> Vec<(usize, u64)> {
     let mut ranks: Vec<(usize, u64)> = bounds.iter().map(|key| (0, xxh3_64(key))).collect();
     for pair in runs.iter().flat_map(|run| run.tables.windows(2)) {
@@ -197,8 +202,8 @@ fn ranks(runs: &[&RunShape], bounds: &[&Arc<[u8]>]) -> Vec<(usize, u64)> {
     ranks
 }
 
-/// Which bounds are cut at, so that no stretch between two of them is larger than it should be: of
-/// one that is, at the highest rank inside. Ascending.
+/// Returns the bounds to split at, ascending, so that no range between two of them is too large. A
+/// range that is too large is split at its highest rank.
 fn chosen(ranks: &[(usize, u64)], is_small: impl Fn(usize, usize) -> bool) -> Vec<usize> {
     let (mut at, mut stretches) = (vec![], vec![(0, ranks.len())]);
     while let Some((start, end)) = stretches.pop() {

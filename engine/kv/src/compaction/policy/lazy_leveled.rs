@@ -1,18 +1,17 @@
-//! Lazy leveling: tiered, but for the last level, which is one run.
+//! Lazy leveling: tiered, except that the last level is one run.
 //!
-//! - *Trigger*: `ratio` runs on a level; two runs on the last; a last run that has outgrown its
-//!   level (a memtable × `ratio`^(level
-//!   + 1)); newer runs together larger than 2/`ratio` of the last one, and than the `ratio`
-//!     memtables that level 0 may hold anyway.
-//! - *Layout*: several runs on every level but the last. The last is the deepest that has a run,
-//!   and at least 1.
+//! - *Trigger*: `ratio` runs on a level; two runs on the last. A last run that exceeds its level (a
+//!   memtable × `ratio`^(level + 1)). Newer runs that together exceed 2/`ratio` of the last one and
+//!   the `ratio` memtables that level 0 may hold anyway.
+//! - *Layout*: several runs on every level but the last. The last level is the deepest one with a
+//!   run, and at least 1.
 //! - *Granularity*: all runs of a level.
-//! - *Movement*: into a new run of the next level; into the last run where the next level is the
-//!   last. A run that has outgrown its level moves down without being rewritten, and nothing else
-//!   makes the last level deeper: a last run that sank with each merge would leave more and more
-//!   tiered levels above it, until nothing but tiering is left.
-//! - *Space*: 1 + 2 / `ratio`, as newer runs are at most 2 / `ratio` of the last one, or what level
-//!   0 may hold anyway.
+//! - *Movement*: into a new run of the next level, or into the last run if the next level is the
+//!   last. A run that exceeds its level moves down without being rewritten. Nothing else makes the
+//!   last level deeper. If the last run moved down with each merge, more and more tiered levels
+//!   would accumulate above it, until the tree is purely tiered.
+//! - *Space*: 1 + 2 / `ratio`, because newer runs are at most 2 / `ratio` of the last one, or
+//!   within the bytes that level 0 may hold anyway.
 //!
 //! It is the tree of [`Fluid`] with `ratio` − 1 runs on each level and one on the last.
 

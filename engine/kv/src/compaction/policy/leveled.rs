@@ -1,17 +1,18 @@
-//! Leveled.
+//! Leveled compaction.
 //!
 //! - *Trigger*: `level0_runs` runs at level 0; a level larger than its target, `base` ×
-//!   `ratio`^(level − 1). A table that is mostly deletes, with something beneath, counts twice.
+//!   `ratio`^(level − 1). A table with mostly tombstones counts twice if an older table overlaps
+//!   it.
 //! - *Layout*: level 0 has several runs, every other level one.
-//! - *Granularity*: all of level 0 with what it overlaps; further down one table with what it
-//!   overlaps in the next run, or, under [`Movement::WholeLevel`], all tables of the level.
-//! - *Movement*: of the fullest level, the table that [`Movement`] names; by default one that is
-//!   mostly deletes, then the one with the least overlap for its size, then the oldest.
+//! - *Granularity*: all of level 0 with its overlap. Further down one table with its overlap in the
+//!   next run, or, under [`Movement::WholeLevel`], all tables of the level.
+//! - *Movement*: from the fullest level, the table that [`Movement`] selects. By default this is
+//!   one with mostly tombstones, then the one with the least overlap for its size, then the oldest.
 //! - *Space*: 1 + r / (r − 1), r the ratio: the last two levels may hold a copy each, those above
-//!   shrink by r; a job writes at most what it overlaps.
+//!   shrink by r. A job writes at most its overlap.
 //!
-//! A level below 0 with several runs, as another policy may have left it, is brought to one by
-//! pushing the tables of its newer runs into the next older one.
+//! Another policy may have left several runs on a level below 0. They are reduced to one by pushing
+//! the tables of newer runs into the next older one.
 
 use std::ops::Range;
 
@@ -37,32 +38,31 @@ policy! {
     }
 }
 
-/// Which table of a level goes down first under [`Leveled`]: the *movement* of the VLDB'21 design
-/// space. Of equal ones the one with the least overlap, then the oldest.
+/// Order in which the tables of a level move down under [`Leveled`]: the *movement* of the VLDB'21
+/// design space. Ties are resolved by the least overlap, then by age, the oldest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Movement {
-    /// Tables that are mostly deletes, then the one with the least overlap in the next level for
-    /// its size (the default).
+    /// Tables with mostly tombstones first, then the one with the least overlap in the next level
+    /// for its size (the default).
     #[default]
     LeastOverlap = 0,
-    /// The one with the least overlap two levels down for its size.
+    /// The table with the least overlap two levels down for its size.
     LeastOverlapBelow = 1,
-    /// In key order, one after the other: the first that begins behind what was written last in the
-    /// next level.
+    /// In key order: the first table that begins after the last written table of the next level.
     RoundRobin = 2,
-    /// The one whose newest entry is the oldest.
+    /// The table whose newest entry is the oldest.
     Coldest = 3,
-    /// The one whose oldest entry is the oldest.
+    /// The table whose oldest entry is the oldest.
     Oldest = 4,
-    /// The one with the largest share of deletes.
+    /// The table with the largest share of tombstones.
     Tombstones = 5,
-    /// None before another: all tables of the level go down together, into the whole next level.
+    /// No order: all tables of the level move down together, into the whole next level.
     WholeLevel = 6,
 }
 
 impl Movement {
-    /// All of them, in the order of their numbers.
+    /// All variants, in the order of their numbers.
     pub const ALL: [Movement; 7] = [
         Movement::LeastOverlap,
         Movement::LeastOverlapBelow,
@@ -99,7 +99,7 @@ impl Strategy for Leveled {
         candidate_jobs(view, self.level0_runs as usize, self.ratio, self.base, self.movement)
     }
 
-    /// Twice the trigger of level 0, and one run for each further level.
+    /// Returns twice the trigger of level 0, plus one run for each further level.
     fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some((self.level0_runs as usize).max(4) * 2 + further)
@@ -153,8 +153,8 @@ fn candidate_jobs(
         if let (1, Some(urgent)) =
             (level, jobs.first().filter(|job| job.inputs[0].level == 0).map(|job| job.score))
         {
-            // Level 0 needs the whole of level 1. Less urgent jobs from there, one after the other,
-            // could keep it waiting for ever.
+            // Level 0 needs the whole of level 1. A sequence of less urgent jobs on level 1 could
+            // block it forever.
             let mut i = 0;
             jobs.retain(|job| {
                 i += 1;
@@ -165,13 +165,13 @@ fn candidate_jobs(
     jobs
 }
 
-/// The size that a level should not exceed, in bytes.
+/// Returns the target size of a level in bytes.
 fn target(level: u8, ratio: u32, base: u64) -> u64 {
     base.saturating_mul(u64::from(ratio).saturating_pow(u32::from(level).saturating_sub(1)))
 }
 
-/// The size of a run without what is leaving it; tables of deletes that have something to delete
-/// count twice.
+/// Returns the size of a run without its busy tables. Tables with mostly tombstones count twice if
+/// an older table overlaps them.
 fn weight(view: &PickContext<'_>, r: usize) -> u64 {
     let beneath = &view.shape.runs[r + 1..];
     let idle = view.run(r).tables.iter().enumerate().filter(|(t, _)| !view.is_table_busy(r, *t));
@@ -183,7 +183,7 @@ fn weight(view: &PickContext<'_>, r: usize) -> u64 {
     .sum()
 }
 
-/// All of level 0 (the oldest runs of it, if they are many) into level 1.
+/// Merges all of level 0 (its oldest runs, if there are many) into level 1.
 fn level0(view: &PickContext<'_>, runs: Range<usize>, trigger: usize) -> Option<CompactionJob> {
     if runs.len() < trigger || view.any_busy(runs.clone()) {
         return None;
@@ -200,8 +200,8 @@ fn level0(view: &PickContext<'_>, runs: Range<usize>, trigger: usize) -> Option<
     Some(view.joined(&picked, output, CompactionReason::LevelRuns, score))
 }
 
-/// The best table of run `r` that can go, into the next older run if that is on this level or the
-/// next, else into a new run.
+/// Moves the best idle table of run `r` down: into the next older run if that is on this level or
+/// the next, otherwise into a new run.
 fn one_down(
     view: &PickContext<'_>,
     r: usize,
@@ -247,8 +247,8 @@ fn one_down(
     )
 }
 
-/// The rank of each table of run `r` by the movement; the smallest goes first. `next` is the run
-/// that it goes into.
+/// Returns a function that ranks the tables of run `r` by the movement; the smallest rank moves
+/// first. `next` is the run that the table moves into.
 fn first_by<'a>(
     view: &'a PickContext<'_>,
     r: usize,
@@ -262,8 +262,8 @@ fn first_by<'a>(
         }
         _ => None,
     };
-    // What was written last in the next level tells where the round has got to, so that no state
-    // has to be kept.
+    // The table of the next level written last shows the position of the round robin, so no state
+    // is needed.
     let reached = match (movement, next) {
         (Movement::RoundRobin, Some(next)) => {
             next.tables.iter().max_by_key(|t| (t.created_micros, t.id)).map(|t| t.last.clone())
@@ -295,7 +295,7 @@ fn first_by<'a>(
     }
 }
 
-/// For each table of `run`, which tables of `next` it overlaps. One walk over both.
+/// Returns for each table of `run` the tables of `next` that it overlaps, in one pass over both.
 fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
     let (mut start, mut end) = (0, 0);
     let ranges = run.tables.iter().map(|t| {
@@ -311,8 +311,8 @@ fn overlaps(run: &RunShape, next: &RunShape) -> Vec<Range<usize>> {
     ranges.collect()
 }
 
-/// Bytes to rewrite, level by level: what is too much goes down, together with its share of the
-/// next level, and makes that one too large in turn.
+/// Returns the bytes to rewrite, level by level. The excess of a level moves down with its share of
+/// the next level, and adds to the excess of that one.
 fn debt(view: &PickContext<'_>, level0_runs: usize, ratio: u32, base: u64) -> u64 {
     let levels = view.levels();
     let (mut total, mut carried) = (0u64, 0u64);
@@ -343,7 +343,7 @@ fn debt(view: &PickContext<'_>, level0_runs: usize, ratio: u32, base: u64) -> u6
     total
 }
 
-/// How many bytes are rewritten for each byte that goes down from run `r`.
+/// Returns the number of bytes rewritten for each byte that moves down from run `r`.
 fn cost_down(view: &PickContext<'_>, r: usize) -> f64 {
     let Some(next) = view
         .shape

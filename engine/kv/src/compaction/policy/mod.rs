@@ -1,15 +1,20 @@
-//! The registry of compaction policies, and what they have in common as data: names, texts, bounds.
+//! Registry of compaction policies, and their common data: names, texts, bounds.
 //!
-//! A policy is one file here: its type with name and parameters ([`describe`](super::describe)),
-//! and what it does (`strategy.rs`); it says in its header what it is in the four words of the
-//! VLDB'21 design space of compactions: *trigger* (what makes it want work), *layout* (how many
-//! runs a level has), *granularity* (how much is taken at once) and *movement* (which data are
-//! taken); and *space*, the bound that it declares, by live data, with the reason. It is registered
-//! below. Nothing else in the project lists policies, but the table in `format-spec`, which a test
-//! compares.
+//! Each policy is one file here: its type with name and parameters ([`describe`](super::describe)),
+//! and its decisions (`strategy.rs`). Its module docs classify it by the VLDB'21 design space of
+//! compactions:
 //!
-//! A policy's text is its name and any of its parameters, as `tiered:4:bucket=1.5` or
-//! `tiered:min_runs=4:max_runs=32:bucket=1.5`.
+//! - *trigger*: the conditions under which it wants a job,
+//! - *layout*: the number of runs of a level,
+//! - *granularity*: the amount of data of one job,
+//! - *movement*: the data that a job takes,
+//! - *space*: the bound that it declares, relative to live data, with the reason.
+//!
+//! Policies are registered below. No other place lists them, except the table in `format-spec`,
+//! which a test compares.
+//!
+//! The text of a policy is its name followed by any of its parameters, such as
+//! `tiered:4:bucket=1.5` or `tiered:min_runs=4:max_runs=32:bucket=1.5`.
 
 mod dynamic_leveled;
 mod fade;
@@ -39,7 +44,7 @@ macro_rules! registry {
     ($($file:ident::$type:ident),+ $(,)?) => {
         $(pub use $file::$type;)+
 
-        /// The compaction policy of a tree, with its parameters. Can be changed when a tree is
+        /// The compaction policy of a tree, with its parameters. It can be changed when a tree is
         /// opened again.
         ///
         /// ```
@@ -56,11 +61,12 @@ macro_rules! registry {
         }
 
         impl Policy {
-            /// What there is to know of every policy.
+            /// Descriptions of all policies.
             pub const ALL: &'static [Description] = &[$(<$type as DescribedPolicy>::DESCRIPTION),+];
 
-            /// The policy of this name with these values, in the order of its parameters; `None`
-            /// where no policy has the name, or a value does not fit. Bounds are not checked.
+            /// Returns the policy of this name with these values, in the order of its parameters.
+            /// Returns `None` if no policy has the name or a value has the wrong type. Bounds are
+            /// not checked.
             pub fn of(name: &str, values: &[ParameterValue]) -> Option<Policy> {
                 $(if name == <$type as DescribedPolicy>::DESCRIPTION.name {
                     return <$type as DescribedPolicy>::of(values).map(Policy::$type);
@@ -68,14 +74,14 @@ macro_rules! registry {
                 None
             }
 
-            /// Its name and parameters.
+            /// Returns its name and parameters.
             pub fn description(&self) -> Description {
                 match self {
                     $(Policy::$type(_) => <$type as DescribedPolicy>::DESCRIPTION),+
                 }
             }
 
-            /// The values of its parameters, in their order.
+            /// Returns the values of its parameters, in their order.
             pub fn values(&self) -> Vec<ParameterValue> {
                 match self {
                     $(Policy::$type(policy) => policy.values()),+
@@ -120,22 +126,22 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What is known of the policy of this name.
+    /// Returns the description of the policy of this name.
     pub fn named(name: &str) -> Option<&'static Description> {
         Policy::ALL.iter().find(|d| d.name == name)
     }
 
-    /// Whether every parameter lies within its bounds.
+    /// Checks that every parameter is within its bounds.
     ///
     /// # Errors
-    /// The first that does not, with its bounds.
+    /// The first parameter that is out of bounds, with its bounds.
     pub fn check(&self) -> Result<(), PolicyError> {
         self.description().check(&self.values())?;
         self.strategy().check()
     }
 
-    /// With every parameter that is out of its bounds at the nearest bound, or, where there is
-    /// none, at its default.
+    /// Returns the policy with each out-of-bounds parameter set to the nearest bound, or to its
+    /// default if there is no nearest bound.
     #[must_use]
     pub fn clamped(&self) -> Policy {
         let Description { name, params, .. } = self.description();
@@ -146,33 +152,33 @@ impl Policy {
         Policy::of(name, &values.collect::<Vec<_>>()).unwrap_or_default()
     }
 
-    /// Whether it ever merges: one that does not only drops tables.
+    /// Reports whether the policy ever merges. If not, it only drops tables.
     pub fn merges(&self) -> bool {
         self.strategy().merges()
     }
 
-    /// Whether it may want something only because time has passed.
+    /// Reports whether the passage of time alone can make a job due.
     pub fn ages(&self) -> bool {
         self.strategy().ages()
     }
 
-    /// Whether tables wait to be dropped as a whole when they expire.
+    /// Reports whether tables wait to be dropped as a whole when they expire.
     pub fn expires(&self) -> bool {
         self.strategy().expires()
     }
 
-    /// Whether it drops what nobody has deleted.
+    /// Reports whether the policy drops data that was not deleted.
     pub fn drops_live_data(&self) -> bool {
         self.strategy().drops_live_data()
     }
 
-    /// All policies with their parameters, defaults, bounds and meanings, for help texts.
+    /// Returns all policies with their parameters, defaults, bounds and meanings, for help texts.
     pub fn help() -> String {
         Policy::ALL.iter().map(Description::help).collect()
     }
 
-    /// One of all policies with parameters within their bounds, on the side of what is small, for
-    /// tests: `below(n)` is a random number below `n`.
+    /// Returns a random policy with random, mostly small parameters within bounds, for tests.
+    /// `below(n)` returns a random number below `n`.
     pub fn draw(below: &mut dyn FnMut(u64) -> u64) -> Policy {
         let chosen = &Policy::ALL[below(Policy::ALL.len() as u64) as usize];
         let mut one = || {
@@ -180,14 +186,14 @@ impl Policy {
                 chosen.params.iter().map(|p| p.kind.draw(below)).collect();
             Policy::of(chosen.name, &values).filter(|p| p.check().is_ok())
         };
-        // Parameters may not go together; what numbers are not random at all may never make some
-        // that do.
+        // Drawn parameters may contradict each other. A constant number source may never draw valid
+        // ones, so the number of tries is bounded.
         (0..64).find_map(|_| one()).unwrap_or_default()
     }
 }
 
 impl fmt::Display for Policy {
-    /// The name and all parameters, as `FromStr` takes them.
+    /// Writes the name and all parameters, in the format that `FromStr` reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.description().text(&self.values()))
     }
@@ -196,8 +202,8 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = PolicyError;
 
-    /// The policy of a text: its name, values of its first parameters, then any others by their
-    /// names: `NAME:VALUE…:PARAMETER=VALUE…`. Those that are not given have their defaults.
+    /// Parses a policy: its name, values of its first parameters, then other parameters by name:
+    /// `NAME:VALUE…:PARAMETER=VALUE…`. Parameters that are not specified have their defaults.
     fn from_str(text: &str) -> Result<Policy, PolicyError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();

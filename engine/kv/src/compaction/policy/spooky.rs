@@ -1,18 +1,18 @@
-//! Spooky (VLDB 2022): whole levels are merged while they are small, and the two last ones a group of
-//! perfectly overlapping tables at a time.
+//! Spooky (VLDB 2022): merges whole levels while they are small. Merges the two last levels one
+//! group of perfectly overlapping tables at a time.
 //!
-//! - *Trigger*: `level0_runs` runs at level 0; a level larger than its capacity, which is that of
-//!   the level below / `ratio`, up from what the last level holds; a last level larger than `base` ×
-//!   `ratio`^(level − 1).
-//! - *Layout*: level 0 has several runs, every other level one. The last but one becomes a second
-//!   run of the last level when it is full, until all of it is merged into the first: so what is
-//!   merged stands still, while the level fills again above it.
-//! - *Granularity*: all runs down to the first level that has room for them, at the last one before
-//!   the last level; from there the tables that overlap one table of the last level, or the few that
-//!   a table overlaps.
+//! - *Trigger*: `level0_runs` runs at level 0. A level larger than its capacity, which is that of
+//!   the level below / `ratio`, starting from the size of the last level. A last level larger than
+//!   `base` × `ratio`^(level − 1).
+//! - *Layout*: level 0 has several runs, every other level one. When the last but one is full, it
+//!   becomes a second run of the last level until all of it is merged into the first. So the merged
+//!   data does not change, while the level above fills again.
+//! - *Granularity*: all runs down to the first level that has room for them, at most to the last
+//!   but one. From there: the tables that overlap one table of the last level, or the few that a
+//!   table overlaps.
 //! - *Movement*: in key order. Outputs above the last level end where tables of the last level do.
-//! - *Space*: 1 + 2 / (r − 1), r the ratio: the levels above the last hold 1 / (r − 1) of it, and
-//!   once more while one is merged into it; and level 1 (`base`), which is merged whole while it is
+//! - *Space*: 1 + 2 / (r − 1), r the ratio. The levels above the last hold 1 / (r − 1) of it, and
+//!   once more while one is merged into it. Add level 1 (`base`), which is merged whole while it is
 //!   the last.
 
 use std::ops::Range;
@@ -38,9 +38,10 @@ policy! {
     }
 }
 
-/// A tree as this policy sees it.
+/// Levels of a tree as this policy needs them.
 struct SpookyLevels {
-    /// Runs of each level from 0 to the last, as ranges of run indexes; empty where it has none.
+    /// Runs of each level from 0 to the last, as ranges of run indexes; empty if the level has
+    /// none.
     runs: Vec<Range<usize>>,
     sizes: Vec<u64>,
 }
@@ -61,13 +62,13 @@ impl SpookyLevels {
 }
 
 impl Spooky {
-    /// What a level above the last holds, by what the last one does.
+    /// Returns the capacity of a level above the last, derived from the size of the last one.
     fn capacity(&self, levels: &SpookyLevels, level: usize) -> u64 {
         let steps = u32::try_from(levels.last() - level).unwrap_or(u32::MAX);
         levels.sizes[levels.last()] / u64::from(self.ratio.max(2)).saturating_pow(steps)
     }
 
-    /// The merge of whole levels.
+    /// Returns the merge of whole levels.
     fn down(&self, view: &PickContext<'_>, levels: &SpookyLevels) -> Option<CompactionJob> {
         let last = levels.last();
         let over = (1..last.saturating_sub(1))
@@ -84,7 +85,8 @@ impl Spooky {
             }
             target += 1;
         }
-        // A tree of one level below 0 is merged whole; above the last one nothing goes into it.
+        // With one level below 0 the tree is merged whole. Otherwise this merge stops above the
+        // last level.
         let target = if last < 2 { 1 } else { target.min(last - 1) };
         let end = levels.runs.get(target).map_or(levels.runs[last].end, |runs| runs.end);
         let runs = end - end.min(MAX_FAN)..end;
@@ -99,7 +101,8 @@ impl Spooky {
         Some(view.whole(runs.start..=runs.end - 1, place, reason, score))
     }
 
-    /// The groups of tables of the second run of a level that go into its first, in key order.
+    /// Returns the merges of table groups from the second run of a level into its first, in key
+    /// order.
     fn groups(view: &PickContext<'_>, runs: Range<usize>) -> Vec<CompactionJob> {
         let (upper, lower) = (runs.end - 2, runs.end - 1);
         let tables = &view.run(upper).tables;
@@ -127,7 +130,7 @@ impl Spooky {
         jobs
     }
 
-    /// A whole run goes one level down as it is.
+    /// Moves a whole run one level down unchanged.
     fn sink(view: &PickContext<'_>, r: usize, score: f64) -> Option<CompactionJob> {
         let ShapePlace { level, number } = view.run(r).place();
         let place = ShapePlace { level: level + 1, number };
@@ -168,8 +171,8 @@ impl Strategy for Spooky {
                 && bottom.len() == 1
                 && levels.sizes[last - 1] > room.max(view.shape.memtable_size)
             {
-                // Where the order of numbers does not allow it, as another policy may have left it,
-                // groups go down from where it is.
+                // Another policy may have left run numbers whose order forbids the move. Then
+                // groups move down from the current level.
                 match Self::sink(view, upper.start, 1.0) {
                     Some(job) => jobs.push(job),
                     None => jobs.extend(Self::groups(view, upper.start..bottom.end)),
@@ -179,7 +182,7 @@ impl Strategy for Spooky {
         jobs
     }
 
-    /// Twice the trigger of level 0, and two runs for each further level.
+    /// Returns twice the trigger of level 0, plus two runs for each further level.
     fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some((self.level0_runs as usize).max(4) * 2 + 2 * further)
@@ -195,8 +198,8 @@ impl Strategy for Spooky {
         SpaceBound::of_merges(1.0 + 2.0 / (ratio - 1.0), absolute)
     }
 
-    /// Above the last level outputs end where its tables do, and a group that is merged into it is
-    /// cut into tables of equal size.
+    /// Above the last level, outputs end where tables of the last level do. The output of a group
+    /// merged into the last level is split into tables of equal size.
     fn cuts(&self, shape: &LsmShape, job: &CompactionJob) -> Option<OutputSplits> {
         let last = shape.runs.last()?;
         let (from, to) = job.range(shape)?;

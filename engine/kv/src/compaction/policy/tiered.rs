@@ -1,17 +1,17 @@
-//! Size-tiered.
+//! Size-tiered compaction.
 //!
-//! - *Trigger*: `min_runs` neighbouring runs of similar size; more runs than `slowdown_run_count`; newer runs
-//!   together larger than `min_runs` times the oldest.
-//! - *Layout*: every level has several runs. The level of a run says how often its data were
-//!   merged, nothing more.
-//! - *Granularity*: whole runs, at most `max_runs` alike.
-//! - *Movement*: the fullest bucket, the newest of those. A run that is smaller than the bucket's
-//!   and lies between its members goes along, because only neighbours in age may be merged.
-//! - *Space*: 1 + `min_runs`, as newer runs are at most `min_runs` × the oldest, or all is merged;
-//!   a full merge writes one copy.
+//! - *Trigger*: `min_runs` neighbouring runs of similar size; more runs than `slowdown_run_count`;
+//!   newer runs together larger than `min_runs` times the oldest.
+//! - *Layout*: every level has several runs. The level of a run only shows how often its data was
+//!   merged.
+//! - *Granularity*: whole runs, at most `max_runs` of similar size.
+//! - *Movement*: the fullest bucket, of equal ones the newest. A smaller run between members of the
+//!   bucket is included, because only neighbours in age may be merged.
+//! - *Space*: 1 + `min_runs`, because newer runs are at most `min_runs` × the oldest, or all are
+//!   merged. A full merge writes one copy.
 //!
-//! Sizes are alike when each lies within a factor `bucket` of the average of the older members; a
-//! run smaller than a memtable counts as a memtable.
+//! Sizes are similar if each is within a factor `bucket` of the average of the older members. A run
+//! smaller than a memtable counts as a memtable.
 
 use std::cmp::Ordering;
 use std::ops::{Range, RangeInclusive};
@@ -34,7 +34,7 @@ policy! {
     }
 }
 
-/// Whether a policy of this name may merge at least so many runs at once, and at most so many.
+/// Checks that `max_runs` is at least `min_runs`, for the policy `name`.
 pub(super) fn check_runs(name: &str, min_runs: u32, max_runs: u32) -> Result<(), PolicyError> {
     if max_runs >= min_runs {
         return Ok(());
@@ -76,9 +76,9 @@ fn candidate_jobs(
     jobs
 }
 
-/// The most urgent bucket of similar sizes in `runs`, of equally urgent ones the newest. Nothing in
-/// it is busy, so no other is asked for; where hundreds of runs wait, to make jobs of all their
-/// buckets would take longer than all else.
+/// Returns the most urgent bucket of similar sizes in `runs`; of equally urgent ones the newest.
+/// Nothing in it is busy, so no other candidate is needed. With hundreds of waiting runs, building
+/// jobs for all buckets would dominate the cost.
 pub(super) fn similar(
     view: &PickContext<'_>,
     runs: Range<usize>,
@@ -113,13 +113,13 @@ fn alike(size: f64, average: f64, factor: f64) -> Ordering {
     }
 }
 
-/// The number of runs that is too many: `min_runs` for each power of `min_runs` between a memtable
-/// and the whole, and once more.
+/// Returns the number of runs that slows writers: `min_runs` for each power of `min_runs` between a
+/// memtable and the total size, and once more.
 pub(super) fn slowdown_run_count(view: &PickContext<'_>, runs: Range<usize>, min: usize) -> usize {
     min * (magnitude(view.size_of(runs) / view.shape.memtable_size.max(1), min as u64) + 1)
 }
 
-/// The merge that is made because `runs` are too many.
+/// Returns the merge for too many runs.
 pub(super) fn crowded(
     view: &PickContext<'_>,
     runs: Range<usize>,

@@ -1,20 +1,20 @@
-//! Leveled below a size-tiered level 0, for flushes that are small beside level 1.
+//! Leveled compaction below a size-tiered level 0, for flushes that are small relative to level 1.
 //!
-//! - *Trigger*: on level 0 `min_runs` runs of similar size, or more runs than tiered would have;
-//!   when level 0 has grown to `base`, as large as level 1 should be, all of it goes down. Further
-//!   down as leveled.
+//! - *Trigger*: on level 0 `min_runs` runs of similar size, or more runs than tiered allows. When
+//!   level 0 has grown to `base`, the target of level 1, all of it moves down. Further down as
+//!   leveled.
 //! - *Layout*: level 0 has several runs, every other level one.
-//! - *Granularity*: whole runs within level 0, all of level 0 on its way down; further down one
-//!   table with what it overlaps.
-//! - *Movement*: within level 0 into the place of the oldest run that is merged, so that nothing
-//!   leaves it; then as leveled, by least overlap.
-//! - *Space*: that of leveled, and `base` bytes for level 0, whatever the data.
+//! - *Granularity*: whole runs within level 0, and all of level 0 when it moves down. Further down
+//!   one table with its overlap.
+//! - *Movement*: within level 0 into the position of the oldest input run, so no data leaves level
+//!   0. Then as leveled, by least overlap.
+//! - *Space*: that of leveled, and `base` bytes for level 0, for any data.
 //!
-//! Under leveled each few flushes are merged with all of level 1: of flushes of a sixteenth of it
-//! each byte is written there five times. Here a flush is merged with its like, a few times, before
-//! it meets level 1, which it then does only together with as many bytes. The price is more runs
-//! for a read. Others do the same: Cassandra's leveled strategy when level 0 falls behind, RocksDB
-//! within level 0.
+//! Under leveled, every few flushes are merged with all of level 1. If a flush is a sixteenth of
+//! level 1, each byte is written there five times. Here a flush is merged a few times with runs of
+//! its size. It then meets level 1 only together with as many bytes. The price is more runs for a
+//! read. Similar: Cassandra's leveled strategy when level 0 falls behind, and RocksDB's intra-L0
+//! compaction.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ use crate::compaction::shape::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext};
 
-/// Largest size over average size of what is merged within level 0.
+/// Maximum size divided by average size of the runs merged within level 0.
 const BUCKET: f64 = 3.0;
 
 policy! {
@@ -42,7 +42,8 @@ policy! {
 }
 
 impl TieredLeveled {
-    /// What is done below level 0, and with all of level 0 where it is full.
+    /// Returns the policy for the levels below 0, which also moves all of level 0 down if it is
+    /// full.
     fn below(&self, is_full: bool) -> Leveled {
         let level0_runs = if is_full { 1 } else { u32::MAX };
         Leveled { ratio: self.ratio, level0_runs, base: self.base, ..Leveled::default() }
@@ -57,7 +58,7 @@ fn level0(view: &PickContext<'_>) -> Range<usize> {
     0..view.shape.runs.partition_point(|run| run.level == 0)
 }
 
-/// The job, but that nothing leaves level 0.
+/// Changes the job so that its output stays in level 0.
 fn within(mut job: CompactionJob) -> CompactionJob {
     job.output_level = 0;
     job.output_run = job.inputs.last().map_or(job.output_run, |oldest| oldest.run);
@@ -68,7 +69,7 @@ impl Strategy for TieredLeveled {
     fn candidate_jobs(&self, view: &PickContext<'_>) -> Vec<CompactionJob> {
         let (is_full, runs, min) = (self.is_full(view), level0(view), self.min_runs as usize);
         let mut jobs = self.below(is_full).candidate_jobs(view);
-        // Where it is full no merge begins within it: it could not go down as long as one runs.
+        // When level 0 is full, no merge starts within it: it could not move down while one runs.
         if !is_full {
             jobs.extend(
                 tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET).into_iter().map(within),
@@ -78,7 +79,7 @@ impl Strategy for TieredLeveled {
         jobs
     }
 
-    /// As many as tiered allows on level 0, and one run for each further level.
+    /// Returns the tiered limit for level 0, plus one run for each further level.
     fn slowdown_run_count(&self, view: &PickContext<'_>) -> Option<usize> {
         let further = view.levels().iter().filter(|(level, _)| *level > 0).count();
         Some(tiered::slowdown_run_count(view, level0(view), self.min_runs as usize) + further)

@@ -1,17 +1,16 @@
-//! Windows of time.
+//! Time-window compaction.
 //!
 //! - *Trigger*: in the open window as size-tiered; a window that has closed is merged once.
 //! - *Layout*: several runs in the open window, one in each closed one.
 //! - *Granularity*: whole runs of one window.
-//! - *Movement*: never across windows, not even for the sake of an old delete. A closed window of
-//!   one flushed run moves to level 1. What has expired is for the `Purge` hook, and goes by whole
-//!   tables.
-//! - *Space*: no bound. A key that is written again in a later window keeps both copies; written
-//!   once it is 1.
+//! - *Movement*: never across windows, not even for an old tombstone. A closed window of one
+//!   flushed run moves to level 1. Expired data is left to the compaction filter, and is dropped by
+//!   whole tables.
+//! - *Space*: no bound. A key that is written again in a later window retains both copies. If each
+//!   key is written once, it is 1.
 //!
-//! A run belongs to the window in which the newest of its data were flushed, or to that of an older
-//! run if that is later, so that windows follow the order of the runs even when a clock was set
-//! back.
+//! A run belongs to the window in which its newest data was flushed, or to that of an older run if
+//! that is later. So windows follow the order of runs even after a clock was set back.
 
 use std::ops::Range;
 
@@ -44,7 +43,7 @@ impl Strategy for TimeWindow {
         SpaceBound::of_merges(f64::INFINITY, flushed)
     }
 
-    /// Whether two runs lie in different windows.
+    /// Reports whether two runs are in different windows.
     fn is_barrier(&self, view: &PickContext<'_>) -> Box<dyn Fn(usize, usize) -> bool> {
         let windows = windows(view, self.window_secs);
         Box::new(move |a, b| {
@@ -61,10 +60,10 @@ impl Strategy for TimeWindow {
     }
 }
 
-/// Largest size over average size of what is merged in the open window.
+/// Maximum size divided by average size of the runs merged in the open window.
 const BUCKET: f64 = 2.0;
 
-/// The windows, newest first: whether it is open, and its runs.
+/// Returns the windows, newest first: whether each is open, and its runs.
 fn windows(view: &PickContext<'_>, secs: u64) -> Vec<(bool, Range<usize>)> {
     let width = secs.saturating_mul(1_000_000).max(1);
     let now = view.shape.now_micros / width;
@@ -89,8 +88,7 @@ fn candidate_jobs(view: &PickContext<'_>, secs: u64, min: usize) -> Vec<Compacti
             && view.run(runs.start).level == 0
             && view.below(runs.start).level > 0
         {
-            // Out of the way first, as it costs nothing: what is above it can then be written as
-            // merged data are.
+            // Move it first, because that is free. Runs above it can then be written below level 0.
             let below = view.below(runs.start);
             jobs.push(view.moved(runs.start, below, CompactionReason::WindowClosed, 2.0));
         } else if runs.len() > 1 && !view.any_busy(runs.clone()) {
@@ -107,7 +105,7 @@ fn candidate_jobs(view: &PickContext<'_>, secs: u64, min: usize) -> Vec<Compacti
     jobs
 }
 
-/// One run for each closed window, and for each open one as many as are too many in it.
+/// Returns one run for each closed window, plus for each open one its slowdown limit.
 fn slowdown_run_count(view: &PickContext<'_>, secs: u64, min: usize) -> usize {
     windows(view, secs)
         .into_iter()

@@ -1,19 +1,19 @@
-//! The unified strategy: one scaling parameter `w` per level, tiered above 0, leveled below.
+//! Unified compaction: one scaling parameter `w` per level, tiered above 0, leveled below.
 //!
 //! - *Trigger*: on level `i`, fan-out `f` = 2 + |w|; `t` = `f` runs when `w` > 0, 2 when `w` ≤ 0.
-//!   Besides: more runs than `slowdown_run_count`; newer runs together larger than `t` times the oldest.
-//! - *Layout*: a run's level follows from its size alone: level 0 up to a memtable × `f0`, each
-//!   next one `f` times as much. (The level that is written with the run only orders it.) So one
-//!   policy is tiered at the top and leveled at the bottom, by `scaling`.
-//! - *Granularity*: whole runs, cut into shards: `base_shards`, doubled until a table has about
-//!   `target_table` bytes, between that / √2 and that × √2. Cuts are nested and do not depend on
-//!   the run, so tables of different runs line up.
+//!   Also: more runs than `slowdown_run_count`; newer runs together larger than `t` times the
+//!   oldest.
+//! - *Layout*: the level of a run follows from its size alone: level 0 up to a memtable × `f0`,
+//!   each next one `f` times as much. (The level stored with the run only orders it.) So one policy
+//!   is tiered at the top and leveled at the bottom, by `scaling`.
+//! - *Granularity*: whole runs, split into shards. Their number is `base_shards`, doubled until a
+//!   table has about `target_table` bytes, between that / √2 and that × √2. Splits are nested and
+//!   do not depend on the run, so tables of different runs line up.
 //! - *Movement*: neighbouring runs of one level, with the smaller ones between them.
 //! - *Space*: 1 + `t` of the widest level, as tiered.
 //!
-//! Keys have no tokens here: shards split the tree's key range evenly by the 8 bytes after the
-//! common prefix, and a table also ends when it is twice the target, whatever the distribution of
-//! the keys.
+//! Keys have no tokens here. Shards split the tree's key range evenly by the 8 bytes after the
+//! common prefix. A table also ends at twice the target, whatever the distribution of the keys.
 
 use crate::compaction::describe::policy;
 use crate::compaction::shape::{
@@ -54,14 +54,14 @@ impl Strategy for Unified {
     }
 }
 
-/// Fan-out and trigger of a level.
+/// Returns the fan-out and the trigger of a level.
 fn parameters(scaling: &[i32], level: usize) -> (u64, usize) {
     let w = scaling.get(level).or(scaling.last()).copied().unwrap_or(0);
     let fan = u64::from(w.unsigned_abs()) + 2;
     (fan, if w > 0 { fan as usize } else { 2 })
 }
 
-/// The level of a run of this size.
+/// Returns the level of a run of this size.
 fn level_of(size: u64, memtable: u64, scaling: &[i32]) -> usize {
     let mut limit = memtable.max(1);
     for level in 0..usize::from(MAX_LEVEL) {
@@ -95,19 +95,19 @@ fn candidate_jobs(view: &PickContext<'_>, scaling: &[i32]) -> Vec<CompactionJob>
     jobs
 }
 
-/// The largest trigger of the levels in use.
+/// Returns the largest trigger of the levels in use.
 fn widest(view: &PickContext<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).max().unwrap_or(2)
 }
 
-/// The triggers of all levels that data of this size can have, and one more of the widest.
+/// Returns the sum of the triggers of all levels in use, plus the largest of them.
 fn slowdown_run_count(view: &PickContext<'_>, scaling: &[i32]) -> usize {
     let deepest = level_of(view.size_of(0..view.len()), view.shape.memtable_size, scaling);
     (0..=deepest).map(|level| parameters(scaling, level).1).sum::<usize>() + widest(view, scaling)
 }
 
-/// How many shards a run of `size` bytes has.
+/// Returns the number of shards of a run of `size` bytes.
 fn shards(size: u64, target: u64, base: u32) -> usize {
     let base = base.max(1) as usize;
     let density = size as f64 / (target.max(1) as f64 * base as f64);
@@ -115,13 +115,13 @@ fn shards(size: u64, target: u64, base: u32) -> usize {
     base << doublings.min(16)
 }
 
-/// Where a job's outputs end.
+/// Returns the output splits of a job.
 fn cuts(shape: &LsmShape, job: &CompactionJob, target: u64, base: u32) -> OutputSplits {
     let limit = target.saturating_mul(2);
     let at = match (shape::key_span(shape.tables()), job.range(shape)) {
         (Some((lo, hi)), Some((from, to))) => {
-            // A job on a part of the tree must cut where a job on the whole would: the run that it
-            // goes into counts.
+            // A job on a part of the tree must split at the same keys as a job on the whole tree.
+            // So the size of the run that it writes into counts too.
             let size = shape
                 .runs
                 .iter()

@@ -1,13 +1,15 @@
-//! Universal, after RocksDB's compaction of that name.
+//! Universal compaction, after RocksDB's compaction of that name.
 //!
-//! - *Trigger*: the runs are `runs` or more, and of some neighbours each next older one is at most
-//!   `slack` percent larger than those before it together; or no such neighbours are there. Besides:
-//!   newer runs together larger than `space` percent of the oldest.
-//! - *Layout*: less than `runs` runs. The level of a run says how often its data were merged.
+//! - *Trigger*: at least `runs` runs. It merges neighbours of which each next older one is at most
+//!   `slack` percent larger than the newer ones together. Without such neighbours it merges to
+//!   reduce the number of runs. Also: newer runs together larger than `space` percent of the
+//!   oldest.
+//! - *Layout*: fewer than `runs` runs. The level of a run shows how often its data was merged.
 //! - *Granularity*: whole runs.
-//! - *Movement*: the neighbours by size, else the cheapest that bring the number of runs below its
-//!   bound; for space all.
-//! - *Space*: 1 + `space` / 100, or all is merged; a full merge writes one copy.
+//! - *Movement*: the neighbours by size, else the cheapest merge that brings the number of runs
+//!   below its bound; for space all runs.
+//! - *Space*: 1 + `space` / 100, because otherwise all runs are merged. A full merge writes one
+//!   copy.
 
 use std::ops::RangeInclusive;
 
@@ -45,7 +47,7 @@ impl Strategy for Universal {
         jobs
     }
 
-    /// Twice as many as start a merge.
+    /// Returns twice the number of runs that starts a merge.
     fn slowdown_run_count(&self, _: &PickContext<'_>) -> Option<usize> {
         Some(self.runs as usize * 2)
     }
@@ -56,7 +58,8 @@ impl Strategy for Universal {
 }
 
 impl Universal {
-    /// The merge that begins with run `newest` and takes each next older one that is not too large.
+    /// Returns the merge that begins with run `newest` and takes each next older one that is not
+    /// too large.
     fn similar(
         &self,
         view: &PickContext<'_>,

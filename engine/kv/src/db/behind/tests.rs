@@ -1,4 +1,5 @@
-//! After many deletes, and before anybody has read, gaps cover all but the last few of them.
+//! Tests that after many deletes, and before any read, the empty-range cache covers almost all of
+//! them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,17 +32,17 @@ fn key(queue: u64, i: u64) -> Vec<u8> {
     format!("queue {queue:02} {i:06}").into_bytes()
 }
 
-/// How many keys of a queue a reader would have to look at, and whether the one that stays is in no
-/// gap.
+/// Returns the number of a queue's keys outside empty ranges. Asserts that its remaining key is in
+/// none.
 fn outside_gaps(tree: &Tree, queue: u64) -> usize {
     let read = tree.handle.core.read_point();
     let is_known =
         |i: u64| tree.core.gaps.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
-    assert!(!is_known(N), "what is there is in a gap");
+    assert!(!is_known(N), "an existing key must not be in an empty range");
     (0..N).filter(|&i| !is_known(i)).count()
 }
 
-/// How many of these keys of the first queue are in no gap.
+/// Returns the number of these keys of the first queue outside empty ranges.
 fn outside(tree: &Tree, keys: Range<u64>) -> u64 {
     let read = tree.handle.core.read_point();
     keys.filter(|&i| !tree.core.gaps.skip_empty_range(&key(0, i), true, read, &mut vec![])).count()
@@ -81,7 +82,7 @@ fn writers_look_behind_themselves() {
                 }
                 for q in 0..QUEUES {
                     let left = outside_gaps(&tree, q);
-                    // Each queue is looked at after some deletes of it, by chance some more.
+                    // Each queue is probed after some of its deletes, by chance later.
                     assert!(
                         left < 10 * NEAR as usize,
                         "{left} of queue {q}, in tables: {in_tables}, {from_tail}, by {batch}"
@@ -96,8 +97,8 @@ fn writers_look_behind_themselves() {
     }
 }
 
-/// What one look finds is one with what those before it have found. (In release builds walks note
-/// where they are after some steps only.)
+/// An empty range found by one probe is merged with those found before. (In release builds scans
+/// record their position only after some steps.)
 #[test]
 fn a_queue_has_one_gap() {
     for from_tail in [false, true] {
@@ -117,7 +118,7 @@ fn a_queue_has_one_gap() {
     }
 }
 
-/// Each queue has a gap of its own, however many there are.
+/// Each queue has its own empty range, with any number of queues.
 #[test]
 fn hundreds_of_queues_in_one_tree_are_looked_at() {
     const EACH: u64 = 300;
@@ -132,12 +133,12 @@ fn hundreds_of_queues_in_one_tree_are_looked_at() {
             .count() as u64
     };
     let passed = (0..600).filter(|&q| left(q) < EACH * 2 / 3).count();
-    // By chance some are not looked at for long.
+    // By chance some are not probed for long.
     assert!(passed > 480, "{passed} of 600 queues");
 }
 
-/// Deletes in no order: the last of them make one run of many, and whoever looked seldom would miss
-/// most of it.
+/// Deletes in random order: the last of them join many ranges into one. Rare probes would miss most
+/// of it.
 #[test]
 fn deletes_in_any_order_are_looked_at() {
     for (n, in_tables) in [(300, false), (3_000, false), (30_000, false), (3_000, true)] {
@@ -154,7 +155,7 @@ fn deletes_in_any_order_are_looked_at() {
         let left = (0..n)
             .filter(|&i| !tree.core.gaps.skip_empty_range(&key(i), true, read, &mut vec![]))
             .count();
-        // What a reader passes in less time than ten seeks take.
+        // A reader steps over this many entries in less time than ten seeks take.
         assert!(left < 400, "{left} of {n}, in tables: {in_tables}");
     }
 }
@@ -168,7 +169,7 @@ fn deletes_from_the_log_are_looked_at() {
         if in_tables {
             tree.flush().unwrap();
         }
-        // In an order in which a look behind finds little.
+        // In an order in which a probe finds little.
         for i in 0..N {
             (0..QUEUES).for_each(|q| tree.delete(&key(q, i * 7 % N)).unwrap());
         }
@@ -184,7 +185,7 @@ fn deletes_from_the_log_are_looked_at() {
     }
 }
 
-/// A store that is open for reading only learns it as well.
+/// A store that is open read-only scans the replayed deletes as well.
 #[test]
 fn readers_look_at_the_log_too() {
     let env = MemEnv::new(1);

@@ -1,5 +1,4 @@
-//! What the reads of one operation did: a recording of what one thread reads within a closure,
-//! summed up.
+//! Sums up the cost of one operation's reads: a recording of one thread's reads within a closure.
 
 use std::sync::Arc;
 
@@ -9,8 +8,7 @@ use super::super::state::meters::Meters;
 use super::cost::{ReadCost, Recorded};
 use super::recording::Recording;
 
-/// What the reads of an operation have done so far: see
-/// [`Db::with_context`](crate::Db::with_context).
+/// Cost of an operation's reads so far; see [`Db::with_context`](crate::Db::with_context).
 pub struct ReadContext(Recording);
 
 impl ReadContext {
@@ -18,9 +16,9 @@ impl ReadContext {
         ReadContext(Recording::of_this_thread(meters))
     }
 
-    /// The sum of what the reads of this operation have done until now, those of iterators and
-    /// cursors as far as they have been walked. Of more than [`MOST_READS`](super::MOST_READS)
-    /// reads the others are only counted ([`ReadSum::more`]).
+    /// Returns the sum over the reads of this operation until now. Iterators and cursors count up
+    /// to their current position. Reads beyond [`MOST_READS`](super::MOST_READS) are only counted
+    /// ([`ReadSum::more`]).
     pub fn sum(&self) -> ReadSum {
         let recorded = self.0.so_far();
         let mut sum = ReadSum { more: recorded.more, ..ReadSum::default() };
@@ -28,7 +26,7 @@ impl ReadContext {
         sum
     }
 
-    /// The reads one by one.
+    /// Returns the individual reads.
     pub fn recorded(&self) -> Recorded {
         self.0.so_far()
     }
@@ -40,46 +38,45 @@ impl std::fmt::Debug for ReadContext {
     }
 }
 
-/// What some reads did together.
+/// Sum of the costs of several reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadSum {
-    /// Reads: each get, of each key where there are several, each cursor and each end of an
-    /// iterator.
+    /// Number of reads: each get, each key of a multi-get, each cursor and each end of an iterator.
     pub reads: u64,
-    /// Reads that were not looked at, because there were too many.
+    /// Number of reads that were not measured, because there were too many.
     pub more: u64,
-    /// Keys that were shown.
+    /// Number of keys returned.
     pub found: u64,
-    /// Memtables that were searched.
+    /// Number of memtables searched.
     pub memtables: u64,
-    /// Runs of which a table was searched.
+    /// Number of runs of which a table was searched.
     pub runs: u64,
-    /// Tables that had to be opened.
+    /// Number of tables that had to be opened.
     pub tables_opened: u64,
-    /// Filters of tables that were asked.
+    /// Number of table filters queried.
     pub filters_asked: u64,
-    /// Those that knew that nothing is there.
+    /// Number of negative answers of filters.
     pub filters_no: u64,
-    /// Those that said that a key may be there where it was not.
+    /// Number of false positives of filters.
     pub filters_wrong: u64,
-    /// Blocks that were in the cache. Values that lie apart are blocks of their own, here and below.
+    /// Number of blocks found in the cache. Blob values are blocks of their own, here and below.
     pub blocks_cached: u64,
-    /// Blocks that were served from the map of their file.
+    /// Number of blocks served from a memory-mapped file.
     pub blocks_mapped: u64,
-    /// Blocks that were read from their files.
+    /// Number of blocks read from files.
     pub blocks_read: u64,
-    /// Of those such as had to be decompressed.
+    /// Number of blocks that had to be decompressed, whether cached, mapped or read.
     pub blocks_decompressed: u64,
-    /// Bytes that the blocks that were read have in their files.
+    /// Bytes of the read blocks, as stored in their files.
     pub bytes_read: u64,
-    /// Entries that were looked at.
+    /// Number of entries examined.
     pub entries: u64,
-    /// Deletes of single keys that were stepped over, by ones and by whole blocks.
+    /// Number of point tombstones skipped, one by one or in whole blocks.
     pub tombstones: u64,
-    /// Entries that were stepped over because a range deletion covers them.
+    /// Number of entries skipped because a range deletion covers them.
     pub covered: u64,
-    /// How long the reads took, in nanoseconds, counting included.
+    /// Duration of the reads in nanoseconds, including the measurement.
     pub nanos: u64,
 }
 

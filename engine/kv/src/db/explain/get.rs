@@ -1,4 +1,4 @@
-//! A get whose cost is recorded.
+//! Runs a get and records its cost.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::super::state::view::TreeView;
 use super::cost::{ReadCost, ReadOf};
 use super::recorder::ProfiledRead;
 
-/// The value of `key` as a reader at `read` sees it, or the newest one.
+/// Returns the value of `key` visible at `read`, or the newest value if `read` is `None`.
 #[cold]
 pub fn get(
     core: &DbInner,
@@ -37,7 +37,7 @@ pub fn get(
     get_in(view, key, read.unwrap_or(now), &guard)
 }
 
-/// The same in a view that is held already.
+/// Returns the value of `key` in a view that is already loaded.
 #[cold]
 pub fn get_in(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let recorder = &view.meters.recorder;
@@ -72,19 +72,19 @@ pub fn get_in(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<O
     Ok(value)
 }
 
-/// A read of one key under way.
+/// State of a running read of one key.
 struct Reading<'a> {
     key: &'a [u8],
     read: Seq,
-    /// Of what filters hold of the key, once it was needed.
+    /// Hash of the part of the key that filters hold, computed when first needed.
     hash: Option<u64>,
     env: &'a Arc<dyn Env>,
     view: &'a TreeView,
     guard: &'a Guard,
-    /// Newest first.
+    /// Operands found so far, newest first.
     operands: Vec<Vec<u8>>,
     base: Option<Value>,
-    /// Nothing older counts.
+    /// Whether older sources need not be searched.
     decided: bool,
 }
 
@@ -105,7 +105,7 @@ impl Reading<'_> {
         Ok(cost)
     }
 
-    /// The versions of the key in one source, newest first, until one decides.
+    /// Collects the versions of the key in one source, newest first, until one decides.
     fn versions(&mut self, c: &mut impl Cursor, cover: Seq, cost: &mut SourceCost) -> Result<()> {
         cost.seeks += 1;
         let (read, mut base) = (self.read, None);
@@ -115,7 +115,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Takes note of a range deletion over the key.
+    /// Records a range deletion over the key.
     fn covered(cover: Option<Seq>, cost: &mut SourceCost) -> Seq {
         cost.covered_by = cover;
         cost.range_deletions = u64::from(cover.is_some());
@@ -161,7 +161,8 @@ impl Reading<'_> {
         } else if !newest.is_empty() && self.view.options.merge.as_deref().is_some_and(decided) {
             cost.skipped = Some(Skipped::Facts);
         } else {
-            // As a get does: an ordinary key is found by one search, its operands by a cursor.
+            // Same path as an unrecorded get: one search finds an ordinary key, a cursor its
+            // operands.
             if let Some(i) = table.locate(self.key) {
                 blocks.visit(t, i);
             }
@@ -193,7 +194,7 @@ impl Reading<'_> {
             }
             cost.tables.push((t.meta.id, cost.entries));
         }
-        // What bounds and facts decided was not asked of the filter.
+        // If bounds or table properties decided, the filter's answer was not verified.
         if table.has_filter() {
             let right =
                 (cost.skipped != Some(Skipped::Facts)).then_some(!maybe || cost.entries.all() > 0);

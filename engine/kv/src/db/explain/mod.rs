@@ -1,5 +1,4 @@
-//! What reads cost, and why: a recording of every get and every cursor, made by the read itself
-//! while it is under way.
+//! Records the cost of every get and every cursor, measured by the read itself while it runs.
 //!
 //! ```
 //! # let dir = std::env::temp_dir().join(format!("firn-doc-explain-{}", std::process::id()));
@@ -16,17 +15,17 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! [`Db::record_reads`](super::Db::record_reads) records the reads of all threads,
-//! [`Db::with_context`](super::Db::with_context) those that one thread does within a closure. Both
-//! are the same recording.
+//! [`Db::record_reads`](super::Db::record_reads) records the reads of all threads.
+//! [`Db::with_context`](super::Db::with_context) records the reads of one thread within a closure.
+//! Both use the same kind of recording.
 //!
 //! Invariants:
-//! - A recorded read gives what it would have given: a cursor is the same
-//!   [`Visible`](crate::merge::visible::Visible), over sources that count; a get asks the same
-//!   sources in the same order, and ends where a get ends.
-//! - A read that nobody records asks one flag, once for a get or a cursor; while other threads'
-//!   reads are recorded, one of its own thread more. It takes no lock.
-//! - What is kept is bounded: of more than [`MOST_READS`] reads the others are only counted.
+//! - A recorded read returns the same result as an unrecorded one. A cursor is the same
+//!   [`Visible`](crate::merge::visible::Visible), over sources that count. A get searches the same
+//!   sources in the same order, and stops at the same point.
+//! - An unrecorded get or cursor loads one flag, once. While reads of other threads are recorded,
+//!   it also loads a flag of its own thread. It takes no lock.
+//! - The memory of a recording is bounded: reads beyond [`MOST_READS`] are only counted.
 
 mod context;
 mod cost;

@@ -1,7 +1,7 @@
-//! Who records what reads cost, and where reads tell it.
+//! Manages recordings of read costs; reads report their cost here.
 //!
-//! Invariant: a read that nobody records asks one flag; while other threads' reads are recorded,
-//! one of its own thread more. It takes no lock.
+//! Invariant: an unrecorded read loads one flag. While reads of other threads are recorded, it also
+//! loads a flag of its own thread. It takes no lock.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::env::Env;
 use super::cost::{ReadCost, Recorded};
 use super::walked::ScanProfile;
 
-/// So many reads a recording keeps.
+/// Maximum number of reads that a recording stores.
 pub const MOST_READS: usize = 10_000;
 
-/// A read whose cost is known, or is being found out.
+/// Read that is done, or scan in progress.
 #[derive(Clone)]
 pub enum ProfiledRead {
     Done(ReadCost),
@@ -30,12 +30,12 @@ struct List {
     more: u64,
 }
 
-/// The reads that one recording has noted so far.
+/// Reads that one recording has stored so far.
 #[derive(Clone)]
 pub struct RecordedList(Arc<Mutex<List, rank::Recording>>);
 
 impl RecordedList {
-    /// What they have cost.
+    /// Returns the costs of the reads so far.
     pub fn told(&self) -> Recorded {
         let (reads, more) = {
             let list = self.0.lock();
@@ -49,25 +49,25 @@ impl RecordedList {
     }
 }
 
-/// A list, and the thread whose reads it is of; `None` for those of all.
+/// List of reads, and the only thread whose reads it records; `None` for all threads.
 type KeptRecord = (Option<ThreadId>, RecordedList);
 
 thread_local! {
-    /// How many recordings there are of this thread's reads, of all stores.
+    /// Number of recordings of this thread's reads, over all stores.
     static OWN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whose reads are recorded: nobody's, those of some threads, everybody's.
+/// Scope of recording: no thread, some threads, or all threads.
 const NOBODY: u8 = 0;
 
 const SOME: u8 = 1;
 
 const ALL: u8 = 2;
 
-/// Where reads tell their cost.
+/// Registry of recordings, to which reads report their cost.
 pub struct Recorder {
-    /// Of the standard library, so that schedules and models do not grow by a choice that decides
-    /// nothing.
+    /// An atomic of the standard library: a model checker need not explore its interleavings, which
+    /// decide nothing.
     on: AtomicU8,
     lists: Mutex<Vec<KeptRecord>, rank::Recordings>,
     env: Arc<dyn Env>,
@@ -80,12 +80,12 @@ impl Recorder {
         Recorder { on: AtomicU8::new(NOBODY), lists: Mutex::default(), env }
     }
 
-    /// The clock of the store.
+    /// Returns the environment of the store, used as clock.
     pub fn env(&self) -> &Arc<dyn Env> {
         &self.env
     }
 
-    /// Begins to record reads: those of one thread, which must be the caller's, or of all.
+    /// Begins to record the reads of all threads, or of one thread, which must be the caller's.
     pub fn begin(&self, thread: Option<ThreadId>) -> RecordedList {
         if thread.is_some() {
             OWN.set(OWN.get() + 1);
@@ -97,7 +97,7 @@ impl Recorder {
         list
     }
 
-    /// Ends what [`begin`](Recorder::begin) began.
+    /// Ends a recording that [`begin`](Recorder::begin) began.
     pub fn end(&self, thread: Option<ThreadId>, list: &RecordedList) {
         let mut lists = self.lists.lock();
         lists.retain(|(_, l)| !Arc::ptr_eq(&l.0, &list.0));
@@ -107,7 +107,7 @@ impl Recorder {
         }
     }
 
-    /// Whether anybody records what this thread reads.
+    /// Reports whether any recording includes this thread's reads.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed) != NOBODY && self.concerns_me()
@@ -119,7 +119,7 @@ impl Recorder {
             return true;
         }
         let me = std::thread::current().id();
-        // It may be one of another store.
+        // The recording may belong to another store.
         OWN.get() > 0 && self.lists.lock().iter().any(|(thread, _)| *thread == Some(me))
     }
 

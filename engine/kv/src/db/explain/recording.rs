@@ -1,4 +1,4 @@
-//! A recording under way.
+//! A recording in progress.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -7,23 +7,24 @@ use super::super::state::meters::Meters;
 use super::cost::Recorded;
 use super::recorder::RecordedList;
 
-/// A recording under way: see [`Db::record_reads`](crate::Db::record_reads). It ends when it goes.
+/// Recording in progress; see [`Db::record_reads`](crate::Db::record_reads). It ends when it is
+/// dropped.
 pub struct Recording {
     meters: Arc<Meters>,
     list: RecordedList,
-    /// The only thread whose reads are recorded.
+    /// The only thread whose reads are recorded; `None` for all threads.
     thread: Option<ThreadId>,
 }
 
 debug_by!(Recording, "Recording", thread);
 
 impl Recording {
-    /// Of the reads of all threads.
+    /// Begins to record the reads of all threads.
     pub(in crate::db) fn begin(meters: Arc<Meters>) -> Recording {
         Recording::of(meters, None)
     }
 
-    /// Of the reads of this thread, which ends it, too.
+    /// Begins to record the reads of this thread, which must also end the recording.
     pub(super) fn of_this_thread(meters: Arc<Meters>) -> Recording {
         Recording::of(meters, Some(std::thread::current().id()))
     }
@@ -33,12 +34,12 @@ impl Recording {
         Recording { meters, list, thread }
     }
 
-    /// Ends it: what was recorded. Of a cursor that still lives what it has cost so far.
+    /// Ends the recording and returns its result. A cursor that is still open has its cost so far.
     pub fn finish(self) -> Recorded {
         self.so_far()
     }
 
-    /// What was recorded until now.
+    /// Returns the reads recorded so far.
     pub fn so_far(&self) -> Recorded {
         self.list.told()
     }

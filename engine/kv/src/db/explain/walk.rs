@@ -1,4 +1,4 @@
-//! A cursor whose cost is recorded.
+//! Creates a cursor whose cost is recorded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,8 +19,8 @@ use super::super::state::view::TreeView;
 use super::recorder::ProfiledRead;
 use super::walked::{CountedWalk, ScanProfile, inside};
 
-/// What a reader at `read` sees of `range`, as [`visible`](super::super::sources::visible) has it,
-/// with a count for each source.
+/// Returns an iterator over the keys of `range` visible at `read`, as
+/// [`visible`](super::super::sources::visible) does, with a count for each source.
 #[cold]
 pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     let env = view.meters.recorder.env().clone();
@@ -62,10 +62,10 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
     Ok(visible.counting(shown))
 }
 
-/// The sources of a walk in the making.
+/// Sources of a recorded scan under construction.
 struct Making<'a> {
     range: &'a VisibleRange,
-    /// Of the prefix that all keys of the range share, where filters hold prefixes.
+    /// Hash of the prefix that all keys of the range share, if filters hold prefixes.
     hash: Option<u64>,
     counts: Vec<CountedWalk>,
     sources: Vec<(MergeSource, Arc<Mutex<Count, rank::Counted>>)>,
@@ -116,7 +116,7 @@ impl Making<'_> {
         let first = run.lower_bound(from);
         let inside_of = run.tables[first..].iter().take_while(|t| t.overlaps(None, until));
         let last = first + inside_of.clone().count();
-        // A walk may come to a table beyond either end before it sees that it has come too far.
+        // A scan may reach the table beyond either end before it detects that it left the range.
         for t in &run.tables[first.saturating_sub(1)..(last + 1).min(run.tables.len())] {
             blocks.note(t, from, until);
         }

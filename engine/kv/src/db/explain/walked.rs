@@ -1,4 +1,4 @@
-//! What a recorded walk has cost so far: its sources go on counting as long as it goes on.
+//! Cost of a recorded scan so far; its sources continue to count while it runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::merge::visible::VisibleRange;
 
 use super::cost::{ReadCost, ReadOf};
 
-/// What is counted of a source, and the run that it is.
+/// Counters of a source, and its run (`None` for a memtable).
 pub type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
 
-/// What is counted of a cursor.
+/// Counters of a cursor.
 #[derive(Clone)]
 pub struct ScanProfile {
     pub tree: Arc<str>,
@@ -28,7 +28,7 @@ pub struct ScanProfile {
 }
 
 impl ScanProfile {
-    /// What it has cost until now.
+    /// Returns the cost so far.
     pub fn told(self) -> ReadCost {
         let told = |(count, run): &CountedWalk| {
             let mut cost = count.lock().told();
@@ -48,7 +48,7 @@ impl ScanProfile {
     }
 }
 
-/// How many range deletions lie in a range, and the newest that a reader may see.
+/// Returns the number of range deletions in a range, and the newest one visible at `read`.
 pub fn inside<'a>(
     all: impl Iterator<Item = (&'a [u8], &'a [u8], Seq)>,
     range: &VisibleRange,
@@ -59,12 +59,12 @@ pub fn inside<'a>(
             && *end > range.from.as_slice()
             && range.until.as_deref().is_none_or(|u| *start < u)
     };
-    // Those that overlap are cut into pieces, which keep their numbers.
+    // Overlapping range deletions are split into fragments, which retain their sequence numbers.
     let seqs: BTreeSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
     (seqs.len() as u64, seqs.last().copied())
 }
 
-/// The same of the tables of a run, as far as they have been opened: of others nothing was asked.
+/// Same for the tables of a run that have been opened; other tables were not read.
 fn inside_run(run: &TableRun, range: &VisibleRange, read: Seq) -> (u64, Option<Seq>) {
     let opened = run.tables.iter().filter(|t| {
         t.meta.range_deletes > 0 && t.overlaps(Some(&range.from), range.until.as_deref())

@@ -1,4 +1,4 @@
-//! What is added to a batch by the handles of its trees.
+//! Methods that add operations to a [`Batch`].
 
 use crate::base::error::Result;
 use crate::base::key::Kind;
@@ -11,7 +11,7 @@ impl Batch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` when key, value or batch are over the limits; the batch is then as before.
+    /// `InvalidArgument` when key, value or batch exceed the limits; the batch is unchanged then.
     pub fn put(
         &mut self,
         tree: &Tree,
@@ -29,10 +29,10 @@ impl Batch {
         self.point(&tree.core, Kind::Delete, key.as_ref(), &[])
     }
 
-    /// Adds an operand for the tree's merge hook.
+    /// Adds an operand for the tree's merge operator.
     ///
     /// # Errors
-    /// As [`put`](Batch::put), and when the tree has no merge hook.
+    /// As [`put`](Batch::put), and `InvalidArgument` when the tree has no merge operator.
     pub fn merge(
         &mut self,
         tree: &Tree,
@@ -43,8 +43,8 @@ impl Batch {
         self.point(&tree.core, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// Deletes every key of a range, those that the batch has put there before too. Adds nothing
-    /// when the range ends before it begins.
+    /// Deletes every key of a range, including earlier puts of this batch. Adds nothing when the
+    /// range is empty.
     ///
     /// # Errors
     /// As [`put`](Batch::put).

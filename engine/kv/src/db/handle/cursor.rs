@@ -1,8 +1,8 @@
-//! The cursor over the keys of a tree, which lends slices: the fastest way to walk.
+//! Cursor over the keys of a tree. It lends slices, so it is the fastest way to scan.
 //!
-//! Invariant: a cursor sees one state: its view and its read point are of [one
-//! moment](super::super::state::tree::TreeInner::at_one_moment), and held until the end. Files and
-//! memtables that it needs stay until it is dropped.
+//! Invariant: a cursor reads one state. Its view and its read point are taken at [one
+//! moment](super::super::state::tree::TreeInner::at_one_moment) and held until the cursor is
+//! dropped. So are the files and memtables that it needs.
 
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use super::super::state::meters::LatencyOp;
 use super::super::state::view::TreeView;
 use super::snapshot::Snapshot;
 
-/// A cursor over the keys of a range: moves both ways and lends out slices of the key and value it
-/// stands on.
+/// A cursor over the keys of a range. It moves in both directions and lends slices of the current
+/// key and value.
 ///
-/// A new cursor stands nowhere; position it with [`first`](Cursor::first), [`last`](Cursor::last),
-/// [`seek`](Cursor::seek) or [`seek_before`](Cursor::seek_before). After an error it stands
-/// nowhere.
+/// A new cursor has no position. Position it with [`first`](Cursor::first), [`last`](Cursor::last),
+/// [`seek`](Cursor::seek) or [`seek_before`](Cursor::seek_before). An error clears the position.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-cursor-{}", std::process::id()));
@@ -38,14 +37,14 @@ use super::snapshot::Snapshot;
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 pub struct Cursor {
-    /// Behind a pointer: whoever makes a cursor and hands it on moves a pointer.
+    /// Boxed, so that moving a cursor moves one pointer.
     inner: Box<Visible>,
     view: Arc<TreeView>,
     _snapshot: Option<Snapshot>,
 }
 
 impl Cursor {
-    /// Over a range of a view, as who reads at this number sees it. It holds the snapshot.
+    /// Creates a cursor over a range of a view, at sequence number `read`. It holds the snapshot.
     pub(in crate::db) fn new(
         view: Arc<TreeView>,
         range: VisibleRange,
@@ -56,7 +55,7 @@ impl Cursor {
         Ok(Cursor { inner, view, _snapshot: snapshot })
     }
 
-    /// The name of its tree.
+    /// Returns the name of the tree.
     pub(in crate::db) fn tree(&self) -> &str {
         &self.view.name
     }
@@ -69,34 +68,34 @@ impl Cursor {
         done
     }
 
-    /// Whether it stands on a key.
+    /// Reports whether the cursor is positioned at a key.
     #[inline]
     pub fn valid(&self) -> bool {
         self.inner.valid()
     }
 
-    /// The key; empty when it stands nowhere.
+    /// Returns the current key; empty without a position.
     #[inline]
     pub fn key(&self) -> &[u8] {
         if self.inner.valid() { self.inner.key() } else { &[] }
     }
 
-    /// The value; empty when it stands nowhere.
+    /// Returns the current value; empty without a position.
     #[inline]
     pub fn value(&self) -> &[u8] {
         if self.inner.valid() { self.inner.value() } else { &[] }
     }
 
-    /// To the first key of the range.
+    /// Moves to the first key of the range.
     ///
     /// # Errors
-    /// This and all other moves: corruption and I/O errors of the tables read, and errors of the
-    /// merge hook.
+    /// For all moves: corruption and I/O errors of the tables read, and errors of the merge
+    /// operator.
     pub fn first(&mut self) -> Result<()> {
         self.timed(Visible::first)
     }
 
-    /// To the last key of the range.
+    /// Moves to the last key of the range.
     ///
     /// # Errors
     /// As [`first`](Cursor::first).
@@ -104,7 +103,7 @@ impl Cursor {
         self.timed(Visible::last)
     }
 
-    /// To the first key at or after `key`.
+    /// Moves to the first key at or after `key`.
     ///
     /// # Errors
     /// As [`first`](Cursor::first).
@@ -113,7 +112,7 @@ impl Cursor {
         self.timed(|v| v.seek(key))
     }
 
-    /// To the last key before `key`.
+    /// Moves to the last key before `key`.
     ///
     /// # Errors
     /// As [`first`](Cursor::first).
@@ -122,7 +121,7 @@ impl Cursor {
         self.timed(|v| v.seek_before(key))
     }
 
-    /// To the next key.
+    /// Moves to the next key.
     ///
     /// # Errors
     /// As [`first`](Cursor::first).
@@ -132,7 +131,7 @@ impl Cursor {
         self.inner.next()
     }
 
-    /// To the previous key.
+    /// Moves to the previous key.
     ///
     /// # Errors
     /// As [`first`](Cursor::first).

@@ -1,4 +1,4 @@
-//! The calls of a store's handle.
+//! Methods of [`Db`], the handle of a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ impl Db {
     /// Opens the store in `dir`.
     ///
     /// # Errors
-    /// `Locked` when somebody else has it open, `NotFound` when there is none and it may not be
-    /// created, `InvalidArgument` when the directory holds something else or an option is out of
-    /// bounds, `Incompatible` when a newer version wrote it, `Corruption` with file and offset when
-    /// its files are damaged, and I/O errors.
+    /// `Locked` when another process or handle has it open. `NotFound` when there is no store and
+    /// none may be created. `InvalidArgument` when the directory holds other files or an option is
+    /// out of bounds. `Incompatible` when a newer version wrote the store. `Corruption` with file
+    /// and offset when its files are damaged. I/O errors.
     pub fn open_with(dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         Db::open_in(crate::env::os::OsEnv::new(), dir, options)
     }
 
-    /// Opens the store in `dir` of another environment.
+    /// Opens the store in `dir` of the environment `env`.
     ///
     /// # Errors
     /// As [`open_with`](Db::open_with).
@@ -49,8 +49,8 @@ impl Db {
         Ok(Db { handle: Arc::new(handle), durability })
     }
 
-    /// The same store; what is written through this handle, and through the trees and transactions
-    /// that are got from it, has this durability.
+    /// Returns a handle of the same store that writes with `durability`. The trees and transactions
+    /// obtained from the new handle use it too.
     ///
     /// ```
     /// use firn_kv::{Batch, Db, Durability, TreeOptions};
@@ -68,17 +68,16 @@ impl Db {
         Db { handle: self.handle.clone(), durability }
     }
 
-    /// Opens an empty store in memory, which is gone when its last handle is: for caches, and for
-    /// tests of programs that use a store. It is the whole engine, flushes, compactions,
-    /// checkpoints and all, and behaves as on a disk that never fails and is never read again; each
-    /// store has files of its own. It takes about the memory that a store on disk would take plus
-    /// its files: the log of what is not flushed yet, and the tables, compressed as they would be
-    /// there.
+    /// Opens an empty store in memory, which is freed with its last handle. It suits caches, and
+    /// tests of programs that use a store. It runs the whole engine, including flushes, compactions
+    /// and checkpoints. It behaves like a store on a disk that never fails. Each store has its own
+    /// files. It uses about the memory of a store on disk plus its files: the log of unflushed
+    /// writes, and the tables, compressed as on disk.
     ///
-    /// Several stores that lie in the same memory, or one that is closed and opened again, are
-    /// opened [in](Db::open_in) one [`MemEnv::plain`](crate::env::mem::MemEnv::plain);
-    /// [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests turn, and shows what
-    /// crashes and power cuts leave.
+    /// To share one memory file system between stores, or to reopen a store, [open](Db::open_in)
+    /// them in one [`MemEnv::plain`](crate::env::mem::MemEnv::plain).
+    /// [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests advance, and simulates
+    /// crashes and power cuts.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -97,7 +96,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Exhausted` when there is no memory.
+    /// `Exhausted` when memory runs out.
     pub fn in_memory() -> Result<Db> {
         Db::open_in(
             Arc::new(crate::env::mem::MemEnv::plain()),
@@ -106,24 +105,24 @@ impl Db {
         )
     }
 
-    /// The tree `name` with these options, created when it is not there.
+    /// Opens the tree `name` with these options, and creates it if it does not exist.
     ///
-    /// Options of a tree that is there are replaced by these from now on (files already written
-    /// stay as they are), but its hooks must be those that it was created with.
+    /// The options replace those of an existing tree from now on. Existing files stay as they are.
+    /// The hooks must be those that the tree was created with.
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, and errors
-    /// of writing the manifest.
+    /// `InvalidArgument` for an option out of bounds, `Incompatible` for a different hook, and
+    /// errors of writing the manifest.
     pub fn tree(&self, name: &str, options: TreeOptions) -> Result<Tree> {
         let tree = self.trees([(name, options)])?.pop();
-        Ok(tree.unwrap_or_else(|| unreachable!("one tree is asked for, and one is given")))
+        Ok(tree.unwrap_or_else(|| unreachable!("one requested tree yields one tree")))
     }
 
-    /// The trees of these names with these options, in this order. Those that are not there are
-    /// created with one sync, however many they are, and all of them or none: a crash leaves no
-    /// part of them. To create 1,000 trees one by one costs 1,000 syncs.
+    /// Opens the trees of these names with these options and returns them in this order. Missing
+    /// trees are created together, atomically and with one sync: after a crash all of them exist,
+    /// or none. Creating 1,000 trees one by one costs 1,000 syncs.
     ///
-    /// With those that are there each does what [`Db::tree`] does, before any is created.
+    /// Existing trees are opened as by [`Db::tree`], before any tree is created.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -136,8 +135,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Db::tree`], and `InvalidArgument` for a name that is there twice. No tree has
-    /// been created then, but trees that were there may have their new options.
+    /// Those of [`Db::tree`], and `InvalidArgument` for a duplicate name. On an error no tree has
+    /// been created, but existing trees may have their new options.
     pub fn trees<N: AsRef<str>>(
         &self,
         trees: impl IntoIterator<Item = (N, TreeOptions)>,
@@ -149,9 +148,10 @@ impl Db {
         Ok(trees.into_iter().map(|t| self.wrap(t)).collect())
     }
 
-    /// The tree `name` as it was last opened or created. A tree with hooks that were not handed in
-    /// yet ([`Db::tree`]) can be looked at: it is not compacted, filters of prefixes are not used,
-    /// and what needs the merge hook is an error of kind `Incompatible`.
+    /// Returns the tree `name` with the options of its last opening or creation. If its hooks were
+    /// not supplied yet ([`Db::tree`]), the tree can be read with limits. It is not compacted,
+    /// prefix filters are not used, and reads that need the merge operator fail with
+    /// `Incompatible`.
     ///
     /// # Errors
     /// `NotFound` when there is no such tree.
@@ -163,13 +163,13 @@ impl Db {
         Ok(self.wrap(tree))
     }
 
-    /// Names of the trees, in order of creation.
+    /// Returns the names of the trees, in order of creation.
     pub fn tree_names(&self) -> Vec<String> {
         self.core().trees.read().iter().map(|t| t.name.clone()).collect()
     }
 
-    /// Drops a tree with all it holds. Handles of it report [`ErrorKind::Closed`] from now on;
-    /// files go when their last reader does.
+    /// Drops a tree and its data. Its handles report [`ErrorKind::Closed`] from now on. Its files
+    /// are deleted when their last reader releases them.
     ///
     /// # Errors
     /// `NotFound` when there is no such tree, and errors of writing the manifest.
@@ -180,10 +180,11 @@ impl Db {
     /// Writes a batch with the handle's durability.
     ///
     /// # Errors
-    /// `ReadOnly` when the store takes no writes, `Closed` when a tree concerned was dropped, and
+    /// `ReadOnly` when the store accepts no writes, `Closed` when a tree of the batch was dropped.
     /// I/O errors, after which the store is read-only. `NoSpace` or `Exhausted` when the log cannot
-    /// grow, or when all memtables are full and can't be flushed: nothing was written then, and the
-    /// store goes on by itself when there is space (or file descriptors, or memory) again.
+    /// grow, or when all memtables are full and cannot be flushed. In that case nothing was
+    /// written. The store resumes by itself once space, file descriptors or memory are available
+    /// again.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.check_own(&batch)?;
         self.core().write_batch(&batch, self.durability).map(|_| ())
@@ -197,18 +198,18 @@ impl Db {
         Err(Error::invalid("the batch names a tree of another store"))
     }
 
-    /// A frozen view of all trees.
+    /// Takes a snapshot: a frozen view of all trees.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_named("snapshot")
     }
 
-    /// A frozen view of all trees with a name by which the statistics list it.
+    /// Takes a snapshot with a name. The statistics list it under this name.
     pub fn snapshot_named(&self, name: &str) -> Snapshot {
         Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), name, false)) }
     }
 
-    /// Records what each read of this store costs, by whatever thread, from now until the recording
-    /// ends: see [`explain`].
+    /// Records the cost of each read of this store, by any thread, until the recording ends: see
+    /// [`explain`].
     pub fn record_reads(&self) -> explain::Recording {
         explain::Recording::begin(self.core().watch.meters.clone())
     }
@@ -221,8 +222,8 @@ impl Db {
         self.core().sync_log().map(|_| ())
     }
 
-    /// The number that names the store among all others, also among its clones: drawn when its log
-    /// was made, the same at each opening.
+    /// Returns the random number that identifies the store. It is drawn when the log is created, so
+    /// it differs from all other stores, and is the same at each opening.
     ///
     /// ```
     /// let (one, other) = (firn_kv::Db::in_memory()?, firn_kv::Db::in_memory()?);
@@ -234,42 +235,43 @@ impl Db {
         self.core().store
     }
 
-    /// Whether the store was opened for reading only.
+    /// Reports whether the store was opened read-only.
     pub fn is_read_only(&self) -> bool {
         self.core().options.read_only
     }
 
-    /// The end of the log as opening found it, unless it was a clean one: what was being written in
-    /// a crash, or damage ([`TornTail::proof`]) that cuts off what had been written.
+    /// Returns the torn end of the log that opening found; `None` after a clean shutdown. The cause
+    /// is a write that a crash interrupted, or damage ([`TornTail::proof`]) that cuts off earlier
+    /// writes.
     pub fn torn_log(&self) -> Option<&TornTail> {
         self.core().torn.get()
     }
 
-    /// Waits until no memtable waits for its flush and no policy wants a compaction. The files of
-    /// tables that were replaced are then removed, except those that somebody still reads.
+    /// Waits until no memtable waits for its flush and no policy requests a compaction. Then
+    /// deletes the files of replaced tables, except those with readers.
     ///
     /// # Errors
-    /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when it has been
-    /// put off.
+    /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when the work is
+    /// postponed.
     pub fn wait_idle(&self) -> Result<()> {
         self.core().wait_idle()
     }
 
-    /// Counters, memory, levels, and what holds space back.
+    /// Returns counters, memory use, levels, and the holders of retained space.
     pub fn stats(&self) -> Stats {
         self.core().stats()
     }
 
-    /// The store as it is now, for a handle that was opened read-only: with this a second process
-    /// follows the one that writes. The new handle sees all that the writer had acknowledged before
-    /// the call, and trees that have been made since. This handle, and all trees, snapshots and
-    /// iterators that were got from it, stay as they were; drop them when they are not needed any
-    /// more, because they keep files that the writer has removed.
+    /// Returns a new handle with the current state of the store, for a handle opened read-only. A
+    /// second process uses it to follow the writer. The new handle sees all writes acknowledged
+    /// before the call, and trees created since. This handle, and its trees, snapshots and
+    /// iterators, keep their old state. Drop them when you no longer need them, because they retain
+    /// files that the writer has removed.
     ///
-    /// It costs what an opening costs but for the tables that are open already: the manifest is
-    /// read, the tables that have come since are opened, and the writer's log is read from where
-    /// its trees have been flushed, at most about its memory budget. Hooks are handed on. The
-    /// memory budget is shared with this handle; memtables are those of each handle.
+    /// The cost is that of an opening, except that open tables are reused. The call reads the
+    /// manifest, opens new tables, and reads the writer's log from the flushed position, at most
+    /// about its memory budget. Hooks are passed to the new handle. The memory budget is shared
+    /// with this handle. Each handle has its own memtables.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-refresh-{}", std::process::id()));
@@ -285,33 +287,32 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a handle that writes, `Incompatible` when another store lies there
-    /// now, `Closed` when the handle was closed, else as [`open_with`](Db::open_with). This handle
-    /// stays as it is.
+    /// `InvalidArgument` for a handle that writes, `Incompatible` when the directory now holds
+    /// another store, `Closed` when the handle was closed, else as [`open_with`](Db::open_with).
+    /// This handle is unchanged.
     pub fn refresh(&self) -> Result<Db> {
         let fresh = CloseHandle::new(|| self.core().refreshed())?;
         fresh.core.events.start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }
 
-    /// Closes the store, and says whether all that was written is safe: it ends the background
-    /// work, makes the log durable, and gives up the lock of the directory, so that the store can
-    /// be opened again at once. Dropping the last handle does the same, and keeps the error to
-    /// itself. A flush that runs is waited for, a compaction is given up. Memtables are not
-    /// flushed: what is in them is in the log.
+    /// Closes the store, and reports whether all writes are safe. It stops the background work,
+    /// syncs the log, and releases the lock of the directory, so that the store can be opened again
+    /// at once. Dropping the last handle does the same, but discards the error. A running flush is
+    /// waited for; a running compaction is aborted. Memtables are not flushed, because the log has
+    /// their contents.
     ///
-    /// Other handles may still be there, and other threads may use them. A call that wrote before
-    /// the closing has happened, and is durable; after it each call through a handle, a snapshot or
-    /// a transaction that reads, writes or changes anything is an error of kind
-    /// [`Closed`](ErrorKind::Closed), and so is what waits or runs for long when the closing
-    /// begins. Iterators, cursors and values that are there go on with what they hold; where they
-    /// need a file that is not open, not yet or not any more ([`OpenFiles`](crate::OpenFiles)), and
-    /// that is gone since, they give that error too. They keep its memory until they are dropped.
-    /// Closing twice gives the first outcome again.
+    /// Other handles may still exist, and other threads may use them. A write that returned before
+    /// the close is durable. Afterwards each read, write or change through a handle, snapshot or
+    /// transaction fails with kind [`Closed`](ErrorKind::Closed). So do calls that wait or run long
+    /// when the close begins. Existing iterators, cursors and values continue with the memory and
+    /// files that they hold. They fail with `Closed` if they need a file that is not open
+    /// ([`OpenFiles`](crate::OpenFiles)) and has been deleted since. They retain their memory until
+    /// they are dropped. Closing twice returns the first result again.
     ///
-    /// Not to be called from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest)
-    /// is given: it would wait for itself. A listener that calls it while somebody else closes the
-    /// store gets `Closed` at once.
+    /// Do not call it from a hook, or from the pairs that [`Tree::ingest`](crate::Tree::ingest)
+    /// consumes: it would deadlock. A listener that calls it while another thread closes the store
+    /// gets `Closed` at once.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-close-{}", std::process::id()));
@@ -328,24 +329,22 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// The failure that made the store read-only, if there was one: then what was acknowledged
-    /// since the last sync that succeeded may not survive a power cut. I/O errors of the last sync,
-    /// with the same meaning, and of tidying the log up, which cost nothing but time at the next
-    /// opening. The store is closed all the same. `ReadOnly` in a child made by `fork()`, where
-    /// nothing happens.
+    /// The failure that made the store read-only, if there was one. In that case writes
+    /// acknowledged after the last successful sync may not survive a power cut. I/O errors of the
+    /// last sync, with the same meaning. I/O errors of cleaning up the log, which only slow the
+    /// next opening. The store is closed in all these cases. `ReadOnly` in a child made by
+    /// `fork()`, where the call does nothing.
     pub fn close(&self) -> Result<()> {
         self.handle.close()
     }
 
-    /// Runs `f` and tells it what the reads cost that the calling thread begins within it in this
-    /// store: gets, cursors that are made, and iterators of which the first item is taken, of any
-    /// tree, snapshot or transaction. A cursor that was there before is not among them though it is
-    /// moved within, nor an iterator that has given an item; nor are other threads' reads. They
-    /// cost what they always cost.
+    /// Runs `f` and reports to it the cost of the reads that the calling thread begins during the
+    /// call. These are gets, new cursors, and iterators whose first item is taken, of any tree,
+    /// snapshot or transaction of this store. Cursors created before, iterators that have returned
+    /// an item, and reads of other threads are excluded; their cost does not change.
     ///
-    /// What is recorded takes some times as long, and does not leap over stretches where earlier
-    /// readers found nothing: so it shows all that lies there. It is for some operations, not for
-    /// every one.
+    /// A recorded read takes several times as long, and does not use the empty-range cache. It thus
+    /// reports all entries in its range. Use it for some operations, not for every one.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -362,15 +361,14 @@ impl Db {
         f(&explain::ReadContext::begin(self.core().watch.meters.clone()))
     }
 
-    /// Makes a copy of the Db in `dir` (which must not exist, or be empty) that opens as a Db of
-    /// its own. Tables are hard-linked, so it costs a flush and some directory entries; it must lie
-    /// on the same file system. Writers go on meanwhile.
+    /// Creates a copy of the store in `dir`, which must be missing or empty. The copy opens as an
+    /// independent store. Tables are hard-linked, so the cost is a flush and some directory
+    /// entries. `dir` must be on the same file system. Writers continue during the call.
     ///
     /// # Errors
-    /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a Db opened read-only, and I/O
-    /// errors; what was made of the checkpoint by then is removed again as far as possible, and
-    /// what stays has no `CURRENT` file. Remove the rest or name another directory before you try
-    /// again.
+    /// `InvalidArgument` when `dir` is not empty, `ReadOnly` for a store opened read-only, and I/O
+    /// errors. After an error the partial checkpoint is removed as far as possible; remaining files
+    /// include no `CURRENT` file. Delete them or choose another directory before you retry.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
         self.core().checkpoint(dir.as_ref())
     }

@@ -1,7 +1,7 @@
-//! The handles of a store that others are made of: what keeps it open, the store, and a tree of it.
-//! Their calls are in the files above this one.
+//! Base handles of a store: [`CloseHandle`], [`Db`] and [`Tree`]. Most of their methods are in the
+//! other files of this folder.
 //!
-//! Invariant: a store is closed when its last handle goes, if nobody has closed it before.
+//! Invariant: dropping the last handle closes the store, unless it was closed before.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::super::state::gate::closed;
 use super::super::state::pins::nudge;
 use super::super::state::tree::TreeInner;
 
-/// What keeps a store open.
+/// Shared owner of an open store. Dropping it closes the store.
 pub struct CloseHandle {
     pub core: Arc<DbInner>,
-    /// What came of closing it; locked while it is being closed.
+    /// Result of closing; locked while the store is being closed.
     closed: Mutex<Option<Result<()>>, rank::Closing>,
-    /// Behind the store: it goes after it.
+    /// Declared after the store, so that it is dropped after it.
     _left: LeftToEpoch,
 }
 
-/// Lets the epoch move on when it goes: else what a store has left to the epoch, its tables' files,
-/// memtables and frames, would stay until some other store of the process is used, if there is one.
-/// A store that could not be opened leaves as much, and the descriptors that the next try needs.
+/// Advances the epoch when dropped. Otherwise garbage that a store left to the epoch (table files,
+/// memtables, cache frames) would stay until another store of the process is used. A store that
+/// failed to open leaves garbage too, and the next attempt needs its file descriptors.
 struct LeftToEpoch;
 
 impl Drop for LeftToEpoch {
@@ -36,26 +36,27 @@ impl Drop for LeftToEpoch {
 }
 
 impl CloseHandle {
-    /// Of a store that `open` opens.
+    /// Creates the owner of the store that `open` returns.
     ///
     /// # Errors
-    /// What `open` gives; whatever it had opened until then is closed.
+    /// The error of `open`; everything that it had opened is closed.
     pub fn new(open: impl FnOnce() -> Result<Arc<DbInner>>) -> Result<CloseHandle> {
         let left = LeftToEpoch;
         Ok(CloseHandle { core: open()?, closed: Mutex::new(None), _left: left })
     }
 
-    /// Closes the store, if nobody has; gives what came of it.
+    /// Closes the store if it is open, and returns the result of the first close.
     pub fn close(&self) -> Result<()> {
         let core = &self.core;
         if core.env.is_forked() {
-            // The threads are the parent's, and so is the log.
+            // The threads and the log belong to the parent process.
             std::mem::take(&mut *core.work.threads()).into_iter().for_each(std::mem::forget);
             core.events.forget();
             return core.check_process();
         }
         let mut outcome = if core.events.is_told_here() {
-            // Who closes waits for the listener, which must not wait for that.
+            // The closing thread waits for this listener, so the listener must not wait for the
+            // lock.
             self.closed.try_lock().ok_or_else(closed)?
         } else {
             self.closed.lock()
@@ -66,24 +67,24 @@ impl CloseHandle {
 
 impl Drop for CloseHandle {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // Callers that need the result call `close`.
         let _ = self.close();
     }
 }
 
-/// An open store: trees of ordered keys, one log, one order of writes.
+/// An open store: trees of ordered keys that share one log and one order of writes. A tree is what
+/// RocksDB calls a column family.
 ///
-/// Cheap to clone; all clones and all [`Tree`]s share one store, which closes when the last of them
-/// is dropped, or with [`close`](Db::close), which says whether all went well. Closing does not
-/// flush: what is in memtables is in the log, and is there again when the store is opened.
+/// Cheap to clone. All clones and all [`Tree`]s share one store. It closes when the last of them is
+/// dropped, or with [`close`](Db::close), which also reports errors. Closing does not flush: the
+/// log has the contents of the memtables, and the next opening restores them.
 ///
-/// A handle has a durability, with which everything is written through it: at first that of the
-/// [`DbOptions`](crate::DbOptions), and with [`with`](Db::with) another one.
+/// A handle has a durability that applies to all writes through it. It is initially that of the
+/// [`DbOptions`](crate::DbOptions); [`with`](Db::with) returns a handle with another one.
 ///
-/// A store belongs to the process that opened it. In a child made by `fork()` every write is an
-/// error of kind [`ReadOnly`](crate::ErrorKind::ReadOnly) (on Linux from 4.14 on; elsewhere nobody
-/// can tell), and the child keeps the store's lock until it ends: open stores after a fork, not
-/// before.
+/// A store belongs to the process that opened it. In a child made by `fork()` every write fails
+/// with kind [`ReadOnly`](crate::ErrorKind::ReadOnly). Forks are detected on Linux from 4.14 on
+/// only. The child holds the store's lock until it ends, so open stores after a fork, not before.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("firn-doc-db-{}", std::process::id()));
@@ -115,39 +116,39 @@ impl Db {
     }
 }
 
-/// One ordered map of a [`Db`]. Cheap to clone.
+/// An ordered map in a [`Db`]. Cheap to clone.
 ///
-/// Keys and values are anything that is bytes: `&[u8]`, `&str`, `String`, `Vec<u8>`, arrays. Ranges
-/// are written `..`, `"a".."b"`, `"a"..="b"` and so on ([`KeyBounds`](crate::KeyBounds)).
+/// Keys and values are byte strings: `&[u8]`, `&str`, `String`, `Vec<u8>`, arrays. Ranges are
+/// written `..`, `"a".."b"`, `"a"..="b"` and so on ([`KeyBounds`](crate::KeyBounds)).
 ///
-/// A handle has a durability, with which everything is written through it: that of the [`Db`] that
-/// it was got from, and with [`with`](Tree::with) another one.
+/// A handle has a durability that applies to all writes through it. It is initially that of the
+/// [`Db`] that returned it; [`with`](Tree::with) returns a handle with another one.
 #[derive(Clone)]
 pub struct Tree {
-    // Before what keeps the store open, so that it goes before it.
+    // Declared before `handle`, so that it is dropped before the store closes.
     pub(in crate::db) core: Arc<TreeInner>,
     pub(in crate::db) handle: Arc<CloseHandle>,
     pub(in crate::db) durability: Durability,
 }
 
 impl Tree {
-    /// Its name.
+    /// Returns the name of the tree.
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// The store that it belongs to, with the handle's durability.
+    /// Returns the store of the tree, with this handle's durability.
     pub fn db(&self) -> Db {
         Db { handle: self.handle.clone(), durability: self.durability }
     }
 
-    /// The same tree; what is written through this handle has this durability. It costs two
-    /// reference counts: keep the handle where many writes go through it.
+    /// Returns a handle of the same tree that writes with `durability`. It costs two reference
+    /// counts: reuse the handle for many writes.
     pub fn with(&self, durability: Durability) -> Tree {
         Tree { durability, ..self.clone() }
     }
 
-    /// An error when it is a tree of another store.
+    /// Returns an error when the tree belongs to another store.
     pub(in crate::db) fn check_of(&self, store: &Arc<CloseHandle>) -> Result<()> {
         if Arc::ptr_eq(store, &self.handle) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What applications hold: the store, its trees, and what is got from them.
+//! Public handles of the engine: the store, its trees, snapshots, iterators and transactions.
 
 mod batch;
 pub mod changes;

@@ -1,4 +1,4 @@
-//! A state of trees that can be read: [`Readable`].
+//! [`Readable`], the reads that stores, snapshots and transactions share.
 
 use crate::base::error::Result;
 use crate::merge::value::Value;
@@ -9,20 +9,20 @@ use super::handles::{Db, Tree};
 use super::range::{Keys, Range};
 use super::snapshot::Snapshot;
 
-/// What [`Readable`] is made of.
+/// Primitive reads from which [`Readable`] is built.
 pub trait ReadSource {
-    /// The value of a key.
+    /// Returns the value of a key.
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>>;
-    /// The entries of a range.
+    /// Returns an iterator over the entries of a range.
     fn walk(&self, tree: &Tree, range: VisibleRange) -> Range;
 }
 
 /// Reads of any tree of a store: of the newest state ([`Db`]), of a frozen one
 /// ([`Snapshot`](crate::Snapshot)), or in a [`Transaction`](crate::Transaction). A [`Tree`] has the
-/// same methods for itself, without the first argument; they are those of its `Db`.
+/// same methods without the first argument; they read like those of its `Db`.
 ///
-/// So a function that reads is written once for all of them. It takes the reader and the tree; the
-/// reader of a tree as it is now is its `Db`:
+/// A generic function over `Readable` works with all of them. It takes the reader and the tree. To
+/// read the newest state, pass the `Db`:
 ///
 /// ```
 /// use firn_kv::{Db, Readable, Result, Tree, TreeOptions};
@@ -39,62 +39,61 @@ pub trait ReadSource {
 /// # Ok::<(), firn_kv::Error>(())
 /// ```
 ///
-/// Keys and ranges are of any type, so there is no `dyn Readable`. It cannot be implemented
-/// elsewhere.
+/// Methods are generic over keys and ranges, so there is no `dyn Readable`. The trait is sealed.
 ///
 /// # Errors
-/// Of all methods: corruption and I/O errors of the tables read, errors of the merge hook, `Closed`
-/// when the tree was dropped, `InvalidArgument` for a tree of another store. Iterators give them as
-/// items.
+/// For all methods: corruption and I/O errors of the tables read, errors of the merge operator,
+/// `Closed` when the tree was dropped, `InvalidArgument` for a tree of another store. Iterators
+/// return errors as items.
 pub trait Readable: ReadSource {
-    /// The value of `key`. The value pins its block or memtable; nothing is copied.
+    /// Returns the value of `key`. The value pins its block or memtable; no bytes are copied.
     fn get(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.read(tree, key.as_ref())
     }
 
-    /// Whether `key` has a value.
+    /// Reports whether `key` has a value.
     fn contains(&self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.read(tree, key.as_ref())?.is_some())
     }
 
-    /// The keys of a range with their values, in order, from both ends.
+    /// Returns a double-ended iterator over the keys of a range with their values, in order.
     fn range(&self, tree: &Tree, range: impl KeyBounds) -> Range {
         self.walk(tree, key_range(range))
     }
 
-    /// The keys that start with `prefix`, with their values, in order, from both ends.
+    /// Returns a double-ended iterator over the keys that start with `prefix`, with their values.
     fn prefix(&self, tree: &Tree, prefix: impl AsRef<[u8]>) -> Range {
         self.walk(tree, prefix_range(prefix.as_ref()))
     }
 
-    /// All keys with their values, in order, from both ends.
+    /// Returns a double-ended iterator over all keys with their values, in order.
     fn iter(&self, tree: &Tree) -> Range {
         self.walk(tree, VisibleRange::default())
     }
 
-    /// All keys, in order, from both ends. Of a part: [`range`](Readable::range) with
-    /// [`Range::keys`].
+    /// Returns a double-ended iterator over all keys, in order. For a part, use
+    /// [`range`](Readable::range) with [`Range::keys`].
     fn keys(&self, tree: &Tree) -> Keys {
         self.iter(tree).keys()
     }
 
-    /// The smallest key with its value.
+    /// Returns the smallest key with its value.
     fn first(&self, tree: &Tree) -> Result<Option<Entry>> {
         self.iter(tree).next().transpose()
     }
 
-    /// The greatest key with its value.
+    /// Returns the greatest key with its value.
     fn last(&self, tree: &Tree) -> Result<Option<Entry>> {
         self.iter(tree).next_back().transpose()
     }
 
-    /// Whether there is no key. It looks for the first one.
+    /// Reports whether the tree has no keys. It seeks the first one.
     fn is_empty(&self, tree: &Tree) -> Result<bool> {
         Ok(self.keys(tree).next().transpose()?.is_none())
     }
 
-    /// How many keys there are. It walks over all of them, some million a second: nobody counts as
-    /// keys come and go.
+    /// Returns the number of keys. It scans all of them, some million a second, because no counter
+    /// is maintained.
     fn len(&self, tree: &Tree) -> Result<u64> {
         self.keys(tree).try_fold(0, |n, key| key.map(|_| n + 1))
     }

@@ -1,5 +1,5 @@
-//! The tree's handle: an ordered map of bytes. Calls that read and then write as one step are in
-//! `update`.
+//! Methods of [`Tree`]: reads, writes, flushes and compactions. Atomic read-modify-write methods
+//! are in `update`.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq};
@@ -12,19 +12,20 @@ use super::super::bounds::{KeyBounds, key_range};
 use super::handles::Tree;
 
 impl Tree {
-    /// Its options, as [`Db::tree`](crate::Db::tree) or [`set_options`](Tree::set_options) has set
-    /// them.
+    /// Returns the options last set by [`Db::tree`](crate::Db::tree) or
+    /// [`set_options`](Tree::set_options).
     pub fn options(&self) -> TreeOptions {
         (*self.core.view.load_full().options).clone()
     }
 
-    /// Sets its options while it is open, for good and for all of its handles: from now on flushes
-    /// and compactions go by them, and the policy looks at the tree at once. Tables that are there
-    /// stay as they are until they are merged; [`compact`](Tree::compact) writes them anew. A
-    /// memtable that is larger than it may be now is flushed with the next write.
+    /// Sets the options of the open tree permanently and for all of its handles. Flushes and
+    /// compactions use them from now on, and the compaction policy re-examines the tree at once.
+    /// Existing tables stay as they are until a compaction rewrites them;
+    /// [`compact`](Tree::compact) rewrites all. A memtable above its new size limit is flushed with
+    /// the next write.
     ///
-    /// Hooks cannot be changed, because files were written with them: hand in those of
-    /// [`options`](Tree::options). A tree whose hooks have not been handed in stays without them.
+    /// Hooks cannot be changed, because files were written with them: pass those of
+    /// [`options`](Tree::options). A tree whose hooks were not supplied stays without them.
     ///
     /// ```
     /// use firn_kv::policy::LazyLeveled;
@@ -37,25 +38,25 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for an option out of bounds, `Incompatible` for another hook, `ReadOnly`
-    /// when the store takes no writes, `Closed` when the tree was dropped, and errors of writing
-    /// the manifest. Nothing has been changed then.
+    /// `InvalidArgument` for an option out of bounds, `Incompatible` for a different hook,
+    /// `ReadOnly` when the store accepts no writes, `Closed` when the tree was dropped, and errors
+    /// of writing the manifest. On an error nothing has changed.
     pub fn set_options(&self, options: TreeOptions) -> Result<()> {
         options.check()?;
         self.handle.core.set_options(&self.core, options)
     }
 
-    /// The value of `key`. The value pins its block or memtable; nothing is copied.
+    /// Returns the value of `key`. The value pins its block or memtable; no bytes are copied.
     ///
     /// # Errors
-    /// Corruption and I/O errors of the tables read, errors of the merge hook, `Closed` when the
-    /// tree was dropped.
+    /// Corruption and I/O errors of the tables read, errors of the merge operator, `Closed` when
+    /// the tree was dropped.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
         self.handle.core.get(&self.core, key.as_ref())
     }
 
-    /// The values of several keys, all of one moment.
+    /// Returns the values of several keys, all read from one state of the tree.
     ///
     /// # Errors
     /// As [`get`](Tree::get).
@@ -63,7 +64,7 @@ impl Tree {
         self.handle.core.multi_get(&self.core, keys)
     }
 
-    /// Whether `key` has a value.
+    /// Reports whether `key` has a value.
     ///
     /// # Errors
     /// As [`get`](Tree::get).
@@ -74,7 +75,7 @@ impl Tree {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// `InvalidArgument` when key or value are over the limits, else as
+    /// `InvalidArgument` when the key or value exceeds the limits, else as
     /// [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
@@ -87,7 +88,7 @@ impl Tree {
         )
     }
 
-    /// Deletes `key`. Whether it had a value is not looked up.
+    /// Deletes `key`, without looking up whether it has a value.
     ///
     /// # Errors
     /// As [`put`](Tree::put).
@@ -97,10 +98,10 @@ impl Tree {
         core.with_reserve(|| core.write_point(&self.core, Kind::Delete, key, &[], self.durability))
     }
 
-    /// Adds an operand for the tree's merge hook.
+    /// Adds an operand for the tree's merge operator.
     ///
     /// # Errors
-    /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge hook.
+    /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.check_merge()?;
         self.handle.core.write_point(
@@ -112,8 +113,8 @@ impl Tree {
         )
     }
 
-    /// Deletes every key of a range: O(1) however many there are. Nothing happens when it ends
-    /// before it begins.
+    /// Deletes every key of a range with one range tombstone, in O(1). Does nothing when the range
+    /// is empty.
     ///
     /// ```
     /// # use firn_kv::{Db, TreeOptions};
@@ -130,8 +131,8 @@ impl Tree {
         self.delete_range_numbered(&range).map(|_| ())
     }
 
-    /// Deletes every key, at one moment, in O(1): [`delete_range`](Tree::delete_range) of all. The
-    /// space comes back as the tree is merged.
+    /// Deletes every key atomically in O(1), like [`delete_range`](Tree::delete_range) of `..`.
+    /// Compactions reclaim the space.
     ///
     /// # Errors
     /// As [`put`](Tree::put).
@@ -139,7 +140,8 @@ impl Tree {
         self.delete_range(..)
     }
 
-    /// As [`delete_range`](Tree::delete_range); gives the deletion's sequence number.
+    /// Does the same as [`delete_range`](Tree::delete_range), and returns the deletion's sequence
+    /// number.
     pub(in crate::db) fn delete_range_numbered(&self, range: &dyn KeyBounds) -> Result<Seq> {
         self.core.check_live()?;
         self.handle.core.gate.check_writable()?;
@@ -148,7 +150,7 @@ impl Tree {
         self.handle.core.write_batch(&batch, self.durability)
     }
 
-    /// Writes the memtable to a table and waits for it.
+    /// Flushes the memtable to a table and waits for completion.
     ///
     /// # Errors
     /// I/O errors, after which the store is read-only.
@@ -157,20 +159,20 @@ impl Tree {
         self.handle.core.flush_tree(&self.core)
     }
 
-    /// Flushes, then brings everything into one run, dropping what no reader can see. Tables that
-    /// overlap no other, hold nothing to be dropped and are written as the options say now move
-    /// into that run as they are, but for small ones, which are joined.
+    /// Flushes, then compacts all tables into one run, and drops entries that no reader can see. A
+    /// table moves into that run unchanged if it overlaps no other table, has nothing to drop, and
+    /// matches the current options. Small tables are joined instead.
     ///
     /// # Errors
-    /// `Incompatible` when the tree has hooks that were not handed in
-    /// ([`Db::tree`](crate::Db::tree)); `Conflict` while merges stand still
-    /// ([`Db::pause_background`](crate::Db::pause_background)) and one of them holds its tables;
-    /// corruption and I/O errors.
+    /// `Incompatible` when the tree has hooks that were not supplied
+    /// ([`Db::tree`](crate::Db::tree)). `Conflict` while compactions are paused
+    /// ([`Db::pause_background`](crate::Db::pause_background)) and a paused one holds the tree's
+    /// tables. Corruption and I/O errors.
     pub fn compact(&self) -> Result<()> {
         self.compact_within(None)
     }
 
-    /// Flushes, then merges whatever may hold keys of a range, and of its end.
+    /// Flushes, then compacts all tables that may hold keys of a range or its end key.
     ///
     /// # Errors
     /// As [`compact`](Tree::compact).
@@ -186,7 +188,8 @@ impl Tree {
         })
     }
 
-    /// Without its hooks nobody knows what may be merged and forgotten.
+    /// Returns an error if hooks are missing: without them a compaction cannot decide which entries
+    /// to merge or drop.
     fn check_hooked(&self) -> Result<()> {
         self.core.check_live()?;
         if self.core.is_hooked() {

@@ -1,5 +1,4 @@
-//! How many entries readers pass where there is nothing to be seen, and how many those who come
-//! after them.
+//! Tests how many entries readers step over in empty ranges, first and repeatedly.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use super::super::{Db, Readable, Tree};
 use super::visible;
 
 const N: u32 = 1_000;
-/// What a walk may pass that leaps.
+/// Maximum number of entries for a scan that seeks past empty ranges.
 const FEW: u64 = 70;
 
 fn open() -> (Db, Tree) {
@@ -29,7 +28,8 @@ fn key(prefix: u8, i: u32) -> Vec<u8> {
     [&[prefix][..], &i.to_be_bytes()].concat()
 }
 
-/// How many entries a walk passes from an end of `[from, until)`, in which nothing is to be seen.
+/// Returns the number of entries that a scan steps over from one end of `[from, until)`, which has
+/// no visible keys.
 fn passed(tree: &Tree, from: &[u8], until: Option<&[u8]>, forward: bool) -> u64 {
     let end = until.map_or(Bound::Unbounded, Bound::Excluded);
     let range = VisibleRange::new(Bound::Included(from), end);
@@ -41,7 +41,7 @@ fn passed(tree: &Tree, from: &[u8], until: Option<&[u8]>, forward: bool) -> u64 
     seen.passed().0
 }
 
-/// Keys of three prefixes; those of the second one are deleted then.
+/// Creates keys with three prefixes; tests delete those of the second one.
 fn filled() -> (Db, Tree) {
     let (db, tree) = open();
     for i in 0..N {
@@ -79,7 +79,7 @@ fn who_ends_in_what_is_covered_passes_it_once() {
             for forward in [true, false] {
                 let case = format!("{name}, in a table: {in_table}, forward: {forward}");
                 let (db, tree) = filled();
-                // What it sees is kept, and one table holds that and something newer.
+                // The snapshot retains its versions; one table holds them and newer entries.
                 let before = db.snapshot();
                 delete(&tree);
                 if in_table {
@@ -102,7 +102,7 @@ fn who_ends_in_what_is_covered_passes_it_once() {
     }
 }
 
-/// Looks from the middle of what is covered, each from a little further away than the last one.
+/// Scans from inside a covered range, each from a little further away than the last one.
 #[test]
 fn who_begins_in_what_is_covered_passes_none_of_it_twice() {
     for forward in [true, false] {

@@ -1,11 +1,10 @@
-//! A file in memory: what a program reads now, and what a power cut would leave of it.
+//! A file in memory: its present content and the content after a power cut.
 //!
 //! Invariants:
 //! - Bytes at and after the length are zero in every page, so growing a file shows zeros.
-//! - Outside `dirty` and `lost`, the present and the durable content are the same up to the shorter
+//! - Outside `dirty` and `lost`, the present and the durable content are equal up to the shorter
 //!   length.
-//! - Pages are shared between copies until one of them writes: a copy costs one reference count per
-//!   page.
+//! - Copies share pages until one of them writes: a copy costs one reference count per page.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use super::rng::CrashRng;
 
 const PAGE: u64 = 4096;
-/// What a disk writes whole or not at all.
+/// Bytes that a disk writes atomically.
 const SECTOR: u64 = 512;
 
 type ContentPage = [u8; PAGE as usize];
@@ -47,7 +46,7 @@ impl FileContent {
         self.len
     }
 
-    /// Fills `buf` from `offset`; `false` when the content ends before.
+    /// Fills `buf` from `offset`; returns `false` if the content ends earlier.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> bool {
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
             return false;
@@ -74,7 +73,7 @@ impl FileContent {
         Arc::make_mut(self.pages[page].get_or_insert_with(|| Arc::new([0; PAGE as usize])))
     }
 
-    /// Writes at any place; the content grows when it must.
+    /// Writes at any offset; grows the content if needed.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (page, start, at, n) in pieces(offset, bytes.len() as u64) {
             self.page_mut(page)[start..start + n].copy_from_slice(&bytes[at..at + n]);
@@ -93,7 +92,7 @@ impl FileContent {
         self.len = len;
     }
 
-    /// Takes the bytes `start..end`, clipped to both lengths, from another content.
+    /// Copies the bytes `start..end`, clipped to both lengths, from another content.
     fn copy_range(&mut self, from: &FileContent, start: u64, end: u64) {
         let end = end.min(self.len).min(from.len);
         if start >= end {
@@ -110,7 +109,7 @@ impl FileContent {
         }
     }
 
-    /// Takes whole pages that hold any of `start..end` by reference.
+    /// Takes all pages that overlap `start..end` by reference.
     fn share_pages(&mut self, from: &FileContent, start: u64, end: u64) {
         let end = end.min(from.len);
         for (page, ..) in pieces(start, end.saturating_sub(start)) {
@@ -165,14 +164,14 @@ impl Ranges {
     }
 }
 
-/// One file: its present content, its durable content, and where they differ.
+/// One file: its present content, its durable content, and their differences.
 #[derive(Clone, Default)]
 pub(super) struct MemFile {
     now: FileContent,
     durable: FileContent,
-    /// Changed since the last sync.
+    /// Ranges changed since the last sync.
     dirty: Ranges,
-    /// Changed before a sync that failed, and not since: no later sync makes them durable.
+    /// Ranges changed before a failed sync, and not since: no later sync makes them durable.
     lost: Ranges,
 }
 
@@ -181,7 +180,7 @@ impl MemFile {
         &self.now
     }
 
-    /// `keeps`: what a crash would leave is kept.
+    /// Writes bytes. `keeps`: record the change for crash images.
     pub fn write(&mut self, offset: u64, bytes: &[u8], keeps: bool) {
         if keeps {
             self.changed(offset, offset + bytes.len() as u64);
@@ -213,31 +212,32 @@ impl MemFile {
         self.dirty = Ranges::default();
     }
 
-    /// A sync that fails: the system forgets that these bytes have to be written.
+    /// Records a failed sync: the system no longer knows that these bytes are dirty.
     pub fn sync_failed(&mut self) {
         for (start, end) in std::mem::take(&mut self.dirty).iter() {
             self.lost.add(start, end);
         }
     }
 
-    /// Whether a power cut would take nothing away.
+    /// Reports whether a power cut would lose nothing.
     pub fn is_durable(&self) -> bool {
         self.dirty.is_empty() && self.lost.is_empty() && self.now.len == self.durable.len
     }
 
-    /// Everything reached the disk.
+    /// Makes everything reach the disk.
     pub fn keep_all(&mut self) {
         self.durable = self.now.clone();
         self.forget_unsynced();
     }
 
-    /// Only what was synced reached the disk.
+    /// Makes only synced data reach the disk.
     pub fn keep_synced(&mut self) {
         self.now = self.durable.clone();
         self.forget_unsynced();
     }
 
-    /// Each unsynced sector reached the disk or did not, and so did the length, or a part of it.
+    /// Makes a random subset of the unsynced sectors reach the disk, and a random part of the
+    /// length change.
     pub fn keep_random(&mut self, rng: &mut CrashRng) {
         let (short, long) =
             (self.durable.len.min(self.now.len), self.durable.len.max(self.now.len));

@@ -1,12 +1,12 @@
-//! The state of a disk as plain data: inodes, directories, and what of them is durable; the
-//! operations that change it; what a crash leaves of it.
+//! The state of a disk as plain data: inodes, directories, their durable parts, the operations that
+//! change them, and the state after a crash.
 //!
 //! Invariants:
 //! - [`Disk::apply`] is a pure function of the state and the operation: replaying a journal gives
 //!   the same disk.
-//! - A name's states since its directory's last sync are kept in order, the durable one first; a
-//!   power cut shows one of them.
-//! - A rename within a directory is atomic: no cut takes the old name away without giving the new
+//! - Each directory records a name's states since its last sync in order, the durable one first. A
+//!   power cut leaves one of them.
+//! - A rename within a directory is atomic: no cut removes the old name without creating the new
 //!   one.
 //! - A copy shares all inodes with its original until one of them changes.
 
@@ -17,34 +17,34 @@ use std::sync::Arc;
 use super::content::MemFile;
 use super::rng::CrashRng;
 
-/// What happens to the disk in a crash: see [`MemEnv::crash_image`](super::MemEnv::crash_image).
+/// The effect of a crash on the disk: see [`MemEnv::crash_image`](super::MemEnv::crash_image).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The process dies, the system lives: every operation survives, and what was unsynced still
-    /// is.
+    /// The process dies, the system lives: every operation survives, and unsynced data is still
+    /// unsynced.
     Process,
-    /// The power fails, but everything had reached the disk already.
+    /// The power fails after everything has reached the disk.
     PowerAll,
-    /// The power fails, and only what was synced had reached the disk.
+    /// The power fails, and only synced data had reached the disk.
     PowerNone,
-    /// The power fails; all unsynced directory entries survive or none, and all unsynced file data
-    /// (lengths too) or none.
+    /// The power fails. All unsynced directory entries survive or none, and all unsynced file data
+    /// (with lengths) or none.
     PowerData {
         /// Whether unsynced creations, renames, links and removals survive.
         keep_entries: bool,
         /// Whether unsynced file data and lengths survive.
         keep_data: bool,
     },
-    /// As `PowerAll`, but when the last operation was a write, only its first `bytes` bytes were
+    /// Like `PowerAll`, but if the last operation was a write, only its first `bytes` bytes were
     /// written.
     Torn {
         /// How many bytes of the last write survive.
         bytes: u64,
     },
-    /// The power fails; by this seed, each unsynced 512-byte sector holds its old or its new
-    /// content, each file's length lies between the synced and the current one (never-written
-    /// sectors read as zeros), and each name is in one of the states that it had since its
-    /// directory was synced.
+    /// The power fails with random effects from this seed. Each unsynced 512-byte sector has its
+    /// old or its new content; never-written sectors read as zeros. Each file's length is between
+    /// the synced and the current one. Each name is in one of its states since its directory was
+    /// synced.
     PowerRandom(u64),
 }
 
@@ -52,14 +52,14 @@ pub enum Cut {
 pub(super) type Ino = u64;
 pub(super) const ROOT: Ino = 0;
 
-/// What a name leads to.
+/// The target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiskEntry {
     File(Ino),
     Dir(Ino),
 }
 
-/// One operation that changes the disk. `path` is for people: what counts are the inodes.
+/// One operation that changes the disk. `path` is for people; only the inodes matter.
 #[derive(Clone)]
 pub(super) enum DiskOp {
     Create { dir: Ino, name: String, ino: Ino, path: PathBuf },
@@ -99,7 +99,7 @@ impl std::fmt::Display for DiskOp {
     }
 }
 
-/// A name's states: since when (a count of this directory's changes) it leads where.
+/// The states of a name: since when (a count of this directory's changes), and the target.
 type States = Vec<(u64, Option<DiskEntry>)>;
 
 #[derive(Clone, Default)]
@@ -118,7 +118,7 @@ impl DiskDir {
         &self.now
     }
 
-    /// Makes a name lead elsewhere. Changes with the same `stamp` belong together.
+    /// Changes the target of a name. Changes with the same `stamp` form one atomic change.
     fn set(&mut self, stamp: u64, name: &str, entry: Option<DiskEntry>, keeps: bool) {
         let before = match entry {
             Some(e) => self.now.insert(name.to_string(), e),
@@ -138,14 +138,15 @@ impl DiskDir {
         self.changes
     }
 
-    /// The state of each unsynced name after a power cut, as positions in their lists of states.
+    /// Draws the state of each unsynced name after a power cut, as an index into its list of
+    /// states.
     fn draw(&self, rng: &mut CrashRng) -> BTreeMap<&str, usize> {
         let mut drawn: BTreeMap<&str, usize> = self
             .unsynced
             .iter()
             .map(|(name, states)| (name.as_str(), rng.below(states.len() as u64) as usize))
             .collect();
-        // The old name is gone only where the new one has come; bringing a name forward may bring
+        // The old name is gone only if the new one exists. Advancing one name may require advancing
         // others.
         loop {
             let mut changed = false;
@@ -188,7 +189,7 @@ impl DiskDir {
         }
     }
 
-    /// Whether a power cut could make any name lead to this inode.
+    /// Reports whether any name leads to this inode, or could after a power cut.
     fn may_lead_to(&self, ino: Ino) -> bool {
         let leads =
             |e: &DiskEntry| matches!(e, DiskEntry::File(i) | DiskEntry::Dir(i) if *i == ino);
@@ -203,12 +204,12 @@ pub(super) struct Disk {
     files: BTreeMap<Ino, Arc<MemFile>>,
     dirs: BTreeMap<Ino, Arc<DiskDir>>,
     next_ino: Ino,
-    /// Whether it keeps what a crash would leave.
+    /// Whether it records the state that a crash would leave.
     keeps: bool,
 }
 
 impl Disk {
-    /// An empty root.
+    /// Creates a disk with an empty root.
     pub fn new(keeps: bool) -> Disk {
         Disk {
             files: BTreeMap::new(),
@@ -246,8 +247,8 @@ impl Disk {
         }
     }
 
-    /// Makes one operation happen. One on an inode that is gone (a file without a name whose last
-    /// reader is not known here) has no effect that anyone could see.
+    /// Applies one operation. An operation on a removed inode (a nameless file whose last reader is
+    /// unknown here) has no visible effect.
     pub fn apply(&mut self, op: &DiskOp) {
         match op {
             DiskOp::Create { dir, name, ino, .. } => {
@@ -316,7 +317,7 @@ impl Disk {
         }
     }
 
-    /// The disk as a crash right after `last` (not yet applied here) leaves it.
+    /// Returns the disk after a crash right after `last`, which is not applied here yet.
     pub fn crash(&self, last: Option<&DiskOp>, cut: &Cut) -> Disk {
         let mut disk = self.clone();
         match (last, cut) {
@@ -353,7 +354,7 @@ impl Disk {
         }
     }
 
-    /// Forgets the inodes that no name leads to, nor could after a power cut.
+    /// Drops the inodes that no name leads to, now or after a power cut.
     fn drop_nameless(&mut self) {
         let mut seen = std::collections::BTreeSet::new();
         let mut open = vec![ROOT];
@@ -375,14 +376,14 @@ impl Disk {
         self.dirs.retain(|i, _| seen.contains(i));
     }
 
-    /// Forgets a file that no name leads to, nor could after a power cut.
+    /// Drops a file that no name leads to, now or after a power cut.
     pub fn drop_if_nameless(&mut self, ino: Ino) {
         if !self.dirs.values().any(|d| d.may_lead_to(ino)) {
             self.files.remove(&ino);
         }
     }
 
-    /// The files that a sync of this directory may leave without a name.
+    /// Returns the files that a sync of this directory may leave without a name.
     pub fn replaced_in(&self, dir: Ino) -> Vec<Ino> {
         let states = self.dir(dir).into_iter().flat_map(|d| d.unsynced.values().flatten());
         states

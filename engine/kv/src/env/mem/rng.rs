@@ -1,5 +1,5 @@
-//! A small seeded generator (splitmix64), so that every choice of the in-memory environment can be
-//! made again.
+//! A small seeded generator (splitmix64), which makes every choice of the in-memory environment
+//! reproducible.
 
 /// The generator's state; any seed is good.
 #[derive(Clone)]
@@ -13,12 +13,12 @@ impl CrashRng {
         z ^ (z >> 31)
     }
 
-    /// A number less than `n`, which is not zero.
+    /// Returns a number less than `n`, which must not be zero.
     pub fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
 
-    /// A number from `low` to `high`, both inclusive.
+    /// Returns a number from `low` to `high`, both inclusive.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below((high - low).saturating_add(1))
     }

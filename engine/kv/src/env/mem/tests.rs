@@ -1,4 +1,4 @@
-//! What a crash leaves, case by case, and against a simple oracle.
+//! Tests crash images, case by case, and against a simple oracle.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn text(mem: &MemEnv, file: &str) -> Option<String> {
     mem.read_file(p(file)).ok().map(|b| String::from_utf8(b).unwrap())
 }
 
-/// All images of all crash points by the crasher and one by one, which must agree.
+/// Returns all images of all crash points, by the crasher and one by one; both must agree.
 fn images(mem: &MemEnv, cut: Cut) -> Vec<MemEnv> {
     let mut crasher = mem.crasher();
     let mut all = vec![crasher.image(&cut)];
@@ -232,9 +232,9 @@ fn a_plain_one_lets_go_at_once_and_has_the_clock_of_the_system() {
     let (f, g) = (ino_of("/f"), ino_of("/g"));
     let reader = mem.open_read(p("/g"), true).unwrap();
     mem.rename(p("/f"), p("/g")).unwrap();
-    assert!(is_there(g), "a file that is read stays");
+    assert!(is_there(g), "a file with an open reader stays");
     drop(reader);
-    assert!(!is_there(g) && is_there(f), "what was replaced is gone without a sync");
+    assert!(!is_there(g) && is_there(f), "a replaced file is gone without a sync");
     mem.remove(p("/g")).unwrap();
     assert!(!is_there(f));
     assert!(
@@ -244,7 +244,7 @@ fn a_plain_one_lets_go_at_once_and_has_the_clock_of_the_system() {
 }
 
 #[test]
-#[should_panic(expected = "keeps nothing of what a crash would leave")]
+#[should_panic(expected = "records no crash state")]
 fn a_plain_one_has_no_crash_images() {
     MemEnv::plain().crash_image(0, &Cut::PowerNone);
 }
@@ -288,7 +288,7 @@ fn checkpoints_of_a_long_journal_do_not_show() {
     images(&mem, Cut::PowerRandom(3));
 }
 
-/// What happens to one file.
+/// One operation on a file.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, usize),
@@ -306,12 +306,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A file byte by byte: the obvious way.
+/// A byte-by-byte model of a file.
 #[derive(Default)]
 struct Oracle {
     now: Vec<u8>,
     durable: Vec<u8>,
-    /// For each byte place ever used: whether it is to be written by the next sync.
+    /// For each byte offset ever used: whether the next sync writes it.
     dirty: Vec<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Threads, sleeps and the passing of time: of the operating system and by hand, or the
+//! Threads, sleeps and time of the in-memory environment: real threads with a manual clock, or the
 //! scheduler's.
 
 #[cfg(not(interleave))]
@@ -7,7 +7,7 @@ mod real {
 
     pub(in super::super) use crate::env::os::spawn_thread as spawn;
 
-    /// Time passes only as it is told to.
+    /// Returns 0: only explicit calls advance the clock.
     pub(in super::super) fn passed() -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! A piece of memory that arenas lie in, one after the other.
+//! A piece of memory that arenas use, one after the other.
 
 use std::ptr::NonNull;
 
@@ -7,31 +7,31 @@ use crate::base::error::{Error, ErrorKind, Result};
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// Mappings of at least this many bytes may have huge pages. Smaller ones would waste most of one.
+/// Minimum bytes of a mapping with huge pages. A smaller one would waste most of a page.
 const HUGE_FROM: usize = 8 << 20;
 
-/// Fewer bytes than this are the allocator's: the empty memtables of thousands of trees. More are
-/// not, for it may keep what it gets back: of 10,000 memtables of 8 KiB that had become larger it
-/// kept 80 MiB, and nothing of another size came to use it. (The interpreter has no mappings, and
-/// its uninitialised memory shows it what is read before it is written.)
+/// Smaller pieces come from the allocator: the empty memtables of thousands of trees. Larger ones
+/// do not, because the allocator may retain freed memory. After 10,000 memtables of 8 KiB had
+/// grown, it retained 80 MiB that no other size reused. (Miri has no mappings, and its
+/// uninitialised memory exposes reads before writes.)
 const ALLOCATED: usize = 8 << 10;
 
-/// Memory of a fixed size, not cleared when it is reused: of the allocator when it is small, else
-/// an anonymous mapping, of which nothing is resident before it is touched.
+/// Memory of a fixed size, not cleared on reuse. Small pieces come from the allocator; others are
+/// anonymous mappings, whose pages are not resident before the first touch.
 pub(crate) struct Mapping {
     map: Option<memmap2::MmapMut>,
     base: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping is plain memory that belongs to whoever owns this value.
+// SAFETY: a mapping is plain memory that belongs to the owner of this value.
 unsafe impl Send for Mapping {}
 
-// SAFETY: through `&Mapping` nothing but the address and the length can be had.
+// SAFETY: `&Mapping` gives access only to the address and the length.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Memory of `len` bytes, more than none. One that may have huge pages is aligned to them.
+    /// Creates memory of `len` bytes, more than none. A mapping with huge pages is aligned to them.
     pub(crate) fn new(len: usize) -> Result<Mapping> {
         let mapped = if cfg!(any(miri, target_family = "wasm")) || len < ALLOCATED {
             None
@@ -55,8 +55,8 @@ impl Mapping {
         NonNull::new(p).map(|base| Mapping { map: None, base, len }).ok_or_else(failed)
     }
 
-    /// A mapping; `None` where the system gives none: a process may have some 65,000, and those of
-    /// files are among them.
+    /// Creates a mapping. Returns `None` if the system provides none: a process may have some
+    /// 65,000, including those of files.
     fn mapped(len: usize) -> Option<Mapping> {
         let slack = if len >= HUGE_FROM { HUGE } else { 0 };
         let mut map =
@@ -72,35 +72,35 @@ impl Mapping {
             .unwrap_or(std::alloc::Layout::new::<[u64; 8]>())
     }
 
-    /// Where it begins.
+    /// Returns its start.
     pub(super) fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// Bytes of memory.
+    /// Returns its length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether so much is counted as a whole, touched or not: that is so of what the allocator
-    /// gives.
+    /// Reports whether memory of this size comes from the allocator. It then counts in full,
+    /// touched or not.
     pub(crate) fn is_small(len: usize) -> bool {
         len < ALLOCATED
     }
 
-    /// In how large pieces it is best used.
+    /// Returns the best granularity, in bytes, for growing the used part.
     pub(crate) fn piece(len: usize) -> usize {
         if len >= HUGE_FROM { HUGE } else { (len / 8).next_multiple_of(4096) }
     }
 
-    /// Says that the bytes from `from` to `to` are about to be filled, so that they get huge pages
-    /// where they can.
+    /// Announces that the bytes from `from` to `to` are about to be filled, so that they get huge
+    /// pages if possible.
     pub(crate) fn fill(&self, from: usize, to: usize) {
         #[cfg(target_os = "linux")]
         if let Some(map) = self.map.as_ref().filter(|_| self.len >= HUGE_FROM) {
             let (from, to) = (from / HUGE * HUGE, to.next_multiple_of(HUGE).min(self.len));
             let skip = self.base.as_ptr().addr() - map.as_ptr().addr();
-            // A kernel without huge pages refuses, and small ones do.
+            // A kernel without huge pages rejects it; small pages work too.
             let _ =
                 map.advise_range(memmap2::Advice::HugePage, skip + from, to.saturating_sub(from));
         }
@@ -111,7 +111,7 @@ impl Mapping {
     /// Touches the first `len` bytes, so that later users find them resident.
     pub(crate) fn populate(&mut self, len: usize) {
         for at in (0..len.min(self.len)).step_by(4096) {
-            // SAFETY: in bounds, and `&mut self` means that no arena lives in the mapping.
+            // SAFETY: in bounds, and `&mut self` means that no arena uses the mapping.
             unsafe { self.base.add(at).write_volatile(0) };
         }
     }

@@ -1,8 +1,8 @@
-//! A piece of memory under loom: its length.
+//! A piece of memory under loom: only its length.
 
 use crate::base::error::Result;
 
-/// No memory at all: nodes are boxed.
+/// No memory: nodes are boxed.
 pub(crate) struct Mapping(usize);
 
 impl Mapping {

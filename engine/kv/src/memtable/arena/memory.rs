@@ -1,12 +1,12 @@
-//! The arena over raw memory: one piece of it, a bump pointer, offsets as references.
+//! The arena over raw memory: one contiguous piece, a bump pointer, and offsets as references.
 //!
-//! An entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖ [value length
-//! u32 ‖ key length u32] ‖ key ‖ value`; the long lengths are there, and count, when the short one
-//! of the value is 0xffff. (In memory only: native byte order.)
+//! Format of an entry, aligned to 4 bytes: `trailer u64 ‖ key length u16 ‖ value length u16 ‖
+//! [value length u32 ‖ key length u32] ‖ key ‖ value`. If the short value length is 0xffff, the
+//! long lengths are present and apply. (In memory only: native byte order.)
 //!
-//! Invariants (beside those of the module above): A7: the bump pointer only grows, every allocation
-//! is of bytes that no other has, and none goes past the mapping: a caller that added more than it
-//! reserved is stopped by a panic, not by a stray write.
+//! Invariant (in addition to those of the module above): A7: the bump pointer only grows, every
+//! allocation has bytes of its own, and none exceeds the mapping. If a caller adds more than it
+//! reserved, the arena panics and never writes out of bounds.
 
 use super::super::pool::Lease;
 use super::super::sync::atomic::AtomicU64;
@@ -22,26 +22,26 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 
-/// Where an arena begins: the first bytes stay unused, for offset 0 means none.
+/// Offset of the first allocation; the first bytes stay unused, because offset 0 means none.
 const START: u64 = 64;
 
 /// The memory of one memtable.
 pub(in super::super) struct Arena {
     base: NonNull<u8>,
     limit: u32,
-    /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic, so that counting costs
-    /// nothing. Every add writes it, and every reader needs what lies beside it.
+    /// Low 32 bits: bytes in use. High 32 bits: point entries. One atomic makes counting free.
+    /// Padded, because every add writes it and every reader needs the fields next to it.
     top: CachePadded<AtomicU64>,
     lease: Lease,
 }
 
 // SAFETY: the memory belongs to the arena alone and is used by the rules of the module.
 unsafe impl Send for Arena {}
-// SAFETY: as above: shared use is what the rules are for.
+// SAFETY: as above: the rules are written for shared use.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// An empty arena in the leased memory, of which it can use 4 GiB - 1 at most.
+    /// Creates an empty arena in the leased memory, of which it can use at most 4 GiB - 1.
     pub fn new(lease: Lease) -> Arena {
         let (base, len) = (lease.mapping().base(), lease.mapping().len());
         Arena {
@@ -52,14 +52,14 @@ impl Arena {
         }
     }
 
-    /// What it lives in.
+    /// Returns the lease of its memory.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
 
-    /// An arena with the same content at the same places, in other memory of at least this size.
-    /// Nobody adds to this one meanwhile, and whoever has added says so to the caller (Release,
-    /// Acquire); others may read it.
+    /// Returns an arena with the same content at the same offsets, in other memory of at least this
+    /// size. No thread may add to this arena meanwhile; others may read it. Earlier adds must be
+    /// visible to the caller (Release, Acquire).
     ///
     /// # Errors
     /// `InvalidArgument` when the memory is too small.
@@ -73,20 +73,20 @@ impl Arena {
                 copy.limit
             )));
         }
-        // SAFETY: both have so many bytes and are different memory. Bytes that nobody has written
-        // are copied as such: as bytes, and nothing is concluded from them (A6). Atomics are read
-        // beside other readers only: there is no writer, by the caller's promise.
+        // SAFETY: both have at least `used` bytes and are different memory. Unwritten bytes are
+        // copied as plain bytes, and no code interprets them (A6). The copy reads atomics
+        // concurrently with other readers only: there is no writer, by the caller's promise.
         unsafe { copy.base.as_ptr().copy_from_nonoverlapping(self.base.as_ptr(), used as usize) };
         copy.top.store(top, Relaxed);
         Ok(copy)
     }
 
-    /// Bytes in use.
+    /// Returns the bytes in use.
     pub fn used(&self) -> usize {
         self.top.load(Relaxed) as u32 as usize
     }
 
-    /// Entries added by [`add`](Self::add) with `counted`.
+    /// Returns the number of entries added by [`add`](Self::add) with `counted`.
     pub fn entries(&self) -> u64 {
         self.top.load(Relaxed) >> 32
     }
@@ -105,15 +105,15 @@ impl Arena {
                 Err(now) => top = now,
             }
         };
-        // SAFETY: in bounds, aligned (the base is, to 64 bytes at least), and nobody else's (A7).
+        // SAFETY: in bounds, aligned (the base is, to 64 bytes at least), and exclusive (A7).
         unsafe { self.at(start).cast::<T>().write(value) };
         reference(start)
     }
 
-    /// The node.
+    /// Returns the node.
     #[inline]
     pub fn get<T: SkipNode>(&self, r: Ref<T>) -> &T {
-        // SAFETY: A1 and A2: written in full before the reference could be had, and never moved.
+        // SAFETY: A1 and A2: written in full before the reference existed, and never moved.
         unsafe { &*self.at(r.ordinal()).cast::<T>() }
     }
 
@@ -134,8 +134,8 @@ impl Arena {
         let start = self.top.fetch_add((counted as u64) << 32 | size as u64, Relaxed) & 0xffff_ffff;
         self.check(start + size as u64);
         let long = is_long(key.len(), value.len());
-        // SAFETY: in bounds and nobody else's (A7). The trailer may lie at an odd multiple of 4,
-        // hence unaligned.
+        // SAFETY: in bounds and exclusive (A7). The trailer may be at an odd multiple of 4, hence
+        // unaligned.
         unsafe {
             let p = self.at(start as u32);
             p.cast::<u64>().write_unaligned(trailer.0);
@@ -153,21 +153,21 @@ impl Arena {
         reference(start as u32)
     }
 
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     pub fn entry(&self, r: Ref<ArenaRecord>) -> ArenaEntry<'_> {
         // SAFETY: A1: the offset is inside the mapping.
         ArenaEntry { start: unsafe { self.at(r.ordinal()) }, life: PhantomData }
     }
 
-    /// Asks for the cache lines of an entry's first bytes.
+    /// Prefetches the cache lines of an entry's first bytes.
     #[inline]
     pub fn prefetch_entry(&self, r: Ref<ArenaRecord>) {
         self.prefetch(r.ordinal());
         self.prefetch(r.ordinal() + 64);
     }
 
-    /// Asks for all of a node's cache lines.
+    /// Prefetches all of a node's cache lines.
     #[inline]
     pub fn prefetch_node<T: SkipNode>(&self, r: Ref<T>) {
         for line in 0..size_of::<T>().div_ceil(64) as u32 {
@@ -180,14 +180,14 @@ impl Arena {
         fetch_line(self.base.as_ptr().wrapping_add(at as usize));
     }
 
-    /// Whether the bytes lie in this arena.
+    /// Reports whether the bytes are in this arena.
     pub fn owns(&self, bytes: &[u8]) -> bool {
         let (start, base) = (bytes.as_ptr().addr(), self.base.as_ptr().addr());
         start >= base && start + bytes.len() <= base + self.limit as usize
     }
 
     /// # Safety
-    /// `offset` lies in the mapping.
+    /// `offset` must be within the mapping.
     #[inline]
     unsafe fn at(&self, offset: u32) -> *mut u8 {
         // SAFETY: in bounds by the caller's promise.
@@ -210,7 +210,7 @@ fn overflow() -> ! {
 fn reference<T>(start: u32) -> Ref<T> {
     Ref::new(
         NonZeroU32::new(start)
-            .unwrap_or_else(|| unreachable!("the first bytes of an arena are never given out")),
+            .unwrap_or_else(|| unreachable!("the first bytes of an arena are never allocated")),
     )
 }
 
@@ -222,14 +222,14 @@ pub(in super::super) struct ArenaEntry<'a> {
 }
 
 impl<'a> ArenaEntry<'a> {
-    /// Its sequence number and kind.
+    /// Returns its sequence number and kind.
     #[inline]
     pub fn trailer(&self) -> Trailer {
         // SAFETY: an entry starts with its trailer (A1).
         Trailer(unsafe { self.start.cast::<u64>().read_unaligned() })
     }
 
-    /// Its key.
+    /// Returns its key.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         // SAFETY: the lengths are those of the bytes that follow them (A1), which never change
@@ -240,7 +240,7 @@ impl<'a> ArenaEntry<'a> {
         }
     }
 
-    /// Its value.
+    /// Returns its value.
     #[inline]
     pub fn value(&self) -> &'a [u8] {
         // SAFETY: as for the key.
@@ -250,13 +250,13 @@ impl<'a> ArenaEntry<'a> {
         }
     }
 
-    /// Key length, value length, and where the key starts.
+    /// Returns the key length, the value length, and the start of the key.
     ///
     /// # Safety
-    /// None beyond A1; the pointer is good for the sum of the lengths.
+    /// None beyond A1; the pointer is valid for the sum of the lengths.
     #[inline]
     unsafe fn parts(&self) -> (usize, usize, *const u8) {
-        // SAFETY: the header is there in full (A1), 4-aligned.
+        // SAFETY: the header is complete (A1) and 4-aligned.
         unsafe {
             let key = self.start.add(8).cast::<u16>().read() as usize;
             let value = self.start.add(10).cast::<u16>().read() as usize;

@@ -1,21 +1,22 @@
-//! The memtable's memory: typed, append-only nodes behind 32-bit references. The one room of the
-//! memtable with `unsafe` in it.
+//! The memtable's memory: typed, append-only nodes behind 32-bit references. The only memtable
+//! module with `unsafe` code.
 //!
-//! Invariants, which are the safety argument:
-//! - A1: a [`Ref`] is made only by the arena, after the node or entry that it names has been
-//!   written in full. Nodes and entries are never moved or freed before the arena is, and an arena
-//!   is dropped only when nobody borrows from it.
-//! - A2: a [`Ref`] reaches another thread only through an [`AtomicRef`], which loads with Acquire
-//!   and stores with Release, or through a body's slots, published by a Release store of the count
-//!   (A4). So whoever holds a `Ref` sees what it names.
+//! Invariants, which form the safety argument:
+//! - A1: only the arena creates a [`Ref`], after its node or entry has been written in full. Nodes
+//!   and entries are never moved or freed before the arena is. An arena is dropped only when nobody
+//!   borrows from it.
+//! - A2: a [`Ref`] reaches another thread in only two ways. One is an [`AtomicRef`], which loads
+//!   with Acquire and stores with Release. The other is a body's slots, published by a Release
+//!   store of the count (A4). So every holder of a `Ref` sees its target.
 //! - A3: fields that change after publication are atomics. Everything else is written before
 //!   publication and never again.
-//! - A4: slot `i` of a [`EntryBody`] is written once: before publication, or by the holder of its
+//! - A4: slot `i` of an [`EntryBody`] is written once: before publication, or by the holder of its
 //!   leaf's lock while `count == i`; the Release store `count = i + 1` follows. A reader touches
 //!   only slots below a count that it loaded with Acquire.
-//! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and hands no
+//! - A5: a `Ref` is used with the arena that made it. Each skiplist owns one arena and passes no
 //!   `Ref` to another.
-//! - A6: nothing relies on what unused memory holds: mappings are recycled without being cleared.
+//! - A6: no code relies on the content of unused memory: mappings are recycled without being
+//!   cleared.
 
 #![allow(unsafe_code)]
 
@@ -54,9 +55,9 @@ pub(super) const LEAF: usize = if cfg!(loom) {
 } else {
     24
 };
-/// Skip links kept in the leaf's own cache line, level 0 included; higher ones are in a [`Tower`].
+/// Skip links in the leaf's own cache line, including level 0; higher ones are in a [`Tower`].
 const LINKS: usize = if cfg!(loom) { 1 } else { 5 };
-/// Levels of skip links: 3^16 leaves.
+/// Levels of skip links: enough for 3^16 leaves.
 pub(super) const MAX_HEIGHT: usize = if cfg!(loom) { 2 } else { 16 };
 
 impl sealed::Sealed for Leaf {
@@ -99,8 +100,8 @@ pub(super) struct Leaf {
     pub word: u64,
     /// 16 bytes of the low bound's key from `skip` on, zero-padded.
     pub window: [u64; 2],
-    /// Where the window starts; about what the bound shares with its left neighbour's, so that the
-    /// window tells them apart.
+    /// Start of the window: about the length that the bound shares with its left neighbour's, so
+    /// that the window distinguishes the two.
     pub skip: u32,
     /// The low bound: an entry of this leaf. `None` only for the first leaf, which has none.
     pub low: Option<Ref<ArenaRecord>>,
@@ -119,15 +120,15 @@ impl Tower {
         Tower(std::array::from_fn(|_| AtomicRef::new(None)))
     }
 
-    /// Whether a leaf of this height needs a tower.
+    /// Reports whether a leaf of this height needs a tower.
     pub fn needed(height: usize) -> bool {
         height > LINKS
     }
 }
 
 impl Leaf {
-    /// A leaf whose low bound is `low` (with that key), standing right of a leaf whose bound shares
-    /// `shared` bytes with it.
+    /// Creates a leaf whose low bound is `low` (with that key). The bound of the leaf to its left
+    /// shares `shared` bytes with it.
     pub fn new(
         low: Option<(Ref<ArenaRecord>, &[u8])>,
         shared: usize,
@@ -151,16 +152,15 @@ impl Leaf {
         }
     }
 
-    /// The current body: a consistent picture of the entries and of the leaf that follows.
+    /// Returns the current body: a consistent snapshot of the entries and of the next leaf.
     #[inline]
     pub fn body<'a>(&self, arena: &'a Arena) -> &'a EntryBody {
-        // A leaf is made with a body and a body is only ever replaced by another; the fallback is
-        // never taken.
+        // A leaf is created with a body, and only another body ever replaces it, so the fallback is
+        // unreachable.
         self.body.load().map_or_else(|| unreachable!("a leaf without a body"), |b| arena.get(b))
     }
 
-    /// Asks the current body into the cache: a search gets there next, or right after one more
-    /// comparison.
+    /// Prefetches the current body, because a search reads it next, or after one more comparison.
     #[inline]
     pub fn prefetch_body(&self, arena: &Arena) {
         if let Some(body) = self.body.load() {
@@ -168,7 +168,7 @@ impl Leaf {
         }
     }
 
-    /// The skip link of a level, where this leaf is high enough to have one.
+    /// Returns the skip link of a level, if this leaf is high enough to have one.
     #[inline]
     pub fn link<'a>(&'a self, level: usize, arena: &'a Arena) -> Option<&'a AtomicRef<Leaf>> {
         match self.links.get(level) {
@@ -182,22 +182,22 @@ impl Leaf {
         let mut spins = 0;
         while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             spins += 1;
-            // A holder that was preempted needs the core that spinning would burn.
+            // A preempted holder needs the core that spinning would waste.
             if spins % 64 == 0 || cfg!(loom) { yield_now() } else { spin_loop() }
         }
         Locked { leaf: self, arena, not_sync: PhantomData }
     }
 }
 
-/// 8 bytes of `key` from `at` on, as if the key went on with zeros for ever.
+/// Returns 8 bytes of `key` from `at` on; the key counts as zero-padded without end.
 #[inline]
 pub(super) fn word(key: &[u8], at: usize) -> u64 {
     key.get(at..).map_or(0, head)
 }
 
-/// Reads what only the holder of the lock writes. Loom remembers one access per atomic: a visible
-/// load here would hide from it that the store which follows races with readers, and it would not
-/// try the orders that matter.
+/// Reads a value that only the holder of the lock writes. Loom records one access per atomic. A
+/// visible load here would hide the race between the following store and readers, so loom would not
+/// try the relevant orders.
 #[inline]
 fn own(a: &AtomicU32) -> u32 {
     #[cfg(not(loom))]
@@ -209,7 +209,7 @@ fn own(a: &AtomicU32) -> u32 {
     }
 }
 
-/// The exclusive right to write to a leaf's body. Bodies are written through it only (A4).
+/// The exclusive right to write to a leaf's body. Bodies are written only through it (A4).
 pub(super) struct Locked<'a> {
     leaf: &'a Leaf,
     arena: &'a Arena,
@@ -221,7 +221,7 @@ impl<'a> Locked<'a> {
         self.leaf
     }
 
-    /// The body that [`push`](Self::push) would write to.
+    /// Returns the body that [`push`](Self::push) would write to.
     pub fn body(&self) -> &'a EntryBody {
         match NonZeroU32::new(own(self.leaf.body.word())) {
             Some(body) => self.arena.get(Ref::new(body)),
@@ -229,7 +229,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Appends and publishes a slot; `false` when the body is full.
+    /// Appends and publishes a slot; returns `false` if the body is full.
     #[inline]
     pub fn push(&self, head: u64, entry: Ref<ArenaRecord>) -> bool {
         let body = self.body();
@@ -238,7 +238,7 @@ impl<'a> Locked<'a> {
             return false;
         }
         // SAFETY: this is the only writer (the lock, A4), and no reader touches slot `i` before the
-        // count says so.
+        // count includes it.
         unsafe {
             body.heads[i].write(head);
             body.entries[i].write(entry);
@@ -247,8 +247,8 @@ impl<'a> Locked<'a> {
         true
     }
 
-    /// Puts `next` between this leaf and the one that followed it, in one step for readers: with
-    /// `body` in place of the old body, or leaving the body as it is but for its successor.
+    /// Inserts `next` between this leaf and its successor, atomically for readers. Replaces the
+    /// body with `body`, or changes only the present body's successor.
     pub fn follow(&self, next: Ref<Leaf>, body: Option<Ref<EntryBody>>) {
         match body {
             Some(body) => self.leaf.body.publish(Some(body)),
@@ -265,12 +265,12 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// The entries of a leaf in order of arrival, and the leaf that follows. Full bodies are replaced,
-/// never changed; a reader of a replaced body still has a consistent picture, if an old one.
+/// The entries of a leaf in order of arrival, and the next leaf. Full bodies are replaced, never
+/// changed. A reader of a replaced body still has a consistent, older snapshot.
 #[repr(C, align(64))]
 pub(super) struct EntryBody {
     count: AtomicU32,
-    /// Every key that belongs here shares this many bytes; heads are taken after them.
+    /// Number of bytes that all keys of this range share; heads are taken after them.
     pub prefix: u32,
     next: AtomicRef<Leaf>,
     heads: [ArenaSlot<u64>; LEAF],
@@ -278,7 +278,7 @@ pub(super) struct EntryBody {
 }
 
 impl EntryBody {
-    /// A body that holds `slots` (at most [`LEAF`]).
+    /// Creates a body with `slots` (at most [`LEAF`]).
     pub fn new(
         prefix: usize,
         next: Option<Ref<Leaf>>,
@@ -294,7 +294,7 @@ impl EntryBody {
         };
         let mut written = 0;
         for ((h, e), (head, entry)) in body.heads.iter().zip(&body.entries).zip(slots) {
-            // SAFETY: nobody else knows of this body yet.
+            // SAFETY: no other thread knows of this body yet.
             unsafe {
                 h.write(head);
                 e.write(entry);
@@ -303,22 +303,22 @@ impl EntryBody {
         }
         assert_eq!(
             written, count,
-            "an iterator that is not as long as it says, or longer than a leaf"
+            "an iterator with a wrong length, or longer than a leaf"
         );
         body
     }
 
-    /// The leaf that follows: keys at or above its bound are not here.
+    /// Returns the next leaf: keys at or above its bound are not here.
     #[inline]
     pub fn next(&self) -> Option<Ref<Leaf>> {
         self.next.load()
     }
 
-    /// The entries published so far.
+    /// Returns the entries published so far.
     #[inline]
     pub fn slots(&self) -> ArenaSlots<'_> {
         let count = self.count.load(Acquire) as usize;
-        // SAFETY: slots below the count are written and will not change (A4).
+        // SAFETY: slots below the count are written and do not change (A4).
         unsafe {
             ArenaSlots {
                 heads: ArenaSlot::published(&self.heads, count),
@@ -328,7 +328,7 @@ impl EntryBody {
     }
 }
 
-/// A picture of a body's slots; both lists are of one length.
+/// A snapshot of a body's slots; both lists have the same length.
 pub(super) struct ArenaSlots<'a> {
     pub heads: Published<'a, u64>,
     pub entries: Published<'a, Ref<ArenaRecord>>,
@@ -339,7 +339,7 @@ pub(super) type Published<'a, T> = &'a [T];
 #[cfg(loom)]
 pub(super) type Published<'a, T> = std::borrow::Cow<'a, [T]>;
 
-/// A cell that is written once and then read by everybody.
+/// A cell that is written once and then read by many threads.
 #[repr(transparent)]
 struct ArenaSlot<T>(SlotCell<std::mem::MaybeUninit<T>>);
 
@@ -357,7 +357,7 @@ impl<T: Copy> ArenaSlot<T> {
     }
 
     /// # Safety
-    /// Nobody reads or writes the slot at the same time.
+    /// No other access to the slot may happen at the same time.
     #[inline]
     unsafe fn write(&self, value: T) {
         #[cfg(not(loom))]
@@ -373,11 +373,11 @@ impl<T: Copy> ArenaSlot<T> {
     }
 
     /// # Safety
-    /// The first `count` slots are written, the caller sees that, and they do not change any more.
+    /// The first `count` slots must be written, visible to the caller, and final.
     #[inline]
     unsafe fn published(slots: &[ArenaSlot<T>; LEAF], count: usize) -> Published<'_, T> {
         #[cfg(not(loom))]
-        // SAFETY: a `ArenaSlot<T>` is laid out as a `T` (transparent, twice over), and
+        // SAFETY: an `ArenaSlot<T>` is laid out as a `T` (transparent, twice over), and
         // `slots[..count]` checks the bound.
         unsafe {
             std::slice::from_raw_parts(slots[..count].as_ptr().cast::<T>(), count)
@@ -388,18 +388,18 @@ impl<T: Copy> ArenaSlot<T> {
     }
 }
 
-/// A range deletion, in a list of them, newest added first. Its entry has the start as key and the
-/// end as value.
+/// A range deletion in a linked list, newest first. Its entry has the start as key and the end as
+/// value.
 #[repr(C, align(8))]
 pub(super) struct Tombstone {
     pub entry: Ref<ArenaRecord>,
-    /// How many were in the list before it.
+    /// Number of deletions in the list before it.
     pub before: u32,
     pub next: Option<Ref<Tombstone>>,
 }
 
-/// Orders two entries as [`compare`](crate::base::key::compare) does, given that their keys share
-/// `prefix` bytes.
+/// Reports whether entry `a` is before entry `b` in the order of
+/// [`compare`](crate::base::key::compare).
 #[inline]
 pub(super) fn before(a: &ArenaEntry<'_>, b: &ArenaEntry<'_>) -> bool {
     let (ka, kb) = (a.key(), b.key());
@@ -410,14 +410,13 @@ pub(super) fn before(a: &ArenaEntry<'_>, b: &ArenaEntry<'_>) -> bool {
     }
 }
 
-/// Upper bound of the arena bytes that making one leaf of an over-full one can take, padding
-/// included.
+/// Upper bound of the arena bytes for splitting a full leaf, padding included.
 pub(super) const SPLIT: usize = size_of::<Leaf>()
     + 2 * size_of::<EntryBody>()
     + size_of::<Tower>()
     + 4 * (align_of::<Leaf>() - 4);
-/// Arena bytes of a skiplist without entries, exactly.
+/// Exact arena bytes of a skiplist without entries.
 pub(super) const FIRST_NODES: usize =
     64 + size_of::<EntryBody>() + size_of::<Tower>() + size_of::<Leaf>();
-/// Upper bound of the arena bytes that one range deletion takes beside its entry.
+/// Upper bound of the arena bytes of one range deletion in addition to its entry.
 pub(super) const TOMBSTONE: usize = size_of::<Tombstone>() + 4;

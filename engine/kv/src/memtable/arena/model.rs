@@ -1,8 +1,8 @@
-//! The arena for loom: every node and entry in a cell of its own, so that loom sees each access and
-//! finds unordered ones.
+//! The arena for loom: every node and entry has its own cell, so that loom sees each access and
+//! detects unordered ones.
 //!
 //! Same interface as `memory`; references are indices into a table. The table's own lock is
-//! invisible to loom on purpose: it must not order anything.
+//! deliberately invisible to loom: it must not order any access.
 
 use super::super::pool::Lease;
 use super::reference::sealed::Sealed;
@@ -15,7 +15,7 @@ use std::sync::Mutex;
 
 struct Tracked<T>(loom::cell::UnsafeCell<T>);
 
-/// A node of any type, which knows how it is copied.
+/// A node of any type that can copy itself.
 trait Boxed: Any {
     fn copied(&self) -> Box<dyn Boxed>;
 }
@@ -23,7 +23,7 @@ trait Boxed: Any {
 impl<T: Sealed + 'static> Boxed for Tracked<T> {
     fn copied(&self) -> Box<dyn Boxed> {
         Box::new(Tracked(loom::cell::UnsafeCell::new(self.0.with(|p| {
-            // SAFETY: boxes stay where they are; loom panics if the write did not come before.
+            // SAFETY: boxes never move; loom panics if the write did not come before.
             unsafe { &*p }.copied()
         }))))
     }
@@ -41,12 +41,12 @@ impl Sealed for Bytes {
 /// The memory of one memtable.
 pub(in super::super) struct Arena {
     nodes: Mutex<Vec<Box<dyn Boxed>>>,
-    /// Entries and bytes.
+    /// Number of entries, and bytes.
     counts: Mutex<(u64, usize)>,
     lease: Lease,
 }
 
-// SAFETY: boxes are only added, and loom checks the accesses to what is in them.
+// SAFETY: boxes are only added, and loom checks the accesses to their contents.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -89,8 +89,8 @@ impl Arena {
             let node: &dyn Any = &*table[at as usize - 1];
             node.downcast_ref().unwrap()
         };
-        // SAFETY: boxes stay where they are until the arena is dropped; loom panics if the write
-        // did not come before.
+        // SAFETY: boxes never move until the arena is dropped; loom panics if the write did not
+        // come before.
         unsafe { (*cell).0.with(|p| &*p) }
     }
 

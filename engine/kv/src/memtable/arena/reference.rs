@@ -1,4 +1,4 @@
-//! References into an arena, and the sizes of what they name.
+//! References into an arena, and the sizes of entries.
 //!
 //! Invariants: A1, A2 and A5 of [`arena`](super).
 
@@ -9,7 +9,7 @@ use super::super::sync::atomic::AtomicU32;
 use super::super::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::base::key::Trailer;
 
-/// Names a `T` in an arena.
+/// A reference to a `T` in an arena.
 pub(in super::super) struct Ref<T>(NonZeroU32, PhantomData<fn() -> T>);
 
 impl<T> Clone for Ref<T> {
@@ -31,14 +31,14 @@ impl<T> Ref<T> {
         Ref(at, PhantomData)
     }
 
-    /// A number that depends on nothing but the history of allocations.
+    /// Returns a number that depends only on the history of allocations.
     pub fn ordinal(self) -> u32 {
         self.0.get()
     }
 }
 
-/// A reference that changes: loads acquire, stores release, so it can never name what its reader
-/// does not see (A2).
+/// A mutable reference. Loads acquire and stores release, so its reader always sees the target
+/// (A2).
 pub(in super::super) struct AtomicRef<T>(AtomicU32, PhantomData<fn() -> T>);
 
 impl<T> AtomicRef<T> {
@@ -51,7 +51,7 @@ impl<T> AtomicRef<T> {
         NonZeroU32::new(self.0.load(Acquire)).map(Ref::new)
     }
 
-    /// The reference as a number, for who may look at it without a load that acquires.
+    /// Returns the reference as a number, for reads without an acquiring load.
     pub(super) fn word(&self) -> &AtomicU32 {
         &self.0
     }
@@ -60,7 +60,7 @@ impl<T> AtomicRef<T> {
         self.0.store(raw(to), Release);
     }
 
-    /// Publishes `to` if the reference still is `from`.
+    /// Publishes `to` if the reference is still `from`.
     pub fn swap_if(&self, from: Option<Ref<T>>, to: Ref<T>) -> bool {
         self.0.compare_exchange(raw(from), to.0.get(), Release, Relaxed).is_ok()
     }
@@ -70,24 +70,25 @@ pub(super) fn raw<T>(r: Option<Ref<T>>) -> u32 {
     r.map_or(0, |r| r.0.get())
 }
 
-/// What an entry's [`Ref`] names: trailer, key and value, seen through
+/// The target of an entry's [`Ref`]: trailer, key and value, read through
 /// [`ArenaEntry`](super::ArenaEntry).
 pub(in super::super) struct ArenaRecord;
 
-/// What may live in an arena: no destructor, shareable, aligned to a cache line at most.
+/// A type that may be stored in an arena: no destructor, shareable, aligned to a cache line at
+/// most.
 pub(in super::super) trait SkipNode: sealed::Sealed + Sync + 'static {}
 
 impl<T: sealed::Sealed + Sync + 'static> SkipNode for T {}
 
 pub(super) mod sealed {
     pub trait Sealed: Sized {
-        /// What a copy of the memory holds, where memory is modelled.
+        /// Returns a copy for copied memory, under loom's memory model.
         #[cfg(loom)]
         fn copied(&self) -> Self;
     }
 }
 
-/// Bytes of arena that one entry takes by itself.
+/// Returns the arena bytes of one entry by itself.
 pub(in super::super) fn record_size(key_len: usize, value_len: usize) -> usize {
     (RECORD_HEADER
         + if is_long(key_len, value_len) { LONG_LENGTHS } else { 0 }
@@ -96,17 +97,17 @@ pub(in super::super) fn record_size(key_len: usize, value_len: usize) -> usize {
         .next_multiple_of(4)
 }
 
-/// Trailer, key length, value length.
+/// Bytes of trailer, key length and value length.
 pub(super) const RECORD_HEADER: usize = size_of::<Trailer>() + 2 + 2;
 
-/// Where a value or a key has this many bytes or more, both lengths follow the header in four bytes
-/// each. A reader asks the value's length alone, which then is this.
+/// If a value or a key has at least this many bytes, both lengths follow the header in four bytes
+/// each. The short value length is then this number, and a reader checks only that.
 pub(super) const LONG: usize = u16::MAX as usize;
 
-#[cfg_attr(loom, allow(dead_code))] // lengths are not kept in bytes there
+#[cfg_attr(loom, allow(dead_code))] // loom stores no encoded lengths
 pub(super) const LONG_LENGTHS: usize = 4 + 4;
 
-/// Whether the lengths of such an entry follow its header.
+/// Reports whether the lengths of such an entry follow its header.
 #[inline]
 pub(super) fn is_long(key_len: usize, value_len: usize) -> bool {
     key_len.max(value_len) >= LONG

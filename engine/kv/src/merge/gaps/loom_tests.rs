@@ -1,4 +1,4 @@
-//! Gaps beside writers: a reader never leaps over a key that it may see.
+//! Loom tests of gaps with concurrent writers: a reader never skips a key that it may see.
 
 use std::sync::Mutex as Plain;
 
@@ -7,13 +7,13 @@ use loom::thread;
 use super::*;
 use crate::base::sync::model;
 
-/// A Db in miniature: entries of single bytes, and the numbers of sequence.
+/// A miniature Db: single-byte entries and sequence numbers.
 struct Store {
-    /// The last number given out.
+    /// Last assigned sequence number.
     last: Mutex<Seq>,
     visible: AtomicU64,
-    /// Keys with the numbers of their puts. Loom need not see this lock: it stands for a memtable,
-    /// which is not the question here.
+    /// Keys with the sequence numbers of their puts. Loom need not model this lock: it replaces a
+    /// memtable, which is not under test.
     entries: Plain<Vec<(u8, Seq)>>,
     gaps: EmptyRangeCache,
 }
@@ -52,7 +52,7 @@ impl Store {
         self.visible.store(seq, Ordering::Release);
     }
 
-    /// Looks for the first of the keys 1 to 8, by a gap where one is known; and notes what it has
+    /// Searches for the first of the keys 1 to 8, using a known gap, and records the range that it
     /// passed.
     fn first(&self) -> Option<u8> {
         let read = self.visible.load(Ordering::Acquire);
@@ -73,7 +73,7 @@ impl Store {
     }
 }
 
-/// Two looks of a reader beside these puts, each by a thread of its own.
+/// Runs two searches of a reader concurrently with these puts, each in its own thread.
 fn beside(puts: &'static [u8], preemptions: usize) {
     model(preemptions, move || {
         let store = Store::new();

@@ -1,9 +1,9 @@
-//! Gaps: how they are noted, proven, cut and forgotten.
+//! Tests of the empty-range cache: recording, proving, cutting and removing gaps.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Writers who have given out so many numbers.
+/// Writers that have assigned this many sequence numbers.
 struct Given(Number);
 
 impl Writers for Given {
@@ -81,7 +81,7 @@ fn what_is_put_beside_two_readers_is_cut_from_what_they_prove() {
     gaps.learn(b"b", b"m", 7, 1000);
     given.0.store(10, Ordering::Relaxed);
     gaps.cut(b"k");
-    // A reader from before the put finds it all empty still.
+    // A reader from before the put still finds the whole range empty.
     gaps.learn(b"b", b"m", 9, 1000);
     assert_eq!(forward(&gaps, b"c", 40), Some(b"k".to_vec()));
     assert_eq!(forward(&gaps, b"k", 40), None);
@@ -130,7 +130,7 @@ fn puts_into_a_gap_wear_it_out() {
     assert!(gaps.count.load(Ordering::Relaxed) < 8);
 }
 
-/// Checks order, distance and counts.
+/// Checks order, disjointness and counts.
 fn check(gaps: &EmptyRangeCache) {
     let known = gaps.known.load_full();
     let all: Vec<EmptyRange> = known.sure.iter().map(EmptyRange::of).collect();
@@ -166,7 +166,7 @@ fn there_are_never_many_and_the_useful_ones_stay() {
     fill();
     assert!(gaps.count.load(Ordering::Relaxed) <= 400 + MOST_TRIED as u64);
     given.0.store(7, Ordering::Relaxed);
-    // Little, but new.
+    // Saves little, but is new.
     gaps.learn(&key(50_000), &key(50_005), 7, 200);
     assert!(forward(&gaps, &key(50_001), 9).is_some());
     gaps.learn(&[b'x'; LONGEST + 1], b"y", 9, 1 << 40);
@@ -203,7 +203,8 @@ fn trees_that_want_many_come_to_equal_parts_and_give_back_what_they_had() {
 }
 
 proptest! {
-    /// Beside a plain list of what is empty since when: no leap passes what is not.
+    /// Compares with a plain list of empty ranges and their start times: no skip passes a visible
+    /// key.
     #[test]
     fn leaps_pass_nothing_that_was_put(
         ops in prop::collection::vec((0u8..5, 0u8..60, 1u8..12, 0u8..3), 1..200),
@@ -214,7 +215,7 @@ proptest! {
             let (now, until) = (given.0.load(Ordering::Relaxed), first + len);
             match what {
                 0 | 1 => {
-                    // A put, then perhaps its deletion.
+                    // A put, then possibly its deletion.
                     given.0.store(now + 1, Ordering::Relaxed);
                     gaps.cut(&[first]);
                     empty[usize::from(first)] = None;
@@ -229,7 +230,7 @@ proptest! {
                     empty[usize::from(first)..usize::from(until)].fill(None);
                 }
                 _ => {
-                    // A reader, of a moment ago perhaps, goes as far as it finds nothing.
+                    // A reader, possibly at an older read point, moves as far as it finds nothing.
                     let read = now.saturating_sub(u64::from(back));
                     let found = empty[usize::from(first)..usize::from(until)].iter().take_while(|e| e.is_some_and(|s| s <= read));
                     let end = first + found.count() as u8;

@@ -1,4 +1,4 @@
-//! The merge of lists against one sorted list.
+//! Compares the merge of lists with one sorted list.
 
 use proptest::prelude::*;
 
@@ -69,8 +69,8 @@ enum MergeMove {
     SeekBefore(Vec<u8>),
 }
 
-/// Short keys, and keys that share their heads, with few values of each, so that versions of a key
-/// lie in several sources.
+/// Generates short keys, keys with equal heads, and few values of each, so that versions of a key
+/// are in several sources.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let short = prop::collection::vec(0u8..3, 0..4);
     (any::<bool>(), short).prop_map(|(long, tail)| {
@@ -91,7 +91,7 @@ fn moves() -> impl Strategy<Value = Vec<MergeMove>> {
     prop::collection::vec(one, 1..120)
 }
 
-/// The same move of any cursor.
+/// Applies the same move to any cursor.
 fn go(c: &mut impl Cursor, to: &MergeMove) {
     match to {
         MergeMove::Next => c.next(),

@@ -1,10 +1,10 @@
-//! Operands are folded by the merge hook.
+//! Folds operands with the merge operator.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{Folded, Merge};
 use crate::base::key::MAX_VALUE_LEN;
 
-/// Folds operands (oldest first) over a base by the tree's hook.
+/// Folds operands (oldest first) over a base with the tree's merge operator.
 pub fn fold(
     merge: Option<&dyn Merge>,
     key: &[u8],
@@ -18,7 +18,7 @@ pub fn fold(
     let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
     let folded = merge.fold(key, base, &operands)?;
     match &folded {
-        // No table takes it: merges keep the operands, and readers are told.
+        // No table can store such a value. Merges retain the operands, and readers get this error.
         Folded::Value(v) if v.len() > MAX_VALUE_LEN => {
             let words = format!(
                 "the merge hook {:?} made a value of {} bytes; one has {MAX_VALUE_LEN} at most: put or delete the key to go on",
@@ -31,7 +31,7 @@ pub fn fold(
     }
 }
 
-/// That operands lie over a value that lies blob: trees with a merge hook have no such values.
+/// Returns the error for operands over a blob: trees with a merge operator have no blobs.
 pub(super) fn blob_under_operands(key: &[u8]) -> Error {
     Error::corruption("a merge operand lies over a value in a value file").keys(key, key)
 }

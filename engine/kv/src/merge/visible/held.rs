@@ -1,4 +1,4 @@
-//! What a cursor over visible entries holds.
+//! State of an iterator over visible entries.
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::range::VisibleRange;
 
-/// After how many versions or deletes that must be passed over a seek is tried instead of steps.
+/// Number of versions or deletes passed by steps before a seek is tried.
 pub(super) const PATIENCE: u32 = 8;
-/// Bytes that most keys have room in.
+/// Initial capacity of the key buffer in bytes; most keys fit.
 const USUAL: usize = 64;
 
-/// A source that is the only one, where its list has put it.
+/// The only source, in the allocation of its list.
 pub(super) struct LoneSource(Box<[MergeSource; 1]>);
 
 impl Deref for LoneSource {
@@ -102,14 +102,14 @@ pub(super) enum At {
 }
 
 impl At {
-    /// Whether the inner cursor stands on the entry that is shown.
+    /// Reports whether the inner cursor is positioned at the shown entry.
     #[inline]
     pub(super) fn is_on_entry(self) -> bool {
         matches!(self, At::Alone | At::Entry | At::Blob)
     }
 }
 
-/// A cursor over what a reader sees.
+/// An iterator over the entries visible to a reader.
 pub struct Visible {
     pub(super) inner: VisibleInner,
     pub(super) read: Seq,
@@ -123,37 +123,37 @@ pub struct Visible {
     pub(super) forward: bool,
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
-    /// The value where it lies apart, but for who wants keys only.
+    /// The value read from a blob file, unless only keys are requested.
     pub(super) blob: Option<Value>,
     pub(super) keys_only: bool,
-    /// What is asked of the device ahead of values that lie apart.
+    /// Readahead streams of blob files.
     pub(super) ahead: BlobStreams,
-    /// Whether the newest version of the held key has a value that lies apart.
+    /// Whether the newest version of the held key is a blob.
     pub(super) is_blob: bool,
     pub(super) operands: Vec<Vec<u8>>,
-    /// Counts the keys that are shown, where somebody records.
+    /// Counts the shown keys, if the read is recorded.
     pub(super) shown: Option<Arc<AtomicU64>>,
-    /// What others have learnt; `None` where nothing is deleted.
+    /// Shared empty-range cache; `None` if nothing was deleted.
     pub(super) gaps: Option<Arc<EmptyRangeCache>>,
     pub(super) start: Vec<u8>,
-    /// The next walk begins at `start`.
+    /// Whether the next walk begins at `start`.
     pub(super) begun: bool,
-    /// A walk is worth noting from so many steps on, and ends after so many.
+    /// Minimum number of steps for which a walk is recorded, and maximum number of steps of a walk.
     pub(super) worth: u64,
     pub(super) most: u64,
-    /// Steps of its long walks.
+    /// Total steps of long walks.
     pub(super) passed: u64,
-    /// Whether it has met operands that came to nothing.
+    /// Whether operands were met that fold to no value.
     pub(super) folded_away: bool,
-    /// What it pays for its sources.
+    /// Cost that this iterator pays for its sources.
     pub(super) toll: SeekCost,
 }
 
 debug_by!(Visible, "Visible", read);
 
 impl Visible {
-    /// What a reader at `read` sees in `range` of `sources` (newest first). The cursor starts
-    /// nowhere.
+    /// Creates an iterator over the entries in `range` of `sources` (newest first) that a reader at
+    /// `read` sees. It is initially not positioned.
     pub fn new(
         sources: Vec<MergeSource>,
         read: Seq,
@@ -192,38 +192,34 @@ impl Visible {
         }
     }
 
-    /// The same, which counts the keys that it shows. Its sources are none that are walked
-    /// unchecked.
+    /// Sets the counter of shown keys. The sources must not take the unchecked fast path.
     pub fn counting(self, shown: Arc<AtomicU64>) -> Visible {
         Visible { shown: Some(shown), ..self }
     }
 
-    /// From now on it pays for its sources.
+    /// Sets the cost account of this iterator for its sources.
     pub fn pay(&mut self, toll: SeekCost) {
         self.toll = toll;
     }
 
-    /// From now on its values are not asked for: those that lie apart are not read.
+    /// Requests keys only: from now on blobs are not read.
     pub fn show_keys_only(&mut self) {
         self.keys_only = true;
         each!(&mut self.inner, c => c.defer_values());
     }
 
-    /// Sees to it that the value is there of the entry that the inner cursor stands on, but for who
-    /// wants keys only.
+    /// Loads the value of the inner cursor's entry, unless only keys are requested.
     #[inline]
     pub(super) fn complete(&mut self) -> Result<()> {
         if self.keys_only { Ok(()) } else { each!(&mut self.inner, c => c.complete()) }
     }
 
-    /// Where the value lies of the entry that the inner cursor stands on, which lies apart; `None`
-    /// for who wants keys only.
+    /// Returns the blob location of the inner cursor's entry; `None` if only keys are requested.
     pub(super) fn blob_location(&self) -> Option<BlobLocation> {
         if self.keys_only { None } else { self.inner.current().blob() }
     }
 
-    /// Reads a value that lies blob: that of the held key, or of the entry that the inner cursor
-    /// stands on.
+    /// Reads a blob: that of the held key, or of the inner cursor's entry.
     pub(super) fn fetch_blob(&mut self, place: Option<BlobLocation>, is_held: bool) -> Result<()> {
         let Some(place) = place else {
             self.blob = None;
@@ -241,44 +237,44 @@ impl Visible {
         }
     }
 
-    /// From now on it leaps over what others have found empty, and notes what it finds empty
-    /// itself.
+    /// Sets the empty-range cache: from now on the iterator skips known gaps and records new ones.
     pub fn use_gaps(&mut self, gaps: Arc<EmptyRangeCache>) {
         self.gaps = Some(gaps);
     }
 
-    /// From now on it notes what it finds empty however little that is, and gives up a walk after
-    /// about `most` steps: there it stands nowhere. It is good for one walk then, and no reader, who
-    /// would pay.
+    /// Makes the iterator record even small gaps, and stop a walk after about `most` steps; it is
+    /// then not positioned. Afterwards it is good for one walk only. It does not pay read costs,
+    /// because it serves no reader.
     pub fn look_no_further(&mut self, most: u64) {
         self.toll = SeekCost::default();
         (self.worth, self.most) = (PATIENCE.into(), most);
     }
 
-    /// How many entries it has passed in walks that were long, roughly, and whether operands that a
-    /// hook folds to nothing were among them, since [`forget_passed`](Self::forget_passed).
+    /// Returns the approximate number of entries passed in long walks since
+    /// [`forget_passed`](Self::forget_passed). Also reports whether they included operands that
+    /// fold to no value.
     pub fn passed(&self) -> (u64, bool) {
         (self.passed, self.folded_away)
     }
 
-    /// Counts what it passes from now on.
+    /// Resets the counts of passed entries.
     pub fn forget_passed(&mut self) {
         (self.passed, self.folded_away) = (0, false);
     }
 
-    /// Whether the cursor stands on a key.
+    /// Reports whether the iterator is positioned at a key.
     #[inline]
     pub fn valid(&self) -> bool {
         self.at != At::Nowhere
     }
 
-    /// The key it stands on. Only while valid.
+    /// Returns the current key. Requires a valid position.
     #[inline]
     pub fn key(&self) -> &[u8] {
         if self.at.is_on_entry() { each!(&self.inner, c => c.key()) } else { &self.key }
     }
 
-    /// The value it stands on. Only while valid.
+    /// Returns the current value. Requires a valid position.
     #[inline]
     pub fn value(&self) -> &[u8] {
         match self.at {
@@ -288,8 +284,8 @@ impl Visible {
         }
     }
 
-    /// The value as an owned handle, without copying where it lies in a memtable, or in a block that is
-    /// cached or mapped.
+    /// Returns the value as an owned handle. It is not copied if it is in a memtable, or in a block
+    /// that is cached or mapped.
     pub fn pin_value(&self) -> Value {
         if let (At::Blob | At::HeldBlob, Some(value)) = (self.at, &self.blob) {
             return value.clone();
@@ -300,8 +296,8 @@ impl Visible {
         self.inner.current().pin_value().unwrap_or_else(|| self.value().into())
     }
 
-    /// Whether the entry that the inner cursor stands on is the only one of its key, and a put that
-    /// the reader sees.
+    /// Reports whether the inner cursor's entry is a put that the reader sees and the only entry of
+    /// its key.
     #[inline]
     pub(super) fn plain(&self) -> bool {
         match &self.inner {
@@ -316,12 +312,12 @@ impl Visible {
     pub(super) fn hold_key(&mut self) {
         self.key.clear();
         let k = each!(&self.inner, c => c.key());
-        // Room for the keys that follow, too: most cursors hold a few, of about one length.
+        // Reserve room for later keys too: most iterators hold a few keys of similar length.
         self.key.reserve(k.len().max(USUAL));
         self.key.extend_from_slice(k);
     }
 
-    /// Passes over what is left of the held key.
+    /// Skips the remaining entries of the held key.
     pub(super) fn skip_held(&mut self) -> Result<()> {
         let h = head(&self.key);
         let mut passed = 0;

@@ -1,4 +1,4 @@
-//! The moves of a cursor over visible entries.
+//! Movement of an iterator over visible entries.
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -7,7 +7,7 @@ use crate::base::key::Trailer;
 use super::held::{At, Visible, VisibleInner};
 
 impl Visible {
-    /// To the first key of the range that is at or after `key`.
+    /// Moves to the first key of the range at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         let key = if self.range.begins_after(key) { &self.range.from } else { key };
         self.toll.seek();
@@ -18,8 +18,8 @@ impl Visible {
         self.find_visible_forward()
     }
 
-    /// To the first key of the range at or behind `end`, where a gap ends: what it finds empty from
-    /// there on is noted as one with that.
+    /// Moves to the first key of the range at or after `end`, the end of a gap. A range found empty
+    /// from there on is merged with that gap.
     pub fn seek_behind(&mut self, end: &[u8]) -> Result<()> {
         self.start.clear();
         self.start.extend_from_slice(end);
@@ -29,7 +29,7 @@ impl Visible {
         Ok(())
     }
 
-    /// To the last key of the range that is before `key`.
+    /// Moves to the last key of the range before `key`.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         let key = match &self.range.until {
             Some(u) if u.as_slice() < key => u,
@@ -42,7 +42,7 @@ impl Visible {
         self.find_visible_backward()
     }
 
-    /// To the first key of the range.
+    /// Moves to the first key of the range.
     pub fn first(&mut self) -> Result<()> {
         self.toll.seek();
         let from = std::mem::take(&mut self.range.from);
@@ -59,7 +59,7 @@ impl Visible {
         self.find_visible_forward()
     }
 
-    /// To the last key of the range.
+    /// Moves to the last key of the range.
     pub fn last(&mut self) -> Result<()> {
         self.toll.seek();
         self.forward = false;
@@ -71,7 +71,7 @@ impl Visible {
         self.find_visible_backward()
     }
 
-    /// To the next key. Does nothing when it stands nowhere.
+    /// Moves to the next key. Does nothing if not positioned.
     #[inline]
     #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
@@ -108,7 +108,7 @@ impl Visible {
         self.find_visible_forward()
     }
 
-    /// To the previous key. Does nothing when it stands nowhere.
+    /// Moves to the previous key. Does nothing if not positioned.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
         self.toll.step();

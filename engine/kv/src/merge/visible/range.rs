@@ -1,4 +1,4 @@
-//! A range of keys, as readers are given one.
+//! Key range of a reader.
 
 use std::ops::Bound;
 
@@ -11,7 +11,7 @@ pub struct VisibleRange {
     pub until: Option<Vec<u8>>,
 }
 
-/// The key right behind this one.
+/// Returns the immediate successor of this key.
 pub(super) fn successor(key: &[u8]) -> Vec<u8> {
     let mut k = Vec::with_capacity(key.len() + 1);
     k.extend_from_slice(key);
@@ -20,7 +20,7 @@ pub(super) fn successor(key: &[u8]) -> Vec<u8> {
 }
 
 impl VisibleRange {
-    /// The same range with half-open bounds.
+    /// Creates a range from arbitrary bounds, converted to half-open ones.
     pub fn new(start: Bound<&[u8]>, end: Bound<&[u8]>) -> VisibleRange {
         let from = match start {
             Bound::Included(k) => k.to_vec(),
@@ -35,20 +35,20 @@ impl VisibleRange {
         VisibleRange { from, until }
     }
 
-    /// Whether the range begins after `key`. Where it begins at the first key of all, nothing is
-    /// compared: an empty vector points nowhere, and to compare no bytes there takes some processors
-    /// 50 ns.
+    /// Reports whether the range begins after `key`. If it begins at the first possible key,
+    /// nothing is compared: an empty vector has a dangling pointer, and comparing zero bytes there
+    /// takes 50 ns on some processors.
     #[inline]
     pub(super) fn begins_after(&self, key: &[u8]) -> bool {
         !self.from.is_empty() && key < self.from.as_slice()
     }
 
-    /// Whether `key` lies in the range.
+    /// Reports whether `key` is in the range.
     pub fn contains(&self, key: &[u8]) -> bool {
         !self.begins_after(key) && self.until.as_deref().is_none_or(|u| key < u)
     }
 
-    /// Whether no key can lie in the range.
+    /// Reports whether the range can contain no key.
     pub fn is_empty(&self) -> bool {
         self.until.as_deref().is_some_and(|u| u <= self.from.as_slice())
     }

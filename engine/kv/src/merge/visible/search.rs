@@ -1,4 +1,4 @@
-//! The search for the next visible key, forward and backward.
+//! Search for the next visible key, forward and backward.
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::merge::operands::OperandRun;
 use crate::merge::run::BlobLocation;
 
 impl Visible {
-    /// From where the inner cursor stands to the first key that is to be shown.
+    /// Moves from the inner cursor's position to the first visible key.
     #[inline]
     pub(super) fn find_visible_forward(&mut self) -> Result<()> {
         if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
@@ -101,7 +101,7 @@ impl Visible {
         Ok(())
     }
 
-    /// Folds the operands from the current entry on. True when the key has a value.
+    /// Folds the operands from the current entry on. Returns `true` if the key has a value.
     pub(super) fn fold_forward(&mut self) -> Result<bool> {
         self.hold_key();
         self.operands.clear();
@@ -113,7 +113,7 @@ impl Visible {
             if t.seq() < cover {
                 break;
             }
-            // Operands are looked at by who wants keys only, too.
+            // Operands are needed even if only keys are requested.
             each!(&mut self.inner, c => c.complete())?;
             let value = each!(&self.inner, c => c.value());
             match t.kind() {
@@ -149,8 +149,8 @@ impl Visible {
         self.fold(base)
     }
 
-    /// Folds `self.operands` (oldest first) over `base` into `self.value`. True when the key has a
-    /// value.
+    /// Folds `self.operands` (oldest first) over `base` into `self.value`. Returns `true` if the
+    /// key has a value.
     pub(super) fn fold(&mut self, base: Option<Vec<u8>>) -> Result<bool> {
         let folded = fold(self.merge.as_deref(), &self.key, base.as_deref(), &self.operands)?;
         Ok(match folded {
@@ -165,7 +165,7 @@ impl Visible {
         })
     }
 
-    /// From where the inner cursor stands backward to the first key that is to be shown.
+    /// Moves from the inner cursor's position backward to the first visible key.
     #[inline]
     pub(super) fn find_visible_backward(&mut self) -> Result<()> {
         if self.trusting && each!(&self.inner, c => c.valid()) && self.plain() {
@@ -192,7 +192,7 @@ impl Visible {
                 }
                 continue;
             }
-            // Versions come oldest first: a newer one replaces what was gathered from older ones.
+            // Versions come oldest first: a newer one replaces the state gathered from older ones.
             let (mut present, mut versions, mut merged) = (false, 0, false);
             self.operands.clear();
             self.is_blob = false;
@@ -269,9 +269,10 @@ impl Visible {
         Ok(())
     }
 
-    /// Puts the value of the held key into `self.value`, given the newest range deletion of it, and
-    /// the inner cursor before all its versions. True when it has one, with the place of one that lies
-    /// apart. Costs two seeks, however many versions there are.
+    /// Stores the newest visible value of the held key in `self.value` and moves the inner cursor
+    /// before all its versions. `cover` is the newest range deletion of the key. Returns whether
+    /// the key has a value, and the location if it is a blob. Costs two seeks, independent of the
+    /// number of versions.
     fn newest_of_held(&mut self, cover: Seq) -> Result<(bool, Option<BlobLocation>)> {
         let (at, mut place) = (Trailer::at(self.read), None);
         each!(&mut self.inner, c => c.seek(&self.key, at))?;

@@ -1,5 +1,5 @@
-//! The walk of a cursor to the next visible key: it leaps over gaps that
-//! others know, and notes those that it finds.
+//! Moves an iterator to the next visible key: skips gaps that other readers recorded, and records
+//! new ones.
 
 use super::held::{PATIENCE, Visible, VisibleInner};
 use super::range::successor;
@@ -8,20 +8,20 @@ use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
 use crate::merge::gaps::{LONGEST, WORTH};
 
-/// After how many steps it looks for a gap first, and behind one. As long as it finds none it looks
-/// half as often each time, but after [`WORTH`] steps at least.
+/// Number of steps before the first gap lookup, and before the one after a gap. Without a hit the
+/// interval doubles each time, up to [`WORTH`] steps.
 const FIRST: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
 
-/// What a cursor has passed since it was moved.
+/// Entries that an iterator has passed since it was moved.
 pub(super) struct VisibleWalk {
-    /// How many entries, roughly.
+    /// Approximate number of entries.
     pub steps: u64,
-    /// It looks for a gap after so many, and how long it has waited for that.
+    /// Step count of the next gap lookup, and the current interval between lookups.
     due: u64,
     pause: u64,
-    /// Gaps that it leapt over.
+    /// Number of skipped gaps.
     leaps: u32,
-    /// Whether `start` says where it began, roughly.
+    /// Whether `start` contains the approximate start of the walk.
     noted: bool,
 }
 
@@ -32,15 +32,15 @@ impl Default for VisibleWalk {
 }
 
 impl VisibleWalk {
-    /// One that begins where `start` says already, or not.
+    /// Creates a walk; `noted` is set if `start` already contains its start.
     pub(super) fn from_noted(noted: bool) -> VisibleWalk {
         VisibleWalk { noted, ..VisibleWalk::default() }
     }
 }
 
 impl Visible {
-    /// The held key is not to be shown, and counts as a step. True when the cursor stands behind a
-    /// gap now that it was in.
+    /// Counts the held key, which is hidden, as a step. Returns `true` if that key was in a gap and
+    /// the cursor is now after it.
     #[inline]
     pub(super) fn pass(&mut self, walk: &mut VisibleWalk, forward: bool) -> Result<bool> {
         walk.steps += 1;
@@ -79,16 +79,16 @@ impl Visible {
         Ok(true)
     }
 
-    /// Where a walk that goes on from the held key comes to its first gap. It need not leap over
-    /// others: what it passes becomes one with all of them.
+    /// Returns the start of the first gap in the way of a walk from the held key. The walk need not
+    /// skip other gaps: they merge with the range that it passes.
     pub(super) fn next_gap(&self, walk: &VisibleWalk, forward: bool) -> Option<Vec<u8>> {
         let gaps = self.gaps.as_ref().filter(|_| walk.leaps == 0)?;
         let mut at = vec![];
         gaps.nearest(&self.key, forward, self.read, &mut at).then_some(at)
     }
 
-    /// Ends the range at the held key. Forward it is not to be shown. Backward nobody knows yet: a
-    /// range deletion may have hidden its oldest version only, so the walk ends behind it.
+    /// Ends the range at the held key. Forward that key is hidden. Backward its state is unknown,
+    /// because a range deletion may have hidden only its oldest version. So the walk ends after it.
     fn give_up(&mut self, forward: bool) {
         if forward {
             self.until_head = head(&self.key);
@@ -100,8 +100,9 @@ impl Visible {
         }
     }
 
-    /// Notes what was passed where that is worth it. A walk forward has `found` the key that the
-    /// inner cursor stands on, one backward the held key, or the end of the range.
+    /// Records the passed range if it is worth it. If a key was `found`, it is the inner cursor's
+    /// key for a forward walk, and the held key for a backward one. Otherwise the walk met the end
+    /// of the range.
     #[inline]
     pub(super) fn end_walk(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
         if walk.steps >= self.worth || walk.leaps > 1 {
@@ -113,7 +114,7 @@ impl Visible {
     fn learn(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
         self.passed += walk.steps;
         let Some(gaps) = self.gaps.as_ref().filter(|_| walk.noted) else { return };
-        // Two gaps that were leapt over are worth to be one.
+        // Two skipped gaps are worth merging.
         let steps = walk.steps.max(WORTH);
         match (forward, found) {
             (true, true) => {
@@ -129,10 +130,10 @@ impl Visible {
         }
     }
 
-    /// Where what a walk forward has passed ends, when it met the end of the range: behind the key
-    /// that it held last. Where a range deletion covers that key, the walk has passed all others
-    /// that it covers, too. The rest of the range is as empty, but puts behind all that was deleted
-    /// should have no gap to cut.
+    /// Returns the end of the range that a forward walk passed before the end of the iterator's
+    /// range. This is just after the key held last. If a range deletion covers that key, the walk
+    /// has passed all other keys that it covers too. The rest of the range is also empty. It is
+    /// left out so that puts after all deleted keys have no gap to cut.
     fn end_of_passed(&self) -> Vec<u8> {
         let behind = successor(&self.key);
         let covered = self.shadow.covered().map(|(_, until)| match &self.range.until {
@@ -145,7 +146,8 @@ impl Visible {
         }
     }
 
-    /// The same backward: where it begins.
+    /// Returns the start of the range that a backward walk passed before the start of the
+    /// iterator's range.
     fn start_of_passed(&self) -> &[u8] {
         let covered = self.shadow.covered().map(|(from, _)| from.max(&self.range.from));
         covered.filter(|from| from.len() <= LONGEST).map_or(&self.key, |from| from.min(&self.key))
