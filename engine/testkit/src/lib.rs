@@ -23,6 +23,7 @@ pub mod rings;
 pub mod rng;
 pub mod shell;
 pub mod shrink;
+pub mod words;
 
 #[cfg(test)]
 extern crate self as firn_testkit;

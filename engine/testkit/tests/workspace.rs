@@ -3,11 +3,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "it reads sources, and nothing of a store")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use firn_testkit::floors::{FloorPlan, check};
 use firn_testkit::modules::files_below;
 use firn_testkit::names::{Calls, Names};
+use firn_testkit::words::{in_page, in_rust};
 
 /// Crates of which others use what is public.
 const LIBRARIES: [&str; 14] = [
@@ -113,4 +115,50 @@ fn files_of_the_common_tools_make_no_rings() {
 #[test]
 fn files_of_table_events_make_no_rings() {
     check_files("tools/table-events", 2);
+}
+
+/// Texts for people avoid the words of [`words`](firn_testkit::words), but for as many uses as
+/// `words_allowed.txt` lists for a file. Its numbers may only shrink: `FIRN_REWRITE=1` writes them
+/// anew where there are fewer.
+#[test]
+fn texts_avoid_private_words() {
+    let list = root().join("engine/testkit/tests/words_allowed.txt");
+    let listed = std::fs::read_to_string(&list).unwrap();
+    let allowed: BTreeMap<&str, usize> = listed
+        .lines()
+        .filter_map(|l| l.rsplit_once(' '))
+        .map(|(file, n)| (file, n.parse().unwrap()))
+        .collect();
+    let done = std::process::Command::new("git").arg("ls-files").current_dir(root()).output();
+    let files = String::from_utf8(done.unwrap().stdout).unwrap();
+    let (mut wrong, mut left) = (vec![], String::new());
+    for file in files.lines().filter(|f| !is_record(f)) {
+        let read = || std::fs::read_to_string(root().join(file)).unwrap_or_default();
+        let uses = match file.rsplit_once('.') {
+            Some((_, "rs")) => in_rust(&read()),
+            Some((_, "md")) => in_page(&read()),
+            _ => continue,
+        };
+        let most = allowed.get(file).copied().unwrap_or(0);
+        if !uses.is_empty() {
+            left += &format!("{file} {}\n", uses.len().min(most));
+        }
+        if uses.len() > most {
+            let all: Vec<_> = uses.iter().map(|(line, word)| format!("{line} {word}")).collect();
+            wrong.push(format!("{file}: {} uses, {most} allowed: {}", uses.len(), all.join(", ")));
+        }
+    }
+    if std::env::var_os("FIRN_REWRITE").is_some() {
+        std::fs::write(&list, &left).unwrap();
+    } else if wrong.is_empty() && left != listed {
+        wrong.push("words_allowed.txt allows more than there is: run with FIRN_REWRITE=1".into());
+    }
+    assert!(wrong.is_empty(), "{}\nuse the standard terms (CONTRIBUTING.md)", wrong.join("\n"));
+}
+
+/// What was measured or written once, and is not written again.
+fn is_record(file: &str) -> bool {
+    file.starts_with("results/2026")
+        || file.contains("/vectors/")
+        || ["engine/testkit/src/words.rs"].contains(&file)
 }
