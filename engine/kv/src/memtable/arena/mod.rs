@@ -301,10 +301,7 @@ impl EntryBody {
             }
             written += 1;
         }
-        assert_eq!(
-            written, count,
-            "an iterator with a wrong length, or longer than a leaf"
-        );
+        assert_eq!(written, count, "an iterator with a wrong length, or longer than a leaf");
         body
     }
 
