@@ -128,8 +128,8 @@ fn text_of(literal: &str) -> &str {
 
 /// The length of a literal of a character, or of the mark of a lifetime.
 fn character(rest: &str) -> usize {
-    if rest.starts_with("'\\") {
-        return rest[2..].find('\'').map_or(1, |i| i + 3);
+    if let Some(escaped) = rest.strip_prefix("'\\") {
+        return escaped.find('\'').map_or(1, |i| i + 3);
     }
     let mut chars = rest.char_indices().skip(2);
     chars.next().filter(|(_, c)| *c == '\'').map_or(1, |(i, _)| i + 1)
