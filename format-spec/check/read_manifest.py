@@ -290,7 +290,7 @@ class Manifest:
     def content(self):
         names = [n for n in MESSAGES["table"].values()]
         table = lambda t: {n: t[n].hex() if n in BYTES else t[n] for n in names if n in t} | {
-            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "blobs": uses(t.get("blobs", b""))
+            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "values_apart": uses(t.get("blobs", b""))
         }  # fmt: skip
         run = lambda r: {"level": r["level"], "number": r["number"], "tables": [table(t) for t in r["tables"]]}
         tree = lambda t: {"id": t["id"], "name": t["name"], "flushed": t["flushed"], "runs": [run(r) for r in t["runs"]], "values": t["values"]}

@@ -411,7 +411,7 @@ pub fn told(state: &ManifestState) -> Value {
             "max_seq": t.max_seq, "created": t.created_micros, "newest": t.newest_micros,
             "oldest_tombstone": t.oldest_tombstone_micros, "ingested_seq": t.ingested_seq,
             "identity": {"store": t.identity.store, "unique": t.identity.unique},
-            "blob_threshold": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
+            "values_apart": t.values.iter().map(|u| json!([u.file, u.values, u.bytes])).collect::<Vec<_>>(),
         })
     };
     let values = |v: &BlobFileMeta| {
