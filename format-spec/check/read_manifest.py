@@ -15,7 +15,7 @@ MESSAGES = {
     "table": {
         2: "id", 4: "size", 6: "entries", 8: "deletes", 10: "merges", 12: "range_deletes", 14: "raw_bytes", 16: "first_key",
         18: "last_key", 20: "min_seq", 22: "max_seq", 24: "created", 26: "newest", 28: "oldest_tombstone", 30: "ingested_seq",
-        32: "identity", 34: "blobs",
+        32: "identity", 34: "values_apart",
     },
     "value_file": {2: "id", 4: "size", 6: "values", 8: "bytes", 10: "raw_bytes", 12: "identity"},
     "create_tree": {2: "id", 4: "name", 6: "options", 8: "flushed"},
@@ -37,7 +37,7 @@ EDITS = {2: "snapshot", 4: "create_tree", 6: "drop_tree", 8: "set_options", 10: 
 REPEATED = {"state.trees", "state.writers", "tree.runs", "run.tables", "tables.removed", "tables.added", "policy.parameters"}
 REPEATED |= {"log_writers.writers", "tree.values", "tables.values"}
 OPTIONAL = {"table.oldest_tombstone", "table.ingested_seq", "tables.flushed", "options.merge", "options.purge", "options.summary"}
-OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.blobs"}
+OPTIONAL |= {"options.filter_prefix", "options.blob_threshold", "options.blob_gc_percent", "options.filter_allocation", "state.parent", "table.values_apart"}
 INNER = {"trees": "tree", "runs": "run", "tables": "table", "added": "added", "table": "table", "options": "options"}
 INNER |= {"writers": "log_writer", "policy": "policy", "parameters": "parameter"}
 BYTES = {"first_key", "last_key", "compression", "filter", "value"}
@@ -89,7 +89,7 @@ def message(kind, b):
             v = message("added", value)
         elif name == "values" and kind in ("tree", "tables"):
             v = message("value_file", value)
-        elif kind == "table" and name == "blobs":
+        elif kind == "table" and name == "values_apart":
             v = value
             need(uses(value), "values apart of nothing")
         elif name in INNER and not (kind == "tables" and name == "removed"):
@@ -238,7 +238,7 @@ class Manifest:
             need(v["id"] not in there, "a value file that is added and there already")
             self.state["next_file"] = max(self.state["next_file"], v["id"] + 1)
         tree["values"] = sorted(tree["values"] + edit["values"], key=lambda v: v["id"])
-        used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("blobs", b""))}
+        used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("values_apart", b""))}
         tree["values"] = [v for v in tree["values"] if v["id"] in used]
         tree["runs"] = sorted((r for r in tree["runs"] if r["tables"]), key=lambda r: (r["level"], -r["number"]))
         for r in tree["runs"]:
@@ -280,7 +280,7 @@ class Manifest:
         there, sums = {v["id"]: v for v in tree["values"]}, {}
         need(len(there) == len(tree["values"]), "a value file that is there twice")
         for t in (t for r in tree["runs"] for t in r["tables"]):
-            for file, values, size in uses(t.get("blobs", b"")):
+            for file, values, size in uses(t.get("values_apart", b"")):
                 a, b = sums.get(file, (0, 0))
                 sums[file] = a + values, b + size
         need(sums.keys() == there.keys(), "value files that are not those that tables refer to")
@@ -290,7 +290,7 @@ class Manifest:
     def content(self):
         names = [n for n in MESSAGES["table"].values()]
         table = lambda t: {n: t[n].hex() if n in BYTES else t[n] for n in names if n in t} | {
-            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "values_apart": uses(t.get("blobs", b""))
+            "ingested_seq": t.get("ingested_seq", 0), "oldest_tombstone": t.get("oldest_tombstone"), "values_apart": uses(t.get("values_apart", b""))
         }  # fmt: skip
         run = lambda r: {"level": r["level"], "number": r["number"], "tables": [table(t) for t in r["tables"]]}
         tree = lambda t: {"id": t["id"], "name": t["name"], "flushed": t["flushed"], "runs": [run(r) for r in t["runs"]], "values": t["values"]}

@@ -93,7 +93,7 @@ def store_content(folder):
             need(table.properties["keys.last"] in ends, "the last key of a table differs between manifest and properties")
             need(meta["raw_bytes"] == table.properties["raw.keys"] + table.properties["raw.values"], "raw bytes")
             need(not lift or all(seq == 0 and kind == PUT for _, seq, kind, _ in table.entries), "an ingested table's entries")
-            need(meta.get("blobs", b"") == table.properties.get("values.apart", b""), "values apart differ between manifest and properties")
+            need(meta.get("values_apart", b"") == table.properties.get("values.apart", b""), "values apart differ between manifest and properties")
             for k, seq, kind, v in table.entries:
                 if kind == APART:
                     where = reference(v)
