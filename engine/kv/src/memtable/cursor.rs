@@ -11,6 +11,7 @@
 //!   is positioned at one of these.
 
 use super::arena::{ArenaEntry, ArenaRecord, EntryBody, LEAF, Leaf, Ref, word};
+use super::combined::CombinedOperand;
 use super::filter::KeyFilter;
 use super::shared::{HeldMemtable, MemHold, MemValue, SharedMemtable};
 use super::skiplist::{InsertTarget, SkipList, SortSlot, Spot};
@@ -81,9 +82,14 @@ impl MemCursor {
         HeldMemtable(self.table.clone())
     }
 
-    /// Reports whether this is the cursor's memtable.
-    pub fn is_over(&self, table: &HeldMemtable) -> bool {
-        std::ptr::eq::<Memtable>(&**self.table, &**table.0)
+    /// Returns a number that identifies the memtable as long as a cursor over it exists.
+    pub fn table_id(&self) -> usize {
+        std::ptr::from_ref::<Memtable>(&self.table).addr()
+    }
+
+    /// Returns the [combined](super::combined) operands of a key, if a read has stored them.
+    pub fn combined(&self, key: &[u8]) -> Option<Arc<CombinedOperand>> {
+        self.table.combined.get(key)
     }
 
     #[inline]

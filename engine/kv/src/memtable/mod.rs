@@ -354,11 +354,6 @@ impl Memtable {
         self.range_deletes.add(self.list.arena(), t);
     }
 
-    /// Returns the [combined](combined) operands of a key, if a read has stored them.
-    pub fn combined(&self, key: &[u8]) -> Option<Arc<CombinedOperand>> {
-        self.combined.get(key)
-    }
-
     /// Stores the [combined](combined) operands of a key, unless newer ones exist or the space is
     /// used up.
     pub fn store_combined(&self, key: &[u8], combined: CombinedOperand) {

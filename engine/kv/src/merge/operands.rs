@@ -12,6 +12,9 @@ use crate::memtable::{HeldMemtable, MemCursor};
 /// Operands of one key that a read has met in one memtable, newest first.
 #[derive(Debug, Default)]
 pub struct OperandRun {
+    /// Identity of the memtable; its cursor keeps it alive.
+    source: Option<usize>,
+    /// The memtable, once the sequence is long enough to be combined.
     table: Option<HeldMemtable>,
     stored: Option<Arc<CombinedOperand>>,
     newest: Seq,
@@ -33,11 +36,11 @@ impl OperandRun {
         operands: &mut Vec<Vec<u8>>,
         merge: Option<&dyn Merge>,
     ) -> Option<Seq> {
-        if !self.table.as_ref().is_some_and(|t| cursor.is_over(t)) {
+        let source = Some(cursor.table_id());
+        if self.source != source {
             self.finish(key, operands, merge);
-            let table = cursor.hold_table();
-            self.stored = table.combined(key);
-            self.table = Some(table);
+            self.source = source;
+            self.stored = cursor.combined(key);
             (self.newest, self.from, self.steps) = (seq, operands.len(), 0);
         }
         self.oldest = seq;
@@ -47,16 +50,16 @@ impl OperandRun {
             return Some(stored.oldest);
         }
         self.steps += 1;
+        if self.steps == MIN_STEPS {
+            self.table = Some(cursor.hold_table());
+        }
         None
     }
 
     /// Ends the sequence. Combines a long one into one operand, which is stored for later reads.
     pub fn finish(&mut self, key: &[u8], operands: &mut Vec<Vec<u8>>, merge: Option<&dyn Merge>) {
-        let Some(table) = self.table.take() else { return };
-        if self.steps < MIN_STEPS {
-            return;
-        }
-        let Some(merge) = merge else { return };
+        self.source = None;
+        let (Some(table), Some(merge)) = (self.table.take(), merge) else { return };
         let mut oldest_first = operands[self.from..].iter().rev();
         let Some(mut all) = oldest_first.next().cloned() else { return };
         for newer in oldest_first {

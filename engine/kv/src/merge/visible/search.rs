@@ -107,7 +107,6 @@ impl Visible {
         self.operands.clear();
         let (mut base, mut run) = (None, OperandRun::default());
         let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
-        let merge = self.merge.clone();
         while each!(&self.inner, c => c.valid() && c.key() == self.key.as_slice()) {
             let t = each!(&self.inner, c => c.trailer());
             if t.seq() < cover {
@@ -121,10 +120,10 @@ impl Visible {
                     let operands = &mut self.operands;
                     let combined = match self.inner.current() {
                         MergeSource::Mem(c) => {
-                            run.meet(c, &self.key, t.seq(), operands, merge.as_deref())
+                            run.meet(c, &self.key, t.seq(), operands, self.merge.as_deref())
                         }
                         MergeSource::Run(_) => {
-                            run.finish(&self.key, operands, merge.as_deref());
+                            run.finish(&self.key, operands, self.merge.as_deref());
                             None
                         }
                     };
@@ -144,7 +143,7 @@ impl Visible {
             }
             each!(&mut self.inner, c => c.next())?;
         }
-        run.finish(&self.key, &mut self.operands, merge.as_deref());
+        run.finish(&self.key, &mut self.operands, self.merge.as_deref());
         self.operands.reverse();
         self.fold(base)
     }
