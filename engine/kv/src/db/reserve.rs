@@ -22,14 +22,14 @@ impl DbInner {
     /// once.
     pub fn with_reserve<T>(&self, mut frees: impl FnMut() -> Result<T>) -> Result<T> {
         match frees() {
-            Err(e) if e.kind() == ErrorKind::NoSpace && self.give_up_reserve() => frees(),
+            Err(e) if e.kind() == ErrorKind::NoSpace && self.release_reserve() => frees(),
             done => done,
         }
     }
 
     /// Releases the reserve, if there is one. A file of another length belongs to another program.
     #[cold]
-    pub fn give_up_reserve(&self) -> bool {
+    fn release_reserve(&self) -> bool {
         let path = self.dir.join(RESERVE);
         self.env.file_len(&path).is_ok_and(|len| len == RESERVE_BYTES)
             && self.env.remove(&path).is_ok()

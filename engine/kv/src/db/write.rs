@@ -133,12 +133,8 @@ impl DbInner {
     /// reserve.
     pub fn write_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
         match self.try_batch(batch, durability) {
-            Err(e)
-                if e.kind() == ErrorKind::NoSpace
-                    && batch.frees_space()
-                    && self.give_up_reserve() =>
-            {
-                self.try_batch(batch, durability)
+            Err(e) if e.kind() == ErrorKind::NoSpace && batch.frees_space() => {
+                self.with_reserve(|| self.try_batch(batch, durability))
             }
             done => done,
         }
