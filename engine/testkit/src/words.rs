@@ -6,8 +6,6 @@
 //! - W2: the list holds words for which a standard term exists, and openings of sentences that hide
 //!   the subject. `CONTRIBUTING.md` says what to write instead.
 
-use std::sync::LazyLock;
-
 /// Words and phrases, in lower case, that are found between word boundaries.
 const WORDS: [&str; 29] = [
     "a word of",
@@ -139,8 +137,7 @@ fn in_prose(line: usize, prose: &str, uses: &mut Vec<WordUse>) {
     // Code spans are names.
     let prose: String = prose.split('`').step_by(2).collect::<Vec<_>>().join("`");
     let lower = prose.to_lowercase();
-    static ALL: LazyLock<Vec<&str>> = LazyLock::new(|| WORDS.to_vec());
-    for word in ALL.iter() {
+    for word in WORDS {
         for (at, _) in lower.match_indices(word) {
             let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
             let is_word = !is_part(lower[..at].chars().next_back())
