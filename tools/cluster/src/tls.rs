@@ -1,7 +1,7 @@
 //! Connections that are encrypted (TLS 1.2 and 1.3), with rustls and ring.
 //!
-//! Invariant: a node's certificate is signed by an authority of the file that the URL names. It must be
-//! for the node's address, unless the URL says that its name does not matter.
+//! Invariant: an authority in the file `tls_ca` signed the node's certificate. The certificate contains
+//! the node's address, unless `tls_hostname=false`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn key(option: &str, path: &Path) -> Result<PrivateKeyDer<'static>> {
     })
 }
 
-/// Accepts certificates of the authorities whatever name they are for.
+/// Verifies certificates without their names.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 
@@ -71,7 +71,7 @@ impl ServerCertVerifier for AnyName {
         let found =
             self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match found {
-            // The name is looked at last, so all else is as it must be.
+            // The name is checked last, so all other checks have passed.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -102,15 +102,15 @@ impl ServerCertVerifier for AnyName {
     }
 }
 
-/// What connections are encrypted with.
+/// Builds the TLS configuration of connections.
 ///
 /// # Errors
-/// `Configuration` for a file that is missing or has not what it should have.
+/// `Configuration` for a file that is missing or has no certificate or key.
 pub(crate) fn config(choice: &TlsChoice) -> Result<Arc<ClientConfig>> {
     let Some(authorities) = &choice.authorities else {
         return Err(wrong(
             "the URL asks for TLS and names no authority".to_owned(),
-            "tls_ca=FILE names the certificates (PEM) that those of the nodes are signed by",
+            "add tls_ca=FILE, a PEM file with the authorities that sign the nodes' certificates",
         ));
     };
     let mut roots = RootCertStore::empty();
@@ -123,7 +123,7 @@ pub(crate) fn config(choice: &TlsChoice) -> Result<Arc<ClientConfig>> {
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let verifier =
         verifier.build().map_err(|e| wrong(format!("tls_ca: {e}"), "name a file of PEM"))?;
-    let broken = |e| wrong(format!("TLS: {e}"), "tell us: this is a defect");
+    let broken = |e| wrong(format!("TLS: {e}"), "report this as a bug in Firn");
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(broken)?;

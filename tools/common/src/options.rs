@@ -10,7 +10,7 @@
 //! | `filter_allocation` | `by-level`, `monkey` |
 //! | `block_size`, `table_size`, `memtable_size` | bytes, as `64m` |
 //! | `tombstone_age_secs` | seconds; 0 for no bound |
-//! | `blob_threshold` | bytes of the shortest value that lies apart, as `4k`; 0 for none |
+//! | `blob_threshold` | size of the smallest value that goes to a blob file, as `4k`; 0 for none |
 //! | `blob_gc_percent` | percent |
 
 use std::fmt::Display;

@@ -174,8 +174,8 @@ Options, with their defaults:
   table_size=64m           aim for a table's file, from 64k on
   memtable_size=64m        memory that is filled before it becomes a table, 64k to 2g
   tombstone_age_secs=0     longest time that a delete stays unmerged, in seconds; 0 for no bound
-  blob_threshold=0           values of so many bytes or more lie in files of their own, not written again by merges; 0 for none
-  blob_gc_percent=30        percent of those files that nobody may need any more, 1 to 90
+  blob_threshold=0         store values of at least this many bytes in blob files; 0 disables
+  blob_gc_percent=30       rewrite blob files when this percentage of them is garbage, 1 to 90
 
 Policies, with their parameters, which stand behind colons in their order or by name, as in tiered:4:max_runs=8:
 ";
