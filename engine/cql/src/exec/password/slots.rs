@@ -176,7 +176,7 @@ mod tests {
         let order = Arc::new(Mutex::new(vec![]));
         let mut threads = vec![];
         let first = slots.for_login(|_| {
-            slots.for_login(|memory| {
+            let first = slots.for_login(|memory| {
                 memory.resize(BLOCKS + 7, Block::default());
                 // Both slots are taken: these wait, the statement too.
                 for n in 0..12 {
@@ -203,7 +203,12 @@ mod tests {
                     }
                 }
                 7
-            })
+            });
+            // One slot is free: what takes it runs before others can.
+            while order.lock().is_empty() {
+                std::thread::yield_now();
+            }
+            first
         });
         threads.into_iter().for_each(|thread| thread.join());
         assert_eq!(first, 7);
