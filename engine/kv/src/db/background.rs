@@ -36,16 +36,16 @@ impl DbInner {
     pub(super) fn work_once(&self, compacts: bool) -> Result<bool> {
         // To remove a large file takes tens of milliseconds; no flush should wait for that.
         if compacts {
-            self.opener.delete_obsolete_files();
+            self.versions.opener.delete_obsolete_files();
         }
         if self.gate.check_writable().is_err() {
             return Ok(false);
         }
-        let prepare = self.write.lock().log().and_then(|w| w.prepare_next());
+        let prepare = self.commit.write.lock().log().and_then(|w| w.prepare_next());
         // To touch a whole segment takes tens of milliseconds. A single thread stops early for a
         // flush. With several threads another one flushes. Writers touch the rest of the segment.
         let is_alone = self.options.background_threads == 1;
-        let stop = || self.gate.is_closing() || (is_alone && self.work.has_sealed());
+        let stop = || self.gate.is_closing() || (is_alone && self.scheduler.work.has_sealed());
         let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
@@ -69,7 +69,8 @@ impl DbInner {
     /// Reports whether small tables use more than an eighth of the memory for their handles. Large
     /// tables do not count: a store may have any number of them.
     fn is_cluttered(&self) -> bool {
-        self.opener.are_small() && self.opener.of_handles() > self.memory.part() / 8
+        self.versions.opener.are_small()
+            && self.versions.opener.of_handles() > self.memory.part() / 8
     }
 
     /// Flushes one memtable of some tree, or small ones of several. Returns false when none is
@@ -131,11 +132,11 @@ impl DbInner {
 
     /// Returns the trees that have immutable memtables, in order of their ids.
     fn due(&self) -> Vec<Arc<TreeInner>> {
-        let ids = self.work.sealed();
+        let ids = self.scheduler.work.sealed();
         let mut due = Vec::with_capacity(ids.len());
         for id in ids {
-            let tree = self.trees.read().by_id(id).cloned();
-            self.work.forget_sealed(id, || {
+            let tree = self.versions.trees.read().by_id(id).cloned();
+            self.scheduler.work.forget_sealed(id, || {
                 let sealed = tree.filter(|t| !t.view.load_full().sealed.is_empty());
                 let has_none = sealed.is_none();
                 due.extend(sealed);
@@ -150,7 +151,7 @@ impl DbInner {
         if self.gate.is_closing() {
             return Ok(false);
         }
-        let Some(_running) = self.throttle.begin() else { return Ok(false) };
+        let Some(_running) = self.scheduler.throttle.begin() else { return Ok(false) };
         let mut order = self.may_want();
         let mut lacking = None;
         while let Some(t) = order.pop_front() {
@@ -158,7 +159,7 @@ impl DbInner {
                 Ok(None) => continue,
                 // This tree may need more jobs, and the others were not checked.
                 other => {
-                    self.work.look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
+                    self.scheduler.work.look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
                     other
                 }
             };
@@ -190,13 +191,14 @@ impl DbInner {
     /// each time if there are few, once a second otherwise.
     fn may_want(&self) -> VecDeque<Arc<TreeInner>> {
         let now = self.env.wall_micros() / 1_000_000;
-        let trees = self.trees.read();
-        let mut order: Vec<Arc<TreeInner>> = match self.work.take_changed(trees.len() <= FEW, now) {
-            Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
-            None => trees.to_vec(),
-        };
+        let trees = self.versions.trees.read();
+        let mut order: Vec<Arc<TreeInner>> =
+            match self.scheduler.work.take_changed(trees.len() <= FEW, now) {
+                Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
+                None => trees.to_vec(),
+            };
         drop(trees);
-        let pressed = self.work.pressed();
+        let pressed = self.scheduler.work.pressed();
         let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
         order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
         order.into()
@@ -223,7 +225,7 @@ impl DbInner {
         if inline && self.work_inline()? {
             return Ok(());
         }
-        let mut signals = self.work.hold();
+        let mut signals = self.scheduler.work.hold();
         if inline || signals.generation() == generation {
             signals.wait_done(Duration::from_millis(20));
         }
@@ -233,26 +235,26 @@ impl DbInner {
     /// Waits until no memtable is immutable and no policy needs a compaction.
     pub fn wait_idle(&self) -> Result<()> {
         self.check_process()?;
-        let since = self.work.put_off().lock().times();
+        let since = self.scheduler.work.put_off().lock().times();
         loop {
             self.gate.check_writable()?;
-            self.work.put_off().lock().check(since)?;
+            self.scheduler.work.put_off().lock().check(since)?;
             // Before the generation is read: otherwise its own signal would count as progress and
             // it would never wait.
             self.signal_work();
-            let generation = self.work.generation();
-            let trees = self.trees.read().to_vec();
+            let generation = self.scheduler.work.generation();
+            let trees = self.versions.trees.read().to_vec();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
             if !flushing
-                && (self.throttle.is_paused()
+                && (self.scheduler.throttle.is_paused()
                     || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
             {
                 // Removes the files of replaced tables before it returns, unless readers hold them.
                 nudge();
-                self.opener.delete_obsolete_files();
+                self.versions.opener.delete_obsolete_files();
                 return Ok(());
             }
-            self.work.call();
+            self.scheduler.work.call();
             self.wait_for_change(generation)?;
         }
     }
@@ -262,7 +264,7 @@ impl DbInner {
     /// for a few writes must not accumulate them. It runs only after the tree has got its hooks.
     pub fn shorten_log(&self, tree: &Arc<TreeInner>) -> Result<()> {
         {
-            let w = self.write.lock();
+            let w = self.commit.write.lock();
             if !w.is_log_long(self.options.log_limit())
                 || !tree.view.load_full().active.is_touched()
                 || self.gate.check_writable().is_err()
@@ -296,8 +298,8 @@ impl DbInner {
     #[cold]
     pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
         drop(w);
-        self.begin_writing(&mut self.catalog.lock())?;
+        self.begin_writing(&mut self.versions.catalog.lock())?;
         self.shorten_inherited_log()?;
-        Ok(self.write.lock())
+        Ok(self.commit.write.lock())
     }
 }

@@ -35,8 +35,12 @@ impl DbInner {
             ))
             .in_file(dir));
         }
-        let _task =
-            self.watch.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
+        let _task = self.observer.watch.pins.begin(
+            PinKind::Checkpoint,
+            None,
+            dir.display().to_string(),
+            vec![],
+        );
         let copied = self.copy_to(&*env, dir);
         if copied.is_err() {
             // Removes only names of a Db's own files, as at open: the directory was empty, but
@@ -57,11 +61,11 @@ impl DbInner {
 
     /// Copies the state. `env` holds the new directory open too.
     fn copy_to(&self, env: &dyn Env, dir: &Path) -> Result<()> {
-        let mut trees = self.trees.read().to_vec();
+        let mut trees = self.versions.trees.read().to_vec();
         let (locks, end, next_tree) = loop {
             let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
-            let c = self.catalog.lock();
-            let now = self.trees.read().to_vec();
+            let c = self.versions.catalog.lock();
+            let now = self.versions.trees.read().to_vec();
             if now.len() != trees.len() || !now.iter().zip(&trees).all(|(a, b)| Arc::ptr_eq(a, b)) {
                 // A tree was created or dropped in the meantime, so a lock is missing or
                 // superfluous.
@@ -69,9 +73,9 @@ impl DbInner {
                 trees = now;
                 continue;
             }
-            let w = self.write.lock();
+            let w = self.commit.write.lock();
             // Every write of the copy is visible before any later write happens.
-            self.visible.wait_below(w.newest() + 1);
+            self.commit.visible.wait_below(w.newest() + 1);
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
                 self.seal(&w, t)?;
             }
@@ -91,13 +95,13 @@ impl DbInner {
             }
         }
         let state = {
-            let c = self.catalog.lock();
+            let c = self.versions.catalog.lock();
             let mut state = ManifestState::clone(c.state());
             // Trees created since then have some writes in tables and some in log that the copy
             // lacks.
             state.trees.retain(|id, _| *id < next_tree);
             for id in state.trees.values().flat_map(TreeState::files) {
-                env.hard_link(&table_path(&self.dir, id), &table_path(dir, id))?;
+                env.hard_link(&table_path(&self.versions.dir, id), &table_path(dir, id))?;
             }
             state.last_seq = self.read_point();
             // The copy starts with its own log, after all writes that its tables hold.
@@ -113,7 +117,7 @@ impl DbInner {
         drop(locks);
         env.sync_dir(dir)?;
         Manifest::create(env, dir, 1, &state)?;
-        self.events.note(|| Event::CheckpointMade { dir: dir.to_path_buf() });
+        self.observer.events.note(|| Event::CheckpointMade { dir: dir.to_path_buf() });
         if state.trees.is_empty() && env.list(dir)?.is_empty() {
             return Err(Error::new(ErrorKind::Io, "the checkpoint is empty").in_file(dir));
         }

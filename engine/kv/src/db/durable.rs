@@ -20,7 +20,7 @@ impl DbInner {
     /// are unknown, and the Db is latched.
     pub fn log_edits(&self, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
         self.make_manifest_ready(c)?;
-        c.log_edits(edits, self.visible.now()).map_err(|e| self.latch_failed_edit(e))
+        c.log_edits(edits, self.commit.visible.now()).map_err(|e| self.latch_failed_edit(e))
     }
 
     /// Makes sure that the next edits go into the existing manifest; a new one would begin with the
@@ -43,22 +43,27 @@ impl DbInner {
         if c.has_begun() {
             return Ok(());
         }
-        let found = self.write.lock().found().cloned();
+        let found = self.commit.write.lock().found().cloned();
         let Some(found) = found else { return Err(closed()) };
         // The log first: a Db has one from its first manifest on. So a log that is missing later is
         // known to be lost.
-        let mut wal =
-            Wal::create(self.env.clone(), &self.dir, self.store, &found, self.options.wal_segment)
-                .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
-        let work = self.work.clone();
+        let mut wal = Wal::create(
+            self.env.clone(),
+            &self.versions.dir,
+            self.versions.store,
+            &found,
+            self.options.wal_segment,
+        )
+        .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
+        let work = self.scheduler.work.clone();
         wal.call_when_it_grows(Box::new(move || work.call()));
         // If this fails, the segment has no record, and the next attempt replaces it.
         let writers = writers_from_now_on(c.state(), &found, &wal);
-        c.begin(Edit::LogWriters { writers }, self.visible.now())
+        c.begin(Edit::LogWriters { writers }, self.commit.visible.now())
             .map_err(|e| self.latch_failed_edit(e))?;
-        let _ = self.syncer.set(wal.syncer());
-        let _ = self.log_writer.set(wal.writer().id);
-        self.write.lock().begin(wal);
+        let _ = self.commit.syncer.set(wal.syncer());
+        let _ = self.commit.log_writer.set(wal.writer().id);
+        self.commit.write.lock().begin(wal);
         Ok(())
     }
 
@@ -74,7 +79,7 @@ impl DbInner {
     /// writes, creations and drops of trees, without gaps.
     pub fn sync_log(&self) -> Result<Lsn> {
         self.check_process()?;
-        let end = self.write.lock().end();
+        let end = self.commit.write.lock().end();
         self.gate.check_writable()?;
         self.sync_to(end)?;
         Ok(end)
@@ -82,7 +87,7 @@ impl DbInner {
 
     /// Returns when the log is durable up to `lsn`.
     pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
+        self.commit.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
     }
 }
 

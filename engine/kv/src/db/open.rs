@@ -46,7 +46,7 @@ use super::replay::{Replayed, replay};
 use super::reserve::RESERVE;
 use super::state::budget::Budget;
 use super::state::catalog::TreeCatalog;
-use super::state::core::DbInner;
+use super::state::core::{CommitPipeline, DbInner, Observer, Scheduler, VersionSet};
 use super::state::counters::Counters;
 use super::state::events::Events;
 use super::state::gate::CloseGate;
@@ -110,21 +110,23 @@ impl DbInner {
             ));
         }
         // The directory at the path may have been replaced since the last refresh.
-        let env = hold(self.env.clone(), &self.dir)?;
-        let before = self.trees.read().to_vec();
+        let env = hold(self.env.clone(), &self.versions.dir)?;
+        let before = self.versions.trees.read().to_vec();
         let tables = before
             .iter()
             .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
-        let held = HeldReader::with_tables(self.opener.clone(), tables);
-        let fresh = open_reader(&env, &self.dir, &self.options, self.memory.budget(), held)?;
-        if fresh.store != self.store {
+        let held = HeldReader::with_tables(self.versions.opener.clone(), tables);
+        let fresh =
+            open_reader(&env, &self.versions.dir, &self.options, self.memory.budget(), held)?;
+        if fresh.versions.store != self.versions.store {
             let words = "another store lies there now than the one that was opened; open it as a store of its own";
-            return Err(Error::new(ErrorKind::Incompatible, words).in_file(&self.dir));
+            return Err(Error::new(ErrorKind::Incompatible, words).in_file(&self.versions.dir));
         }
         for b in before.iter().filter(|b| b.is_hooked()) {
             let hooks = &b.view.load_full().options;
-            let there = fresh.trees.read().by_id(b.id).cloned();
+            let there = fresh.versions.trees.read().by_id(b.id).cloned();
             let options = fresh
+                .versions
                 .catalog
                 .lock()
                 .state()
@@ -244,8 +246,7 @@ fn open_once(
     };
     let opener =
         held.as_ref().map_or_else(|| new_opener(&env, dir, &options, budget), |h| h.opener.clone());
-    let (cache, opened) =
-        (opener.cache.clone(), held.as_ref().map(|h| h.tables.clone()).unwrap_or_default());
+    let opened = held.as_ref().map(|h| h.tables.clone()).unwrap_or_default();
     let mut trees = vec![];
     for t in state.trees.values() {
         let tree_options = t.options.with_hooks_of(&TreeOptions::default());
@@ -281,40 +282,41 @@ fn open_once(
     let largest =
         trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
     let work = watch.work.clone();
-    let memory = budget.share(&opener, &work);
+    let memory = budget.share(&opener, &work, largest);
     memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);
     let mut catalog = TreeCatalog::new(env.clone(), dir.to_path_buf(), found);
     // A replay writes tables before the remains of a crash are removed.
     names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
     let core = Arc::new(DbInner {
-        max_sealed: (memory.bytes() as usize / 4 / largest.max(1)).clamp(1, 3),
-        syncer: OnceLock::new(),
-        log_writer: OnceLock::new(),
         gate: CloseGate::default(),
-        write: Mutex::new(WriteState::new(last_seq)),
-        visible: VisibleSeq::new(last_seq),
-        store,
-        catalog: Mutex::new(catalog),
-        trees: RwLock::new(OpenTrees::new(trees)),
-        snapshots: Snapshots::default(),
-        counters: Counters::default(),
-        watch,
-        pace: WriteController::default(),
-        throttle: Throttle::new(options.background_rate),
+        commit: CommitPipeline {
+            syncer: OnceLock::new(),
+            log_writer: OnceLock::new(),
+            write: Mutex::new(WriteState::new(last_seq)),
+            visible: VisibleSeq::new(last_seq),
+            torn: OnceLock::new(),
+        },
+        versions: VersionSet {
+            store,
+            catalog: Mutex::new(catalog),
+            trees: RwLock::new(OpenTrees::new(trees)),
+            snapshots: Snapshots::default(),
+            dir: dir.to_path_buf(),
+            opener,
+            lock: Mutex::new(lock),
+        },
+        observer: Observer { counters: Counters::default(), watch, events },
+        scheduler: Scheduler {
+            pace: WriteController::default(),
+            throttle: Throttle::new(options.background_rate),
+            work,
+            hands: Arc::new(SubcompactionSlots::new(options.background_threads.saturating_sub(1))),
+            me: OnceLock::new(),
+        },
         memory,
-        work,
-        hands: Arc::new(SubcompactionSlots::new(options.background_threads.saturating_sub(1))),
         env,
-        dir: dir.to_path_buf(),
         options,
-        opener,
-        cache,
-        arenas,
-        events,
-        me: OnceLock::new(),
-        torn: OnceLock::new(),
-        lock: Mutex::new(lock),
     });
     let log = held.as_ref().map_or(&*core.env, |h| h.log());
     let replayed = replay(&core, log)?;
@@ -348,23 +350,23 @@ impl DbInner {
     fn go_on_from(&self, replayed: Replayed, names: Vec<String>) -> Result<()> {
         let Replayed { recovered, last_seq } = replayed;
         if let Some(t) = &recovered.torn {
-            self.events.note(|| Event::LogEndedEarly {
+            self.observer.events.note(|| Event::LogEndedEarly {
                 file: t.file.clone(),
                 offset: t.offset,
                 reason: t.reason.to_owned(),
                 bytes_beyond: t.bytes_beyond,
                 records_beyond: t.records_beyond,
             });
-            let _ = self.torn.set(t.clone());
+            let _ = self.commit.torn.set(t.clone());
         }
-        let mut c = self.catalog.lock();
+        let mut c = self.versions.catalog.lock();
         let last_seq = last_seq.max(c.state().last_seq);
         c.end_replay(last_seq);
-        self.visible.start(last_seq);
-        let trees = self.trees.read().to_vec();
+        self.commit.visible.start(last_seq);
+        let trees = self.versions.trees.read().to_vec();
         trees.iter().for_each(|t| look_at_all(t, last_seq));
         let (records, closed) = (recovered.records, recovered.closed);
-        let mut w = self.write.lock();
+        let mut w = self.commit.write.lock();
         w.go_on_from(last_seq, (!self.options.read_only).then_some(recovered));
         for t in &trees {
             let view = t.view.load_full();
@@ -373,19 +375,19 @@ impl DbInner {
                 w.wait(t.id, m);
             }
             if !view.sealed.is_empty() {
-                self.work.note_sealed(t.id);
+                self.scheduler.work.note_sealed(t.id);
             }
         }
         let floor = w.wal_floor(&[]);
         drop(w);
         self.memory.rebalance();
-        let has_flushed = self.counters.sums().flushes > 0;
+        let has_flushed = self.observer.counters.sums().flushes > 0;
         let garbage =
             if self.options.read_only { vec![] } else { garbage(names, c.state(), c.number()) };
         if self.options.read_only {
             self.gate.latch_read_only();
         } else if !closed || has_flushed || !garbage.is_empty() {
-            remove_torn_current(&*self.env, &self.dir)?;
+            remove_torn_current(&*self.env, &self.versions.dir)?;
             if has_flushed {
                 let before = c.state().wal_floor;
                 c.set_wal_floor(before.max(floor));
@@ -399,18 +401,18 @@ impl DbInner {
             // durable.
             let own = manifest_name(c.number());
             let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
-            gone.try_for_each(|n| remove_if_there(&*self.env, &self.dir.join(n)))?;
+            gone.try_for_each(|n| remove_if_there(&*self.env, &self.versions.dir.join(n)))?;
             if has_flushed {
                 // Segments that cannot be removed now are removed after the next opening.
-                let unneeded = self.write.lock().log().map(|wal| wal.retire(floor));
+                let unneeded = self.commit.write.lock().log().map(|wal| wal.retire(floor));
                 let _ = unneeded.map(Unneeded::remove);
             }
         }
-        self.events.note(|| Event::Opened {
+        self.observer.events.note(|| Event::Opened {
             store: c.state().id,
             seq: last_seq,
             records_replayed: records,
-            max_sealed: self.max_sealed,
+            max_sealed: self.memory.max_sealed(),
             background_threads: self.options.background_threads,
         });
         let has_begun = c.has_begun();

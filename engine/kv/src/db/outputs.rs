@@ -64,7 +64,7 @@ impl Outputs for PendingOutputs<'_> {
             merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             created_micros: self.core.env.wall_micros(),
-            warm: Some(self.core.cache.clone()),
+            warm: Some(self.core.memory.cache().clone()),
         };
         Ok(TableWriter::new(file, &path, id, options))
     }
@@ -89,7 +89,7 @@ impl Outputs for PendingOutputs<'_> {
             level: self.level,
             compression: self.options.compression_at(self.level as usize),
             created_micros: self.core.env.wall_micros(),
-            warm: Some(self.core.cache.clone()),
+            warm: Some(self.core.memory.cache().clone()),
         };
         Ok(ValueWriter::new(file, &path, id, options))
     }
@@ -103,12 +103,12 @@ impl Outputs for PendingOutputs<'_> {
     }
 
     fn finished(&mut self, id: u64, warm: WarmBlocks) {
-        self.core.opener.make_ready(id, warm);
+        self.core.versions.opener.make_ready(id, warm);
         self.core.memory.rebalance();
     }
 
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
-        self.core.opener.make_values_ready(id, frames);
+        self.core.versions.opener.make_values_ready(id, frames);
     }
 }
 
@@ -118,7 +118,7 @@ impl PendingOutputs<'_> {
         self.core.check_process()?;
         let id = self.core.new_file();
         self.task.creates(id);
-        let path = table_path(&self.core.dir, id);
+        let path = table_path(&self.core.versions.dir, id);
         let file = self.core.env.create(&path)?;
         let file = match &self.written {
             Some(written) => Account::watch(written, file),
@@ -166,8 +166,8 @@ impl PendingOutputs<'_> {
 /// are garbage-collected at the next open.
 pub(super) fn remove_tables(core: &DbInner, ids: &[u64]) {
     for &id in ids {
-        core.opener.forget(id);
-        let _ = core.env.remove(&table_path(&core.dir, id));
+        core.versions.opener.forget(id);
+        let _ = core.env.remove(&table_path(&core.versions.dir, id));
     }
 }
 

@@ -193,7 +193,7 @@ impl DbInner {
     {
         let done = (0..number).map(|_| None).collect();
         let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
-        let wanted = (job == DividedJob::Flush && number > 1).then(|| self.hands.want());
+        let wanted = (job == DividedJob::Flush && number > 1).then(|| self.scheduler.hands.want());
         let pieces = Arc::new(Pieces {
             work,
             state: Mutex::new(state),
@@ -260,16 +260,16 @@ impl DbInner {
         T: Send + 'static,
         W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
-        let core = self.me.get()?.upgrade()?;
+        let core = self.scheduler.me.get()?.upgrade()?;
         let taken = match job {
-            DividedJob::Flush => self.hands.take_for_flush(),
-            DividedJob::Merge(_) => self.hands.take_for_merge(),
+            DividedJob::Flush => self.scheduler.hands.take_for_flush(),
+            DividedJob::Merge(_) => self.scheduler.hands.take_for_merge(),
         };
         if !taken {
             return None;
         }
         pieces.state.lock().hands += 1;
-        let hand = Hand(pieces.clone(), self.hands.clone());
+        let hand = Hand(pieces.clone(), self.scheduler.hands.clone());
         let work = move || match job {
             DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
             DividedJob::Merge(holder @ Holder::Caller) => {
@@ -277,7 +277,7 @@ impl DbInner {
             }
             DividedJob::Merge(holder @ Holder::Background) => {
                 core.env.give_way();
-                if let Some(_running) = core.throttle.begin() {
+                if let Some(_running) = core.scheduler.throttle.begin() {
                     hand.0.work(&core, &mut || core.step_back(holder));
                 }
             }
@@ -289,16 +289,20 @@ impl DbInner {
     /// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
     /// pause.
     fn step_back(&self, holder: Holder) -> Result<()> {
-        let is_paused = || holder == Holder::Background && self.throttle.is_paused();
-        if !is_paused() && !self.hands.are_wanted() {
+        let is_paused = || holder == Holder::Background && self.scheduler.throttle.is_paused();
+        if !is_paused() && !self.scheduler.hands.are_wanted() {
             return Ok(());
         }
-        self.hands.give_back();
+        self.scheduler.hands.give_back();
         loop {
             let stood = if is_paused() { self.stand_still(&mut || Ok(())) } else { Ok(()) };
             // Returns at a pause at the latest, because the pause waits for all threads that have
             // not stopped.
-            if self.hands.come_back(|| self.gate.is_closing() || stood.is_err(), is_paused) {
+            if self
+                .scheduler
+                .hands
+                .come_back(|| self.gate.is_closing() || stood.is_err(), is_paused)
+            {
                 return stood;
             }
         }

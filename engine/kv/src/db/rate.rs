@@ -23,7 +23,8 @@ impl DbInner {
         entries: u64,
         during: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let until = self.throttle.count(self.env.monotonic_nanos(), account.take(Some(entries)));
+        let until =
+            self.scheduler.throttle.count(self.env.monotonic_nanos(), account.take(Some(entries)));
         loop {
             if self.gate.is_closing() {
                 return Err(closed());
@@ -31,7 +32,7 @@ impl DbInner {
             during()?;
             let now = self.env.monotonic_nanos();
             // A change of the rate starts a new account.
-            let until = until.min(self.throttle.due());
+            let until = until.min(self.scheduler.throttle.due());
             if now >= until {
                 return Ok(());
             }
@@ -43,21 +44,21 @@ impl DbInner {
     /// compaction, this is the bytes written since its last step.
     pub(super) fn count_rest(&self, account: &mut Account, whole: bool) {
         let entries = (!whole).then_some(0);
-        self.throttle.count(self.env.monotonic_nanos(), account.take(entries));
+        self.scheduler.throttle.count(self.env.monotonic_nanos(), account.take(entries));
     }
 
     /// Waits while there is a pause; `during` is called periodically.
     pub fn stand_still(&self, during: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        if !self.throttle.is_paused() {
+        if !self.scheduler.throttle.is_paused() {
             return Ok(());
         }
-        self.throttle.stand_still(
+        self.scheduler.throttle.stand_still(
             || self.gate.is_closing(),
             || {
                 during()?;
                 // The end of a pause signals, as new work does.
-                let mut signals = self.work.hold();
-                if self.throttle.is_paused() {
+                let mut signals = self.scheduler.work.hold();
+                if self.scheduler.throttle.is_paused() {
                     signals.wait_wake(LOOK);
                 }
                 Ok(())

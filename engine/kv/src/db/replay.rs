@@ -166,7 +166,7 @@ impl Inserter {
         for &i in &self.touched {
             let place = &mut self.trees[i];
             self.taken -= place.taken;
-            place.make_room(begin, &self.core.arenas)?;
+            place.make_room(begin, self.core.memory.arenas())?;
             self.taken += place.taken;
         }
         Ok(())
@@ -217,7 +217,7 @@ impl Inserter {
             self.leave();
             if self.most < u64::MAX {
                 for &i in &part {
-                    self.trees[i].seal(begin, &self.core.arenas)?;
+                    self.trees[i].seal(begin, self.core.memory.arenas())?;
                 }
                 match self.flush(&part) {
                     Err(e) if e.is_transient() && !is_flushed => self.do_without_flushes(e)?,
@@ -228,7 +228,7 @@ impl Inserter {
         }
         if is_flushed {
             for &i in &all {
-                self.trees[i].seal(end, &self.core.arenas)?;
+                self.trees[i].seal(end, self.core.memory.arenas())?;
             }
             self.flush(&all)?;
         }
@@ -257,7 +257,7 @@ impl Inserter {
                 continue;
             }
             if place.active.is_touched() {
-                place.seal(begin, &self.core.arenas)?;
+                place.seal(begin, self.core.memory.arenas())?;
             } else if place.tree.view.load_full().sealed.is_empty() {
                 continue;
             }
@@ -301,7 +301,7 @@ impl Inserter {
         }
         // Otherwise flushed memory would still be in use while new memtables fill as much again.
         nudge();
-        self.core.arenas.trim();
+        self.core.memory.arenas().trim();
         flushed.map(drop)
     }
 }
@@ -511,11 +511,11 @@ impl Drop for Crew {
 /// the log: a created or dropped tree, or an ingestion. Drops and ingestions take a sequence
 /// number. So a reader never sees a write without the changes before it.
 pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
-    let c = core.catalog.lock();
+    let c = core.versions.catalog.lock();
     let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeInner>| {
         (t.clone(), c.state().trees.get(&t.id).map_or(0, |s| s.flushed))
     });
-    let trees = core.trees.read().iter().map(of_trees).collect();
+    let trees = core.versions.trees.read().iter().map(of_trees).collect();
     let (first_table, manifest) = (c.state().next_file, c.number());
     drop(c);
     let replayed = replay_into(core, env, &before, trees, manifest).and_then(|replayed| {
@@ -528,7 +528,7 @@ pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
         Ok(replayed)
     });
     if replayed.is_err() {
-        let c = core.catalog.lock();
+        let c = core.versions.catalog.lock();
         let made: Vec<u64> = c
             .state()
             .trees
@@ -575,7 +575,7 @@ fn replay_into(
     trees: Vec<Flushed>,
     manifest: u64,
 ) -> Result<Replayed> {
-    let (dir, beside) = (&*core.dir, core.options.read_only);
+    let (dir, beside) = (&*core.versions.dir, core.options.read_only);
     let threads = core.options.background_threads;
     let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
     let most = if beside { u64::MAX } else { core.memory.for_replay().max(LEAST) };

@@ -33,12 +33,12 @@ impl DbInner {
         let view = tree.view.load_full();
         let mut room = tree.room_for(&view, cost);
         if room == MemtableRoom::Full {
-            if view.sealed.len() >= self.max_sealed {
+            if view.sealed.len() >= self.memory.max_sealed() {
                 drop(w);
                 self.wait_for_flush(tree, "memtables full", &|| {
-                    tree.view.load_full().sealed.len() >= self.max_sealed
+                    tree.view.load_full().sealed.len() >= self.memory.max_sealed()
                 })?;
-                return Ok(self.write.lock());
+                return Ok(self.commit.write.lock());
             }
             self.seal(&w, tree)?;
             self.signal_work();
@@ -72,7 +72,7 @@ impl DbInner {
         if is_short() {
             drop(w);
             self.wait_for_flush(tree, "memory", &is_short)?;
-            return Ok(self.write.lock());
+            return Ok(self.commit.write.lock());
         }
         tree.widen(&view, room, cost, whole)?;
         if !matches!(room, MemtableRoom::Extend(_)) {
@@ -92,7 +92,7 @@ impl DbInner {
         reason: &str,
         is_full: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let from = self.watch.meters.now();
+        let from = self.observer.watch.meters.now();
         self.signal_work();
         if self.options.background_threads == 0 {
             match self.work_inline() {
@@ -100,7 +100,7 @@ impl DbInner {
                 Ok(false) => {
                     // Another caller is flushing this tree; polling would only delay it by taking
                     // the lock.
-                    let mut signals = self.work.hold();
+                    let mut signals = self.scheduler.work.hold();
                     if is_full() {
                         signals.wait_done(Duration::from_millis(20));
                     }
@@ -113,20 +113,20 @@ impl DbInner {
         }
         // If the tree's own memtables are all flushed, another tree may hold the memory.
         let put_off = if tree.view.load_full().sealed.is_empty() {
-            self.work.put_off()
+            self.scheduler.work.put_off()
         } else {
             &tree.put_off
         };
         let since = put_off.lock().times();
         let told = || (tree.name.clone(), reason.to_owned());
-        self.events.note(|| {
+        self.observer.events.note(|| {
             let (tree, reason) = told();
             Event::StallBegun { tree, reason }
         });
         let done = self.wait_while(tree, put_off, since, is_full);
-        let waited = self.watch.meters.since(LatencyOp::Stall, from);
-        self.pace.stall(waited);
-        self.events.note(|| {
+        let waited = self.observer.watch.meters.since(LatencyOp::Stall, from);
+        self.scheduler.pace.stall(waited);
+        self.observer.events.note(|| {
             let (tree, reason) = told();
             Event::StallEnded { tree, reason, micros: waited / 1000 }
         });
@@ -142,7 +142,7 @@ impl DbInner {
         since: u64,
         is_full: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let mut signals = self.work.hold();
+        let mut signals = self.scheduler.work.hold();
         while is_full() {
             self.gate.check_writable()?;
             tree.check_live()?;
@@ -153,8 +153,8 @@ impl DbInner {
             signals.wait_done(Duration::from_millis(50));
             if !self.has_all_workers() {
                 drop(signals);
-                self.work.call();
-                signals = self.work.hold();
+                self.scheduler.work.call();
+                signals = self.scheduler.work.hold();
             }
         }
         Ok(())

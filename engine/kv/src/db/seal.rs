@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::compaction::is_paid;
 use crate::memtable::Memtable;
 
-use super::state::budget::Share;
+use super::state::budget::MemoryManager;
 use super::state::core::DbInner;
 use super::state::log::WriteState;
 use super::state::memtable::MemHandle;
@@ -19,13 +19,13 @@ impl DbInner {
     pub fn seal(&self, w: &WriteState, tree: &TreeInner) -> Result<()> {
         let end = w.end();
         let prefix = tree.view.load_full().options.filter_prefix.clone();
-        let fresh = MemHandle::new(Memtable::empty(&self.arenas, prefix)?, end);
+        let fresh = MemHandle::new(Memtable::empty(self.memory.arenas(), prefix)?, end);
         let now = self.env.monotonic_nanos();
         let sealed = tree.seal(fresh, end, Some(now));
         let held = sealed.mem.used();
         tree.set_last_sealed_size(held);
         self.memory.seal(&sealed);
-        self.work.note_sealed(tree.id);
+        self.scheduler.work.note_sealed(tree.id);
         self.begin_fill(tree, now, held);
         self.memory.rebalance();
         Ok(())
@@ -42,17 +42,17 @@ impl DbInner {
         }
         let end = w.end();
         let mut worth: Vec<(u128, Arc<TreeInner>)> = vec![];
-        let trees = self.trees.read();
+        let trees = self.versions.trees.read();
         for (start, id) in w.waiting() {
             let Some(t) = trees.by_id(id) else { continue };
             let view = t.view.load_full();
             let m = &view.active;
-            let gain = Share::gain(m);
+            let gain = MemoryManager::gain(m);
             // Other waiting memtables are immutable already, or use only one page.
             if gain > 0
                 && m.is_touched()
                 && m.start() == start
-                && view.sealed.len() < self.max_sealed
+                && view.sealed.len() < self.memory.max_sealed()
             {
                 worth.push((gain as u128 * (end - start).max(1) as u128, t.clone()));
             }
@@ -73,16 +73,16 @@ impl DbInner {
     /// Seals memtables whose reads have cost as much as a flush would, if the store has no writes
     /// at the moment. Reports whether it sealed any.
     pub fn seal_for_readers(&self) -> Result<bool> {
-        let mut w = self.write.lock();
+        let mut w = self.commit.write.lock();
         // Checked whenever a worker finds no work, so that the start of the idle time is known.
         let rests = w.rests(self.env.monotonic_nanos());
-        let ids = self.work.paid();
+        let ids = self.scheduler.work.paid();
         if ids.is_empty() || !rests || self.options.reader_merges == 0 {
             return Ok(false);
         }
         let mut any = false;
         for id in ids {
-            let tree = self.trees.read().by_id(id).cloned();
+            let tree = self.versions.trees.read().by_id(id).cloned();
             let view = tree.as_ref().map(|t| t.view.load_full());
             if let (Some(t), Some(v)) = (tree, view)
                 && v.active.is_touched()
@@ -95,7 +95,7 @@ impl DbInner {
                 t.tolls.use_up(entries);
                 any = true;
             }
-            self.work.forget_paid(id);
+            self.scheduler.work.forget_paid(id);
         }
         Ok(any)
     }
@@ -103,7 +103,7 @@ impl DbInner {
     /// Seals memtables that other Dbs have requested, if any.
     pub fn make_way(&self) -> Result<()> {
         if self.memory.take_asked() {
-            self.seal_some(&self.write.lock(), 0, true)?;
+            self.seal_some(&self.commit.write.lock(), 0, true)?;
         }
         Ok(())
     }

@@ -408,7 +408,7 @@ fn options_are_changed_beside_ingestions() {
         assert_eq!(tree.iter().count(), 300);
         // The options in force are those in the manifest.
         let core = &tree.handle.core;
-        let persisted = core.catalog.lock().state().trees[&tree.core.id].options.clone();
+        let persisted = core.versions.catalog.lock().state().trees[&tree.core.id].options.clone();
         assert!(persisted == PersistedOptions::of(&tree.options()));
     });
 }
@@ -571,8 +571,8 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
             i += 1;
         }
         db.wait_idle().unwrap();
-        let mut signals = core.work.hold();
-        while core.work.present() != 0 {
+        let mut signals = core.scheduler.work.hold();
+        while core.scheduler.work.present() != 0 {
             signals.wait_done(Duration::from_secs(60));
         }
     }
@@ -686,7 +686,7 @@ fn hands_stand_still_in_a_pause() {
         let (tell, told) = mpsc::channel();
         let job = move || {
             let core = beside.core();
-            let _running = core.throttle.begin().unwrap();
+            let _running = core.scheduler.throttle.begin().unwrap();
             let both = std::sync::Barrier::new(2);
             let own = &mut || core.stand_still(&mut || Ok(()));
             let done = core.in_pieces(
@@ -762,7 +762,8 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         let (tell, told) = mpsc::channel();
         let merge = move || {
             let core = beside.core();
-            let _running = (holder == Holder::Background).then(|| core.throttle.begin().unwrap());
+            let _running =
+                (holder == Holder::Background).then(|| core.scheduler.throttle.begin().unwrap());
             let me = std::thread::current().id();
             let own = &mut || match holder {
                 Holder::Caller => Ok(()),
@@ -821,18 +822,18 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
 fn a_hand_comes_again_after_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
     let core = db.core();
-    let running = core.throttle.begin().unwrap();
-    core.throttle.pause();
+    let running = core.scheduler.throttle.begin().unwrap();
+    core.scheduler.throttle.pause();
     let (ends, at_work) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (tells, counts) = (ends.clone(), at_work.clone());
     let (steps, pause) = (AtomicU64::new(0), std::cell::Cell::new(true));
     let own = &mut || {
         if pause.take() {
             // The helper exits.
-            wait_until(|| core.hands.take_for_merge());
-            core.hands.give_back();
+            wait_until(|| core.scheduler.hands.take_for_merge());
+            core.scheduler.hands.give_back();
             assert_eq!(at_work.load(Ordering::Relaxed), 1);
-            core.throttle.resume();
+            core.scheduler.throttle.resume();
         }
         Ok(())
     };

@@ -38,7 +38,7 @@ impl DbInner {
         }
         if options.tombstone_age_secs > 0
             && !files.held_back.is_empty()
-            && let Some(oldest) = self.snapshots.oldest()
+            && let Some(oldest) = self.versions.snapshots.oldest()
         {
             let is_held_back = |t: &TableShape| files.held_back.get(&t.id) == Some(&oldest);
             shape.change(is_held_back, |t| t.held_back = true);
@@ -83,7 +83,7 @@ impl DbInner {
         }
         let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
-        let seen = self.snapshots.wait_for(tables.map(|t| t.min_seq).min());
+        let seen = self.versions.snapshots.wait_for(tables.map(|t| t.min_seq).min());
         (!seen).then_some(job)
     }
 
@@ -99,10 +99,10 @@ impl DbInner {
     /// Called after the tables or the options of a tree have changed. Its policy may pick a job,
     /// and the slowdown of writers follows the tree with the highest pressure.
     pub fn tables_changed(&self, tree: &TreeInner) {
-        self.work.look_at([tree.id]);
+        self.scheduler.work.look_at([tree.id]);
         // Computed under the lock. Otherwise a caller with an older view of the tables, or of a
         // tree that was dropped or closed since, could overwrite a newer value.
-        let mut pressed = self.work.pressed();
+        let mut pressed = self.scheduler.work.pressed();
         let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
         if pressure > 0.0 {
             pressed.insert(tree.id, pressure);
@@ -118,14 +118,14 @@ impl DbInner {
     pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeInner>) {
         let is_due = |t: &TreeInner| self.ages(t) || self.wants(t);
         if !self.has_all_workers() && trees.into_iter().any(is_due) {
-            self.work.call();
+            self.scheduler.work.call();
         }
     }
 
     /// Calls workers as [`call_workers_for`](DbInner::call_workers_for) does, for all trees.
     pub fn call_workers_for_any(&self) {
         if !self.has_all_workers() {
-            let trees = self.trees.read().to_vec();
+            let trees = self.versions.trees.read().to_vec();
             self.call_workers_for(trees.iter().map(|t| &**t));
         }
     }
@@ -142,7 +142,7 @@ impl DbInner {
     /// which jobs are claimed. Otherwise a job claimed between the two checks would be missed.
     pub fn is_compacting_or_wants(&self, t: &TreeInner) -> bool {
         let files = t.files.lock();
-        self.work.is_compacting() || self.wants_with(t, &files)
+        self.scheduler.work.is_compacting() || self.wants_with(t, &files)
     }
 
     pub fn wants(&self, t: &TreeInner) -> bool {

@@ -56,7 +56,7 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
 
 impl Writers for DbInner {
     fn hold(&self, f: &mut dyn FnMut(Seq)) {
-        if let Some(w) = self.write.try_lock() {
+        if let Some(w) = self.commit.write.try_lock() {
             f(w.newest());
         }
     }
@@ -86,12 +86,12 @@ impl DbInner {
                 &len[..n]
             }
         };
-        let turn = self.watch.meters.begin();
+        let turn = self.observer.watch.meters.begin();
         let cost = Memtable::cost(key.len(), value.len());
         self.pace(tree, cost);
         let mut guard = epoch::pin();
         let (seq, lsn, mem) = {
-            let mut w = self.write.lock();
+            let mut w = self.commit.write.lock();
             let mem = loop {
                 let view = self.writable_view(tree, &guard)?;
                 if !w.has_begun() {
@@ -119,7 +119,7 @@ impl DbInner {
             tree.gaps.cut(key);
         }
         panicked.done();
-        self.visible.publish(seq, 1);
+        self.commit.visible.publish(seq, 1);
         mem.leave();
         if kind == Kind::Delete {
             self.look_behind(tree, mem, key);
@@ -150,7 +150,7 @@ impl DbInner {
             return Ok(self.read_point());
         }
         let turn = self.begin_batch(batch)?;
-        let mut w = self.write.lock();
+        let mut w = self.commit.write.lock();
         loop {
             if !w.has_begun() {
                 w = self.begin_log(w)?;
@@ -166,7 +166,7 @@ impl DbInner {
     /// latency.
     fn begin_batch(&self, batch: &Batch) -> Result<SampleToken> {
         self.check_process()?;
-        let turn = self.watch.meters.begin();
+        let turn = self.observer.watch.meters.begin();
         for (tree, cost) in &batch.trees {
             self.pace(tree, *cost);
         }
@@ -201,14 +201,14 @@ impl DbInner {
         make: Make<'_>,
     ) -> Result<Seq> {
         let turn = self.begin_batch(&batch)?;
-        let mut w = self.write.lock();
+        let mut w = self.commit.write.lock();
         loop {
             self.gate.check_writable()?;
             if !w.has_begun() {
                 w = self.begin_log(w)?;
                 continue;
             }
-            self.visible.wait_below(w.newest() + 1);
+            self.commit.visible.wait_below(w.newest() + 1);
             make(&mut batch)?;
             if batch.is_empty() {
                 return Ok(self.read_point());
@@ -271,7 +271,7 @@ impl DbInner {
         debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
         panicked.done();
         if inserted == Some(batch.count) {
-            self.visible.publish(first, batch.count);
+            self.commit.visible.publish(first, batch.count);
         } else {
             self.end_in_part(
                 (first, batch.count),
@@ -297,7 +297,7 @@ impl DbInner {
     #[cold]
     fn end_in_part(&self, (first, count): (Seq, u64), e: Error) {
         self.latch(e);
-        self.visible.publish(first, count);
+        self.commit.visible.publish(first, count);
     }
 
     fn writable_view<'g>(&self, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
@@ -309,11 +309,11 @@ impl DbInner {
     #[inline]
     fn finish_write(&self, lsn: Lsn, durability: Durability, turn: SampleToken) -> Result<()> {
         if durability == Durability::Power {
-            let from = self.watch.meters.now();
+            let from = self.observer.watch.meters.now();
             self.sync_to(lsn)?;
-            self.watch.meters.since(LatencyOp::Sync, from);
+            self.observer.watch.meters.since(LatencyOp::Sync, from);
         }
-        self.watch.meters.end(LatencyOp::Write, turn);
+        self.observer.watch.meters.end(LatencyOp::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is retried with the next write, which is
             // refused when all memtables are full.

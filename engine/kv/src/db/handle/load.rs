@@ -76,7 +76,7 @@ impl Tree {
         self.core.check_live()?;
         let core = &self.handle.core;
         let source = core.env.open_read(file.as_ref(), false)?;
-        let table = Table::open(source, file.as_ref(), EXPORTED, core.cache.clone())
+        let table = Table::open(source, file.as_ref(), EXPORTED, core.memory.cache().clone())
             .map_err(|e| e.context("this is no file that `export` made"))?;
         table.verify(None, |_| {})?;
         let mut c = table.cursor(false);
@@ -109,7 +109,7 @@ impl Tree {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let mut c = self.cursor(range)?;
-        let _task = core.watch.pins.begin(
+        let _task = core.observer.watch.pins.begin(
             PinKind::Export,
             Some((self.core.id, self.name())),
             file.display().to_string(),

@@ -27,7 +27,7 @@
 //!   from writing, whatever others hold. By as much as those that take writes may have more than
 //!   three eighths because of their pages, all may have more than three quarters.
 //! - B4: a Db seals its own memtables only, and not below its share of the budget. Those that hold
-//!   more than theirs are asked ([`Share::ask_others`]), and do it as soon as a worker or writer of
+//!   more than theirs are asked ([`MemoryManager::ask_others`]), and do it as soon as a worker or writer of
 //!   theirs comes by.
 
 #[cfg(test)]
@@ -119,10 +119,10 @@ pub struct Budget {
     /// What flushes and merges take beside what they write.
     buffers: AtomicU64,
     /// Memory for what trees know of where nothing is: part of the thirty-second that
-    /// [`Share::rebalance`] keeps.
+    /// [`MemoryManager::rebalance`] keeps.
     pub gaps: Arc<gaps::EmptyRangeBudget>,
     all: BudgetTally,
-    members: Mutex<Vec<Weak<Share>>>,
+    members: Mutex<Vec<Weak<MemoryManager>>>,
     /// What the cache has is what is left.
     settled: Coalescer,
 }
@@ -193,29 +193,32 @@ impl Budget {
         self: &Arc<Budget>,
         opener: &Arc<TableOpener>,
         work: &Arc<BackgroundQueue>,
-    ) -> Arc<Share> {
+        largest_memtable: usize,
+    ) -> Arc<MemoryManager> {
         let (budget, opener, work) = (self.clone(), opener.clone(), work.clone());
-        let share = Arc::new(Share {
+        let max_sealed = (self.bytes as usize / 4 / largest_memtable.max(1)).clamp(1, 3);
+        let share = Arc::new(MemoryManager {
             budget,
             own: BudgetTally::default(),
             asked: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
             opener,
             work,
+            max_sealed,
         });
         self.members.lock().push(Arc::downgrade(&share));
         share
     }
 
     /// The shares of all Dbs of which somebody has a handle.
-    fn held(&self) -> Vec<Arc<Share>> {
+    fn held(&self) -> Vec<Arc<MemoryManager>> {
         let mut members = self.members.lock();
         members.retain(|m| m.strong_count() > 0);
         members.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Those of the Dbs that are open. One that has been closed wants no memory for writes.
-    fn members(&self) -> Vec<Arc<Share>> {
+    fn members(&self) -> Vec<Arc<MemoryManager>> {
         let mut members = self.held();
         members.retain(|m| !m.has_left.load(Ordering::Acquire));
         members
@@ -243,13 +246,13 @@ impl Budget {
 /// What a flush or a merge takes at most beside what it writes; counted as long as this is there, so
 /// that the cache makes room for it once, and not for each table anew.
 pub struct JobBuffers {
-    share: Arc<Share>,
+    share: Arc<MemoryManager>,
     bytes: u64,
 }
 
 impl JobBuffers {
     /// Nothing yet.
-    pub fn new(share: &Arc<Share>) -> JobBuffers {
+    pub fn new(share: &Arc<MemoryManager>) -> JobBuffers {
         JobBuffers { share: share.clone(), bytes: 0 }
     }
 
@@ -273,7 +276,7 @@ impl Drop for JobBuffers {
 }
 
 /// A Db's share of a budget; what it has counted is given back when it goes.
-pub struct Share {
+pub struct MemoryManager {
     budget: Arc<Budget>,
     own: BudgetTally,
     /// Whether another Db wants memory of this one.
@@ -282,9 +285,25 @@ pub struct Share {
     has_left: AtomicBool,
     opener: Arc<TableOpener>,
     work: Arc<BackgroundQueue>,
+    max_sealed: usize,
 }
 
-impl Share {
+impl MemoryManager {
+    /// Returns the number of immutable memtables of a tree from which its writers wait for a flush.
+    pub fn max_sealed(&self) -> usize {
+        self.max_sealed
+    }
+
+    /// Returns the block cache.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.budget.cache
+    }
+
+    /// Returns the pool of memtable memory.
+    pub fn arenas(&self) -> &Arc<ArenaPool> {
+        &self.budget.arenas
+    }
+
     fn resize(&self, is_sealed: bool, before: u64, now: u64) {
         self.own.resize(is_sealed, before, now);
         self.budget.all.resize(is_sealed, before, now);
@@ -377,7 +396,7 @@ impl Share {
     /// Asks those Dbs for memory that have more than their share.
     pub fn ask_others(&self) {
         let members = self.budget.members();
-        let has_some = |m: &Share| {
+        let has_some = |m: &MemoryManager| {
             m.own.active() > self.budget.fair(&m.own, members.len()) && m.own.beyond() > 0
         };
         let others = members.iter().filter(|m| !std::ptr::eq(&***m, self) && has_some(m));
@@ -420,7 +439,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for MemoryManager {
     fn drop(&mut self) {
         self.budget.all.active.fetch_sub(self.own.active(), Ordering::Relaxed);
         self.budget.all.beyond.fetch_sub(self.own.beyond(), Ordering::Relaxed);

@@ -13,13 +13,11 @@ use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::DbOptions;
 use crate::base::sync::{Mutex, RwLock, rank};
-use crate::cache::Cache;
 use crate::env::{Env, FileLock};
-use crate::memtable::ArenaPool;
 use crate::merge::run::TableOpener;
 use crate::wal::{Syncer, TornTail};
 
-use super::budget::Share;
+use super::budget::MemoryManager;
 use super::catalog::{EditFailure, TreeCatalog};
 use super::counters::Counters;
 use super::events::Events;
@@ -33,27 +31,28 @@ use super::tree::StoreWatch;
 use super::trees::OpenTrees;
 use super::work::BackgroundQueue;
 
-/// The inside of an open Db.
+/// State of an open store, shared by its handles, trees and workers.
 pub struct DbInner {
-    /// The door to the world.
+    /// Access to files, clock and threads.
     pub env: Arc<dyn Env>,
-    /// The directory.
-    pub dir: PathBuf,
-    /// The store's id, which no edit changes: here without the catalogue's lock, which is held over
-    /// syncs.
-    pub store: u64,
-    /// As given at open.
+    /// Options as given at open.
     pub options: DbOptions,
-    /// Opens tables.
-    pub opener: Arc<TableOpener>,
-    /// Decoded blocks.
-    pub cache: Arc<Cache>,
-    /// Memory of memtables.
-    pub arenas: Arc<ArenaPool>,
-    /// How many memtables of a tree may wait for their flush before its writers wait too.
-    pub max_sealed: usize,
-    /// Whether it takes calls.
+    /// Whether the store takes calls.
     pub gate: CloseGate,
+    /// Log, sequence numbers, group commit.
+    pub commit: CommitPipeline,
+    /// Manifest, trees, tables, snapshots.
+    pub versions: VersionSet,
+    /// Background work: queue, workers, limits.
+    pub scheduler: Scheduler,
+    /// Memtable memory and block cache.
+    pub memory: Arc<MemoryManager>,
+    /// Counters, latencies, events.
+    pub observer: Observer,
+}
+
+/// Log, sequence numbers and group commit of an open store.
+pub struct CommitPipeline {
     /// The log and the sequence numbers.
     pub write: Mutex<WriteState, rank::Write>,
     /// Group commit; not there before the Db begins to write.
@@ -62,34 +61,51 @@ pub struct DbInner {
     pub log_writer: OnceLock<u64>,
     /// The newest sequence number that may be read.
     pub visible: VisibleSeq,
+    /// The end of the log that opening found, unless it was a clean one.
+    pub torn: OnceLock<TornTail>,
+}
+
+/// Live files and trees of an open store.
+pub struct VersionSet {
+    /// The directory.
+    pub dir: PathBuf,
+    /// The store's id, which no edit changes: here without the catalogue's lock, which is held over
+    /// syncs.
+    pub store: u64,
+    /// Opens tables.
+    pub opener: Arc<TableOpener>,
     /// The manifest and what it says; `None` for a Db opened read-only.
     pub catalog: Mutex<TreeCatalog, rank::Catalog>,
     /// The trees.
     pub trees: RwLock<OpenTrees, rank::Trees>,
     /// Live snapshots.
     pub snapshots: Snapshots,
-    /// Counters.
-    pub counters: Counters,
-    /// Latencies, and what holds space.
-    pub watch: StoreWatch,
-    /// The event log.
-    pub events: Events,
+    /// Keeps other processes out.
+    pub lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
+}
+
+/// Background work of an open store.
+pub struct Scheduler {
     /// Back-pressure.
     pub pace: WriteController,
     /// How much compactions may do.
     pub throttle: Throttle,
-    /// What it may have of the memory, and holds.
-    pub memory: Arc<Share>,
     /// Work that waits for a worker.
     pub work: Arc<BackgroundQueue>,
     /// Threads that help with pieces of jobs.
     pub hands: Arc<SubcompactionSlots>,
     /// Itself, for threads that it starts: set when it may have some.
     pub me: OnceLock<Weak<DbInner>>,
-    /// The end of the log that opening found, unless it was a clean one.
-    pub torn: OnceLock<TornTail>,
-    /// Keeps other processes out.
-    pub lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
+}
+
+/// Counters, latencies and events of an open store.
+pub struct Observer {
+    /// Counters.
+    pub counters: Counters,
+    /// Latencies, and what holds space.
+    pub watch: StoreWatch,
+    /// The event log.
+    pub events: Events,
 }
 
 impl DbInner {
@@ -103,25 +119,25 @@ impl DbInner {
     /// A fresh file number. Numbers are handed out in memory; the manifest learns of them with the
     /// next edit.
     pub fn new_file(&self) -> u64 {
-        self.catalog.lock().take_file()
+        self.versions.catalog.lock().take_file()
     }
 
     /// The number of the writer whose positions of the log count: before the Db begins to write it
     /// is that of the opening before. 0 in a new store.
     pub fn log_writer(&self) -> u64 {
-        let before = || self.catalog.lock().state().writers.last().map_or(0, |w| w.id);
-        self.log_writer.get().copied().unwrap_or_else(before)
+        let before = || self.versions.catalog.lock().state().writers.last().map_or(0, |w| w.id);
+        self.commit.log_writer.get().copied().unwrap_or_else(before)
     }
 
     /// The identity of a table that this Db is about to write.
     pub fn new_identity(&self) -> TableIdentity {
-        TableIdentity { store: self.store, unique: self.env.random() }
+        TableIdentity { store: self.versions.store, unique: self.env.random() }
     }
 
     /// The newest sequence number that may be read.
     #[inline]
     pub fn read_point(&self) -> Seq {
-        self.visible.now()
+        self.commit.visible.now()
     }
 
     /// Allows the caller to write files until the pass goes.
@@ -129,14 +145,14 @@ impl DbInner {
     /// # Errors
     /// `Closed` once the store is closing.
     pub fn pass(&self) -> Result<WritePermit<'_>> {
-        self.gate.pass(&self.work)
+        self.gate.pass(&self.scheduler.work)
     }
 
     /// Makes the Db read-only because of `e`, and gives back what to tell the caller. The first
     /// cause is kept.
     pub fn latch(&self, e: Error) -> Error {
-        self.gate.latch(&e, || self.events.note(|| Event::Latched { error: e.clone() }));
-        self.work.wake_waiting();
+        self.gate.latch(&e, || self.observer.events.note(|| Event::Latched { error: e.clone() }));
+        self.scheduler.work.wake_waiting();
         // Want of space that latches is no want that passes: whoever hears of it must not take the
         // call for one that did nothing.
         if e.is_transient() { self.gate.why_latched() } else { e }
@@ -154,41 +170,41 @@ impl DbInner {
             return Err(e);
         }
         self.gate.check_writable()?;
-        if self.work.put_off().lock().note(&e) {
-            self.events.note(|| Event::PutOff { error: e.clone() });
+        if self.scheduler.work.put_off().lock().note(&e) {
+            self.observer.events.note(|| Event::PutOff { error: e.clone() });
         }
-        self.work.signal_done();
+        self.scheduler.work.signal_done();
         Ok(())
     }
 
     /// Tells the workers that there may be something to do.
     pub fn signal_work(&self) {
-        self.work.signal();
+        self.scheduler.work.signal();
         self.call_workers_to_flush();
     }
 
     /// Calls workers where a memtable waits for its flush. May be called under any lock.
     pub fn call_workers_to_flush(&self) {
         if !self.has_all_workers() && self.is_flush_due() {
-            self.work.call();
+            self.scheduler.work.call();
         }
     }
 
     /// Whether all workers are there that may be.
     pub fn has_all_workers(&self) -> bool {
         let n = self.options.background_threads as u32;
-        self.options.read_only || self.work.present().count_ones() == n
+        self.options.read_only || self.scheduler.work.present().count_ones() == n
     }
 
     fn is_flush_due(&self) -> bool {
-        let ids = self.work.sealed();
-        let trees = self.trees.read();
+        let ids = self.scheduler.work.sealed();
+        let trees = self.versions.trees.read();
         ids.iter().filter_map(|id| trees.by_id(*id)).any(|t| !t.view.load_full().sealed.is_empty())
     }
 
     /// Whom beginnings and ends of slowness are told.
     pub fn pace_teller(&self) -> StallNotifier<'_> {
-        StallNotifier { env: &*self.env, events: &self.events, pace: &self.pace }
+        StallNotifier { env: &*self.env, events: &self.observer.events, pace: &self.scheduler.pace }
     }
 }
 
