@@ -214,7 +214,9 @@ impl DbInner {
             }
             Ok(any)
         };
-        work().map_err(|e: Error| if e.kind() == ErrorKind::Panicked { self.latch(e) } else { e })
+        work().map_err(
+            |e: Error| if e.kind() == ErrorKind::Panicked { self.gate.latch(e) } else { e },
+        )
     }
 
     /// Waits until the workers have made progress since `generation`, or for 20 ms.
@@ -290,7 +292,7 @@ impl DbInner {
             }
             Ok(())
         };
-        shorten().or_else(|e| self.put_off(e))
+        shorten().or_else(|e| self.gate.postpone(e))
     }
 
     /// Begins the log for a writer that holds the write lock. The lock is released in the meantime,

@@ -26,7 +26,7 @@ impl DbInner {
     pub fn checkpoint(&self, dir: &Path) -> Result<()> {
         self.check_process()?;
         self.gate.check_writable()?;
-        let _pass = self.pass()?;
+        let _pass = self.gate.pass()?;
         create_dir(&*self.env, dir)?;
         let env = hold(self.env.clone(), dir)?;
         if let Some(n) = env.list(dir)?.first() {
@@ -35,12 +35,8 @@ impl DbInner {
             ))
             .in_file(dir));
         }
-        let _task = self.observer.watch.pins.begin(
-            PinKind::Checkpoint,
-            None,
-            dir.display().to_string(),
-            vec![],
-        );
+        let _task =
+            self.observer.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
         let copied = self.copy_to(&*env, dir);
         if copied.is_err() {
             // Removes only names of a Db's own files, as at open: the directory was empty, but

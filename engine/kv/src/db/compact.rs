@@ -227,7 +227,7 @@ impl DbInner {
         let job = job.clone();
         let (version, options) = (view.version.clone(), view.options.clone());
         let tables = version.tables().cloned().collect();
-        let task = self.observer.watch.pins.begin(
+        let task = self.observer.pins.begin(
             PinKind::Compaction,
             Some((tree.id, &tree.name)),
             job.to_string(),
@@ -294,7 +294,7 @@ impl DbInner {
 
     /// Runs one step. Returns the tables that it wrote or moved.
     fn run_step(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<Vec<u64>> {
-        let from = self.observer.watch.meters.now();
+        let from = self.observer.meters.now();
         let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
         self.observer.events.note(|| Event::CompactionBegun {
             tree: tree(),
@@ -304,7 +304,7 @@ impl DbInner {
             bytes_in: claimed.inputs(&claimed.job).iter().map(|r| r.size()).sum(),
             level: claimed.job.output_level,
         });
-        let done = self.pass().and_then(|_pass| match claimed.job.action {
+        let done = self.gate.pass().and_then(|_pass| match claimed.job.action {
             Action::Merge => self.merge_job(claimed, during),
             Action::Move => self.move_job(claimed),
             Action::Drop => self.drop_job(claimed),
@@ -319,7 +319,7 @@ impl DbInner {
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
-            self.observer.watch.meters.record(LatencyOp::Compaction, nanos);
+            self.observer.meters.record(LatencyOp::Compaction, nanos);
         }
         self.observer.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
         let tables = ran.tables.clone();

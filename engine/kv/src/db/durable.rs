@@ -20,7 +20,7 @@ impl DbInner {
     /// are unknown, and the Db is latched.
     pub fn log_edits(&self, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
         self.make_manifest_ready(c)?;
-        c.log_edits(edits, self.commit.visible.now()).map_err(|e| self.latch_failed_edit(e))
+        c.log_edits(edits, self.commit.visible.now()).map_err(|e| self.gate.latch_failed_edit(e))
     }
 
     /// Makes sure that the next edits go into the existing manifest; a new one would begin with the
@@ -30,7 +30,7 @@ impl DbInner {
             return Ok(());
         }
         self.begin_writing(c)?;
-        c.renew_if_torn().map_err(|e| self.latch_failed_edit(e))
+        c.renew_if_torn().map_err(|e| self.gate.latch_failed_edit(e))
     }
 
     /// Begins to write, if not done yet. First it creates a log segment, then it records the
@@ -54,13 +54,13 @@ impl DbInner {
             &found,
             self.options.wal_segment,
         )
-        .map_err(|e| if e.is_transient() { e } else { self.latch(e) })?;
+        .map_err(|e| if e.is_transient() { e } else { self.gate.latch(e) })?;
         let work = self.scheduler.work.clone();
         wal.call_when_it_grows(Box::new(move || work.call()));
         // If this fails, the segment has no record, and the next attempt replaces it.
         let writers = writers_from_now_on(c.state(), &found, &wal);
         c.begin(Edit::LogWriters { writers }, self.commit.visible.now())
-            .map_err(|e| self.latch_failed_edit(e))?;
+            .map_err(|e| self.gate.latch_failed_edit(e))?;
         let _ = self.commit.syncer.set(wal.syncer());
         let _ = self.commit.log_writer.set(wal.writer().id);
         self.commit.write.lock().begin(wal);
@@ -71,7 +71,11 @@ impl DbInner {
     /// resources, can be retried; this happens only at the begin of a segment. After any other
     /// error the state of the log is unknown, and the Db is latched.
     pub fn log_failed(&self, e: Error) -> Error {
-        if e.is_transient() || e.kind() == ErrorKind::InvalidArgument { e } else { self.latch(e) }
+        if e.is_transient() || e.kind() == ErrorKind::InvalidArgument {
+            e
+        } else {
+            self.gate.latch(e)
+        }
     }
 
     /// Makes the log durable up to its current end, and returns that position. The manifest may
@@ -87,7 +91,7 @@ impl DbInner {
 
     /// Returns when the log is durable up to `lsn`.
     pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        self.commit.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.latch(e))
+        self.commit.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.gate.latch(e))
     }
 }
 

@@ -166,9 +166,9 @@ impl DbInner {
         if all.is_empty() {
             return Ok(has_forgotten);
         }
-        let _pass = self.pass()?;
+        let _pass = self.gate.pass()?;
         self.gate.check_writable()?;
-        let from = self.observer.watch.meters.now();
+        let from = self.observer.meters.now();
         all.iter().for_each(|f| f.tree.fill.flush_began(from));
         for f in &all {
             self.observer.events.note(|| Event::FlushBegun {
@@ -188,7 +188,7 @@ impl DbInner {
             }
         }
         let floor = installed?;
-        let nanos = self.observer.watch.meters.since(LatencyOp::Flush, from);
+        let nanos = self.observer.meters.since(LatencyOp::Flush, from);
         let memory: usize = all.iter().map(|f| f.sealed.mem.used()).sum();
         for f in &all {
             f.tree.fill.flush_ended(from + nanos, memory);
@@ -201,10 +201,10 @@ impl DbInner {
         match unneeded.map_or(Ok(()), Unneeded::remove) {
             // Segments that cannot be removed now are removed after the next opening.
             Err(e) if e.is_transient() => {}
-            removed => removed.map_err(|e| self.latch(e))?,
+            removed => removed.map_err(|e| self.gate.latch(e))?,
         }
         self.keep_reserve();
-        self.bound_log().map(|_| ()).or_else(|e| self.put_off(e))?;
+        self.bound_log().map(|_| ()).or_else(|e| self.gate.postpone(e))?;
         Ok(true)
     }
 
@@ -314,7 +314,7 @@ impl DbInner {
                 .map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq));
             Deletions::build(own.iter().flat_map(|d| d.iter()).chain(emptied)).fragments(&snapshots)
         };
-        let task = self.observer.watch.pins.begin(
+        let task = self.observer.pins.begin(
             PinKind::Flush,
             Some((tree.id, &tree.name)),
             String::new(),

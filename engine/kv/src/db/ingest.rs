@@ -43,11 +43,11 @@ impl DbInner {
         pairs: impl Iterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
         self.gate.check_writable()?;
-        let _pass = self.pass()?;
+        let _pass = self.gate.pass()?;
         let mut go_on = |_| Ok(());
         let options = tree.view.load_full().options.clone();
         let size = options.table_size;
-        let task = self.observer.watch.pins.begin(
+        let task = self.observer.pins.begin(
             PinKind::Ingest,
             Some((tree.id, &tree.name)),
             String::new(),

@@ -99,7 +99,7 @@ impl DbInner {
             }
         }
         for (change, gone) in changes.iter().zip(&gone) {
-            self.observer.watch.pins.retire(change.tree.id, gone);
+            self.observer.pins.retire(change.tree.id, gone);
             self.tables_changed(change.tree);
         }
         if changes.iter().any(|change| change.flushed.is_some()) {
@@ -135,7 +135,8 @@ impl DbInner {
             gone.extend(handle);
         }
         let before = tree.view.load_full().version.clone();
-        let version = Arc::new(build_version(&before, state, files).map_err(|e| self.latch(e))?);
+        let version =
+            Arc::new(build_version(&before, state, files).map_err(|e| self.gate.latch(e))?);
         if let Some((m, _)) = change.flushed {
             tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
             m.set_flushed();

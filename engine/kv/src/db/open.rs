@@ -58,7 +58,7 @@ use super::state::pace::WriteController;
 use super::state::pins::Pins;
 use super::state::snapshots::Snapshots;
 use super::state::throttle::Throttle;
-use super::state::tree::StoreWatch;
+use super::state::tree::TreeParts;
 use super::state::trees::OpenTrees;
 use super::trees::tree_of;
 
@@ -230,14 +230,14 @@ fn open_once(
     if !options.read_only {
         check_live(&*env, dir, state)?;
     }
-    let events = Events::open(
+    let events = Arc::new(Events::open(
         env.clone(),
         dir,
         options.event_log && !options.read_only,
         options.listener.clone(),
-    );
+    ));
     let arenas = budget.arenas.clone();
-    let watch = StoreWatch {
+    let tree_parts = TreeParts {
         env: env.clone(),
         meters: Meters::new(env.clone()),
         pins: Pins::new(env.clone()),
@@ -267,7 +267,7 @@ fn open_once(
             MemHandle::new(mem, state.wal_floor),
             &opener,
             &opened,
-            &watch,
+            &tree_parts,
         )?);
     }
     if let Some(h) = &mut held {
@@ -281,15 +281,22 @@ fn open_once(
     let names = if options.read_only { vec![] } else { env.list(dir)? };
     let largest =
         trees.iter().map(|t| t.view.load_full().options.memtable_size).max().unwrap_or(64 << 20);
-    let work = watch.work.clone();
+    let work = tree_parts.work.clone();
     let memory = budget.share(&opener, &work, largest);
     memory.set_trees(trees.len());
     let (last_seq, store) = (state.last_seq, state.id);
     let mut catalog = TreeCatalog::new(env.clone(), dir.to_path_buf(), found);
     // A replay writes tables before the remains of a crash are removed.
     names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
+    let observer = Observer {
+        counters: Counters::default(),
+        meters: tree_parts.meters.clone(),
+        pins: tree_parts.pins.clone(),
+        events: events.clone(),
+    };
     let core = Arc::new(DbInner {
-        gate: CloseGate::default(),
+        observer,
+        gate: CloseGate::new(events.clone(), work.clone()),
         commit: CommitPipeline {
             syncer: OnceLock::new(),
             log_writer: OnceLock::new(),
@@ -302,13 +309,13 @@ fn open_once(
             catalog: Mutex::new(catalog),
             trees: RwLock::new(OpenTrees::new(trees)),
             snapshots: Snapshots::default(),
+            tree_parts,
             dir: dir.to_path_buf(),
             opener,
             lock: Mutex::new(lock),
         },
-        observer: Observer { counters: Counters::default(), watch, events },
         scheduler: Scheduler {
-            pace: WriteController::default(),
+            pace: WriteController::new(env.clone(), events.clone()),
             throttle: Throttle::new(options.background_rate),
             work,
             hands: Arc::new(SubcompactionSlots::new(options.background_threads.saturating_sub(1))),

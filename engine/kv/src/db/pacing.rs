@@ -30,8 +30,8 @@ impl DbInner {
     #[cold]
     fn pay(&self, rate: u64, bytes: usize) {
         if let Some(pay) = self.scheduler.pace.owe(rate, bytes) {
-            self.scheduler.pace.sleep(&*self.env, pay);
-            self.observer.watch.meters.record(LatencyOp::Pace, pay);
+            self.scheduler.pace.sleep(pay);
+            self.observer.meters.record(LatencyOp::Pace, pay);
         }
     }
 
@@ -40,7 +40,7 @@ impl DbInner {
     /// concurrently.
     pub fn set_pace(&self, tree: &TreeInner, pressure: f64) {
         let mut held = self.scheduler.pace.runs().hold();
-        held.set(delay(pressure), &tree.name, RUNS, &self.pace_teller());
+        held.set(delay(pressure), &tree.name, RUNS, &self.scheduler.pace);
     }
 
     /// Called when a new memtable of `tree` was started at `now`, after one of `memory` bytes.
@@ -48,7 +48,7 @@ impl DbInner {
         let stood = self.scheduler.pace.slept() + self.scheduler.pace.stalled();
         let mut held = tree.fill.delay().hold();
         let rate = tree.fill.begin(now, stood, memory, self.is_full_soon(tree));
-        held.set(rate, &tree.name, FLUSH, &self.pace_teller());
+        held.set(rate, &tree.name, FLUSH, &self.scheduler.pace);
     }
 
     /// Called when a memtable of `tree` was flushed, or the tree was dropped. Ends the slowdown if
@@ -56,7 +56,7 @@ impl DbInner {
     pub fn end_fill(&self, tree: &TreeInner) {
         let mut held = tree.fill.delay().hold();
         if !self.is_full_soon(tree) {
-            held.set(0, &tree.name, FLUSH, &self.pace_teller());
+            held.set(0, &tree.name, FLUSH, &self.scheduler.pace);
         }
     }
 
@@ -65,7 +65,7 @@ impl DbInner {
         {
             let mut pressed = self.scheduler.work.pressed();
             pressed.clear();
-            self.scheduler.pace.runs().hold().end(&self.pace_teller());
+            self.scheduler.pace.runs().hold().end(&self.scheduler.pace);
         }
         self.versions.trees.read().iter().for_each(|t| self.end_fill(t));
     }

@@ -110,10 +110,10 @@ impl DbInner {
     /// Returns the newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
-        if self.observer.watch.meters.recorder.is_on() {
+        if self.observer.meters.recorder.is_on() {
             return explain::get(self, tree, key, None);
         }
-        let turn = self.observer.watch.meters.begin();
+        let turn = self.observer.meters.begin();
         if turn.is_none() {
             self.get_newest(tree, key, &mut ())
         } else {
@@ -170,7 +170,7 @@ impl DbInner {
                 Some(read) => self.get_of(tree, key, read, &mut ()),
                 None => self.get_newest(tree, key, &mut ()),
             };
-            self.observer.watch.meters.end(LatencyOp::Get, turn);
+            self.observer.meters.end(LatencyOp::Get, turn);
             return found;
         }
         let reads = tree.view.load(&epoch::pin()).reads.clone();
@@ -185,10 +185,10 @@ impl DbInner {
 
     /// Returns the value of `key` that is visible at `read`.
     pub fn get_at(&self, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
-        if self.observer.watch.meters.recorder.is_on() {
+        if self.observer.meters.recorder.is_on() {
             return explain::get(self, tree, key, Some(read));
         }
-        let turn = self.observer.watch.meters.begin();
+        let turn = self.observer.meters.begin();
         if turn.is_none() {
             self.get_of(tree, key, read, &mut ())
         } else {
@@ -205,10 +205,10 @@ impl DbInner {
         let guard = epoch::pin();
         let (view, read) = tree.at_one_moment(&self.commit.visible, &guard);
         tree.check_live()?;
-        if self.observer.watch.meters.recorder.is_on() {
+        if self.observer.meters.recorder.is_on() {
             return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
         }
-        let counts = self.observer.watch.meters.begin().counts();
+        let counts = self.observer.meters.begin().counts();
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(TOGETHER) {
             let mut places = [None; TOGETHER];

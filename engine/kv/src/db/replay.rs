@@ -275,7 +275,7 @@ impl Inserter {
     /// Continues with everything in memory, as a reader does (P5).
     fn do_without_flushes(&mut self, e: Error) -> Result<()> {
         self.most = u64::MAX;
-        self.core.put_off(e)
+        self.core.gate.postpone(e)
     }
 
     /// Flushes the immutable memtables of these trees.

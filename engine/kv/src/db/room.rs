@@ -92,7 +92,7 @@ impl DbInner {
         reason: &str,
         is_full: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let from = self.observer.watch.meters.now();
+        let from = self.observer.meters.now();
         self.signal_work();
         if self.options.background_threads == 0 {
             match self.work_inline() {
@@ -106,7 +106,7 @@ impl DbInner {
                     }
                 }
                 // The work that lacks space belongs to another tree.
-                Err(e) if e.is_transient() && !is_full() => self.put_off(e)?,
+                Err(e) if e.is_transient() && !is_full() => self.gate.postpone(e)?,
                 Err(e) => return Err(e),
             }
             return Ok(());
@@ -124,7 +124,7 @@ impl DbInner {
             Event::StallBegun { tree, reason }
         });
         let done = self.wait_while(tree, put_off, since, is_full);
-        let waited = self.observer.watch.meters.since(LatencyOp::Stall, from);
+        let waited = self.observer.meters.since(LatencyOp::Stall, from);
         self.scheduler.pace.stall(waited);
         self.observer.events.note(|| {
             let (tree, reason) = told();

@@ -231,7 +231,7 @@ impl DbInner {
             stalled_nanos: self.scheduler.pace.stalled(),
             reads: self.observer.counters.reads_of_dropped(),
             cache: self.memory.cache().usage(),
-            latencies: self.observer.watch.meters.all(),
+            latencies: self.observer.meters.all(),
             memory: self.memory(),
             files: self.versions.opener.files(),
             space: Space::default(),
@@ -242,7 +242,7 @@ impl DbInner {
             pins: self.pins(),
         };
         let trees = self.versions.trees.read().to_vec();
-        let (pinned, writing) = (self.observer.watch.pins.pinned_by_tree(), self.writing());
+        let (pinned, writing) = (self.observer.pins.pinned_by_tree(), self.writing());
         let sum_of =
             |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
         s.trees = trees
@@ -261,7 +261,7 @@ impl DbInner {
 
     /// Returns the holders of space, oldest first.
     fn pins(&self) -> Vec<Pin> {
-        let mut pins = self.observer.watch.pins.list();
+        let mut pins = self.observer.pins.list();
         let now = self.env.wall_micros();
         let snapshots = self.versions.snapshots.infos();
         let trees = if snapshots.is_empty() { vec![] } else { self.versions.trees.read().to_vec() };
@@ -321,7 +321,7 @@ impl DbInner {
     /// Returns the bytes of files that are being written and are not in the manifest yet, by tree.
     fn writing(&self) -> BTreeMap<TreeId, u64> {
         let mut writing = BTreeMap::new();
-        for task in self.observer.watch.pins.tasks() {
+        for task in self.observer.pins.tasks() {
             let Some(tree) =
                 task.tree().and_then(|id| self.versions.trees.read().by_id(id).cloned())
             else {

@@ -16,7 +16,7 @@ use crate::merge::run::{TableHandle, TableOpener};
 use super::state::catalog::TreeCatalog;
 use super::state::core::DbInner;
 use super::state::memtable::MemHandle;
-use super::state::tree::{StoreWatch, TreeFiles, TreeInner};
+use super::state::tree::{TreeFiles, TreeInner, TreeParts};
 use super::state::view::TreeView;
 
 /// Creates a tree from its state in the manifest, without opening its files.
@@ -27,7 +27,7 @@ pub fn tree_of(
     active: Arc<MemHandle>,
     opener: &Arc<TableOpener>,
     opened: &HashMap<u64, Arc<TableHandle>>,
-    watch: &StoreWatch,
+    parts: &TreeParts,
 ) -> Result<Arc<TreeInner>> {
     let mut files = TreeFiles::default();
     let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
@@ -43,7 +43,7 @@ pub fn tree_of(
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));
     }
-    TreeInner::new(state, options, hooked, active, files, watch)
+    TreeInner::new(state, options, hooked, active, files, parts)
 }
 
 /// Reports whether both have hooks of the same names.
@@ -150,7 +150,7 @@ impl DbInner {
                 .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
             let tree = self
                 .new_tree(state, (*options).clone(), MemHandle::new(memtable, start))
-                .map_err(|e| self.latch(e))?;
+                .map_err(|e| self.gate.latch(e))?;
             made.push(tree);
         }
         {
@@ -256,7 +256,7 @@ impl DbInner {
         self.tables_changed(&t);
         self.observer.counters.dropped_tree(&t.view.load_full().reads.told());
         let handles = std::mem::take(&mut t.files.lock().handles);
-        self.observer.watch.pins.retire(t.id, handles.values());
+        self.observer.pins.retire(t.id, handles.values());
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
         // Handles of the tree may live for long, but its memtable is released now.
         let active = Memtable::empty(self.memory.arenas(), None)
@@ -302,7 +302,7 @@ impl DbInner {
             active,
             &self.versions.opener,
             &HashMap::new(),
-            &self.observer.watch,
+            &self.versions.tree_parts,
         )
     }
 }

@@ -64,7 +64,7 @@ impl DbInner {
             t.put_off.lock().note(&e);
         }
         // Any other error latches the store.
-        let _ = self.put_off(e).map_err(|e| self.latch(e));
+        let _ = self.gate.postpone(e).map_err(|e| self.gate.latch(e));
     }
 
     /// Exits the worker, unless there has been a signal since `seen`.
@@ -107,7 +107,7 @@ impl DbInner {
         if e.kind() == ErrorKind::Closed || self.gate.check_writable().is_err() {
             return false;
         }
-        self.put_off(e).map_err(|e| self.latch(e)).is_ok()
+        self.gate.postpone(e).map_err(|e| self.gate.latch(e)).is_ok()
     }
 
     /// Runs worker number `i`, until there has been no work for a while.
@@ -192,7 +192,7 @@ impl WorkerPoolHandle for DbInner {
             Ok(())
         });
         if let Err(e) = served {
-            self.latch(e);
+            self.gate.latch(e);
             self.scheduler.work.gone(i);
         }
     }

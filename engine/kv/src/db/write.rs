@@ -86,7 +86,7 @@ impl DbInner {
                 &len[..n]
             }
         };
-        let turn = self.observer.watch.meters.begin();
+        let turn = self.observer.meters.begin();
         let cost = Memtable::cost(key.len(), value.len());
         self.pace(tree, cost);
         let mut guard = epoch::pin();
@@ -166,7 +166,7 @@ impl DbInner {
     /// latency.
     fn begin_batch(&self, batch: &Batch) -> Result<SampleToken> {
         self.check_process()?;
-        let turn = self.observer.watch.meters.begin();
+        let turn = self.observer.meters.begin();
         for (tree, cost) in &batch.trees {
             self.pace(tree, *cost);
         }
@@ -296,7 +296,7 @@ impl DbInner {
     /// Db is latched.
     #[cold]
     fn end_in_part(&self, (first, count): (Seq, u64), e: Error) {
-        self.latch(e);
+        self.gate.latch(e);
         self.commit.visible.publish(first, count);
     }
 
@@ -309,17 +309,17 @@ impl DbInner {
     #[inline]
     fn finish_write(&self, lsn: Lsn, durability: Durability, turn: SampleToken) -> Result<()> {
         if durability == Durability::Power {
-            let from = self.observer.watch.meters.now();
+            let from = self.observer.meters.now();
             self.sync_to(lsn)?;
-            self.observer.watch.meters.since(LatencyOp::Sync, from);
+            self.observer.meters.since(LatencyOp::Sync, from);
         }
-        self.observer.watch.meters.end(LatencyOp::Write, turn);
+        self.observer.meters.end(LatencyOp::Write, turn);
         if self.options.background_threads == 0 {
             // The write is done. Work that lacks space is retried with the next write, which is
             // refused when all memtables are full.
             self.work_inline().map(|_| ()).or_else(|e| {
                 let is_cut_short = e.kind() == ErrorKind::Closed && self.gate.is_closing();
-                if is_cut_short { Ok(()) } else { self.put_off(e) }
+                if is_cut_short { Ok(()) } else { self.gate.postpone(e) }
             })?;
         }
         Ok(())

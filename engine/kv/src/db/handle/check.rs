@@ -47,7 +47,7 @@ impl Db {
                 tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
             })
             .collect();
-        let _task = core.observer.watch.pins.begin(
+        let _task = core.observer.pins.begin(
             PinKind::Verify,
             None,
             String::new(),

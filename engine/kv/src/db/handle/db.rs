@@ -191,8 +191,8 @@ impl Db {
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
-        let watch = &self.core().observer.watch;
-        if batch.trees.iter().all(|(t, _)| t.is_of(watch)) {
+        let pins = &self.core().observer.pins;
+        if batch.trees.iter().all(|(t, _)| t.is_of(pins)) {
             return Ok(());
         }
         Err(Error::invalid("the batch names a tree of another store"))
@@ -211,7 +211,7 @@ impl Db {
     /// Records the cost of each read of this store, by any thread, until the recording ends: see
     /// [`explain`].
     pub fn record_reads(&self) -> explain::Recording {
-        explain::Recording::begin(self.core().observer.watch.meters.clone())
+        explain::Recording::begin(self.core().observer.meters.clone())
     }
 
     /// Makes every write so far survive a power cut.
@@ -358,7 +358,7 @@ impl Db {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn with_context<T>(&self, f: impl FnOnce(&explain::ReadContext) -> T) -> T {
-        f(&explain::ReadContext::begin(self.core().observer.watch.meters.clone()))
+        f(&explain::ReadContext::begin(self.core().observer.meters.clone()))
     }
 
     /// Creates a copy of the store in `dir`, which must be missing or empty. The copy opens as an

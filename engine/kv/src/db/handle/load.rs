@@ -109,7 +109,7 @@ impl Tree {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let mut c = self.cursor(range)?;
-        let _task = core.observer.watch.pins.begin(
+        let _task = core.observer.pins.begin(
             PinKind::Export,
             Some((self.core.id, self.name())),
             file.display().to_string(),

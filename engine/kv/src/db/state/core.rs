@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::events::Event;
 use crate::base::horizon::VisibleSeq;
 use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
@@ -18,16 +17,18 @@ use crate::merge::run::TableOpener;
 use crate::wal::{Syncer, TornTail};
 
 use super::budget::MemoryManager;
-use super::catalog::{EditFailure, TreeCatalog};
+use super::catalog::TreeCatalog;
 use super::counters::Counters;
 use super::events::Events;
-use super::gate::{CloseGate, WritePermit};
+use super::gate::CloseGate;
 use super::hands::SubcompactionSlots;
 use super::log::WriteState;
-use super::pace::{StallNotifier, WriteController};
+use super::meters::Meters;
+use super::pace::WriteController;
+use super::pins::Pins;
 use super::snapshots::Snapshots;
 use super::throttle::Throttle;
-use super::tree::StoreWatch;
+use super::tree::TreeParts;
 use super::trees::OpenTrees;
 use super::work::BackgroundQueue;
 
@@ -80,6 +81,8 @@ pub struct VersionSet {
     pub trees: RwLock<OpenTrees, rank::Trees>,
     /// Live snapshots.
     pub snapshots: Snapshots,
+    /// Parts of the store that each tree refers to.
+    pub tree_parts: TreeParts,
     /// Keeps other processes out.
     pub lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
 }
@@ -100,12 +103,14 @@ pub struct Scheduler {
 
 /// Counters, latencies and events of an open store.
 pub struct Observer {
-    /// Counters.
+    /// Sums of flushes and compactions.
     pub counters: Counters,
-    /// Latencies, and what holds space.
-    pub watch: StoreWatch,
-    /// The event log.
-    pub events: Events,
+    /// Latencies.
+    pub meters: Arc<Meters>,
+    /// Readers and tasks that hold space.
+    pub pins: Arc<Pins>,
+    /// Event log and listener.
+    pub events: Arc<Events>,
 }
 
 impl DbInner {
@@ -140,43 +145,6 @@ impl DbInner {
         self.commit.visible.now()
     }
 
-    /// Allows the caller to write files until the pass goes.
-    ///
-    /// # Errors
-    /// `Closed` once the store is closing.
-    pub fn pass(&self) -> Result<WritePermit<'_>> {
-        self.gate.pass(&self.scheduler.work)
-    }
-
-    /// Makes the Db read-only because of `e`, and gives back what to tell the caller. The first
-    /// cause is kept.
-    pub fn latch(&self, e: Error) -> Error {
-        self.gate.latch(&e, || self.observer.events.note(|| Event::Latched { error: e.clone() }));
-        self.scheduler.work.wake_waiting();
-        // Want of space that latches is no want that passes: whoever hears of it must not take the
-        // call for one that did nothing.
-        if e.is_transient() { self.gate.why_latched() } else { e }
-    }
-
-    /// Makes the Db read-only where edits failed so that nobody knows what the files hold.
-    pub fn latch_failed_edit(&self, e: EditFailure) -> Error {
-        if e.is_final { self.latch(e.error) } else { e.error }
-    }
-
-    /// Takes note of work that could not be done for want of space or other resources, and tells
-    /// those who wait for it. Any other error is handed on.
-    pub fn put_off(&self, e: Error) -> Result<()> {
-        if !e.is_transient() {
-            return Err(e);
-        }
-        self.gate.check_writable()?;
-        if self.scheduler.work.put_off().lock().note(&e) {
-            self.observer.events.note(|| Event::PutOff { error: e.clone() });
-        }
-        self.scheduler.work.signal_done();
-        Ok(())
-    }
-
     /// Tells the workers that there may be something to do.
     pub fn signal_work(&self) {
         self.scheduler.work.signal();
@@ -200,11 +168,6 @@ impl DbInner {
         let ids = self.scheduler.work.sealed();
         let trees = self.versions.trees.read();
         ids.iter().filter_map(|id| trees.by_id(*id)).any(|t| !t.view.load_full().sealed.is_empty())
-    }
-
-    /// Whom beginnings and ends of slowness are told.
-    pub fn pace_teller(&self) -> StallNotifier<'_> {
-        StallNotifier { env: &*self.env, events: &self.observer.events, pace: &self.scheduler.pace }
     }
 }
 

@@ -6,14 +6,20 @@
 //! - The first failure is kept: all later calls are told of that one.
 //! - Who has a pass may write files of the store. Closing waits for all passes.
 
+use std::sync::Arc;
+
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, rank};
 
+use super::catalog::EditFailure;
+use super::events::Events;
 use super::work::BackgroundQueue;
 
 /// Whether a store takes calls.
-#[derive(Default)]
 pub struct CloseGate {
+    events: Arc<Events>,
+    work: Arc<BackgroundQueue>,
     closing: AtomicBool,
     closed: AtomicBool,
     /// How many passes are out.
@@ -25,18 +31,32 @@ pub struct CloseGate {
 }
 
 /// Allows to write files of the store; closing waits until it is given back.
-pub struct WritePermit<'a>(&'a CloseGate, &'a BackgroundQueue);
+pub struct WritePermit<'a>(&'a CloseGate);
 
 impl Drop for WritePermit<'_> {
     fn drop(&mut self) {
         self.0.passes.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_closing() {
-            self.1.signal_done();
+            self.0.work.signal_done();
         }
     }
 }
 
 impl CloseGate {
+    /// Creates the gate of an open store. Failures are reported to `events`; waiters of `work` are
+    /// woken.
+    pub fn new(events: Arc<Events>, work: Arc<BackgroundQueue>) -> CloseGate {
+        CloseGate {
+            events,
+            work,
+            closing: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            passes: AtomicU64::new(0),
+            latched: Mutex::new(None),
+            is_latched: AtomicBool::new(false),
+        }
+    }
+
     /// An error when the store takes no writes.
     #[inline]
     pub fn check_writable(&self) -> Result<()> {
@@ -60,15 +80,40 @@ impl CloseGate {
         }
     }
 
-    /// Makes the store read-only because of `e`, unless it is already. `told` is called when `e`
-    /// is the first cause, before anybody is refused for it.
-    pub fn latch(&self, e: &Error, told: impl FnOnce()) {
-        let mut latched = self.latched.lock();
-        if latched.is_none() {
-            told();
-            *latched = Some(e.clone());
-            self.is_latched.store(true, Ordering::Relaxed);
+    /// Makes the store read-only because of `e`, and returns the error for the caller. The first
+    /// cause is remembered and reported, before any call is refused for it.
+    pub fn latch(&self, e: Error) -> Error {
+        {
+            let mut latched = self.latched.lock();
+            if latched.is_none() {
+                self.events.note(|| Event::Latched { error: e.clone() });
+                *latched = Some(e.clone());
+                self.is_latched.store(true, Ordering::Relaxed);
+            }
         }
+        self.work.wake_waiting();
+        // A lack of space that latches is not transient: the caller must not assume that the call
+        // did nothing.
+        if e.is_transient() { self.why_latched() } else { e }
+    }
+
+    /// Makes the store read-only if a failed edit leaves the contents of the manifest unknown.
+    pub fn latch_failed_edit(&self, e: EditFailure) -> Error {
+        if e.is_final { self.latch(e.error) } else { e.error }
+    }
+
+    /// Records work that lacked space or another resource, and wakes threads that wait for it. Any
+    /// other error is returned.
+    pub fn postpone(&self, e: Error) -> Result<()> {
+        if !e.is_transient() {
+            return Err(e);
+        }
+        self.check_writable()?;
+        if self.work.put_off().lock().note(&e) {
+            self.events.note(|| Event::PutOff { error: e.clone() });
+        }
+        self.work.signal_done();
+        Ok(())
     }
 
     /// Makes the store read-only from the start.
@@ -87,9 +132,9 @@ impl CloseGate {
     ///
     /// # Errors
     /// `Closed` once the store is closing.
-    pub fn pass<'a>(&'a self, work: &'a BackgroundQueue) -> Result<WritePermit<'a>> {
+    pub fn pass(&self) -> Result<WritePermit<'_>> {
         self.passes.fetch_add(1, Ordering::SeqCst);
-        let pass = WritePermit(self, work);
+        let pass = WritePermit(self);
         // Both in one order for all: either this is seen, or the pass is waited for.
         if self.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(pass) }
     }

@@ -11,6 +11,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::events::Event;
@@ -50,16 +51,6 @@ pub struct HeldDelay<'a> {
     slowed: MutexGuard<'a, Option<Slowed>, rank::Slowed>,
 }
 
-/// Whom beginnings and ends are told, with what is told of them.
-pub struct StallNotifier<'a> {
-    /// The clock.
-    pub env: &'a dyn Env,
-    /// Who is told.
-    pub events: &'a Events,
-    /// What was slept.
-    pub pace: &'a WriteController,
-}
-
 impl WriteDelay {
     /// In nanoseconds for each KiB written.
     #[inline]
@@ -76,37 +67,38 @@ impl WriteDelay {
 impl HeldDelay<'_> {
     /// Makes the delay this one, and tells when writers begin to be slowed by it, for this tree
     /// and reason, and when that ends.
-    pub fn set(&mut self, rate: u64, tree: &str, reason: &'static str, to: &StallNotifier<'_>) {
+    pub fn set(&mut self, rate: u64, tree: &str, reason: &'static str, to: &WriteController) {
         self.rate.store(rate, Ordering::Relaxed);
         if rate == 0 {
             self.tell_end(to);
         } else if self.slowed.is_none() {
-            let (since, slept) = (to.env.monotonic_nanos(), to.pace.slept());
+            let (since, slept) = (to.env.monotonic_nanos(), to.slept());
             *self.slowed = Some(Slowed { tree: tree.to_owned(), reason, since, slept });
             to.events.note(|| Event::PacingBegun { tree: tree.to_owned(), reason });
         }
     }
 
     /// Ends it, whatever tree has begun it.
-    pub fn end(&mut self, to: &StallNotifier<'_>) {
+    pub fn end(&mut self, to: &WriteController) {
         self.rate.store(0, Ordering::Relaxed);
         self.tell_end(to);
     }
 
-    fn tell_end(&mut self, to: &StallNotifier<'_>) {
+    fn tell_end(&mut self, to: &WriteController) {
         let Some(Slowed { tree, reason, since, slept }) = self.slowed.take() else { return };
         to.events.note(|| Event::PacingEnded {
             tree,
             reason,
             micros: to.env.monotonic_nanos().saturating_sub(since) / 1000,
-            slept_micros: (to.pace.slept() - slept) / 1000,
+            slept_micros: (to.slept() - slept) / 1000,
         });
     }
 }
 
 /// What writers owe, and have paid.
-#[derive(Default)]
 pub struct WriteController {
+    env: Arc<dyn Env>,
+    events: Arc<Events>,
     /// The delay for runs, of the tree that is furthest behind.
     runs: WriteDelay,
     owed: AtomicU64,
@@ -117,6 +109,13 @@ pub struct WriteController {
 }
 
 impl WriteController {
+    /// Creates the controller of a store, which reports to `events`.
+    pub fn new(env: Arc<dyn Env>, events: Arc<Events>) -> WriteController {
+        let zero = || AtomicU64::new(0);
+        let (owed, wake, slept, stalled) = (zero(), zero(), zero(), zero());
+        WriteController { env, events, runs: WriteDelay::default(), owed, wake, slept, stalled }
+    }
+
     /// The delay for runs, of the tree that is furthest behind.
     #[inline]
     pub fn runs(&self) -> &WriteDelay {
@@ -135,11 +134,11 @@ impl WriteController {
     }
 
     /// Sleeps so long, behind those who sleep already.
-    pub fn sleep(&self, env: &dyn Env, pay: u64) {
-        let now = env.monotonic_nanos();
+    pub fn sleep(&self, pay: u64) {
+        let now = self.env.monotonic_nanos();
         self.wake.fetch_max(now, Ordering::Relaxed);
         let wake = self.wake.fetch_add(pay, Ordering::Relaxed) + pay;
-        env.sleep(Duration::from_nanos((wake - now).min(100 * SLEEP)));
+        self.env.sleep(Duration::from_nanos((wake - now).min(100 * SLEEP)));
         self.slept.fetch_add(pay, Ordering::Relaxed);
     }
 

@@ -43,7 +43,7 @@ pub type Flushing<'a> = MutexGuard<'a, (), rank::Flushing>;
 /// What looks on at a store: where operations are timed, what holds space, and where readers have
 /// found nothing.
 #[derive(Clone)]
-pub struct StoreWatch {
+pub struct TreeParts {
     /// The door to the world.
     pub env: Arc<dyn Env>,
     /// Histograms of latencies.
@@ -146,16 +146,16 @@ impl TreeInner {
         hooked: bool,
         active: Arc<MemHandle>,
         files: TreeFiles,
-        watch: &StoreWatch,
+        parts: &TreeParts,
     ) -> Result<Arc<TreeInner>> {
         let version = Arc::new(build_version(&TreeVersion::default(), state, &files)?);
         let (name, meters, gaps) = (
             Arc::from(&*state.name),
-            watch.meters.clone(),
-            Arc::new(EmptyRangeCache::new(watch.gaps.clone())),
+            parts.meters.clone(),
+            Arc::new(EmptyRangeCache::new(parts.gaps.clone())),
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
-        let (id, env, work) = (state.id, watch.env.clone(), watch.work.clone());
+        let (id, env, work) = (state.id, parts.env.clone(), parts.work.clone());
         // A child made by fork() may read, and calls nobody: the work is its parent's.
         let bell = move || {
             if !env.is_forked() {
@@ -180,7 +180,7 @@ impl TreeInner {
             name: state.name.clone(),
             view: Shared::new(Arc::new(view)),
             view_lock: Mutex::new(()),
-            pins: watch.pins.clone(),
+            pins: parts.pins.clone(),
             flushing: Mutex::new(()),
             gaps,
             tolls,
@@ -282,8 +282,8 @@ impl TreeInner {
     }
 
     /// Whether it is a tree of the Db that is watched so.
-    pub fn is_of(&self, watch: &StoreWatch) -> bool {
-        Arc::ptr_eq(&self.pins, &watch.pins)
+    pub fn is_of(&self, pins: &Arc<Pins>) -> bool {
+        Arc::ptr_eq(&self.pins, pins)
     }
 
     /// An error when the tree has been dropped, or the Db is closed.
