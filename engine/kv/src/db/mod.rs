@@ -10,51 +10,22 @@
 //!   assigns the threads. [`pacing`] and [`room`] implement write slowdown and write stalls.
 //! - `state/`: state of an open store. Each part owns its state, and `core` combines them.
 
-mod background;
-mod batch;
-mod behind;
-mod bounds;
-mod checkpoint;
-mod close;
-mod compact;
-mod durable;
+mod commit;
 pub mod explain;
-mod flush;
-mod fresh;
 mod handle;
-mod ingest;
-mod install;
-mod kept;
-mod limits;
-mod lookup;
-mod manual;
+mod inner;
+mod jobs;
+mod memory;
+mod observe;
 mod open;
-mod outputs;
-mod pacing;
-mod pieces;
-mod prometheus;
-mod rate;
 mod read;
-mod reader;
-mod replay;
-mod reserve;
-mod room;
-mod seal;
-mod sources;
-mod state;
-mod stats;
+mod report;
+mod scheduler;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "tracing")]
-mod tracing;
-mod trees;
-mod wishes;
-mod workers;
+mod versions;
 mod write;
 
-pub use batch::{Batch, BatchOp, BatchOps};
-pub use bounds::KeyBounds;
-pub use fresh::{create_dir, new_id};
 pub use handle::changes::{Change, ChangeFeed, ChangeOps};
 pub use handle::check::Verified;
 pub use handle::cursor::Cursor;
@@ -67,10 +38,13 @@ pub use handle::tables::TableInfo;
 pub use handle::ttl::{TtlRange, TtlTree, TtlValue};
 pub use handle::txn::{Retry, Transaction};
 pub use handle::update::Updated;
-pub use prometheus::PrometheusText;
-pub use state::meters::{Latencies, Latency};
-pub use state::pins::{Pin, PinKind, Space};
-pub use state::snapshots::SnapshotInfo;
-pub use stats::{BlobStats, Memory, RunStats, Stats, TreeStats};
+pub use observe::meters::{Latencies, Latency};
+pub use observe::pins::{Pin, PinKind, Space};
+pub use open::create_dir::{create_dir, new_id};
+pub use read::bounds::KeyBounds;
+pub use report::prometheus::PrometheusText;
+pub use report::stats::{BlobStats, Memory, RunStats, Stats, TreeStats};
 #[cfg(feature = "tracing")]
-pub use tracing::TracingListener;
+pub use report::tracing::TracingListener;
+pub use versions::snapshots::SnapshotInfo;
+pub use write::batch::{Batch, BatchOp, BatchOps};

@@ -21,11 +21,11 @@ use crate::env::mem::MemEnv;
 use crate::manifest::PersistedOptions;
 use crate::memtable::Memtable;
 
-use super::bounds::key_range;
-use super::pieces::DividedJob;
-use super::state::core::DbInner;
-use super::state::tree::Holder;
 use super::*;
+use crate::db::inner::DbInner;
+use crate::db::jobs::subcompactions::DividedJob;
+use crate::db::read::bounds::key_range;
+use crate::db::versions::tree::Holder;
 
 thread_local! {
     static BETWEEN: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
@@ -330,7 +330,8 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     let all = |o: &TreeOptions, shape: &LsmShape, _: &[u64]| {
         Ok(manual(&o.policy, shape, None, &|_, _| false).unwrap())
     };
-    let claimed = core.claim_by(&tree.core, state::tree::Holder::Caller, all).unwrap().unwrap();
+    let claimed =
+        core.claim_by(&tree.core, crate::db::versions::tree::Holder::Caller, all).unwrap().unwrap();
     db.drop_tree("t").unwrap();
     let kind = core.run_job(claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);
@@ -598,7 +599,7 @@ fn pieces_are_done_side_by_side() {
     // All slots are returned each time, and there are no others.
     let threads = Arc::new(parking_lot::Mutex::new(std::collections::HashSet::new()));
     let seen = threads.clone();
-    let work = move |_: &DbInner, i: usize, _: &mut pieces::During<'_>| {
+    let work = move |_: &DbInner, i: usize, _: &mut crate::db::jobs::subcompactions::During<'_>| {
         seen.lock().insert(std::thread::current().id());
         Ok(i)
     };
@@ -651,17 +652,20 @@ fn a_piece_that_panics_fails_the_job() {
     let me = std::thread::current().id();
     for of_caller in [false, true] {
         let all = std::sync::Barrier::new(3);
-        let work = move |core: &DbInner, _: usize, during: &mut pieces::During<'_>| {
-            all.wait();
-            if (std::thread::current().id() == me) == of_caller {
-                panic!("a hook of this test");
-            }
-            for _ in 0..5 {
-                during()?;
-                core.env.sleep(Duration::from_millis(1));
-            }
-            Ok(())
-        };
+        let work =
+            move |core: &DbInner,
+                  _: usize,
+                  during: &mut crate::db::jobs::subcompactions::During<'_>| {
+                all.wait();
+                if (std::thread::current().id() == me) == of_caller {
+                    panic!("a hook of this test");
+                }
+                for _ in 0..5 {
+                    during()?;
+                    core.env.sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            };
         let done: Result<Vec<()>> = core.in_pieces(3, MERGE, &mut || Ok(()), work);
         let e = done.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Panicked);
@@ -730,7 +734,7 @@ fn hands_stand_still_in_a_pause() {
 fn steps_until(
     ends: &AtomicBool,
     core: &DbInner,
-    during: &mut pieces::During<'_>,
+    during: &mut crate::db::jobs::subcompactions::During<'_>,
     steps: &AtomicU64,
 ) -> Result<()> {
     while !ends.load(Ordering::Relaxed) {

@@ -143,10 +143,10 @@ mod tests {
             frame("core::sync::atomic::atomic_compare_exchange<u8>", "/rustc/atomic.rs"),
             frame("lock", "/x/parking_lot-0.12.5/src/raw_mutex.rs"),
             frame("firn_kv::base::lock::Mutex<T,R>::lock", "/x/engine/kv/src/base/lock.rs"),
-            frame("firn_kv::db::write::Core::write_point", "/x/engine/kv/src/db/write.rs"),
+            frame("firn_kv::db::write::Core::write_point", "/x/engine/kv/src/db/write/mod.rs"),
         ];
         let place = place(&frames);
-        assert_eq!((&*place.label, place.lock), ("db/write.rs write_point", Some(LockStep::Takes)));
+        assert_eq!((&*place.label, place.lock), ("db/write/mod.rs write_point", Some(LockStep::Takes)));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::merge::cost::{Origin, VersionPlace};
 
-use super::super::state::meters::Meters;
-use super::cost::{ReadCost, Recorded};
-use super::recording::Recording;
+use crate::db::explain::cost::{ReadCost, Recorded};
+use crate::db::explain::recording::Recording;
+use crate::db::observe::meters::Meters;
 
 /// Cost of an operation's reads so far; see [`Db::with_context`](crate::Db::with_context).
 pub struct ReadContext(Recording);
@@ -17,7 +17,7 @@ impl ReadContext {
     }
 
     /// Returns the sum over the reads of this operation until now. Iterators and cursors count up
-    /// to their current position. Reads beyond [`MOST_READS`](super::MOST_READS) are only counted
+    /// to their current position. Reads beyond [`MOST_READS`](crate::db::explain::MOST_READS) are only counted
     /// ([`ReadSum::more`]).
     pub fn sum(&self) -> ReadSum {
         let recorded = self.0.so_far();

@@ -15,13 +15,13 @@ use crate::merge::traced::Blocks;
 use crate::merge::value::Value;
 use crate::merge::visible::fold;
 
-use super::super::lookup::{filter_hash, unknown_kind, versions};
-use super::super::state::core::DbInner;
-use super::super::state::memtable::MemHandle;
-use super::super::state::tree::TreeInner;
-use super::super::state::view::TreeView;
-use super::cost::{ReadCost, ReadOf};
-use super::recorder::ProfiledRead;
+use crate::db::commit::mem_handle::MemHandle;
+use crate::db::explain::cost::{ReadCost, ReadOf};
+use crate::db::explain::recorder::ProfiledRead;
+use crate::db::inner::DbInner;
+use crate::db::read::lookup::{filter_hash, unknown_kind, versions};
+use crate::db::versions::tree::TreeInner;
+use crate::db::versions::view::TreeView;
 
 /// Returns the value of `key` visible at `read`, or the newest value if `read` is `None`.
 #[cold]

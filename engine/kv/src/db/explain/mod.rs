@@ -15,8 +15,8 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! [`Db::record_reads`](super::Db::record_reads) records the reads of all threads.
-//! [`Db::with_context`](super::Db::with_context) records the reads of one thread within a closure.
+//! [`Db::record_reads`](crate::db::Db::record_reads) records the reads of all threads.
+//! [`Db::with_context`](crate::db::Db::with_context) records the reads of one thread within a closure.
 //! Both use the same kind of recording.
 //!
 //! Invariants:

@@ -11,8 +11,8 @@ use std::thread::ThreadId;
 use crate::base::sync::{Mutex, rank};
 use crate::env::Env;
 
-use super::cost::{ReadCost, Recorded};
-use super::walked::ScanProfile;
+use crate::db::explain::cost::{ReadCost, Recorded};
+use crate::db::explain::walked::ScanProfile;
 
 /// Maximum number of reads that a recording stores.
 pub const MOST_READS: usize = 10_000;

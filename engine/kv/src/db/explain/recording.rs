@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use super::super::state::meters::Meters;
-use super::cost::Recorded;
-use super::recorder::RecordedList;
+use crate::db::explain::cost::Recorded;
+use crate::db::explain::recorder::RecordedList;
+use crate::db::observe::meters::Meters;
 
 /// Recording in progress; see [`Db::record_reads`](crate::Db::record_reads). It ends when it is
 /// dropped.

@@ -14,13 +14,13 @@ use crate::merge::shadow::{Cover, RangeShadow};
 use crate::merge::traced::{Blocks, Count, Traced, TracedWalk};
 use crate::merge::visible::{Visible, VisibleRange};
 
-use super::super::state::memtable::MemHandle;
-use super::super::state::view::TreeView;
-use super::recorder::ProfiledRead;
-use super::walked::{CountedWalk, ScanProfile, inside};
+use crate::db::commit::mem_handle::MemHandle;
+use crate::db::explain::recorder::ProfiledRead;
+use crate::db::explain::walked::{CountedWalk, ScanProfile, inside};
+use crate::db::versions::view::TreeView;
 
 /// Returns an iterator over the keys of `range` visible at `read`, as
-/// [`visible`](super::super::sources::visible) does, with a count for each source.
+/// [`visible`](crate::db::read::sources::visible) does, with a count for each source.
 #[cold]
 pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     let env = view.meters.recorder.env().clone();

@@ -12,7 +12,7 @@ use crate::merge::run::TableRun;
 use crate::merge::traced::Count;
 use crate::merge::visible::VisibleRange;
 
-use super::cost::{ReadCost, ReadOf};
+use crate::db::explain::cost::{ReadCost, ReadOf};
 
 /// Counters of a source, and its run (`None` for a memtable).
 pub type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);

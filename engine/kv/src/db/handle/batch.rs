@@ -3,9 +3,9 @@
 use crate::base::error::Result;
 use crate::base::key::Kind;
 
-use super::super::batch::Batch;
-use super::super::bounds::KeyBounds;
-use super::handles::Tree;
+use crate::db::handle::handles::Tree;
+use crate::db::read::bounds::KeyBounds;
+use crate::db::write::batch::Batch;
 
 impl Batch {
     /// Sets `key` to `value`.

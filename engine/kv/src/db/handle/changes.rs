@@ -18,11 +18,11 @@ use crate::base::ops::OpReader;
 use crate::wal::Lsn;
 use crate::wal::follow::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
 
-use super::super::batch::BatchOp;
-use super::super::state::core::DbInner;
-use super::super::state::gate::closed;
-use super::super::state::tree::TreeInner;
-use super::handles::{CloseHandle, Db};
+use crate::db::handle::handles::{CloseHandle, Db};
+use crate::db::inner::DbInner;
+use crate::db::scheduler::gate::closed;
+use crate::db::versions::tree::TreeInner;
+use crate::db::write::batch::BatchOp;
 
 /// Who waits for a change looks this often at first,
 const SHORTEST_LOOK: Duration = Duration::from_micros(200);

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use crate::base::error::{Error, Result};
 use crate::merge::visible::VisibleRange;
 
-use super::super::bounds::{KeyBounds, key_range};
-use super::super::state::pins::PinKind;
-use super::handles::{Db, Tree};
+use crate::db::handle::handles::{Db, Tree};
+use crate::db::observe::pins::PinKind;
+use crate::db::read::bounds::{KeyBounds, key_range};
 
 /// What [`Db::verify`] has looked at.
 #[derive(Clone, Debug, Default)]

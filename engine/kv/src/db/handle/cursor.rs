@@ -1,7 +1,7 @@
 //! Cursor over the keys of a tree. It lends slices, so it is the fastest way to scan.
 //!
 //! Invariant: a cursor reads one state. Its view and its read point are taken at [one
-//! moment](super::super::state::tree::TreeInner::at_one_moment) and held until the cursor is
+//! moment](crate::db::versions::tree::TreeInner::at_one_moment) and held until the cursor is
 //! dropped. So are the files and memtables that it needs.
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::merge::visible::{Visible, VisibleRange};
 
-use super::super::sources::visible;
-use super::super::state::meters::LatencyOp;
-use super::super::state::view::TreeView;
-use super::snapshot::Snapshot;
+use crate::db::handle::snapshot::Snapshot;
+use crate::db::observe::meters::LatencyOp;
+use crate::db::read::sources::visible;
+use crate::db::versions::view::TreeView;
 
 /// A cursor over the keys of a range. It moves in both directions and lends slices of the current
 /// key and value.

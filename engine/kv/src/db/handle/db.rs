@@ -8,12 +8,12 @@ use crate::base::options::{DbOptions, Durability, TreeOptions};
 use crate::env::Env;
 use crate::wal::TornTail;
 
-use super::super::batch::Batch;
-use super::super::explain;
-use super::super::state::core::DbInner;
-use super::super::stats::Stats;
-use super::handles::{CloseHandle, Db, Tree};
-use super::snapshot::{ReadPoint, Snapshot};
+use crate::db::explain;
+use crate::db::handle::handles::{CloseHandle, Db, Tree};
+use crate::db::handle::snapshot::{ReadPoint, Snapshot};
+use crate::db::inner::DbInner;
+use crate::db::report::stats::Stats;
+use crate::db::write::batch::Batch;
 
 impl Db {
     /// Opens the store in `dir` with the default options, creating it when the directory is missing

@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::base::key::ShownKey;
 
-use super::super::batch::Batch;
-use super::cursor::Cursor;
-use super::handles::{Db, Tree};
-use super::pause::Pause;
-use super::range::{Keys, Range};
-use super::snapshot::Snapshot;
-use super::txn::Transaction;
+use crate::db::handle::cursor::Cursor;
+use crate::db::handle::handles::{Db, Tree};
+use crate::db::handle::pause::Pause;
+use crate::db::handle::range::{Keys, Range};
+use crate::db::handle::snapshot::Snapshot;
+use crate::db::handle::txn::Transaction;
+use crate::db::write::batch::Batch;
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

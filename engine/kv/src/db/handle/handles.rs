@@ -10,10 +10,10 @@ use crate::base::options::Durability;
 use crate::base::sync::{Mutex, epoch, rank};
 use crate::merge::gaps::Writers;
 
-use super::super::state::core::DbInner;
-use super::super::state::gate::closed;
-use super::super::state::pins::nudge;
-use super::super::state::tree::TreeInner;
+use crate::db::inner::DbInner;
+use crate::db::observe::pins::nudge;
+use crate::db::scheduler::gate::closed;
+use crate::db::versions::tree::TreeInner;
 
 /// Shared owner of an open store. Dropping it closes the store.
 pub struct CloseHandle {

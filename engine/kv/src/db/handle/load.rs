@@ -12,9 +12,9 @@ use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
 
-use super::super::bounds::{KeyBounds, key_range};
-use super::super::state::pins::PinKind;
-use super::handles::Tree;
+use crate::db::handle::handles::Tree;
+use crate::db::observe::pins::PinKind;
+use crate::db::read::bounds::{KeyBounds, key_range};
 
 /// The file number that exported tables carry.
 const EXPORTED: u64 = 0;

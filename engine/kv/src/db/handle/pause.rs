@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::options::check_rate;
 
-use super::handles::{CloseHandle, Db};
+use crate::db::handle::handles::{CloseHandle, Db};
 
 /// Keeps compactions from running until it is dropped: see [`Db::pause_background`].
 ///

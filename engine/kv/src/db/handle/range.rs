@@ -3,9 +3,9 @@
 use crate::base::error::{Error, Result};
 use crate::merge::value::Value;
 
-use super::super::bounds::Entry;
-use super::snapshot::Snapshot;
-use super::walk::{Here, NextStep, TreeWalk, WalkOverlay};
+use crate::db::handle::snapshot::Snapshot;
+use crate::db::handle::walk::{Here, NextStep, TreeWalk, WalkOverlay};
+use crate::db::read::bounds::Entry;
 
 /// An iterator over the keys of a range with their values, from both ends. Items own handles on
 /// what holds their bytes.

@@ -4,10 +4,10 @@ use crate::base::error::Result;
 use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
-use super::super::bounds::{Entry, KeyBounds, key_range, prefix_range};
-use super::handles::{Db, Tree};
-use super::range::{Keys, Range};
-use super::snapshot::Snapshot;
+use crate::db::handle::handles::{Db, Tree};
+use crate::db::handle::range::{Keys, Range};
+use crate::db::handle::snapshot::Snapshot;
+use crate::db::read::bounds::{Entry, KeyBounds, key_range, prefix_range};
 
 /// Primitive reads from which [`Readable`] is built.
 pub trait ReadSource {

@@ -7,13 +7,13 @@ use crate::base::key::Seq;
 use crate::base::sync::epoch;
 use crate::merge::visible::VisibleRange;
 
-use super::super::bounds::{Entry, KeyBounds, key_range, prefix_range};
-use super::super::state::view::TreeView;
-use super::cursor::Cursor;
-use super::handles::Tree;
-use super::range::{Keys, Range};
-use super::snapshot::Snapshot;
-use super::walk::TreeWalk;
+use crate::db::handle::cursor::Cursor;
+use crate::db::handle::handles::Tree;
+use crate::db::handle::range::{Keys, Range};
+use crate::db::handle::snapshot::Snapshot;
+use crate::db::handle::walk::TreeWalk;
+use crate::db::read::bounds::{Entry, KeyBounds, key_range, prefix_range};
+use crate::db::versions::view::TreeView;
 
 impl IntoIterator for &Tree {
     type Item = Result<Entry>;

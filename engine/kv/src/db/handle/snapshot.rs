@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::key::Seq;
 
-use super::handles::{CloseHandle, Tree};
+use crate::db::handle::handles::{CloseHandle, Tree};
 
 /// A registered read point.
 pub(in crate::db) struct ReadPoint {

@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::merge::run::{TableHandle, TableRun};
 
-use super::handles::Tree;
+use crate::db::handle::handles::Tree;
 
 /// One live table of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]

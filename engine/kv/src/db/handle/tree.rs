@@ -7,9 +7,9 @@ use crate::base::options::TreeOptions;
 use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
-use super::super::batch::Batch;
-use super::super::bounds::{KeyBounds, key_range};
-use super::handles::Tree;
+use crate::db::handle::handles::Tree;
+use crate::db::read::bounds::{KeyBounds, key_range};
+use crate::db::write::batch::Batch;
 
 impl Tree {
     /// Returns the options last set by [`Db::tree`](crate::Db::tree) or

@@ -23,9 +23,9 @@ use crate::base::key::Kind;
 use crate::base::options::TreeOptions;
 use crate::merge::value::Value;
 
-use super::super::bounds::KeyBounds;
-use super::handles::{Db, Tree};
-use super::range::Range;
+use crate::db::handle::handles::{Db, Tree};
+use crate::db::handle::range::Range;
+use crate::db::read::bounds::KeyBounds;
 
 /// Bytes of the deadline before each value.
 const HEAD: usize = 8;

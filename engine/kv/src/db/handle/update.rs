@@ -8,10 +8,10 @@ use crate::base::error::Result;
 use crate::memtable::Memtable;
 use crate::merge::value::Value;
 
-use super::super::batch::Batch;
-use super::super::bounds::Entry;
-use super::super::limits::{check_key, check_value};
-use super::handles::Tree;
+use crate::db::handle::handles::Tree;
+use crate::db::read::bounds::Entry;
+use crate::db::write::batch::Batch;
+use crate::db::write::limits::{check_key, check_value};
 
 /// What [`Tree::update`] found and wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A walk over a state of a tree from both ends, which iterators are made of.
 //!
 //! Invariant: a walk sees one state: its view and its read point are of [one
-//! moment](super::super::state::tree::TreeInner::at_one_moment), and held until the end.
+//! moment](crate::db::versions::tree::TreeInner::at_one_moment), and held until the end.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::base::version_map::MapKey;
 use crate::merge::value::Value;
 use crate::merge::visible::{Visible, VisibleRange};
 
-use super::super::bounds::Entry;
-use super::super::sources::visible;
-use super::super::state::meters::LatencyOp;
-use super::super::state::view::TreeView;
+use crate::db::observe::meters::LatencyOp;
+use crate::db::read::bounds::Entry;
+use crate::db::read::sources::visible;
+use crate::db::versions::view::TreeView;
 
 /// A walk over the keys of a range.
 pub struct TreeWalk {

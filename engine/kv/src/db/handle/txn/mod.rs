@@ -19,12 +19,12 @@ use crate::base::options::Durability;
 use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
-use super::super::bounds::KeyBounds;
-use super::super::limits::{check_key, check_value};
-use super::handles::{Db, Tree};
-use super::range::Range;
-use super::readable::ReadSource;
-use super::snapshot::{ReadPoint, Snapshot};
+use crate::db::handle::handles::{Db, Tree};
+use crate::db::handle::range::Range;
+use crate::db::handle::readable::ReadSource;
+use crate::db::handle::snapshot::{ReadPoint, Snapshot};
+use crate::db::read::bounds::KeyBounds;
+use crate::db::write::limits::{check_key, check_value};
 
 mod conflicts;
 mod intervals;

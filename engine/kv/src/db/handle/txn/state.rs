@@ -19,13 +19,13 @@ use crate::base::key::{Kind, MAX_BATCH_LEN, Seq, successor};
 use crate::base::ops::TreeId;
 use crate::base::sync::{Mutex, rank};
 use crate::base::version_map::{MapKey, VersionMap};
-use crate::db::batch::{Batch, BatchOp};
-use crate::db::bounds::KeyBounds;
-use crate::db::state::tree::TreeInner;
+use crate::db::read::bounds::KeyBounds;
+use crate::db::versions::tree::TreeInner;
+use crate::db::write::batch::{Batch, BatchOp};
 use crate::merge::visible::VisibleRange;
 
-use super::conflicts::{changed_since, conflict, key_changed_since};
-use super::intervals::KeyIntervals;
+use crate::db::handle::txn::conflicts::{changed_since, conflict, key_changed_since};
+use crate::db::handle::txn::intervals::KeyIntervals;
 
 /// Bytes that an operation takes in a batch beside key and value, at most.
 const OVERHEAD: usize = 16;

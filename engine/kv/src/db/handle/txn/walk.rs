@@ -7,10 +7,10 @@ use crate::base::error::Result;
 use crate::base::ops::TreeId;
 use crate::base::version_map::MapKey;
 use crate::db::handle::walk::{NextStep, TreeWalk, WalkOverlay};
-use crate::db::state::tree::TreeInner;
+use crate::db::versions::tree::TreeInner;
 use crate::merge::visible::VisibleRange;
 
-use super::state::{Own, TransactionState};
+use crate::db::handle::txn::state::{Own, TransactionState};
 
 /// What makes an iterator of a snapshot one of a transaction.
 pub struct Overlay {

@@ -1,0 +1,307 @@
+//! Runs background work in steps: by a worker, or by a caller if there are no workers.
+//!
+//! Invariants: see [`workers`](crate::db::jobs::workers).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::{Error, ErrorKind, Result};
+
+use crate::db::commit::write_state::Writing;
+use crate::db::inner::DbInner;
+use crate::db::observe::pins::nudge;
+use crate::db::versions::tree::TreeInner;
+
+/// Number of trees up to which all are checked for work each time.
+const FEW: usize = 16;
+
+/// Size in bytes up to which memtables are flushed together with others. A group has at most
+/// `TOGETHER` memtables and at most a sixteenth of the memory.
+const SMALL: usize = 256 << 10;
+
+const TOGETHER: usize = 64;
+
+/// Maps the result of work on a tree to success if the tree has been dropped in the meantime. The
+/// caller may be a writer of another tree, whose own write is done.
+fn unless_dropped(tree: &TreeInner, done: Result<bool>) -> Result<bool> {
+    match done {
+        Err(e) if e.kind() == ErrorKind::Closed && tree.is_dropped() => Ok(true),
+        done => done,
+    }
+}
+
+impl DbInner {
+    /// Does one step of work. Returns false when there is none.
+    pub fn work_once(&self, compacts: bool) -> Result<bool> {
+        // To remove a large file takes tens of milliseconds; no flush should wait for that.
+        if compacts {
+            self.versions.opener.delete_obsolete_files();
+        }
+        if self.gate.check_writable().is_err() {
+            return Ok(false);
+        }
+        let prepare = self.commit.write.lock().log().and_then(|w| w.prepare_next());
+        // To touch a whole segment takes tens of milliseconds. A single thread stops early for a
+        // flush. With several threads another one flushes. Writers touch the rest of the segment.
+        let is_alone = self.options.background_threads == 1;
+        let stop = || self.gate.is_closing() || (is_alone && self.scheduler.work.has_sealed());
+        let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
+        if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
+            return prepared.map(|()| false);
+        }
+        let compacts_first =
+            compacts && self.options.background_threads != 1 && self.is_cluttered();
+        let compacted = if compacts_first { self.compact_once() } else { Ok(false) };
+        if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
+            return compacted;
+        }
+        if self.flush_some()? {
+            self.signal_work();
+            return Ok(true);
+        }
+        if compacted? || (compacts && !compacts_first && self.compact_once()?) {
+            return Ok(true);
+        }
+        prepared.and_then(|()| self.seal_for_readers())
+    }
+
+    /// Reports whether small tables use more than an eighth of the memory for their handles. Large
+    /// tables do not count: a store may have any number of them.
+    fn is_cluttered(&self) -> bool {
+        self.versions.opener.are_small()
+            && self.versions.opener.of_handles() > self.memory.part() / 8
+    }
+
+    /// Flushes one memtable of some tree, or small ones of several. Returns false when none is
+    /// immutable.
+    pub fn flush_some(&self) -> Result<bool> {
+        if self.gate.is_closing() {
+            return Ok(false);
+        }
+        self.make_way()?;
+        let due = self.due();
+        let (mut at, mut lacking) = (0, None);
+        while at < due.len() {
+            let (mut group, mut bytes) = (vec![], 0);
+            while let Some(t) = due.get(at) {
+                let size = t.view.load_full().sealed.last().map_or(0, |m| m.mem.used());
+                let is_small = size <= SMALL;
+                bytes += size as u64;
+                if !group.is_empty()
+                    && (!is_small || group.len() == TOGETHER || bytes > self.memory.bytes() / 16)
+                {
+                    break;
+                }
+                at += 1;
+                // Another worker at this tree flushes its memtables in order; this one looks for
+                // other work.
+                group.extend(t.flushing.try_lock().map(|one| (t, one)));
+                if !is_small {
+                    break;
+                }
+            }
+            let together: Vec<_> = group.iter().map(|(t, one)| (*t, one)).collect();
+            match self.flush_together(&together) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(e) if e.is_transient() => {
+                    for (t, one) in &group {
+                        // One flush may find the space that all of them together do not.
+                        let alone = if group.len() > 1 {
+                            self.flush_oldest_locked(t, one)
+                        } else {
+                            Err(e.clone())
+                        };
+                        match alone {
+                            Ok(true) => return Ok(true),
+                            Ok(false) => {}
+                            Err(e) if e.is_transient() => {
+                                t.put_off.lock().note(&e);
+                            }
+                            Err(e) => return Err(e),
+                        }
+                    }
+                    lacking = lacking.or(Some(e));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        lacking.map_or(Ok(false), Err)
+    }
+
+    /// Returns the trees that have immutable memtables, in order of their ids.
+    fn due(&self) -> Vec<Arc<TreeInner>> {
+        let ids = self.scheduler.work.sealed();
+        let mut due = Vec::with_capacity(ids.len());
+        for id in ids {
+            let tree = self.versions.trees.read().by_id(id).cloned();
+            self.scheduler.work.forget_sealed(id, || {
+                let sealed = tree.filter(|t| !t.view.load_full().sealed.is_empty());
+                let has_none = sealed.is_none();
+                due.extend(sealed);
+                has_none
+            });
+        }
+        due
+    }
+
+    /// Runs the most urgent compaction of all trees. Returns false when no tree needs one.
+    fn compact_once(&self) -> Result<bool> {
+        if self.gate.is_closing() {
+            return Ok(false);
+        }
+        let Some(_running) = self.scheduler.throttle.begin() else { return Ok(false) };
+        let mut order = self.may_want();
+        let mut lacking = None;
+        while let Some(t) = order.pop_front() {
+            let claimed = match self.claim(&t) {
+                Ok(None) => continue,
+                // This tree may need more jobs, and the others were not checked.
+                other => {
+                    self.scheduler.work.look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
+                    other
+                }
+            };
+            let Some(claimed) = claimed? else { continue };
+            let threads = self.options.background_threads;
+            let mut flush = || {
+                while threads == 1 && self.flush_some()? {}
+                Ok(())
+            };
+            let ran = self.run_job(claimed, &mut || {
+                flush()?;
+                if threads > 0 { self.stand_still(&mut flush) } else { Ok(()) }
+            });
+            match unless_dropped(&t, ran.map(|_| true)) {
+                // Another tree's job may free space.
+                Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
+                ran => {
+                    ran?;
+                    self.signal_work();
+                    return Ok(true);
+                }
+            }
+        }
+        lacking.map_or(Ok(false), Err)
+    }
+
+    /// Returns the trees that may need a compaction, the one with the highest pressure first. The
+    /// caller checks each. Jobs that become due as time passes are found by checking all trees:
+    /// each time if there are few, once a second otherwise.
+    fn may_want(&self) -> VecDeque<Arc<TreeInner>> {
+        let now = self.env.wall_micros() / 1_000_000;
+        let trees = self.versions.trees.read();
+        let mut order: Vec<Arc<TreeInner>> =
+            match self.scheduler.work.take_changed(trees.len() <= FEW, now) {
+                Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
+                None => trees.to_vec(),
+            };
+        drop(trees);
+        let pressed = self.scheduler.work.pressed();
+        let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
+        order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
+        order.into()
+    }
+
+    /// Does all pending work on the calling thread. Returns false when there was none. A panic
+    /// latches the store read-only, as in a worker, because every write would run into it again.
+    pub fn work_inline(&self) -> Result<bool> {
+        let work = || {
+            let mut any = false;
+            while self.flush_some()? || self.compact_once()? {
+                any = true;
+            }
+            Ok(any)
+        };
+        work().map_err(
+            |e: Error| if e.kind() == ErrorKind::Panicked { self.gate.latch(e) } else { e },
+        )
+    }
+
+    /// Waits until the workers have made progress since `generation`, or for 20 ms.
+    pub fn wait_for_change(&self, generation: u64) -> Result<()> {
+        self.gate.check_writable()?;
+        // Without workers, the awaited work may be done by another caller.
+        let inline = self.options.background_threads == 0;
+        if inline && self.work_inline()? {
+            return Ok(());
+        }
+        let mut signals = self.scheduler.work.hold();
+        if inline || signals.generation() == generation {
+            signals.wait_done(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Waits until no memtable is immutable and no policy needs a compaction.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.check_process()?;
+        let since = self.scheduler.work.put_off().lock().times();
+        loop {
+            self.gate.check_writable()?;
+            self.scheduler.work.put_off().lock().check(since)?;
+            // Before the generation is read: otherwise its own signal would count as progress and
+            // it would never wait.
+            self.signal_work();
+            let generation = self.scheduler.work.generation();
+            let trees = self.versions.trees.read().to_vec();
+            let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
+            if !flushing
+                && (self.scheduler.throttle.is_paused()
+                    || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
+            {
+                // Removes the files of replaced tables before it returns, unless readers hold them.
+                nudge();
+                self.versions.opener.delete_obsolete_files();
+                return Ok(());
+            }
+            self.scheduler.work.call();
+            self.wait_for_change(generation)?;
+        }
+    }
+
+    /// Flushes a tree's replayed memtable if the log has too many segments or is longer than its
+    /// limit. Every opening that writes begins a segment, full or not. A store that is opened often
+    /// for a few writes must not accumulate them. It runs only after the tree has got its hooks.
+    pub fn shorten_log(&self, tree: &Arc<TreeInner>) -> Result<()> {
+        {
+            let w = self.commit.write.lock();
+            if !w.is_log_long(self.options.log_limit())
+                || !tree.view.load_full().active.is_touched()
+                || self.gate.check_writable().is_err()
+            {
+                return Ok(());
+            }
+            self.seal(&w, tree)?;
+        }
+        if self.options.background_threads == 0 {
+            while self.flush_oldest(tree)? {}
+        }
+        self.signal_work();
+        Ok(())
+    }
+
+    /// Flushes records of earlier openings when an opening begins to write. This bounds the number
+    /// of segments as [`shorten_log`](DbInner::shorten_log) does. It holds regardless of the trees
+    /// that are opened, and of how soon the store is closed again.
+    pub fn shorten_inherited_log(&self) -> Result<()> {
+        let shorten = || {
+            if self.bound_log()? {
+                while self.flush_some()? {}
+            }
+            Ok(())
+        };
+        shorten().or_else(|e| self.gate.postpone(e))
+    }
+
+    /// Begins the log for a writer that holds the write lock. The lock is released in the meantime,
+    /// so callers check everything again.
+    #[cold]
+    pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
+        drop(w);
+        self.begin_writing(&mut self.versions.catalog.lock())?;
+        self.shorten_inherited_log()?;
+        Ok(self.commit.write.lock())
+    }
+}

@@ -1,0 +1,234 @@
+//! Bulk loads sorted data directly into tables, without log and memtable; and drops whole tables.
+//!
+//! Invariants of an ingestion:
+//! - Its entries are written without sequence numbers. All of them get one number, under the write
+//!   lock, at the moment when the tables enter the manifest. So they are newer than every write
+//!   before and older than every write after, and no snapshot sees them appear.
+//! - At that moment no memtable may hold an entry in their key range, because such entries are
+//!   older and must be in older runs. So memtables are flushed first, again each time writers add
+//!   such entries.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::base::cursor::Cursor as _;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
+use crate::base::key::{Kind, Seq, Trailer};
+use crate::base::unless_done::UnlessDone;
+use crate::manifest::TableMeta;
+use crate::merge::job::Outputs;
+use crate::merge::retain::STEP;
+use crate::merge::run::TableHandle;
+use crate::sstable::TableWriter;
+
+use crate::db::inner::DbInner;
+use crate::db::jobs::compact::BusyTables;
+use crate::db::jobs::install::{VersionChange, check_known};
+use crate::db::jobs::outputs::{PendingOutputs, meta, remove_tables};
+use crate::db::memory::budget::JobBuffers;
+use crate::db::observe::pins::PinKind;
+use crate::db::versions::tree::{Holder, TreeInner};
+use crate::db::versions::view::TreeView;
+use crate::db::write::limits::{check_key, check_value};
+
+/// Maximum number of attempts to flush the memtables for one ingestion, before it fails with a
+/// conflict.
+const TRIES: usize = 64;
+
+impl DbInner {
+    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        tree: &Arc<TreeInner>,
+        pairs: impl Iterator<Item = Result<(K, V)>>,
+    ) -> Result<u64> {
+        self.gate.check_writable()?;
+        let _pass = self.gate.pass()?;
+        let mut go_on = |_| Ok(());
+        let options = tree.view.load_full().options.clone();
+        let size = options.table_size;
+        let task = self.observer.pins.begin(
+            PinKind::Ingest,
+            Some((tree.id, &tree.name)),
+            String::new(),
+            vec![],
+        );
+        // After a failure of the manifest it is unknown whether it names the tables. The next open
+        // decides.
+        let made = task.clone();
+        let remove = || {
+            if self.gate.check_writable().is_ok() {
+                remove_tables(self, &made.created());
+            }
+        };
+        let in_vain = UnlessDone::new(remove);
+        let mut out = PendingOutputs {
+            core: self,
+            tree,
+            options,
+            level: 0,
+            task,
+            during: &mut go_on,
+            written: None,
+            buffers: JobBuffers::new(&self.memory),
+            log_end: 0,
+        };
+        let (tables, n) = write_tables(&mut out, pairs, size)?;
+        self.env.sync_dir(&self.versions.dir)?;
+        // From now on the tables may be live if a later step panics.
+        in_vain.done();
+        if !tables.is_empty() {
+            self.install_ingested(tree, tables).inspect_err(|_| remove())?;
+        }
+        Ok(n)
+    }
+
+    /// Assigns a sequence number to the tables and makes them live.
+    fn install_ingested(&self, tree: &Arc<TreeInner>, mut tables: Vec<TableMeta>) -> Result<()> {
+        let (first, last) = match (tables.first(), tables.last()) {
+            (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
+            _ => return Ok(()),
+        };
+        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
+        for _ in 0..TRIES {
+            self.flush_tree(tree)?;
+            // Syncs most of the log before the locks are taken.
+            self.sync_log()?;
+            // Blocks flushes of this tree: their runs would get newer numbers than the run of this
+            // ingestion.
+            let _flushing = tree.flushing.lock();
+            let mut c = self.versions.catalog.lock();
+            check_known(&c, tree)?;
+            // Takes the write lock internally. It is taken again below and held over the edit.
+            self.begin_writing(&mut c)?;
+            let mut files = tree.files.lock();
+            let mut w = self.commit.write.lock();
+            let view = tree.view.load_full();
+            if !view.sealed.is_empty() || holds(&view, &first, &last)? {
+                continue;
+            }
+            let seq = w.newest() + 1;
+            self.commit.visible.wait_below(seq);
+            for t in &mut tables {
+                (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
+            }
+            let number = c.take_file();
+            let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
+            let change =
+                VersionChange { tree, removed: vec![], added, values: vec![], flushed: None };
+            // A power cut that loses an earlier write, of any tree, must also lose the ingested
+            // data.
+            self.sync_to(w.end())?;
+            let edit = change.edit();
+            self.log_edits(&mut c, vec![edit.clone()])?;
+            self.show(&c, &mut files, &change, edit)?;
+            let until = [last.as_slice(), &[0]].concat();
+            tree.gaps.invalidate(&first, &until);
+            w.take_seq();
+            self.commit.visible.publish(seq, 1);
+            drop((w, files, c));
+            self.observer.events.note(|| Event::Ingested {
+                tree: tree.name.clone(),
+                seq,
+                tables: ids,
+            });
+            self.tables_changed(tree);
+            self.memory.rebalance();
+            self.signal_work();
+            self.call_workers_for([&**tree]);
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "other threads kept writing into the range to be loaded",
+        )
+        .keys(&first, &last))
+    }
+
+    /// Drops tables from `older` that no snapshot and no job needs. All their keys have been
+    /// deleted by `deletion`, which stays in a table. The caller proves that they hold nothing
+    /// newer, because they existed before the deletion. Their sequence numbers do not prove it:
+    /// compactions set them to 0 for entries that every reader sees.
+    pub fn drop_tables(&self, tree: &TreeInner, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
+        let gone: Vec<u64> = {
+            let mut files = tree.files.lock();
+            let view = tree.view.load_full();
+            // A snapshot taken from now on sees the deletion.
+            let snapshots = self.versions.snapshots.list();
+            let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
+            let free = |t: &&Arc<TableHandle>| {
+                older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id)
+            };
+            let tables = view.version.runs.iter().flat_map(|r| &r.tables);
+            let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
+            files.busy.extend(gone.iter().map(|&id| (id, Holder::Caller)));
+            gone
+        };
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let _busy = BusyTables { tree, ids: gone.clone() };
+        let done = self.install(vec![VersionChange {
+            tree,
+            removed: gone.clone(),
+            added: vec![],
+            values: vec![],
+            flushed: None,
+        }]);
+        if done.is_ok() {
+            self.observer
+                .events
+                .note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
+        }
+        done.map(|_| ())
+    }
+}
+
+/// Writes pairs in ascending key order into tables of about `size` bytes. Returns their metadata
+/// and the number of pairs.
+fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    out: &mut PendingOutputs<'_>,
+    pairs: impl Iterator<Item = Result<(K, V)>>,
+    size: u64,
+) -> Result<(Vec<TableMeta>, u64)> {
+    let now = out.core.env.wall_micros();
+    let (mut tables, mut writer, mut last, mut n) = (vec![], None::<TableWriter>, vec![], 0u64);
+    for pair in pairs {
+        let (key, value) = pair?;
+        let (key, value) = (key.as_ref(), value.as_ref());
+        check_key(key)?;
+        check_value(value)?;
+        if n > 0 && key <= last.as_slice() {
+            return Err(Error::invalid("the pairs are not in strictly ascending key order")
+                .keys(&last, key));
+        }
+        if let Some(w) = writer.take_if(|w| w.estimated_size() >= size) {
+            tables.push(meta(&w.finish()?, now, now));
+        }
+        let w = match &mut writer {
+            Some(w) => w,
+            None => writer.insert(out.create()?),
+        };
+        w.add(key, Trailer::new(0, Kind::Put), value)?;
+        last.clear();
+        last.extend_from_slice(key);
+        n += 1;
+        if n.is_multiple_of(STEP) {
+            out.holds(w.buffered());
+        }
+    }
+    if let Some(w) = writer {
+        tables.push(meta(&w.finish()?, now, now));
+    }
+    Ok((tables, n))
+}
+
+/// Reports whether the active memtable has an entry or a range deletion in `[first, last]`.
+fn holds(view: &TreeView, first: &[u8], last: &[u8]) -> Result<bool> {
+    let mem = &view.active.mem;
+    view.active.wait_for_writers();
+    let mut c = mem.cursor();
+    c.seek(first, Trailer::NEWEST)?;
+    let entries = c.valid() && c.key() <= last;
+    Ok(entries || mem.deletions().iter().any(|d| d.touches(first, last)))
+}

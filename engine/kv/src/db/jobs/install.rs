@@ -1,0 +1,162 @@
+//! Makes changes of tables durable and visible.
+//!
+//! Invariants:
+//! - Changes of several trees are one frame of the manifest, so all of them count or none.
+//! - Flushed memtables leave the views in the same change that adds their tables.
+
+use std::sync::Arc;
+
+use crate::base::blob_ref::BlobFileMeta;
+use crate::base::error::Result;
+use crate::manifest::{AddedTable, Edit, TableMeta};
+use crate::merge::run::TableHandle;
+use crate::wal::Lsn;
+
+use crate::db::commit::mem_handle::MemHandle;
+use crate::db::inner::DbInner;
+use crate::db::jobs::outputs::remove_tables;
+use crate::db::observe::pins::nudge;
+use crate::db::versions::catalog::TreeCatalog;
+use crate::db::versions::tree::{TreeFiles, TreeInner, build_version};
+use crate::db::versions::view::TreeView;
+
+/// Change of one tree's tables.
+pub struct VersionChange<'a> {
+    pub tree: &'a TreeInner,
+    /// Ids of removed tables.
+    pub removed: Vec<u64>,
+    /// Added tables: level, run, metadata.
+    pub added: Vec<(u8, u64, TableMeta)>,
+    /// Blob files that were written for the added tables.
+    pub values: Vec<BlobFileMeta>,
+    /// Flushed memtable to remove, with the new flushed position of the tree.
+    pub flushed: Option<(&'a MemHandle, Lsn)>,
+}
+
+impl VersionChange<'_> {
+    /// Returns the edit for the manifest.
+    pub fn edit(&self) -> Edit {
+        let added = self.added.iter().map(|(level, run, m)| AddedTable {
+            level: *level,
+            run: *run,
+            table: Arc::new(m.clone()),
+        });
+        Edit::Tables {
+            tree: self.tree.id,
+            removed: self.removed.clone(),
+            added: added.collect(),
+            flushed: self.flushed.map(|(_, end)| end),
+            values: self.values.iter().cloned().map(Arc::new).collect(),
+        }
+    }
+
+    /// Returns the files that were written for the change.
+    fn made(&self) -> Vec<u64> {
+        let tables = self.added.iter().map(|(_, _, t)| t.id);
+        let new = tables.filter(|id| !self.removed.contains(id));
+        new.chain(self.values.iter().map(|v| v.id)).collect()
+    }
+}
+
+impl DbInner {
+    /// Makes changes durable and visible, at most one for each tree. Returns the position below
+    /// which the log is not needed.
+    pub fn install(&self, changes: Vec<VersionChange<'_>>) -> Result<Lsn> {
+        let remove_made = || changes.iter().for_each(|change| remove_tables(self, &change.made()));
+        let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
+        let floor;
+        {
+            let mut c = self.versions.catalog.lock();
+            // The floor that is set below must not enter a manifest without its tables.
+            let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
+            if let Err(e) = known.and_then(|()| self.make_manifest_ready(&mut c)) {
+                drop(c);
+                // The new files will never be named in a manifest. Moved tables were dropped with
+                // the tree.
+                remove_made();
+                return Err(e);
+            }
+            let before = c.state().wal_floor;
+            let flushed: Vec<_> = changes
+                .iter()
+                .filter_map(|change| Some((change.tree.id, change.flushed?.0)))
+                .collect();
+            floor = before.max(self.commit.write.lock().wal_floor(&flushed));
+            c.set_wal_floor(floor);
+            let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
+            if let Err(e) = self.log_edits(&mut c, edits.clone()) {
+                // The memtables, and so their log, are still needed.
+                c.set_wal_floor(before);
+                drop(c);
+                // If the store is latched, the manifest may name the tables; the next open decides.
+                if self.gate.check_writable().is_ok() {
+                    remove_made();
+                }
+                return Err(e);
+            }
+            for (change, edit) in changes.iter().zip(edits) {
+                gone.push(self.show(&c, &mut change.tree.files.lock(), change, edit)?);
+            }
+        }
+        for (change, gone) in changes.iter().zip(&gone) {
+            self.observer.pins.retire(change.tree.id, gone);
+            self.tables_changed(change.tree);
+        }
+        if changes.iter().any(|change| change.flushed.is_some()) {
+            // Frees the memory of the memtable. Otherwise the old view would hold it until the next
+            // access.
+            nudge();
+        }
+        self.memory.rebalance();
+        self.scheduler.work.signal_done();
+        self.call_workers_for(changes.iter().map(|change| change.tree));
+        Ok(floor)
+    }
+
+    /// Makes a change visible to readers after its edit is in the manifest. Returns the removed
+    /// tables.
+    pub fn show(
+        &self,
+        c: &TreeCatalog,
+        files: &mut TreeFiles,
+        change: &VersionChange<'_>,
+        edit: Edit,
+    ) -> Result<Vec<Arc<TableHandle>>> {
+        let (tree, mut gone) = (change.tree, vec![]);
+        let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
+        if let Edit::Tables { added, .. } = edit {
+            for AddedTable { table, .. } in added {
+                files.take_up(table, &self.versions.opener, &state.values);
+            }
+        }
+        for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
+            let handle = files.handles.remove(id);
+            debug_assert!(handle.is_some(), "removed table {id} must have a handle");
+            gone.extend(handle);
+        }
+        let before = tree.view.load_full().version.clone();
+        let version =
+            Arc::new(build_version(&before, state, files).map_err(|e| self.gate.latch(e))?);
+        if let Some((m, _)) = change.flushed {
+            tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
+            m.set_flushed();
+            self.commit.write.lock().release(tree.id, m);
+            self.memory.release(m);
+        }
+        tree.change_view(|v| TreeView {
+            sealed: v.without(change.flushed.map(|(m, _)| m)),
+            version,
+            ..v.clone()
+        });
+        Ok(gone)
+    }
+}
+
+/// Returns an error if the tree is no longer in the manifest. Trees are dropped under the same
+/// lock.
+pub fn check_known(c: &TreeCatalog, tree: &TreeInner) -> Result<()> {
+    if c.state().trees.contains_key(&tree.id) {
+        return Ok(());
+    }
+    Err(tree.dropped())
+}

@@ -1,0 +1,199 @@
+//! Assigns background work to threads, or to the caller if there are no threads.
+//!
+//! Invariants:
+//! - Flushes go before compactions. With two or more threads the first only flushes. With one, a
+//!   compaction pauses for flushes. So there is always a thread for a flush. If small tables use
+//!   too much memory ([`DbInner::is_cluttered`]), all threads but the first compact before they
+//!   flush. In this state there is always a memtable to flush, and each flush would leave less
+//!   memory to the next.
+//! - Threads that compact have low priority: readers and writers get the processor first, then
+//!   flushes, then compactions. If compactions fall behind, they slow the writers (`pacing.rs`) and
+//!   so catch up.
+//! - A worker that gets an error latches the Db and continues with the remaining work. It never
+//!   ends the process. A panic, of a hook for example, is an error.
+//! - Lack of space, file descriptors or memory latches nothing. Nothing has been installed, the
+//!   memtable still exists, and the work is retried after [`RETRY`]. A thread that waits for the
+//!   work gets the error instead of waiting while the disk is full.
+//! - Failed work does not block other work. A tree whose flush lacks space does not block flushes
+//!   of other trees. A log segment that cannot be prepared does not block a flush that would free
+//!   an old one.
+//! - Without threads the work is done at the end of the write that made it necessary, in tree
+//!   order: equal histories give equal directories.
+//! - A worker starts when there is work, and exits after a while without any. So a small or idle
+//!   store has no thread. Code that creates work, or changes a tree so that time will create some
+//!   ([`DbInner::ages`]), finds a running worker or calls one ([`WorkerPoolHandle::call`]). The set
+//!   of workers changes under the lock of the signals, so an exiting worker has seen the last
+//!   signal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::error::{Error, ErrorKind};
+use crate::env::start_thread;
+use crate::wal::{Unneeded, Wal};
+
+use crate::db::inner::DbInner;
+use crate::db::observe::pins::nudge;
+use crate::db::scheduler::queue::WorkerPoolHandle;
+
+/// Longest sleep of a worker without a signal. It bounds the delay of an age-driven job.
+const IDLE: Duration = Duration::from_secs(1);
+/// Number of consecutive idle rounds before a worker exits. Its reserves have been released by
+/// then.
+const PATIENCE: u32 = 4;
+/// Bytes of log written during one sleep of a worker from which memtables count as being filled.
+const SLOW: u64 = 1 << 20;
+/// Delay before a worker retries work that lacked space.
+const RETRY: Duration = Duration::from_millis(50);
+
+impl DbInner {
+    /// Allows workers to start, and calls them if there is work.
+    pub fn allow_workers(self: &Arc<DbInner>) {
+        let _ = self.scheduler.me.set(Arc::downgrade(self));
+        let crew: Arc<dyn WorkerPoolHandle> = self.clone();
+        self.scheduler.work.allow(Arc::downgrade(&crew));
+        self.call_workers_to_flush();
+        self.call_workers_for_any();
+    }
+
+    /// Handles a worker that could not be started. Threads that wait for its work get the error,
+    /// and the next creation of work calls again.
+    fn nobody_comes(&self, e: Error) {
+        let ids = self.scheduler.work.sealed();
+        for t in ids.iter().filter_map(|id| self.versions.trees.read().by_id(*id).cloned()) {
+            t.put_off.lock().note(&e);
+        }
+        // Any other error latches the store.
+        let _ = self.gate.postpone(e).map_err(|e| self.gate.latch(e));
+    }
+
+    /// Exits the worker, unless there has been a signal since `seen`.
+    fn leave(&self, i: usize, seen: u64) -> bool {
+        let signals = self.scheduler.work.hold();
+        if signals.generation() != seen {
+            return false;
+        }
+        let left = signals.leave(i);
+        // With several workers, the first does not compact.
+        if left & !u64::from(self.options.background_threads > 1) == 0 {
+            self.versions.opener.attend(false);
+        }
+        true
+    }
+
+    /// Releases the log's spare segments. If few writes arrive, it also releases the memory for the
+    /// next memtable. While memtables are being filled that memory stays: touching it again would
+    /// delay writers by milliseconds for each huge page, and would take pages from the cache
+    /// repeatedly.
+    pub fn rest(&self) {
+        let mut w = self.commit.write.lock();
+        let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
+        let unneeded = w.log().map(Wal::rest);
+        drop(w);
+        // Segments that cannot be removed now are removed after the next opening.
+        let _ = unneeded.map(Unneeded::remove);
+        // Removes tables that a reader held when they were replaced, and that no reader holds any
+        // more.
+        nudge();
+        self.versions.opener.delete_obsolete_files();
+        if !is_filled && self.memory.arenas().trim() {
+            self.memory.rebalance();
+        }
+    }
+
+    /// Handles a failure in the background. A full disk is retried and a closing Db is ignored; any
+    /// other error latches. Reports whether to retry soon.
+    fn failed(&self, e: Error) -> bool {
+        if e.kind() == ErrorKind::Closed || self.gate.check_writable().is_err() {
+            return false;
+        }
+        self.gate.postpone(e).map_err(|e| self.gate.latch(e)).is_ok()
+    }
+
+    /// Runs worker number `i`, until there has been no work for a while.
+    fn work_until_nothing(&self, i: usize, compacts: bool) {
+        if compacts {
+            self.versions.opener.attend(true);
+        }
+        if compacts && self.options.background_threads > 1 {
+            self.env.give_way();
+        }
+        let (mut seen, mut idle) = (0, 0);
+        while !self.gate.is_closing() {
+            match Error::catch("background work", || self.work_once(compacts)) {
+                Ok(true) => {
+                    idle = 0;
+                    continue;
+                }
+                Ok(false) => {}
+                Err(e) => {
+                    if self.failed(e) {
+                        self.env.sleep(RETRY);
+                        continue;
+                    }
+                }
+            }
+            let mut signals = self.scheduler.work.hold();
+            let nothing =
+                signals.generation() == seen && !self.gate.is_closing() && signals.wait_wake(IDLE);
+            seen = signals.generation();
+            drop(signals);
+            idle = if nothing { idle + 1 } else { 0 };
+            if nothing && i == 0 {
+                self.rest();
+            }
+            if idle >= PATIENCE
+                && !self.versions.trees.read().iter().any(|t| self.ages(t))
+                && self.leave(i, seen)
+            {
+                // Removes the files that became obsolete in the meantime.
+                return self.versions.opener.delete_obsolete_files();
+            }
+        }
+    }
+}
+
+impl WorkerPoolHandle for DbInner {
+    fn call(&self) {
+        let n = self.options.background_threads;
+        if self.has_all_workers() {
+            return;
+        }
+        let Some(me) = self.scheduler.work.crew() else { return };
+        let mut threads = self.scheduler.work.threads();
+        threads.resize_with(n, || None);
+        for (i, thread) in threads.iter_mut().enumerate() {
+            if self.gate.is_closing() {
+                return;
+            }
+            if self.scheduler.work.hold().come(i) {
+                continue;
+            }
+            // A worker that has left exits at any moment.
+            if let Some(gone) = thread.take() {
+                gone.join();
+            }
+            let (core, compacts) = (me.clone(), i > 0 || n == 1);
+            let serve = move || core.serve(i, compacts);
+            match start_thread(&*self.env, &format!("firn-worker-{i}"), serve) {
+                Ok(t) => *thread = Some(t),
+                Err(e) => {
+                    self.scheduler.work.gone(i);
+                    drop(threads);
+                    return self.nobody_comes(e);
+                }
+            }
+        }
+    }
+
+    fn serve(&self, i: usize, compacts: bool) {
+        let served = Error::catch("a worker", || {
+            self.work_until_nothing(i, compacts);
+            Ok(())
+        });
+        if let Err(e) = served {
+            self.gate.latch(e);
+            self.scheduler.work.gone(i);
+        }
+    }
+}

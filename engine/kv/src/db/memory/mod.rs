@@ -1,0 +1,3 @@
+//! Memory budget of memtables, cache and jobs.
+
+pub mod budget;

@@ -1,0 +1,6 @@
+//! Observation of a running store: counters, latencies, events, and what holds space.
+
+pub mod counters;
+pub mod events;
+pub mod meters;
+pub mod pins;

@@ -1,0 +1,75 @@
+//! Closes a store: waits until no thread writes to its files, and lets no thread begin.
+//!
+//! Invariants:
+//! - C1: a thread that writes files without the lock of log or catalogue (a flush, a job, an
+//!   ingestion, a checkpoint) holds a [`WritePermit`](crate::db::scheduler::gate::WritePermit). No permit
+//!   is issued once the store is closing.
+//! - C2: after all permits are returned, the log and the manifest are taken under their locks, and
+//!   the store is latched as closed. Only then is the lock of the directory released. So this Db
+//!   writes nothing once another one may own the store.
+//! - C3: no file is removed afterwards ([`TableOpener`](crate::merge::run::TableOpener)). Files
+//!   read by name later are verified by their identity, so tables of another opening are never
+//!   taken for this one's.
+
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::wal::Wal;
+
+use crate::db::inner::DbInner;
+use crate::db::observe::pins::nudge;
+
+/// Longest wait for permits before the state is checked again.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl DbInner {
+    pub fn close(&self) -> Result<()> {
+        self.gate.begin_closing();
+        self.scheduler.work.signal();
+        self.scheduler.work.signal_done();
+        // No thread calls a worker once the store is closing.
+        let threads = std::mem::take(&mut *self.scheduler.work.threads());
+        threads.into_iter().flatten().for_each(|t| t.join());
+        {
+            let mut signals = self.scheduler.work.hold();
+            while self.gate.is_passed() {
+                signals.wait_done(LOOK);
+            }
+        }
+        // Releases replaced views: after this, no code removes the tables that they hold.
+        nudge();
+        self.versions.opener.delete_obsolete_files();
+        let (latched, wal) = {
+            let mut c = self.versions.catalog.lock();
+            let mut w = self.commit.write.lock();
+            // Checked under the lock of the manifest: a cleanly closed log states that the
+            // durability of every frame is known.
+            let latched = if self.options.read_only { Ok(()) } else { self.gate.check_writable() };
+            self.gate.set_closed();
+            self.memory.leave();
+            // Other handles may continue to use a reader's open tables ([`Db::refresh`]); a reader
+            // never removes a file.
+            if !self.options.read_only {
+                self.versions.opener.close();
+            }
+            self.gate.refuse_writes();
+            c.close();
+            for t in self.versions.trees.read().iter() {
+                t.mark_closed();
+                // Returns the budget to other Dbs that share it. The memory itself is freed with
+                // the last handle.
+                t.view.load_full().memtables().for_each(|m| self.memory.release(m));
+            }
+            (latched, w.take_log())
+        };
+        // After a failure the contents of log and manifest are unknown. They are left as they are:
+        // the log without its last mark.
+        let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
+        self.end_pacing();
+        self.observer.events.close();
+        self.scheduler.work.signal_done();
+        // Another Db that requests memory of this one may hold a reference for a moment longer.
+        drop(self.versions.lock.lock().take());
+        ended
+    }
+}

@@ -1,0 +1,308 @@
+//! Opens, creates and drops trees, and changes their options.
+//!
+//! Invariant: trees that are created together are one frame of the manifest. So after a crash all
+//! of them exist, or none.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
+use crate::base::options::TreeOptions;
+use crate::manifest::{Edit, PersistedOptions, TreeState};
+use crate::memtable::Memtable;
+use crate::merge::run::{TableHandle, TableOpener};
+
+use crate::db::commit::mem_handle::MemHandle;
+use crate::db::inner::DbInner;
+use crate::db::versions::catalog::TreeCatalog;
+use crate::db::versions::tree::{TreeFiles, TreeInner, TreeParts};
+use crate::db::versions::view::TreeView;
+
+/// Creates a tree from its state in the manifest, without opening its files.
+pub fn tree_of(
+    state: &TreeState,
+    options: TreeOptions,
+    hooked: bool,
+    active: Arc<MemHandle>,
+    opener: &Arc<TableOpener>,
+    opened: &HashMap<u64, Arc<TableHandle>>,
+    parts: &TreeParts,
+) -> Result<Arc<TreeInner>> {
+    let mut files = TreeFiles::default();
+    let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
+    if let Some(held) = held.next() {
+        files.reads = held.reads().clone();
+    }
+    for m in state.runs.iter().flat_map(|r| &r.tables) {
+        if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
+            files.handles.insert(m.id, held.clone());
+        }
+        files.take_up(m.clone(), opener, &state.values);
+    }
+    if !hooked && state.options.filter_prefix.is_some() {
+        files.handles.values().for_each(|h| h.use_filter(false));
+    }
+    TreeInner::new(state, options, hooked, active, files, parts)
+}
+
+/// Reports whether both have hooks of the same names.
+fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
+    PersistedOptions::of(b).check_hooks("", a).is_ok()
+}
+
+impl DbInner {
+    /// Opens trees of these names, and creates all missing ones atomically.
+    pub fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeInner>>> {
+        let mut names = HashSet::with_capacity(wanted.len());
+        for (name, options) in wanted {
+            options.check()?;
+            if name.is_empty() || name.len() > 255 {
+                return Err(Error::invalid(format!(
+                    "a tree's name has 1 to 255 bytes, this one {}",
+                    name.len()
+                )));
+            }
+            if !names.insert(name) {
+                return Err(Error::invalid(format!(
+                    "the tree {name:?} is asked for twice in one call"
+                )));
+            }
+        }
+        let mut trees = vec![None; wanted.len()];
+        loop {
+            let mut missing = vec![];
+            for (slot, &(name, options)) in
+                trees.iter_mut().zip(wanted).filter(|(slot, _)| slot.is_none())
+            {
+                let there = self.versions.trees.read().named(name);
+                *slot = there.map_or(Ok(None), |t| self.open_again(t, options))?;
+                if slot.is_none() {
+                    missing.push((name, options));
+                }
+            }
+            if missing.is_empty() {
+                break;
+            }
+            // `None` when another thread has created one of them in the meantime, with any options.
+            if let Some(made) = self.create_trees(&missing)? {
+                trees
+                    .iter_mut()
+                    .filter(|slot| slot.is_none())
+                    .zip(made)
+                    .for_each(|(slot, t)| *slot = Some(t));
+                break;
+            }
+        }
+        let trees: Vec<Arc<TreeInner>> = trees.into_iter().flatten().collect();
+        trees.iter().for_each(|t| self.tell_options(t));
+        Ok(trees)
+    }
+
+    /// Opens an existing tree. Returns `None` when another thread has dropped it in the meantime.
+    fn open_again(
+        &self,
+        t: Arc<TreeInner>,
+        options: &TreeOptions,
+    ) -> Result<Option<Arc<TreeInner>>> {
+        match self.change_options(&t, options.clone(), false) {
+            Ok(()) => {
+                self.shorten_log(&t)?;
+                Ok(Some(t))
+            }
+            Err(e) if e.kind() == ErrorKind::Closed && !self.gate.is_closing() => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Creates trees with one group of edits. Returns `None`, and creates none, when a tree with
+    /// one of the names exists already.
+    fn create_trees(
+        &self,
+        missing: &[(&str, &TreeOptions)],
+    ) -> Result<Option<Vec<Arc<TreeInner>>>> {
+        let start = self.sync_log()?;
+        let mut c = self.versions.catalog.lock();
+        {
+            let there = self.versions.trees.read();
+            if missing.iter().any(|(name, _)| there.named(name).is_some()) {
+                return Ok(None);
+            }
+        }
+        let first = c.state().next_tree;
+        let ids = (0..).map(|n| first.saturating_add(n));
+        // First runs every step that can fail: a tree in the manifest must also exist in memory.
+        let memtables = missing
+            .iter()
+            .map(|(_, o)| Memtable::empty(self.memory.arenas(), o.filter_prefix.clone()));
+        let memtables = memtables.collect::<Result<Vec<_>>>()?;
+        let edits = ids.clone().zip(missing).map(|(id, (name, options))| Edit::CreateTree {
+            id,
+            name: (*name).to_owned(),
+            options: PersistedOptions::of(options),
+            flushed: start,
+        });
+        self.log_edits(&mut c, edits.collect())?;
+        let mut made = vec![];
+        for ((id, (name, options)), memtable) in ids.zip(missing).zip(memtables) {
+            let state = c.state().trees.get(&id);
+            let state = state
+                .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
+            let tree = self
+                .new_tree(state, (*options).clone(), MemHandle::new(memtable, start))
+                .map_err(|e| self.gate.latch(e))?;
+            made.push(tree);
+        }
+        {
+            let mut trees = self.versions.trees.write();
+            made.iter().for_each(|t| trees.add(t.clone()));
+            self.memory.set_trees(trees.len());
+        }
+        made.iter().for_each(|t| {
+            self.observer.events.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id })
+        });
+        drop(c);
+        self.memory.rebalance();
+        Ok(Some(made))
+    }
+
+    /// Reports the current options of a tree as an event.
+    pub fn tell_options(&self, t: &TreeInner) {
+        let options = t.view.load_full().options.clone();
+        self.observer.events.note(|| Event::TreeOpened {
+            tree: t.name.clone(),
+            options: Box::new((*options).clone()),
+        });
+    }
+
+    /// Applies these options. The hooks must be those with which the tree was written. With `keep`,
+    /// a tree that was opened without its hooks continues without them.
+    pub fn change_options(&self, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
+        let mut c = self.versions.catalog.lock();
+        self.gate.check_open()?;
+        let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
+        let hooked = match state.options.check_hooks(&t.name, &options) {
+            Ok(()) => true,
+            Err(_)
+                if keep
+                    && !t.is_hooked()
+                    && has_hooks_of(&options, &t.view.load_full().options) =>
+            {
+                false
+            }
+            Err(e) => return Err(e),
+        };
+        let persisted = PersistedOptions::of(&options).with_names_of(&state.options);
+        if persisted != state.options && !self.options.read_only {
+            self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
+        }
+        // The catalogue's lock is still held: with two concurrent callers, the options in the
+        // manifest are those in force. The write lock prevents writes to a memtable that is being
+        // replaced.
+        let files = t.files.lock();
+        let w = self.commit.write.lock();
+        t.set_options(options, hooked, &files)?;
+        if let Some(state) = c.state().trees.get(&t.id) {
+            t.judge_values(state);
+        }
+        drop((w, files, c));
+        self.tables_changed(t);
+        self.signal_work();
+        self.call_workers_for([t]);
+        Ok(())
+    }
+
+    pub fn set_options(&self, t: &TreeInner, options: TreeOptions) -> Result<()> {
+        self.gate.check_writable()?;
+        self.change_options(t, options, true)?;
+        self.tell_options(t);
+        Ok(())
+    }
+
+    pub fn drop_tree(&self, name: &str) -> Result<()> {
+        let there = self.versions.trees.read().named(name);
+        let t = there
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+        let _one = t.flushing.lock();
+        self.sync_log()?;
+        let mut c = self.versions.catalog.lock();
+        if !c.state().trees.contains_key(&t.id) {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no tree {name:?}: another thread has dropped it"),
+            ));
+        }
+        self.log_drop(&mut c, &t)?;
+        self.observer.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
+        {
+            // In one step, for callers that see that the tree is dropped and then list the names.
+            let mut trees = self.versions.trees.write();
+            t.mark_dropped();
+            trees.remove(&t);
+            self.memory.set_trees(trees.len());
+        }
+        // Before the catalogue is unlocked: a close ends only the slowdowns of trees that still
+        // exist.
+        self.end_fill(&t);
+        drop(c);
+        {
+            // No writer enters a memtable of a dropped tree from now on.
+            let mut w = self.commit.write.lock();
+            t.view.load_full().memtables().for_each(|m| {
+                w.release(t.id, m);
+                self.memory.release(m);
+            });
+        }
+        self.tables_changed(&t);
+        self.observer.counters.dropped_tree(&t.view.load_full().reads.told());
+        let handles = std::mem::take(&mut t.files.lock().handles);
+        self.observer.pins.retire(t.id, handles.values());
+        t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
+        // Handles of the tree may live for long, but its memtable is released now.
+        let active = Memtable::empty(self.memory.arenas(), None)
+            .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
+        t.change_view(|v| {
+            let version = Arc::default();
+            TreeView { active, sealed: vec![], version, ..v.clone() }
+        });
+        self.memory.rebalance();
+        self.scheduler.work.signal_done();
+        Ok(())
+    }
+
+    /// Drops a tree from the manifest. The drop takes a sequence number. A concurrent reader whose
+    /// manifest still has the tree finds this number missing in the log, and shows no write after
+    /// it.
+    fn log_drop(&self, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
+        self.begin_writing(c)?;
+        let mut w = self.commit.write.lock();
+        let seq = w.newest() + 1;
+        self.commit.visible.wait_below(seq);
+        // A power cut that loses an earlier write must also lose the drop.
+        self.sync_to(w.end())?;
+        let (next_file, wal_floor) = (c.state().next_file, c.state().wal_floor);
+        let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
+        self.log_edits(c, vec![Edit::DropTree { id: t.id }, counters])?;
+        w.take_seq();
+        self.commit.visible.publish(seq, 1);
+        Ok(())
+    }
+
+    /// Creates a tree that was just added to the manifest.
+    fn new_tree(
+        &self,
+        state: &TreeState,
+        options: TreeOptions,
+        active: Arc<MemHandle>,
+    ) -> Result<Arc<TreeInner>> {
+        tree_of(
+            state,
+            options,
+            true,
+            active,
+            &self.versions.opener,
+            &HashMap::new(),
+            &self.versions.tree_parts,
+        )
+    }
+}

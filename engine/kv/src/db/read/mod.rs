@@ -1,0 +1,434 @@
+//! The read path of one key: reads memtables, then runs, newest first, until a version decides.
+//!
+//! Invariants:
+//! - The view is loaded before the read point. One key whose newest version is no operand needs no
+//!   more. Versions that the view lacks are newer than the call, and its memtable has even newer
+//!   ones. Several keys, and operands, are read [at one moment](TreeInner::at_one_moment).
+//! - Without operands, the first visible version decides. A range deletion in a newer source hides
+//!   all older sources.
+//! - The key is hashed once, or twice if filters hold prefixes.
+
+pub mod bounds;
+pub mod lookup;
+pub mod sources;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::hash::key_hash;
+use crate::base::hooks::Folded;
+use crate::base::key::{Kind, Seq};
+use crate::base::reads::ReadCounters;
+use crate::base::sync::epoch::{self, Guard};
+use crate::merge::run::TableHandle;
+use crate::merge::value::Value;
+use crate::merge::visible::fold;
+use crate::sstable::Table;
+
+use crate::db::commit::mem_handle::MemHandle;
+use crate::db::explain;
+use crate::db::inner::DbInner;
+use crate::db::observe::meters::{LatencyOp, SampleToken};
+use crate::db::read::lookup::{filter_hash, memtable_versions, unknown_kind, versions};
+use crate::db::versions::tree::TreeInner;
+use crate::db::versions::view::TreeView;
+
+/// Number of keys of a multi-get that are prefetched together: about as many cache misses as a core
+/// has in flight.
+const AHEAD: usize = 16;
+/// Number of keys of a multi-get whose blocks are requested from the device together: about as many
+/// reads as keep a device busy.
+const TOGETHER: usize = 64;
+
+/// Probable location of a key's value: the first table that may have it, and the block.
+type ReadPlace<'g> = Option<(&'g Table, usize)>;
+
+/// Observes a point lookup.
+trait ReadObserver {
+    /// Called when no memtable has the key.
+    fn is_past_memtables(&mut self);
+    /// Called before a table is searched. `maybe` is the answer of its filter.
+    fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard);
+    /// Called when the table does not have the key.
+    fn missed(&mut self, table: &Table, maybe: bool);
+}
+
+/// Observes nothing, as for most gets.
+impl ReadObserver for () {
+    #[inline]
+    fn is_past_memtables(&mut self) {}
+    #[inline]
+    fn asks(&mut self, _: &Table, _: &[u8], _: bool, _: &Guard) {}
+    #[inline]
+    fn missed(&mut self, _: &Table, _: bool) {}
+}
+
+/// Sampled get, whose counts stand for all gets of its sampling interval.
+struct CountedRead<'a> {
+    reads: &'a ReadCounters,
+    in_memtable: bool,
+}
+
+impl<'a> CountedRead<'a> {
+    fn of(reads: &'a ReadCounters) -> CountedRead<'a> {
+        CountedRead { reads, in_memtable: true }
+    }
+
+    fn end(self, found: bool) {
+        self.reads.got(found, self.in_memtable);
+    }
+}
+
+impl ReadObserver for CountedRead<'_> {
+    fn is_past_memtables(&mut self) {
+        self.in_memtable = false;
+    }
+
+    fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard) {
+        if table.has_filter() {
+            self.reads.asked_filter(maybe);
+        }
+        if maybe {
+            table.count_search(key, guard);
+        }
+    }
+
+    fn missed(&mut self, table: &Table, maybe: bool) {
+        if maybe && table.has_filter() {
+            self.reads.filter_was_wrong();
+        }
+    }
+}
+
+/// Result of a lookup in one source.
+enum LookupResult {
+    /// The source has no version; search older sources.
+    Nothing,
+    /// The key is deleted.
+    Absent,
+    /// The key has this value.
+    Present(Value),
+    /// The newest version is a merge operand.
+    Operand,
+}
+
+impl DbInner {
+    /// Returns the newest value of `key`.
+    #[inline]
+    pub fn get(&self, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
+        if self.observer.meters.recorder.is_on() {
+            return explain::get(self, tree, key, None);
+        }
+        let turn = self.observer.meters.begin();
+        if turn.is_none() {
+            self.get_newest(tree, key, &mut ())
+        } else {
+            self.get_sampled(tree, key, None, turn)
+        }
+    }
+
+    #[inline]
+    fn get_newest(
+        &self,
+        tree: &TreeInner,
+        key: &[u8],
+        tally: &mut impl ReadObserver,
+    ) -> Result<Option<Value>> {
+        let guard = epoch::pin();
+        let view = tree.view.load(&guard);
+        // A tree is marked as dropped before it is emptied.
+        tree.check_live()?;
+        match search(view, key, self.read_point(), &guard, tally)? {
+            FoundVersion::Operands => {
+                let (view, read) = tree.at_one_moment(&self.commit.visible, &guard);
+                tree.check_live()?;
+                gather(view, key, read, &guard)
+            }
+            FoundVersion::Is(value) => Ok(value),
+        }
+    }
+
+    #[inline]
+    fn get_of(
+        &self,
+        tree: &TreeInner,
+        key: &[u8],
+        read: Seq,
+        tally: &mut impl ReadObserver,
+    ) -> Result<Option<Value>> {
+        let guard = epoch::pin();
+        let view = tree.view.load(&guard);
+        tree.check_live()?;
+        search_all(view, key, read, &guard, tally)
+    }
+
+    /// Runs a get that is timed or counted.
+    #[cold]
+    fn get_sampled(
+        &self,
+        tree: &TreeInner,
+        key: &[u8],
+        read: Option<Seq>,
+        turn: SampleToken,
+    ) -> Result<Option<Value>> {
+        if !turn.counts() {
+            let found = match read {
+                Some(read) => self.get_of(tree, key, read, &mut ()),
+                None => self.get_newest(tree, key, &mut ()),
+            };
+            self.observer.meters.end(LatencyOp::Get, turn);
+            return found;
+        }
+        let reads = tree.view.load(&epoch::pin()).reads.clone();
+        let mut counted = CountedRead::of(&reads);
+        let found = match read {
+            Some(read) => self.get_of(tree, key, read, &mut counted),
+            None => self.get_newest(tree, key, &mut counted),
+        }?;
+        counted.end(found.is_some());
+        Ok(found)
+    }
+
+    /// Returns the value of `key` that is visible at `read`.
+    pub fn get_at(&self, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
+        if self.observer.meters.recorder.is_on() {
+            return explain::get(self, tree, key, Some(read));
+        }
+        let turn = self.observer.meters.begin();
+        if turn.is_none() {
+            self.get_of(tree, key, read, &mut ())
+        } else {
+            self.get_sampled(tree, key, Some(read), turn)
+        }
+    }
+
+    /// Returns the values of several keys, all at one moment.
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        tree: &TreeInner,
+        keys: &[K],
+    ) -> Result<Vec<Option<Value>>> {
+        let guard = epoch::pin();
+        let (view, read) = tree.at_one_moment(&self.commit.visible, &guard);
+        tree.check_live()?;
+        if self.observer.meters.recorder.is_on() {
+            return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
+        }
+        let counts = self.observer.meters.begin().counts();
+        let mut values = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(TOGETHER) {
+            let mut places = [None; TOGETHER];
+            if keys.len() > 1 {
+                locate(view, keys, &mut places, &guard);
+            }
+            for (keys, places) in keys.chunks(AHEAD).zip(places.chunks(AHEAD)) {
+                fetch_ahead(keys, places, &guard);
+                for k in keys {
+                    let k = k.as_ref();
+                    values.push(if counts {
+                        let mut counted = CountedRead::of(&view.reads);
+                        let value = search_all(view, k, read, &guard, &mut counted)?;
+                        counted.end(value.is_some());
+                        value
+                    } else {
+                        search_all(view, k, read, &guard, &mut ())?
+                    });
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Finds the probable locations of the values of `keys` (at most [`TOGETHER`]). Requests the
+/// uncached blocks from the device, so that it reads them in parallel. It changes
+/// nothing and its guesses may be wrong.
+fn locate<'g, K: AsRef<[u8]>>(
+    view: &'g TreeView,
+    keys: &[K],
+    places: &mut [ReadPlace<'g>],
+    guard: &Guard,
+) {
+    for (place, key) in places.iter_mut().zip(keys) {
+        let key = key.as_ref();
+        let hash = filter_hash(&view.options, key);
+        let mut tables = view.version.runs.iter().filter_map(|r| r.find(key)?.opened());
+        *place = tables.find(|t| t.may_contain(hash)).and_then(|t| Some((&**t, t.locate(key)?)));
+    }
+    for (table, block) in places.iter().flatten() {
+        table.ask_device(*block, guard);
+    }
+}
+
+/// Prefetches the memory that reads of `keys` (at most [`AHEAD`]) will access, step by step for all
+/// keys together. A read is a chain of cache misses, and the chains of different keys can overlap.
+fn fetch_ahead<K: AsRef<[u8]>>(keys: &[K], places: &[ReadPlace<'_>], guard: &Guard) {
+    for (table, block) in places.iter().flatten() {
+        table.fetch_block(*block, guard);
+    }
+    for (place, key) in places.iter().zip(keys) {
+        if let Some((table, block)) = place {
+            table.fetch_entry(*block, key.as_ref(), guard);
+        }
+    }
+}
+
+/// Meaning of the newest version of a key.
+enum FoundVersion {
+    /// The version decides the value.
+    Is(Option<Value>),
+    /// The version is a merge operand.
+    Operands,
+}
+
+/// Returns the value of `key`, with its operands folded.
+#[inline]
+fn search_all(
+    view: &TreeView,
+    key: &[u8],
+    read: Seq,
+    guard: &Guard,
+    tally: &mut impl ReadObserver,
+) -> Result<Option<Value>> {
+    match search(view, key, read, guard, tally)? {
+        FoundVersion::Is(value) => Ok(value),
+        FoundVersion::Operands => gather(view, key, read, guard),
+    }
+}
+
+#[inline]
+fn search(
+    view: &TreeView,
+    key: &[u8],
+    read: Seq,
+    guard: &Guard,
+    tally: &mut impl ReadObserver,
+) -> Result<FoundVersion> {
+    let hash = key_hash(key);
+    for m in view.memtables() {
+        match ask_memtable(m, key, hash, read, guard)? {
+            LookupResult::Nothing => {}
+            LookupResult::Absent => return Ok(FoundVersion::Is(None)),
+            LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
+            LookupResult::Operand => return Ok(FoundVersion::Operands),
+        }
+    }
+    tally.is_past_memtables();
+    let hash =
+        if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
+    for run in &view.version.runs {
+        let Some(t) = run.find(key) else { continue };
+        match ask_table(t, key, hash, read, guard, tally)? {
+            LookupResult::Nothing => {}
+            LookupResult::Absent => return Ok(FoundVersion::Is(None)),
+            LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
+            LookupResult::Operand => return Ok(FoundVersion::Operands),
+        }
+    }
+    Ok(FoundVersion::Is(None))
+}
+
+#[inline]
+fn ask_memtable(
+    m: &MemHandle,
+    key: &[u8],
+    hash: u64,
+    read: Seq,
+    guard: &Guard,
+) -> Result<LookupResult> {
+    let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
+    let found = if m.mem.may_contain(hash) { m.mem.get(key, read) } else { None };
+    let Some(found) = found else {
+        return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
+    };
+    if found.trailer.seq() < cover {
+        return Ok(LookupResult::Absent);
+    }
+    Ok(match found.trailer.kind() {
+        Some(Kind::Put) => LookupResult::Present(m.mem.pin(&found).into()),
+        Some(Kind::Delete) => LookupResult::Absent,
+        Some(Kind::Merge) => LookupResult::Operand,
+        Some(Kind::Blob) | None => return Err(unknown_kind(key, found.trailer)),
+    })
+}
+
+#[inline]
+fn ask_table(
+    t: &TableHandle,
+    key: &[u8],
+    hash: u64,
+    read: Seq,
+    guard: &Guard,
+    tally: &mut impl ReadObserver,
+) -> Result<LookupResult> {
+    let table = t.table()?;
+    let cover = match t.meta.range_deletes {
+        0 => 0,
+        _ => table.tombstones().newest_covering(key, read).unwrap_or(0),
+    };
+    let maybe = table.may_contain(hash);
+    tally.asks(table, key, maybe, guard);
+    let hit = if maybe { table.get(key, None, read, guard)? } else { None };
+    let Some(hit) = hit else {
+        tally.missed(table, maybe);
+        return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
+    };
+    let trailer = hit.trailer;
+    if trailer.seq() < cover {
+        return Ok(LookupResult::Absent);
+    }
+    Ok(match trailer.kind() {
+        Some(Kind::Put) => LookupResult::Present(hit.pin().into()),
+        Some(Kind::Blob) => LookupResult::Present(t.blob(key, hit.value(), None)?.into()),
+        Some(Kind::Delete) => LookupResult::Absent,
+        Some(Kind::Merge) => LookupResult::Operand,
+        None => return Err(unknown_kind(key, trailer)),
+    })
+}
+
+/// Folds the operands of a key. This is not the fast path.
+#[cold]
+fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+    let Some(merge) = view.options.merge.as_deref() else {
+        let words = "the tree holds merge operands; open it with its merge hook";
+        return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
+    };
+    let (mut ops, mut base) = (vec![], None);
+    let mut done = false;
+    for m in view.memtables() {
+        let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
+        done = memtable_versions(&m.mem, merge, key, read, cover, &mut ops, &mut base)?;
+        if done {
+            break;
+        }
+    }
+    let mut hash = None;
+    for run in &view.version.runs {
+        if done {
+            break;
+        }
+        let Some(t) = run.find(key) else { continue };
+        let table = t.table()?;
+        let cover = table.tombstones().newest_covering(key, read).unwrap_or(0);
+        let hash = *hash.get_or_insert_with(|| filter_hash(&view.options, key));
+        if !table.may_contain(hash) {
+            done = cover > 0;
+            continue;
+        }
+        let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
+        // No version in this table can win. An older table is checked by its own properties.
+        if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary_bytes) {
+            done = cover > 0;
+            continue;
+        }
+        done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base, |_| ())?;
+    }
+    if ops.is_empty() {
+        // The operand that the first lookup found was deleted before the moment of this second
+        // lookup.
+        return Ok(base.map(Value::from));
+    }
+    ops.reverse();
+    Ok(match fold(Some(merge), key, base.as_deref(), &ops)? {
+        Folded::Value(v) => Some(v.into()),
+        Folded::Absent => None,
+    })
+}

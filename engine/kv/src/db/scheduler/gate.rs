@@ -1,0 +1,177 @@
+//! The gate of an open store: whether it takes calls. It is open; or read-only, from the start or
+//! since a failure; or closing; or closed.
+//!
+//! Invariants:
+//! - It only ever shuts further.
+//! - The first failure is kept: all later calls are told of that one.
+//! - Who has a pass may write files of the store. Closing waits for all passes.
+
+use std::sync::Arc;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::events::Event;
+use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, rank};
+
+use crate::db::observe::events::Events;
+use crate::db::scheduler::queue::BackgroundQueue;
+
+/// Whether a store takes calls.
+pub struct CloseGate {
+    events: Arc<Events>,
+    work: Arc<BackgroundQueue>,
+    closing: AtomicBool,
+    closed: AtomicBool,
+    /// How many passes are out.
+    passes: AtomicU64,
+    /// The first failure after which nothing may be written.
+    latched: Mutex<Option<Error>, rank::Latched>,
+    /// Whether `latched` is set.
+    is_latched: AtomicBool,
+}
+
+/// Allows to write files of the store; closing waits until it is given back.
+pub struct WritePermit<'a>(&'a CloseGate);
+
+impl Drop for WritePermit<'_> {
+    fn drop(&mut self) {
+        self.0.passes.fetch_sub(1, Ordering::SeqCst);
+        if self.0.is_closing() {
+            self.0.work.signal_done();
+        }
+    }
+}
+
+impl CloseGate {
+    /// Creates the gate of an open store. Failures are reported to `events`; waiters of `work` are
+    /// woken.
+    pub fn new(events: Arc<Events>, work: Arc<BackgroundQueue>) -> CloseGate {
+        CloseGate {
+            events,
+            work,
+            closing: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            passes: AtomicU64::new(0),
+            latched: Mutex::new(None),
+            is_latched: AtomicBool::new(false),
+        }
+    }
+
+    /// An error when the store takes no writes.
+    #[inline]
+    pub fn check_writable(&self) -> Result<()> {
+        if self.is_latched.load(Ordering::Relaxed) {
+            return Err(self.why_latched());
+        }
+        Ok(())
+    }
+
+    /// The error of a write when the store takes none.
+    #[cold]
+    pub fn why_latched(&self) -> Error {
+        match &*self.latched.lock() {
+            _ if self.is_closed() => closed(),
+            Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
+            Some(e) => Error::new(
+                ErrorKind::ReadOnly,
+                format!("the store has been read-only since a failure: {e}"),
+            ),
+            None => opened_read_only(),
+        }
+    }
+
+    /// Makes the store read-only because of `e`, and returns the error for the caller. The first
+    /// cause is remembered and reported, before any call is refused for it.
+    pub fn latch(&self, e: Error) -> Error {
+        {
+            let mut latched = self.latched.lock();
+            if latched.is_none() {
+                self.events.note(|| Event::Latched { error: e.clone() });
+                *latched = Some(e.clone());
+                self.is_latched.store(true, Ordering::Relaxed);
+            }
+        }
+        self.work.wake_waiting();
+        // A lack of space that latches is not transient: the caller must not assume that the call
+        // did nothing.
+        if e.is_transient() { self.why_latched() } else { e }
+    }
+
+    /// Records work that lacked space or another resource, and wakes threads that wait for it. Any
+    /// other error is returned.
+    pub fn postpone(&self, e: Error) -> Result<()> {
+        if !e.is_transient() {
+            return Err(e);
+        }
+        self.check_writable()?;
+        if self.work.put_off().lock().note(&e) {
+            self.events.note(|| Event::PutOff { error: e.clone() });
+        }
+        self.work.signal_done();
+        Ok(())
+    }
+
+    /// Makes the store read-only from the start.
+    pub fn latch_read_only(&self) {
+        *self.latched.lock() = Some(opened_read_only());
+        self.refuse_writes();
+    }
+
+    /// Writes are refused from now on: with the failure that came first, or as those to a store
+    /// that is closed.
+    pub fn refuse_writes(&self) {
+        self.is_latched.store(true, Ordering::Relaxed);
+    }
+
+    /// Allows the caller to write files until the pass goes.
+    ///
+    /// # Errors
+    /// `Closed` once the store is closing.
+    pub fn pass(&self) -> Result<WritePermit<'_>> {
+        self.passes.fetch_add(1, Ordering::SeqCst);
+        let pass = WritePermit(self);
+        // Both in one order for all: either this is seen, or the pass is waited for.
+        if self.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(pass) }
+    }
+
+    /// Whether anybody has a pass.
+    pub fn is_passed(&self) -> bool {
+        self.passes.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether the store is being closed, or is.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Whether the store is closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// An error when the store is closed.
+    pub fn check_open(&self) -> Result<()> {
+        if self.is_closed() { Err(closed()) } else { Ok(()) }
+    }
+
+    /// The store is being closed from now on.
+    pub fn begin_closing(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+    }
+
+    /// The store is closed from now on.
+    pub fn set_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+}
+
+/// The error of whoever comes when the store is closing, or closed.
+#[cold]
+pub fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store has been closed")
+}
+
+/// The error of a write to a store that was opened read-only.
+#[cold]
+pub fn opened_read_only() -> Error {
+    Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing")
+}

@@ -1,0 +1,162 @@
+//! Makes room in memtables for a writer, or waits for it ([`budget`](crate::db::memory::budget), B3).
+//!
+//! Invariant: a wait ends with the next flush, or with the error of a flush that lacks space. A
+//! flush never waits for writers or compactions. So no history leads to a Db that cannot be
+//! written, or to a writer that waits for a full disk.
+
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::base::events::Event;
+use crate::base::sync::Mutex;
+use crate::base::sync::epoch::{self};
+use crate::memtable::MemtableRoom;
+
+use crate::db::commit::write_state::Writing;
+use crate::db::inner::DbInner;
+use crate::db::observe::meters::LatencyOp;
+use crate::db::scheduler::gate::closed;
+use crate::db::scheduler::queue::PutOff;
+use crate::db::versions::tree::TreeInner;
+
+impl DbInner {
+    /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits if no
+    /// memory is available. The write lock may be released in the meantime, so callers check
+    /// everything again.
+    #[cold]
+    pub fn make_room<'a>(
+        &'a self,
+        w: Writing<'a>,
+        tree: &TreeInner,
+        cost: usize,
+    ) -> Result<Writing<'a>> {
+        let view = tree.view.load_full();
+        let mut room = tree.room_for(&view, cost);
+        if room == MemtableRoom::Full {
+            if view.sealed.len() >= self.memory.max_sealed() {
+                drop(w);
+                self.wait_for_flush(tree, "memtables full", &|| {
+                    tree.view.load_full().sealed.len() >= self.memory.max_sealed()
+                })?;
+                return Ok(self.commit.write.lock());
+            }
+            self.seal(&w, tree)?;
+            self.signal_work();
+            return Ok(w);
+        }
+        let (memory, mem) = (&self.memory, &view.active.mem);
+        // A memtable that was filled this far last time gets its full size at once, and the memory
+        // of one that has been flushed.
+        let mut whole = matches!(room, MemtableRoom::Grow(n) if tree.is_usual(n as u64 / 2))
+            && memory.may_grow(mem.price(room, cost, true) as u64);
+        let mut price = mem.price(room, cost, whole) as u64;
+        if !memory.may_grow_beside_pages(price) {
+            // Ignores the size of the previous memtable: only single pages could be flushed to make
+            // room for it.
+            (room, whole) = (mem.room_for(cost, view.options.memtable_size, 0), false);
+            price = mem.price(room, cost, whole) as u64;
+        }
+        if !memory.may_grow(price) {
+            if self.seal_some(&w, price, false)? {
+                self.signal_work();
+            }
+            memory.ask_others();
+            if view.active.end.get().is_some() {
+                return Ok(w);
+            }
+        }
+        if !whole {
+            memory.trim_for(price);
+        }
+        let is_short = || memory.is_short(price);
+        if is_short() {
+            drop(w);
+            self.wait_for_flush(tree, "memory", &is_short)?;
+            return Ok(self.commit.write.lock());
+        }
+        tree.widen(&view, room, cost, whole)?;
+        if !matches!(room, MemtableRoom::Extend(_)) {
+            memory.release(&view.active);
+            epoch::pin().flush();
+        }
+        memory.count(&tree.view.load_full().active);
+        memory.rebalance();
+        Ok(w)
+    }
+
+    /// Waits for flushes that a writer of `tree` needs, as long as `is_full` returns true. `reason`
+    /// is reported in events.
+    pub fn wait_for_flush(
+        &self,
+        tree: &TreeInner,
+        reason: &str,
+        is_full: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let from = self.observer.meters.now();
+        self.signal_work();
+        if self.options.background_threads == 0 {
+            match self.work_inline() {
+                Ok(true) => {}
+                Ok(false) => {
+                    // Another caller is flushing this tree; polling would only delay it by taking
+                    // the lock.
+                    let mut signals = self.scheduler.work.hold();
+                    if is_full() {
+                        signals.wait_done(Duration::from_millis(20));
+                    }
+                }
+                // The work that lacks space belongs to another tree.
+                Err(e) if e.is_transient() && !is_full() => self.gate.postpone(e)?,
+                Err(e) => return Err(e),
+            }
+            return Ok(());
+        }
+        // If the tree's own memtables are all flushed, another tree may hold the memory.
+        let put_off = if tree.view.load_full().sealed.is_empty() {
+            self.scheduler.work.put_off()
+        } else {
+            &tree.put_off
+        };
+        let since = put_off.lock().times();
+        let told = || (tree.name.clone(), reason.to_owned());
+        self.observer.events.note(|| {
+            let (tree, reason) = told();
+            Event::StallBegun { tree, reason }
+        });
+        let done = self.wait_while(tree, put_off, since, is_full);
+        let waited = self.observer.meters.since(LatencyOp::Stall, from);
+        self.scheduler.pace.stall(waited);
+        self.observer.events.note(|| {
+            let (tree, reason) = told();
+            Event::StallEnded { tree, reason, micros: waited / 1000 }
+        });
+        done
+    }
+
+    /// Waits as long as `is_full` returns true, unless there is an error or work was postponed
+    /// since.
+    fn wait_while(
+        &self,
+        tree: &TreeInner,
+        put_off: &Mutex<PutOff>,
+        since: u64,
+        is_full: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let mut signals = self.scheduler.work.hold();
+        while is_full() {
+            self.gate.check_writable()?;
+            tree.check_live()?;
+            put_off.lock().check(since)?;
+            if self.gate.is_closing() {
+                return Err(closed());
+            }
+            signals.wait_done(Duration::from_millis(50));
+            if !self.has_all_workers() {
+                drop(signals);
+                self.scheduler.work.call();
+                signals = self.scheduler.work.hold();
+            }
+        }
+        Ok(())
+    }
+}
