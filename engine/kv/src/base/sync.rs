@@ -14,7 +14,9 @@
 //! - Under `--cfg interleave` all of it is `firn-interleave`'s: a whole Db runs by a seeded
 //!   schedule (`tests/interleave.rs`).
 
-pub(crate) use super::lock::{Condvar, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
+pub(crate) use super::lock::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 pub(crate) use super::rank;
 #[cfg(not(interleave))]
 pub(crate) use std::sync::atomic::AtomicBool;

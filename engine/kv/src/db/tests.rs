@@ -409,7 +409,7 @@ fn options_are_changed_beside_ingestions() {
         assert_eq!(tree.iter().count(), 300);
         // The options in force are those in the manifest.
         let core = &tree.handle.core;
-        let persisted = core.versions.catalog.lock().state().trees[&tree.core.id].options.clone();
+        let persisted = core.versions.lock_catalog().state().trees[&tree.core.id].options.clone();
         assert!(persisted == PersistedOptions::of(&tree.options()));
     });
 }
@@ -480,7 +480,7 @@ fn nobody_walks_twice_over_what_is_deleted() {
         let mut to = vec![];
         t.core
             .gaps
-            .skip_empty_range(&key(250), forward, t.handle.core.read_point(), &mut to)
+            .skip_empty_range(&key(250), forward, t.handle.core.commit.read_point(), &mut to)
             .then_some(to)
     };
     for range in [false, true] {
@@ -572,8 +572,8 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
             i += 1;
         }
         db.wait_idle().unwrap();
-        let mut signals = core.scheduler.work.hold();
-        while core.scheduler.work.present() != 0 {
+        let mut signals = core.scheduler.queue().hold();
+        while core.scheduler.queue().present() != 0 {
             signals.wait_done(Duration::from_secs(60));
         }
     }
@@ -690,9 +690,9 @@ fn hands_stand_still_in_a_pause() {
         let (tell, told) = mpsc::channel();
         let job = move || {
             let core = beside.core();
-            let _running = core.scheduler.throttle.begin().unwrap();
+            let _running = core.scheduler.throttle().begin().unwrap();
             let both = std::sync::Barrier::new(2);
-            let own = &mut || core.stand_still(&mut || Ok(()));
+            let own = &mut || core.scheduler.wait_during_pause(&mut || Ok(()));
             let done = core.in_pieces(
                 2,
                 DividedJob::Merge(Holder::Background),
@@ -767,11 +767,11 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         let merge = move || {
             let core = beside.core();
             let _running =
-                (holder == Holder::Background).then(|| core.scheduler.throttle.begin().unwrap());
+                (holder == Holder::Background).then(|| core.scheduler.throttle().begin().unwrap());
             let me = std::thread::current().id();
             let own = &mut || match holder {
                 Holder::Caller => Ok(()),
-                Holder::Background => core.stand_still(&mut || Ok(())),
+                Holder::Background => core.scheduler.wait_during_pause(&mut || Ok(())),
             };
             let done = core.in_pieces(2, DividedJob::Merge(holder), own, move |core, _, during| {
                 let is_hand = std::thread::current().id() != me;
@@ -826,18 +826,18 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
 fn a_hand_comes_again_after_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
     let core = db.core();
-    let running = core.scheduler.throttle.begin().unwrap();
-    core.scheduler.throttle.pause();
+    let running = core.scheduler.throttle().begin().unwrap();
+    core.scheduler.throttle().pause();
     let (ends, at_work) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (tells, counts) = (ends.clone(), at_work.clone());
     let (steps, pause) = (AtomicU64::new(0), std::cell::Cell::new(true));
     let own = &mut || {
         if pause.take() {
             // The helper exits.
-            wait_until(|| core.scheduler.hands.take_for_merge());
-            core.scheduler.hands.give_back();
+            wait_until(|| core.scheduler.slots().take_for_merge());
+            core.scheduler.slots().give_back();
             assert_eq!(at_work.load(Ordering::Relaxed), 1);
-            core.scheduler.throttle.resume();
+            core.scheduler.throttle().resume();
         }
         Ok(())
     };

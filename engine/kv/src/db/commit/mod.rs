@@ -1,5 +1,118 @@
-//! Commit pipeline: the log, sequence numbers, and the memtables that writers enter.
+//! Commit pipeline: write lock, log, sequence numbers, group commit.
+//!
+//! Invariants:
+//! - All changes of log and sequence numbers happen under the write lock ([`WriteState`]).
+//! - A sequence number becomes visible after all entries up to it are in their memtables.
+//! - A failed sync leaves the state of the log unknown and makes the store read-only.
 
 pub mod mem_handle;
 pub mod probe_schedule;
 pub mod write_state;
+
+use std::sync::{Arc, OnceLock};
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::horizon::VisibleSeq;
+use crate::base::key::Seq;
+use crate::base::sync::{Mutex, rank};
+use crate::db::scheduler::gate::CloseGate;
+use crate::wal::{Lsn, Syncer, TornTail, Wal};
+
+use write_state::{WriteState, Writing};
+
+/// Log, sequence numbers and group commit of an open store.
+pub struct CommitPipeline {
+    gate: Arc<CloseGate>,
+    write: Mutex<WriteState, rank::Write>,
+    visible: VisibleSeq,
+    /// Group commit; set when the store begins to write.
+    syncer: OnceLock<Arc<Syncer>>,
+    /// Random id of the log's writer; set when the store begins to write.
+    writer_id: OnceLock<u64>,
+    /// End of the log found by the opening, unless it was clean.
+    torn: OnceLock<TornTail>,
+}
+
+impl CommitPipeline {
+    /// Creates the pipeline of a store whose newest sequence number is `last_seq`. Its log has not
+    /// been read yet.
+    pub fn new(gate: Arc<CloseGate>, last_seq: Seq) -> CommitPipeline {
+        CommitPipeline {
+            gate,
+            write: Mutex::new(WriteState::new(last_seq)),
+            visible: VisibleSeq::new(last_seq),
+            syncer: OnceLock::new(),
+            writer_id: OnceLock::new(),
+            torn: OnceLock::new(),
+        }
+    }
+
+    /// Takes the write lock.
+    #[inline]
+    pub fn lock(&self) -> Writing<'_> {
+        self.write.lock()
+    }
+
+    /// Takes the write lock if it is free.
+    pub fn try_lock(&self) -> Option<Writing<'_>> {
+        self.write.try_lock()
+    }
+
+    /// Returns the counter of visible sequence numbers.
+    #[inline]
+    pub fn visible(&self) -> &VisibleSeq {
+        &self.visible
+    }
+
+    /// Returns the newest visible sequence number.
+    #[inline]
+    pub fn read_point(&self) -> Seq {
+        self.visible.now()
+    }
+
+    /// Continues in a new log, which has no records yet.
+    pub fn begin(&self, wal: Wal) {
+        let _ = self.syncer.set(wal.syncer());
+        let _ = self.writer_id.set(wal.writer().id);
+        self.write.lock().begin(wal);
+    }
+
+    /// Returns the id of the log's writer; `None` before the store begins to write.
+    pub fn writer_id(&self) -> Option<u64> {
+        self.writer_id.get().copied()
+    }
+
+    /// Returns the damaged or incomplete end of the log that the opening found.
+    pub fn torn(&self) -> Option<&TornTail> {
+        self.torn.get()
+    }
+
+    /// Records the damaged or incomplete end of the log that the opening found.
+    pub fn set_torn(&self, torn: TornTail) {
+        let _ = self.torn.set(torn);
+    }
+
+    /// Classifies a failed append. An append that wrote nothing, for lack of space or system
+    /// resources, can be retried; this happens only at the begin of a segment. After any other
+    /// error the state of the log is unknown, and the store becomes read-only.
+    pub fn append_failed(&self, e: Error) -> Error {
+        let is_unwritten = e.is_transient() || e.kind() == ErrorKind::InvalidArgument;
+        if is_unwritten { e } else { self.gate.latch(e) }
+    }
+
+    /// Makes the log durable up to its current end, and returns that position. The manifest may
+    /// then name data that is newer than this position. So a power cut leaves a prefix of all
+    /// writes, creations and drops of trees, without gaps.
+    pub fn sync_log(&self) -> Result<Lsn> {
+        self.gate.check_process()?;
+        let end = self.write.lock().end();
+        self.gate.check_writable()?;
+        self.sync_to(end)?;
+        Ok(end)
+    }
+
+    /// Returns when the log is durable up to `lsn`.
+    pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
+        self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.gate.latch(e))
+    }
+}

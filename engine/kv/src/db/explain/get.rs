@@ -32,7 +32,7 @@ pub fn get(
     read: Option<Seq>,
 ) -> Result<Option<Value>> {
     let guard = epoch::pin();
-    let (view, now) = tree.at_one_moment(&core.commit.visible, &guard);
+    let (view, now) = tree.at_one_moment(core.commit.visible(), &guard);
     tree.check_live()?;
     get_in(view, key, read.unwrap_or(now), &guard)
 }

@@ -154,7 +154,7 @@ impl Db {
     pub fn changes_since(&self, seq: Seq, most: u64) -> Result<ChangeFeed> {
         let core = self.core();
         let (hold, segments, inherited) = core.hold_log()?;
-        let newest = core.read_point();
+        let newest = core.commit.read_point();
         if seq > newest {
             return Err(Error::invalid(format!(
                 "there are no changes above {seq}: the newest sequence number is {newest}"
@@ -162,7 +162,7 @@ impl Db {
         }
         let (mut from, mut oldest) = (None, newest + 1);
         for place in segments.iter().rev() {
-            let Some(first) = first_of(&*core.env, &core.versions.dir, *place)? else {
+            let Some(first) = first_of(&*core.env, core.versions.dir(), *place)? else {
                 from.get_or_insert(place.base);
                 continue;
             };
@@ -176,7 +176,7 @@ impl Db {
             return Err(lagged(seq + 1, Some(oldest)));
         }
         let at = from.unwrap_or_default();
-        let follower = LogFollower::new(&core.env, &core.versions.dir, at, hold);
+        let follower = LogFollower::new(&core.env, core.versions.dir(), at, hold);
         let handle = self.handle.clone();
         let mut feed = ChangeFeed { handle, follower, inherited, next: seq + 1, ahead: None };
         feed.skip()?;
@@ -220,7 +220,7 @@ impl ChangeFeed {
     /// sequence number, so no change tells of it: who follows keeps the number of each tree, and lets
     /// go of what it has of a tree that is not among these, or that has another number.
     pub fn trees(&self) -> Vec<(String, u32)> {
-        self.handle.core.versions.trees.read().iter().map(|t| (t.name.clone(), t.id)).collect()
+        self.handle.core.versions.trees().iter().map(|t| (t.name.clone(), t.id)).collect()
     }
 
     /// Passes what lies below the first number that is wanted.
@@ -255,7 +255,7 @@ impl ChangeFeed {
 
     /// The next change, if it can be seen.
     fn take(&mut self, core: &DbInner) -> Result<Option<Change>> {
-        let visible = core.read_point();
+        let visible = core.commit.read_point();
         if self.next > visible {
             return Ok(None);
         }
@@ -271,7 +271,7 @@ impl ChangeFeed {
         };
         let last = last_of(&record)?;
         self.next = last + 1;
-        let open = core.versions.trees.read();
+        let open = core.versions.trees();
         let mut ids: Vec<_> =
             OpReader::new(&record.payload).flatten().map(|(tree, _)| tree).collect();
         ids.sort_unstable();
@@ -307,9 +307,9 @@ impl DbInner {
     /// Holds all of the log that there is, and gives its segments, and up to where they are those of
     /// earlier openings.
     fn hold_log(&self) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {
-        self.check_process()?;
+        self.gate.check_process()?;
         self.gate.check_writable()?;
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         if !w.has_begun() {
             w = self.begin_log(w)?;
         }
@@ -320,7 +320,7 @@ impl DbInner {
 
     /// The segments of the log, and where it ends.
     fn log_now(&self) -> Result<(Vec<SegmentPlace>, Lsn)> {
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         let end = w.end();
         let places = w.log().map(|wal| wal.places());
         Ok((places.ok_or_else(closed)?, end))
@@ -329,7 +329,7 @@ impl DbInner {
     /// The oldest change that the log has, if it has any.
     fn oldest_change(&self) -> Result<Option<Seq>> {
         for place in self.log_now()?.0 {
-            if let Some(first) = first_of(&*self.env, &self.versions.dir, place)? {
+            if let Some(first) = first_of(&*self.env, self.versions.dir(), place)? {
                 return Ok(Some(first));
             }
         }

@@ -38,7 +38,7 @@ impl Db {
     pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
         let core = self.core();
         core.gate.check_open()?;
-        let trees = core.versions.trees.read().to_vec();
+        let trees = core.versions.trees().to_vec();
         let handles: Vec<_> = trees
             .iter()
             .flat_map(|t| {
@@ -47,7 +47,7 @@ impl Db {
                 tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
             })
             .collect();
-        let _task = core.observer.pins.begin(
+        let _task = core.observer.pins().begin(
             PinKind::Verify,
             None,
             String::new(),

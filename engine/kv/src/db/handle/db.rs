@@ -43,7 +43,7 @@ impl Db {
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
         let handle = CloseHandle::new(|| DbInner::open(env, dir.as_ref(), options))?;
-        handle.core.observer.events.start()?;
+        handle.core.observer.events().start()?;
         handle.core.allow_workers();
         let durability = handle.core.options.durability;
         Ok(Db { handle: Arc::new(handle), durability })
@@ -157,7 +157,7 @@ impl Db {
     /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
         self.core().gate.check_open()?;
-        let there = self.core().versions.trees.read().named(name);
+        let there = self.core().versions.trees().named(name);
         let tree = there
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         Ok(self.wrap(tree))
@@ -165,7 +165,7 @@ impl Db {
 
     /// Returns the names of the trees, in order of creation.
     pub fn tree_names(&self) -> Vec<String> {
-        self.core().versions.trees.read().iter().map(|t| t.name.clone()).collect()
+        self.core().versions.trees().iter().map(|t| t.name.clone()).collect()
     }
 
     /// Drops a tree and its data. Its handles report [`ErrorKind::Closed`] from now on. Its files
@@ -191,7 +191,7 @@ impl Db {
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
-        let pins = &self.core().observer.pins;
+        let pins = self.core().observer.pins();
         if batch.trees.iter().all(|(t, _)| t.is_of(pins)) {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Db {
     /// Records the cost of each read of this store, by any thread, until the recording ends: see
     /// [`explain`].
     pub fn record_reads(&self) -> explain::Recording {
-        explain::Recording::begin(self.core().observer.meters.clone())
+        explain::Recording::begin(self.core().observer.meters().clone())
     }
 
     /// Makes every write so far survive a power cut.
@@ -219,7 +219,7 @@ impl Db {
     /// # Errors
     /// I/O errors, after which the store is read-only.
     pub fn sync(&self) -> Result<()> {
-        self.core().sync_log().map(|_| ())
+        self.core().commit.sync_log().map(|_| ())
     }
 
     /// Returns the random number that identifies the store. It is drawn when the log is created, so
@@ -232,7 +232,7 @@ impl Db {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn identity(&self) -> u64 {
-        self.core().versions.store
+        self.core().versions.store()
     }
 
     /// Reports whether the store was opened read-only.
@@ -244,7 +244,7 @@ impl Db {
     /// is a write that a crash interrupted, or damage ([`TornTail::proof`]) that cuts off earlier
     /// writes.
     pub fn torn_log(&self) -> Option<&TornTail> {
-        self.core().commit.torn.get()
+        self.core().commit.torn()
     }
 
     /// Waits until no memtable waits for its flush and no policy requests a compaction. Then
@@ -292,7 +292,7 @@ impl Db {
     /// This handle is unchanged.
     pub fn refresh(&self) -> Result<Db> {
         let fresh = CloseHandle::new(|| self.core().refreshed())?;
-        fresh.core.observer.events.start()?;
+        fresh.core.observer.events().start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }
 
@@ -358,7 +358,7 @@ impl Db {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn with_context<T>(&self, f: impl FnOnce(&explain::ReadContext) -> T) -> T {
-        f(&explain::ReadContext::begin(self.core().observer.meters.clone()))
+        f(&explain::ReadContext::begin(self.core().observer.meters().clone()))
     }
 
     /// Creates a copy of the store in `dir`, which must be missing or empty. The copy opens as an

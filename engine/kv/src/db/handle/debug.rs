@@ -15,9 +15,9 @@ use crate::db::write::batch::Batch;
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let core = self.core();
-        let trees = core.versions.trees.read().iter().count();
+        let trees = core.versions.trees().iter().count();
         f.debug_struct("Db")
-            .field("dir", &core.versions.dir)
+            .field("dir", &core.versions.dir())
             .field("trees", &trees)
             .field("durability", &self.durability)
             .finish()
@@ -39,7 +39,7 @@ impl fmt::Debug for Tree {
 
 impl fmt::Debug for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pause").field("dir", &self.handle.core.versions.dir).finish()
+        f.debug_struct("Pause").field("dir", &self.handle.core.versions.dir()).finish()
     }
 }
 

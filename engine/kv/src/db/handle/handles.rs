@@ -50,13 +50,13 @@ impl CloseHandle {
         let core = &self.core;
         if core.env.is_forked() {
             // The threads and the log belong to the parent process.
-            std::mem::take(&mut *core.scheduler.work.threads())
+            std::mem::take(&mut *core.scheduler.queue().threads())
                 .into_iter()
                 .for_each(std::mem::forget);
-            core.observer.events.forget();
-            return core.check_process();
+            core.observer.events().forget();
+            return core.gate.check_process();
         }
-        let mut outcome = if core.observer.events.is_told_here() {
+        let mut outcome = if core.observer.events().is_told_here() {
             // The closing thread waits for this listener, so the listener must not wait for the
             // lock.
             self.closed.try_lock().ok_or_else(closed)?

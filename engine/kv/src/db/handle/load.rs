@@ -109,14 +109,14 @@ impl Tree {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let mut c = self.cursor(range)?;
-        let _task = core.observer.pins.begin(
+        let _task = core.observer.pins().begin(
             PinKind::Export,
             Some((self.core.id, self.name())),
             file.display().to_string(),
             vec![],
         );
         let options = WriterOptions {
-            identity: core.new_identity(),
+            identity: core.versions.new_identity(),
             created_micros: core.env.wall_micros(),
             ..WriterOptions::default()
         };

@@ -19,7 +19,7 @@ pub struct Pause {
 impl Drop for Pause {
     fn drop(&mut self) {
         let core = &self.handle.core;
-        core.scheduler.throttle.resume();
+        core.scheduler.throttle().resume();
         core.signal_work();
         core.call_workers_for_any();
     }
@@ -45,7 +45,7 @@ impl Db {
     pub fn set_background_rate(&self, bytes_a_second: Option<u64>) -> Result<()> {
         check_rate(bytes_a_second)?;
         let core = self.core();
-        core.scheduler.throttle.set_rate(core.env.monotonic_nanos(), bytes_a_second);
+        core.scheduler.throttle().set_rate(core.env.monotonic_nanos(), bytes_a_second);
         Ok(())
     }
 
@@ -76,9 +76,9 @@ impl Db {
     /// `Closed` when the store is closed meanwhile.
     pub fn pause_background(&self) -> Result<Pause> {
         let core = self.core();
-        core.scheduler.throttle.pause();
+        core.scheduler.throttle().pause();
         let pause = Pause { handle: self.handle.clone() };
-        core.scheduler.throttle.wait_for_still(|| core.gate.is_closing());
+        core.scheduler.throttle().wait_for_still(|| core.gate.is_closing());
         core.gate.check_open().map(|()| pause)
     }
 }

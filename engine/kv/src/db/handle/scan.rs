@@ -43,7 +43,7 @@ impl Tree {
     fn at_one_moment(&self) -> (Arc<TreeView>, Seq) {
         let guard = epoch::pin();
         loop {
-            let (view, read) = self.core.at_one_moment(&self.handle.core.commit.visible, &guard);
+            let (view, read) = self.core.at_one_moment(self.handle.core.commit.visible(), &guard);
             let held = self.core.view.get_arc(&guard);
             if std::ptr::eq(view, &*held) {
                 return (held, read);

@@ -18,7 +18,7 @@ impl ReadPoint {
     pub(in crate::db) fn new(handle: Arc<CloseHandle>, name: &str, compares: bool) -> ReadPoint {
         let core = &handle.core;
         let now = core.env.wall_micros();
-        let key = core.versions.snapshots.take(&core.commit.visible, name, now, compares);
+        let key = core.versions.snapshots().take(core.commit.visible(), name, now, compares);
         ReadPoint { handle, key }
     }
 
@@ -29,7 +29,7 @@ impl ReadPoint {
 
 impl Drop for ReadPoint {
     fn drop(&mut self) {
-        if self.handle.core.versions.snapshots.release(self.key) {
+        if self.handle.core.versions.snapshots().release(self.key) {
             self.handle.core.signal_work();
             self.handle.core.call_workers_for_any();
         }

@@ -36,22 +36,21 @@ impl DbInner {
     pub fn work_once(&self, compacts: bool) -> Result<bool> {
         // To remove a large file takes tens of milliseconds; no flush should wait for that.
         if compacts {
-            self.versions.opener.delete_obsolete_files();
+            self.versions.opener().delete_obsolete_files();
         }
         if self.gate.check_writable().is_err() {
             return Ok(false);
         }
-        let prepare = self.commit.write.lock().log().and_then(|w| w.prepare_next());
+        let prepare = self.commit.lock().log().and_then(|w| w.prepare_next());
         // To touch a whole segment takes tens of milliseconds. A single thread stops early for a
         // flush. With several threads another one flushes. Writers touch the rest of the segment.
-        let is_alone = self.options.background_threads == 1;
-        let stop = || self.gate.is_closing() || (is_alone && self.scheduler.work.has_sealed());
+        let is_alone = self.scheduler.workers() == 1;
+        let stop = || self.gate.is_closing() || (is_alone && self.scheduler.queue().has_sealed());
         let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
         if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
             return prepared.map(|()| false);
         }
-        let compacts_first =
-            compacts && self.options.background_threads != 1 && self.is_cluttered();
+        let compacts_first = compacts && self.scheduler.workers() != 1 && self.is_cluttered();
         let compacted = if compacts_first { self.compact_once() } else { Ok(false) };
         if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
             return compacted;
@@ -69,8 +68,8 @@ impl DbInner {
     /// Reports whether small tables use more than an eighth of the memory for their handles. Large
     /// tables do not count: a store may have any number of them.
     fn is_cluttered(&self) -> bool {
-        self.versions.opener.are_small()
-            && self.versions.opener.of_handles() > self.memory.part() / 8
+        self.versions.opener().are_small()
+            && self.versions.opener().of_handles() > self.memory.part() / 8
     }
 
     /// Flushes one memtable of some tree, or small ones of several. Returns false when none is
@@ -132,11 +131,11 @@ impl DbInner {
 
     /// Returns the trees that have immutable memtables, in order of their ids.
     fn due(&self) -> Vec<Arc<TreeInner>> {
-        let ids = self.scheduler.work.sealed();
+        let ids = self.scheduler.queue().sealed();
         let mut due = Vec::with_capacity(ids.len());
         for id in ids {
-            let tree = self.versions.trees.read().by_id(id).cloned();
-            self.scheduler.work.forget_sealed(id, || {
+            let tree = self.versions.tree(id);
+            self.scheduler.queue().forget_sealed(id, || {
                 let sealed = tree.filter(|t| !t.view.load_full().sealed.is_empty());
                 let has_none = sealed.is_none();
                 due.extend(sealed);
@@ -151,7 +150,7 @@ impl DbInner {
         if self.gate.is_closing() {
             return Ok(false);
         }
-        let Some(_running) = self.scheduler.throttle.begin() else { return Ok(false) };
+        let Some(_running) = self.scheduler.throttle().begin() else { return Ok(false) };
         let mut order = self.may_want();
         let mut lacking = None;
         while let Some(t) = order.pop_front() {
@@ -159,19 +158,19 @@ impl DbInner {
                 Ok(None) => continue,
                 // This tree may need more jobs, and the others were not checked.
                 other => {
-                    self.scheduler.work.look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
+                    self.scheduler.queue().look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
                     other
                 }
             };
             let Some(claimed) = claimed? else { continue };
-            let threads = self.options.background_threads;
+            let threads = self.scheduler.workers();
             let mut flush = || {
                 while threads == 1 && self.flush_some()? {}
                 Ok(())
             };
             let ran = self.run_job(claimed, &mut || {
                 flush()?;
-                if threads > 0 { self.stand_still(&mut flush) } else { Ok(()) }
+                if threads > 0 { self.scheduler.wait_during_pause(&mut flush) } else { Ok(()) }
             });
             match unless_dropped(&t, ran.map(|_| true)) {
                 // Another tree's job may free space.
@@ -191,14 +190,14 @@ impl DbInner {
     /// each time if there are few, once a second otherwise.
     fn may_want(&self) -> VecDeque<Arc<TreeInner>> {
         let now = self.env.wall_micros() / 1_000_000;
-        let trees = self.versions.trees.read();
+        let trees = self.versions.trees();
         let mut order: Vec<Arc<TreeInner>> =
-            match self.scheduler.work.take_changed(trees.len() <= FEW, now) {
+            match self.scheduler.queue().take_changed(trees.len() <= FEW, now) {
                 Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
                 None => trees.to_vec(),
             };
         drop(trees);
-        let pressed = self.scheduler.work.pressed();
+        let pressed = self.scheduler.queue().pressed();
         let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
         order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
         order.into()
@@ -223,11 +222,11 @@ impl DbInner {
     pub fn wait_for_change(&self, generation: u64) -> Result<()> {
         self.gate.check_writable()?;
         // Without workers, the awaited work may be done by another caller.
-        let inline = self.options.background_threads == 0;
+        let inline = self.scheduler.workers() == 0;
         if inline && self.work_inline()? {
             return Ok(());
         }
-        let mut signals = self.scheduler.work.hold();
+        let mut signals = self.scheduler.queue().hold();
         if inline || signals.generation() == generation {
             signals.wait_done(Duration::from_millis(20));
         }
@@ -236,27 +235,27 @@ impl DbInner {
 
     /// Waits until no memtable is immutable and no policy needs a compaction.
     pub fn wait_idle(&self) -> Result<()> {
-        self.check_process()?;
-        let since = self.scheduler.work.put_off().lock().times();
+        self.gate.check_process()?;
+        let since = self.scheduler.queue().put_off().lock().times();
         loop {
             self.gate.check_writable()?;
-            self.scheduler.work.put_off().lock().check(since)?;
+            self.scheduler.queue().put_off().lock().check(since)?;
             // Before the generation is read: otherwise its own signal would count as progress and
             // it would never wait.
             self.signal_work();
-            let generation = self.scheduler.work.generation();
-            let trees = self.versions.trees.read().to_vec();
+            let generation = self.scheduler.queue().generation();
+            let trees = self.versions.trees().to_vec();
             let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
             if !flushing
-                && (self.scheduler.throttle.is_paused()
+                && (self.scheduler.throttle().is_paused()
                     || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
             {
                 // Removes the files of replaced tables before it returns, unless readers hold them.
                 nudge();
-                self.versions.opener.delete_obsolete_files();
+                self.versions.opener().delete_obsolete_files();
                 return Ok(());
             }
-            self.scheduler.work.call();
+            self.scheduler.queue().call();
             self.wait_for_change(generation)?;
         }
     }
@@ -266,7 +265,7 @@ impl DbInner {
     /// for a few writes must not accumulate them. It runs only after the tree has got its hooks.
     pub fn shorten_log(&self, tree: &Arc<TreeInner>) -> Result<()> {
         {
-            let w = self.commit.write.lock();
+            let w = self.commit.lock();
             if !w.is_log_long(self.options.log_limit())
                 || !tree.view.load_full().active.is_touched()
                 || self.gate.check_writable().is_err()
@@ -275,7 +274,7 @@ impl DbInner {
             }
             self.seal(&w, tree)?;
         }
-        if self.options.background_threads == 0 {
+        if self.scheduler.workers() == 0 {
             while self.flush_oldest(tree)? {}
         }
         self.signal_work();
@@ -300,8 +299,8 @@ impl DbInner {
     #[cold]
     pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
         drop(w);
-        self.begin_writing(&mut self.versions.catalog.lock())?;
+        self.begin_writing(&mut self.versions.lock_catalog())?;
         self.shorten_inherited_log()?;
-        Ok(self.commit.write.lock())
+        Ok(self.commit.lock())
     }
 }

@@ -111,9 +111,9 @@ struct CompactionUnderWay<'a> {
 
 impl Drop for CompactionUnderWay<'_> {
     fn drop(&mut self) {
-        self.core.scheduler.work.end_compaction();
-        self.core.scheduler.work.look_at([self.tree]);
-        self.core.scheduler.work.signal_done();
+        self.core.scheduler.queue().end_compaction();
+        self.core.scheduler.queue().look_at([self.tree]);
+        self.core.scheduler.queue().signal_done();
     }
 }
 
@@ -192,7 +192,7 @@ impl DbInner {
         }
         // Counted before other threads see the tables as busy, so that the tree never looks idle in
         // between.
-        self.scheduler.work.begin_compaction();
+        self.scheduler.queue().begin_compaction();
         // Computed for the job as a whole: the outputs of its steps become one run.
         let merges = job.action == Action::Merge;
         let filter_bits = merges.then(|| shared_bits(&view.options, &shape, &job)).flatten();
@@ -227,7 +227,7 @@ impl DbInner {
         let job = job.clone();
         let (version, options) = (view.version.clone(), view.options.clone());
         let tables = version.tables().cloned().collect();
-        let task = self.observer.pins.begin(
+        let task = self.observer.pins().begin(
             PinKind::Compaction,
             Some((tree.id, &tree.name)),
             job.to_string(),
@@ -294,9 +294,9 @@ impl DbInner {
 
     /// Runs one step. Returns the tables that it wrote or moved.
     fn run_step(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<Vec<u64>> {
-        let from = self.observer.meters.now();
+        let from = self.observer.meters().now();
         let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
-        self.observer.events.note(|| Event::CompactionBegun {
+        self.observer.note(|| Event::CompactionBegun {
             tree: tree(),
             job: job(),
             reason: claimed.job.reason.name(),
@@ -310,7 +310,7 @@ impl DbInner {
             Action::Drop => self.drop_job(claimed),
         });
         if let Err(e) = &done {
-            self.observer.events.note(|| Event::CompactionFailed {
+            self.observer.note(|| Event::CompactionFailed {
                 tree: tree(),
                 job: job(),
                 error: e.clone(),
@@ -319,11 +319,11 @@ impl DbInner {
         let ran = done?;
         let nanos = self.env.monotonic_nanos().saturating_sub(from);
         if claimed.job.action == Action::Merge {
-            self.observer.meters.record(LatencyOp::Compaction, nanos);
+            self.observer.meters().record(LatencyOp::Compaction, nanos);
         }
-        self.observer.counters.compacted(claimed.job.action, ran.read, ran.written, nanos);
+        self.observer.counters().compacted(claimed.job.action, ran.read, ran.written, nanos);
         let tables = ran.tables.clone();
-        self.observer.events.note(|| {
+        self.observer.note(|| {
             let (runs, bytes) = claimed.tree.view.load_full().version.extent();
             Event::CompactionEnded {
                 tree: tree(),
@@ -358,7 +358,7 @@ impl DbInner {
             of.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max().unwrap_or(0)
         };
         let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
-        let (claimed, snapshots) = (c.clone(), self.versions.snapshots.list());
+        let (claimed, snapshots) = (c.clone(), self.versions.snapshots().list());
         let oldest = snapshots.first().copied();
         let mut pieces = vec![];
         for (part, inputs) in inputs.into_iter().enumerate() {
@@ -371,7 +371,7 @@ impl DbInner {
             core.merge_piece(&claimed, &pieces[i], &snapshots, during)
         });
         let made = made
-            .and_then(|made| self.env.sync_dir(&self.versions.dir).map(|()| made))
+            .and_then(|made| self.env.sync_dir(self.versions.dir()).map(|()| made))
             .inspect_err(|_| remove_tables(self, &c.task.created()))?;
         let now = self.env.wall_micros();
         let (mut tables, mut values) = (c.adopted(), vec![]);
@@ -383,7 +383,7 @@ impl DbInner {
             ran.copied += made.copied;
             tables.extend(new);
             values.extend(made.values);
-            self.observer.counters.dropped(&made.dropped);
+            self.observer.counters().dropped(&made.dropped);
         }
         let ran = self.take_in(c, tables, values, ran)?;
         if let Some(oldest) = oldest {
@@ -480,10 +480,10 @@ impl DbInner {
         let mut account = Account::new(piece.bytes, piece.entries);
         let written = Some(account.written());
         // First waits for the excess of the preceding compaction.
-        self.throttle(&mut account, 0, during)?;
+        self.scheduler.wait_for_rate(&mut account, 0, during)?;
         let mut go_on = |entries| {
             let before = account.passed();
-            let done = self.throttle(&mut account, entries, during);
+            let done = self.scheduler.wait_for_rate(&mut account, entries, during);
             c.task.has_passed(account.passed() - before);
             done
         };
@@ -499,7 +499,7 @@ impl DbInner {
             log_end,
         };
         let made = run(sources, rules, &part.cuts, oldest_tombstone, &mut out);
-        self.count_rest(&mut account, made.is_ok());
+        self.scheduler.charge_rest(&mut account, made.is_ok());
         made
     }
 
@@ -532,8 +532,8 @@ impl DbInner {
     fn drop_job(&self, c: &Claimed) -> Result<Ran> {
         let inputs = c.inputs(&c.job);
         let tables = || inputs.iter().flat_map(|r| &r.tables);
-        let _none_new = self.versions.snapshots.hold_off();
-        if self.versions.snapshots.wait_for(tables().map(|t| t.meta.min_seq).min()) {
+        let _none_new = self.versions.snapshots().hold_off();
+        if self.versions.snapshots().wait_for(tables().map(|t| t.meta.min_seq).min()) {
             // A snapshot was taken since the job was picked.
             return Ok(Ran::default());
         }

@@ -168,10 +168,10 @@ impl DbInner {
         }
         let _pass = self.gate.pass()?;
         self.gate.check_writable()?;
-        let from = self.observer.meters.now();
+        let from = self.observer.meters().now();
         all.iter().for_each(|f| f.tree.fill.flush_began(from));
         for f in &all {
-            self.observer.events.note(|| Event::FlushBegun {
+            self.observer.note(|| Event::FlushBegun {
                 tree: f.tree.name.clone(),
                 memory: f.sealed.mem.used() as u64,
             });
@@ -183,12 +183,11 @@ impl DbInner {
         if let Err(e) = &installed {
             for f in &all {
                 self.observer
-                    .events
                     .note(|| Event::FlushFailed { tree: f.tree.name.clone(), error: e.clone() });
             }
         }
         let floor = installed?;
-        let nanos = self.observer.meters.since(LatencyOp::Flush, from);
+        let nanos = self.observer.meters().since(LatencyOp::Flush, from);
         let memory: usize = all.iter().map(|f| f.sealed.mem.used()).sum();
         for f in &all {
             f.tree.fill.flush_ended(from + nanos, memory);
@@ -197,7 +196,7 @@ impl DbInner {
         }
         // Releases the flushed memtables: writers have been given their room already.
         drop(all);
-        let unneeded = self.commit.write.lock().log().map(|wal| wal.retire(floor));
+        let unneeded = self.commit.lock().log().map(|wal| wal.retire(floor));
         match unneeded.map_or(Ok(()), Unneeded::remove) {
             // Segments that cannot be removed now are removed after the next opening.
             Err(e) if e.is_transient() => {}
@@ -222,14 +221,14 @@ impl DbInner {
             }
         }
         if all.iter().any(|f| !f.tables.is_empty()) {
-            self.env.sync_dir(&self.versions.dir)?;
+            self.env.sync_dir(self.versions.dir())?;
         }
         // Syncs the log up to the end of these memtables, unless no tree needs earlier log once
         // they are in tables. That cannot change, because later writes are appended after it.
         let done: Vec<_> = all.iter().map(|f| (f.tree.id, &*f.sealed)).collect();
         let end = all.iter().map(|f| f.end).max().unwrap_or(0);
-        let floor = self.commit.write.lock().wal_floor(&done);
-        if floor < end { self.sync_to(end) } else { Ok(()) }
+        let floor = self.commit.lock().wal_floor(&done);
+        if floor < end { self.commit.sync_to(end) } else { Ok(()) }
     }
 
     /// Counts and reports a finished flush. `nanos` is its duration, or its share if several were
@@ -243,8 +242,8 @@ impl DbInner {
         let ends =
             [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
         let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
-        self.observer.counters.flushed(bytes, nanos);
-        self.observer.events.note(|| {
+        self.observer.counters().flushed(bytes, nanos);
+        self.observer.note(|| {
             let (runs, all) = tree.view.load_full().version.extent();
             Event::FlushEnded {
                 tree: tree.name.clone(),
@@ -260,8 +259,8 @@ impl DbInner {
                 memory: sealed.mem.used() as u64,
                 micros: nanos / 1000,
                 waited_micros: waited / 1000,
-                paced_micros: self.scheduler.pace.slept() / 1000,
-                stalled_micros: self.scheduler.pace.stalled() / 1000,
+                paced_micros: self.scheduler.writes().slept() / 1000,
+                stalled_micros: self.scheduler.writes().stalled() / 1000,
                 pieces: f.pieces,
                 runs,
                 bytes: all,
@@ -275,10 +274,10 @@ impl DbInner {
     /// openings when there are too many. Reports whether it sealed any.
     pub fn bound_log(&self) -> Result<bool> {
         let limit = self.options.log_limit();
-        let w = self.commit.write.lock();
+        let w = self.commit.lock();
         let floor = w.end().saturating_sub(limit).max(w.inherited_too_many());
         let old = w.waiting().take_while(|&(start, _)| start < floor);
-        let trees = self.versions.trees.read();
+        let trees = self.versions.trees();
         let old: Vec<_> =
             old.filter_map(|(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
         drop(trees);
@@ -299,8 +298,8 @@ impl DbInner {
         if sealed.mem.is_empty() {
             return Ok(vec![]);
         }
-        let snapshots = self.versions.snapshots.list();
-        let read = self.versions.snapshots.oldest_compared().unwrap_or(MAX_SEQ);
+        let snapshots = self.versions.snapshots().list();
+        let read = self.versions.snapshots().oldest_compared().unwrap_or(MAX_SEQ);
         let own = std::slice::from_ref(&*sealed.mem);
         let emptied =
             emptied(&sealed.mem, own, &view.version.runs, view.options.merge.clone(), read);
@@ -314,7 +313,7 @@ impl DbInner {
                 .map(|t| (t.start.as_slice(), t.end.as_slice(), t.seq));
             Deletions::build(own.iter().flat_map(|d| d.iter()).chain(emptied)).fragments(&snapshots)
         };
-        let task = self.observer.pins.begin(
+        let task = self.observer.pins().begin(
             PinKind::Flush,
             Some((tree.id, &tree.name)),
             String::new(),
@@ -359,7 +358,7 @@ impl DbInner {
     /// Drops the memtable of a dropped tree.
     fn forget(&self, tree: &TreeInner, sealed: &MemHandle) {
         sealed.set_flushed();
-        self.commit.write.lock().release(tree.id, sealed);
+        self.commit.lock().release(tree.id, sealed);
         self.memory.release(sealed);
         tree.change_view(|v| TreeView { sealed: v.without(Some(sealed)), ..v.clone() });
     }
@@ -369,9 +368,9 @@ impl DbInner {
     /// Seals the memtable of a tree, if it has entries, and waits until all its immutable memtables
     /// are flushed.
     pub fn flush_tree(&self, t: &Arc<TreeInner>) -> Result<()> {
-        self.check_process()?;
+        self.gate.check_process()?;
         {
-            let w = self.commit.write.lock();
+            let w = self.commit.lock();
             self.gate.check_writable()?;
             if t.view.load_full().active.is_touched() {
                 self.seal(&w, t)?;

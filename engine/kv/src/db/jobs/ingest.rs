@@ -47,7 +47,7 @@ impl DbInner {
         let mut go_on = |_| Ok(());
         let options = tree.view.load_full().options.clone();
         let size = options.table_size;
-        let task = self.observer.pins.begin(
+        let task = self.observer.pins().begin(
             PinKind::Ingest,
             Some((tree.id, &tree.name)),
             String::new(),
@@ -74,7 +74,7 @@ impl DbInner {
             log_end: 0,
         };
         let (tables, n) = write_tables(&mut out, pairs, size)?;
-        self.env.sync_dir(&self.versions.dir)?;
+        self.env.sync_dir(self.versions.dir())?;
         // From now on the tables may be live if a later step panics.
         in_vain.done();
         if !tables.is_empty() {
@@ -93,22 +93,22 @@ impl DbInner {
         for _ in 0..TRIES {
             self.flush_tree(tree)?;
             // Syncs most of the log before the locks are taken.
-            self.sync_log()?;
+            self.commit.sync_log()?;
             // Blocks flushes of this tree: their runs would get newer numbers than the run of this
             // ingestion.
             let _flushing = tree.flushing.lock();
-            let mut c = self.versions.catalog.lock();
+            let mut c = self.versions.lock_catalog();
             check_known(&c, tree)?;
             // Takes the write lock internally. It is taken again below and held over the edit.
             self.begin_writing(&mut c)?;
             let mut files = tree.files.lock();
-            let mut w = self.commit.write.lock();
+            let mut w = self.commit.lock();
             let view = tree.view.load_full();
             if !view.sealed.is_empty() || holds(&view, &first, &last)? {
                 continue;
             }
             let seq = w.newest() + 1;
-            self.commit.visible.wait_below(seq);
+            self.commit.visible().wait_below(seq);
             for t in &mut tables {
                 (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
             }
@@ -118,20 +118,16 @@ impl DbInner {
                 VersionChange { tree, removed: vec![], added, values: vec![], flushed: None };
             // A power cut that loses an earlier write, of any tree, must also lose the ingested
             // data.
-            self.sync_to(w.end())?;
+            self.commit.sync_to(w.end())?;
             let edit = change.edit();
             self.log_edits(&mut c, vec![edit.clone()])?;
             self.show(&c, &mut files, &change, edit)?;
             let until = [last.as_slice(), &[0]].concat();
             tree.gaps.invalidate(&first, &until);
             w.take_seq();
-            self.commit.visible.publish(seq, 1);
+            self.commit.visible().publish(seq, 1);
             drop((w, files, c));
-            self.observer.events.note(|| Event::Ingested {
-                tree: tree.name.clone(),
-                seq,
-                tables: ids,
-            });
+            self.observer.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
             self.tables_changed(tree);
             self.memory.rebalance();
             self.signal_work();
@@ -154,7 +150,7 @@ impl DbInner {
             let mut files = tree.files.lock();
             let view = tree.view.load_full();
             // A snapshot taken from now on sees the deletion.
-            let snapshots = self.versions.snapshots.list();
+            let snapshots = self.versions.snapshots().list();
             let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
             let free = |t: &&Arc<TableHandle>| {
                 older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id)
@@ -176,9 +172,7 @@ impl DbInner {
             flushed: None,
         }]);
         if done.is_ok() {
-            self.observer
-                .events
-                .note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
+            self.observer.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
         }
         done.map(|_| ())
     }

@@ -66,7 +66,7 @@ impl DbInner {
         let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
         let floor;
         {
-            let mut c = self.versions.catalog.lock();
+            let mut c = self.versions.lock_catalog();
             // The floor that is set below must not enter a manifest without its tables.
             let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
             if let Err(e) = known.and_then(|()| self.make_manifest_ready(&mut c)) {
@@ -81,7 +81,7 @@ impl DbInner {
                 .iter()
                 .filter_map(|change| Some((change.tree.id, change.flushed?.0)))
                 .collect();
-            floor = before.max(self.commit.write.lock().wal_floor(&flushed));
+            floor = before.max(self.commit.lock().wal_floor(&flushed));
             c.set_wal_floor(floor);
             let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
             if let Err(e) = self.log_edits(&mut c, edits.clone()) {
@@ -99,7 +99,7 @@ impl DbInner {
             }
         }
         for (change, gone) in changes.iter().zip(&gone) {
-            self.observer.pins.retire(change.tree.id, gone);
+            self.observer.pins().retire(change.tree.id, gone);
             self.tables_changed(change.tree);
         }
         if changes.iter().any(|change| change.flushed.is_some()) {
@@ -108,7 +108,7 @@ impl DbInner {
             nudge();
         }
         self.memory.rebalance();
-        self.scheduler.work.signal_done();
+        self.scheduler.queue().signal_done();
         self.call_workers_for(changes.iter().map(|change| change.tree));
         Ok(floor)
     }
@@ -126,7 +126,7 @@ impl DbInner {
         let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
         if let Edit::Tables { added, .. } = edit {
             for AddedTable { table, .. } in added {
-                files.take_up(table, &self.versions.opener, &state.values);
+                files.take_up(table, self.versions.opener(), &state.values);
             }
         }
         for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
@@ -140,7 +140,7 @@ impl DbInner {
         if let Some((m, _)) = change.flushed {
             tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
             m.set_flushed();
-            self.commit.write.lock().release(tree.id, m);
+            self.commit.lock().release(tree.id, m);
             self.memory.release(m);
         }
         tree.change_view(|v| TreeView {

@@ -23,7 +23,7 @@ impl DbInner {
     /// unchanged are moved.
     pub fn compact_range(&self, tree: &Arc<TreeInner>, range: Option<&VisibleRange>) -> Result<()> {
         loop {
-            let generation = self.scheduler.work.generation();
+            let generation = self.scheduler.queue().generation();
             let mut blocked = false;
             open_all(tree, range);
             let claimed = self.claim_by(tree, Holder::Caller, |options, shape, _| {
@@ -56,7 +56,7 @@ impl DbInner {
         let mut shape = self.shape(&view, &files);
         let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
         shape.change(of_callers, |t| t.busy = false);
-        self.scheduler.throttle.stands_still()
+        self.scheduler.throttle().stands_still()
             && whole(&view.options, &shape, range, &view.version).is_err()
     }
 }

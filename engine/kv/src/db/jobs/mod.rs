@@ -8,6 +8,5 @@ pub mod install;
 pub mod manual;
 pub mod outputs;
 pub mod pick;
-pub mod rate;
 pub mod subcompactions;
 pub mod workers;

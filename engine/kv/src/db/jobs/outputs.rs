@@ -49,11 +49,15 @@ impl Outputs for PendingOutputs<'_> {
         let o = &self.options;
         let (filter, filter_dropped) = self.filter(id);
         let options = WriterOptions {
-            identity: self.core.new_identity(),
+            identity: self.core.versions.new_identity(),
             tree: self.tree.id,
             tree_name: self.tree.name.to_string(),
             log_end: self.log_end,
-            log_writer: self.core.log_writer(),
+            log_writer: self
+                .core
+                .commit
+                .writer_id()
+                .unwrap_or_else(|| self.core.versions.last_writer_id()),
             level: self.level,
             block_size: o.block_size,
             compression: o.compression_at(self.level as usize),
@@ -84,7 +88,7 @@ impl Outputs for PendingOutputs<'_> {
     fn create_values(&mut self) -> Result<ValueWriter> {
         let (file, path, id) = self.new_file()?;
         let options = ValueOptions {
-            identity: self.core.new_identity(),
+            identity: self.core.versions.new_identity(),
             tree: self.tree.id,
             level: self.level,
             compression: self.options.compression_at(self.level as usize),
@@ -103,22 +107,22 @@ impl Outputs for PendingOutputs<'_> {
     }
 
     fn finished(&mut self, id: u64, warm: WarmBlocks) {
-        self.core.versions.opener.make_ready(id, warm);
+        self.core.versions.opener().make_ready(id, warm);
         self.core.memory.rebalance();
     }
 
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
-        self.core.versions.opener.make_values_ready(id, frames);
+        self.core.versions.opener().make_values_ready(id, frames);
     }
 }
 
 impl PendingOutputs<'_> {
     /// Creates the next output file, with a new number.
     fn new_file(&self) -> Result<(Box<dyn WriteFile>, PathBuf, u64)> {
-        self.core.check_process()?;
-        let id = self.core.new_file();
+        self.core.gate.check_process()?;
+        let id = self.core.versions.new_file();
         self.task.creates(id);
-        let path = table_path(&self.core.versions.dir, id);
+        let path = table_path(self.core.versions.dir(), id);
         let file = self.core.env.create(&path)?;
         let file = match &self.written {
             Some(written) => Account::watch(written, file),
@@ -166,8 +170,8 @@ impl PendingOutputs<'_> {
 /// are garbage-collected at the next open.
 pub fn remove_tables(core: &DbInner, ids: &[u64]) {
     for &id in ids {
-        core.versions.opener.forget(id);
-        let _ = core.env.remove(&table_path(&core.versions.dir, id));
+        core.versions.opener().forget(id);
+        let _ = core.env.remove(&table_path(core.versions.dir(), id));
     }
 }
 

@@ -21,7 +21,7 @@ impl DbInner {
     /// directories, independent of reads.
     pub fn shape(&self, view: &TreeView, files: &TreeFiles) -> LsmShape {
         let (version, options) = (&view.version, &view.options);
-        let toll = if self.options.background_threads > 0 { view.tolls.paid() } else { 0 };
+        let toll = if self.scheduler.workers() > 0 { view.tolls.paid() } else { 0 };
         let mut shape = LsmShape {
             now_micros: self.env.wall_micros(),
             memtable_size: options.memtable_size as u64,
@@ -38,7 +38,7 @@ impl DbInner {
         }
         if options.tombstone_age_secs > 0
             && !files.held_back.is_empty()
-            && let Some(oldest) = self.versions.snapshots.oldest()
+            && let Some(oldest) = self.versions.snapshots().oldest()
         {
             let is_held_back = |t: &TableShape| files.held_back.get(&t.id) == Some(&oldest);
             shape.change(is_held_back, |t| t.held_back = true);
@@ -83,7 +83,7 @@ impl DbInner {
         }
         let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
-        let seen = self.versions.snapshots.wait_for(tables.map(|t| t.min_seq).min());
+        let seen = self.versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
         (!seen).then_some(job)
     }
 
@@ -99,10 +99,10 @@ impl DbInner {
     /// Called after the tables or the options of a tree have changed. Its policy may pick a job,
     /// and the slowdown of writers follows the tree with the highest pressure.
     pub fn tables_changed(&self, tree: &TreeInner) {
-        self.scheduler.work.look_at([tree.id]);
+        self.scheduler.queue().look_at([tree.id]);
         // Computed under the lock. Otherwise a caller with an older view of the tables, or of a
         // tree that was dropped or closed since, could overwrite a newer value.
-        let mut pressed = self.scheduler.work.pressed();
+        let mut pressed = self.scheduler.queue().pressed();
         let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
         if pressure > 0.0 {
             pressed.insert(tree.id, pressure);
@@ -117,15 +117,15 @@ impl DbInner {
     /// Takes locks of trees.
     pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeInner>) {
         let is_due = |t: &TreeInner| self.ages(t) || self.wants(t);
-        if !self.has_all_workers() && trees.into_iter().any(is_due) {
-            self.scheduler.work.call();
+        if !self.scheduler.has_all_workers() && trees.into_iter().any(is_due) {
+            self.scheduler.queue().call();
         }
     }
 
     /// Calls workers as [`call_workers_for`](DbInner::call_workers_for) does, for all trees.
     pub fn call_workers_for_any(&self) {
-        if !self.has_all_workers() {
-            let trees = self.versions.trees.read().to_vec();
+        if !self.scheduler.has_all_workers() {
+            let trees = self.versions.trees().to_vec();
             self.call_workers_for(trees.iter().map(|t| &**t));
         }
     }
@@ -142,7 +142,7 @@ impl DbInner {
     /// which jobs are claimed. Otherwise a job claimed between the two checks would be missed.
     pub fn is_compacting_or_wants(&self, t: &TreeInner) -> bool {
         let files = t.files.lock();
-        self.scheduler.work.is_compacting() || self.wants_with(t, &files)
+        self.scheduler.queue().is_compacting() || self.wants_with(t, &files)
     }
 
     pub fn wants(&self, t: &TreeInner) -> bool {

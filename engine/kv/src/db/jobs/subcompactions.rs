@@ -171,7 +171,7 @@ impl<T, W> Drop for Hand<T, W> {
 impl DbInner {
     /// Returns the number of subcompactions for a job over `bytes`, each of at least `least` bytes.
     pub fn pieces_of(&self, bytes: u64, least: u64) -> usize {
-        pieces_of(bytes, least, self.options.background_threads)
+        pieces_of(bytes, least, self.scheduler.workers())
     }
 
     /// Runs `number` subcompactions of a job; `work` runs the one with the given index. `during` is
@@ -193,7 +193,8 @@ impl DbInner {
     {
         let done = (0..number).map(|_| None).collect();
         let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
-        let wanted = (job == DividedJob::Flush && number > 1).then(|| self.scheduler.hands.want());
+        let wanted =
+            (job == DividedJob::Flush && number > 1).then(|| self.scheduler.slots().want());
         let pieces = Arc::new(Pieces {
             work,
             state: Mutex::new(state),
@@ -260,16 +261,16 @@ impl DbInner {
         T: Send + 'static,
         W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
     {
-        let core = self.scheduler.me.get()?.upgrade()?;
+        let core = self.me.get()?.upgrade()?;
         let taken = match job {
-            DividedJob::Flush => self.scheduler.hands.take_for_flush(),
-            DividedJob::Merge(_) => self.scheduler.hands.take_for_merge(),
+            DividedJob::Flush => self.scheduler.slots().take_for_flush(),
+            DividedJob::Merge(_) => self.scheduler.slots().take_for_merge(),
         };
         if !taken {
             return None;
         }
         pieces.state.lock().hands += 1;
-        let hand = Hand(pieces.clone(), self.scheduler.hands.clone());
+        let hand = Hand(pieces.clone(), self.scheduler.slots().clone());
         let work = move || match job {
             DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
             DividedJob::Merge(holder @ Holder::Caller) => {
@@ -277,7 +278,7 @@ impl DbInner {
             }
             DividedJob::Merge(holder @ Holder::Background) => {
                 core.env.give_way();
-                if let Some(_running) = core.scheduler.throttle.begin() {
+                if let Some(_running) = core.scheduler.throttle().begin() {
                     hand.0.work(&core, &mut || core.step_back(holder));
                 }
             }
@@ -289,18 +290,19 @@ impl DbInner {
     /// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
     /// pause.
     fn step_back(&self, holder: Holder) -> Result<()> {
-        let is_paused = || holder == Holder::Background && self.scheduler.throttle.is_paused();
-        if !is_paused() && !self.scheduler.hands.are_wanted() {
+        let is_paused = || holder == Holder::Background && self.scheduler.throttle().is_paused();
+        if !is_paused() && !self.scheduler.slots().are_wanted() {
             return Ok(());
         }
-        self.scheduler.hands.give_back();
+        self.scheduler.slots().give_back();
         loop {
-            let stood = if is_paused() { self.stand_still(&mut || Ok(())) } else { Ok(()) };
+            let stood =
+                if is_paused() { self.scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
             // Returns at a pause at the latest, because the pause waits for all threads that have
             // not stopped.
             if self
                 .scheduler
-                .hands
+                .slots()
                 .come_back(|| self.gate.is_closing() || stood.is_err(), is_paused)
             {
                 return stood;

@@ -49,9 +49,9 @@ const RETRY: Duration = Duration::from_millis(50);
 impl DbInner {
     /// Allows workers to start, and calls them if there is work.
     pub fn allow_workers(self: &Arc<DbInner>) {
-        let _ = self.scheduler.me.set(Arc::downgrade(self));
+        let _ = self.me.set(Arc::downgrade(self));
         let crew: Arc<dyn WorkerPoolHandle> = self.clone();
-        self.scheduler.work.allow(Arc::downgrade(&crew));
+        self.scheduler.queue().allow(Arc::downgrade(&crew));
         self.call_workers_to_flush();
         self.call_workers_for_any();
     }
@@ -59,8 +59,8 @@ impl DbInner {
     /// Handles a worker that could not be started. Threads that wait for its work get the error,
     /// and the next creation of work calls again.
     fn nobody_comes(&self, e: Error) {
-        let ids = self.scheduler.work.sealed();
-        for t in ids.iter().filter_map(|id| self.versions.trees.read().by_id(*id).cloned()) {
+        let ids = self.scheduler.queue().sealed();
+        for t in ids.iter().filter_map(|id| self.versions.tree(*id)) {
             t.put_off.lock().note(&e);
         }
         // Any other error latches the store.
@@ -69,14 +69,14 @@ impl DbInner {
 
     /// Exits the worker, unless there has been a signal since `seen`.
     fn leave(&self, i: usize, seen: u64) -> bool {
-        let signals = self.scheduler.work.hold();
+        let signals = self.scheduler.queue().hold();
         if signals.generation() != seen {
             return false;
         }
         let left = signals.leave(i);
         // With several workers, the first does not compact.
-        if left & !u64::from(self.options.background_threads > 1) == 0 {
-            self.versions.opener.attend(false);
+        if left & !u64::from(self.scheduler.workers() > 1) == 0 {
+            self.versions.opener().attend(false);
         }
         true
     }
@@ -86,7 +86,7 @@ impl DbInner {
     /// delay writers by milliseconds for each huge page, and would take pages from the cache
     /// repeatedly.
     pub fn rest(&self) {
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
         let unneeded = w.log().map(Wal::rest);
         drop(w);
@@ -95,7 +95,7 @@ impl DbInner {
         // Removes tables that a reader held when they were replaced, and that no reader holds any
         // more.
         nudge();
-        self.versions.opener.delete_obsolete_files();
+        self.versions.opener().delete_obsolete_files();
         if !is_filled && self.memory.arenas().trim() {
             self.memory.rebalance();
         }
@@ -113,9 +113,9 @@ impl DbInner {
     /// Runs worker number `i`, until there has been no work for a while.
     fn work_until_nothing(&self, i: usize, compacts: bool) {
         if compacts {
-            self.versions.opener.attend(true);
+            self.versions.opener().attend(true);
         }
-        if compacts && self.options.background_threads > 1 {
+        if compacts && self.scheduler.workers() > 1 {
             self.env.give_way();
         }
         let (mut seen, mut idle) = (0, 0);
@@ -133,7 +133,7 @@ impl DbInner {
                     }
                 }
             }
-            let mut signals = self.scheduler.work.hold();
+            let mut signals = self.scheduler.queue().hold();
             let nothing =
                 signals.generation() == seen && !self.gate.is_closing() && signals.wait_wake(IDLE);
             seen = signals.generation();
@@ -143,11 +143,11 @@ impl DbInner {
                 self.rest();
             }
             if idle >= PATIENCE
-                && !self.versions.trees.read().iter().any(|t| self.ages(t))
+                && !self.versions.trees().iter().any(|t| self.ages(t))
                 && self.leave(i, seen)
             {
                 // Removes the files that became obsolete in the meantime.
-                return self.versions.opener.delete_obsolete_files();
+                return self.versions.opener().delete_obsolete_files();
             }
         }
     }
@@ -155,18 +155,18 @@ impl DbInner {
 
 impl WorkerPoolHandle for DbInner {
     fn call(&self) {
-        let n = self.options.background_threads;
-        if self.has_all_workers() {
+        let n = self.scheduler.workers();
+        if self.scheduler.has_all_workers() {
             return;
         }
-        let Some(me) = self.scheduler.work.crew() else { return };
-        let mut threads = self.scheduler.work.threads();
+        let Some(me) = self.scheduler.queue().crew() else { return };
+        let mut threads = self.scheduler.queue().threads();
         threads.resize_with(n, || None);
         for (i, thread) in threads.iter_mut().enumerate() {
             if self.gate.is_closing() {
                 return;
             }
-            if self.scheduler.work.hold().come(i) {
+            if self.scheduler.queue().hold().come(i) {
                 continue;
             }
             // A worker that has left exits at any moment.
@@ -178,7 +178,7 @@ impl WorkerPoolHandle for DbInner {
             match start_thread(&*self.env, &format!("firn-worker-{i}"), serve) {
                 Ok(t) => *thread = Some(t),
                 Err(e) => {
-                    self.scheduler.work.gone(i);
+                    self.scheduler.queue().gone(i);
                     drop(threads);
                     return self.nobody_comes(e);
                 }
@@ -193,7 +193,7 @@ impl WorkerPoolHandle for DbInner {
         });
         if let Err(e) = served {
             self.gate.latch(e);
-            self.scheduler.work.gone(i);
+            self.scheduler.queue().gone(i);
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::db::open::hold;
 
 impl DbInner {
     pub fn checkpoint(&self, dir: &Path) -> Result<()> {
-        self.check_process()?;
+        self.gate.check_process()?;
         self.gate.check_writable()?;
         let _pass = self.gate.pass()?;
         create_dir(&*self.env, dir)?;
@@ -35,8 +35,12 @@ impl DbInner {
             ))
             .in_file(dir));
         }
-        let _task =
-            self.observer.pins.begin(PinKind::Checkpoint, None, dir.display().to_string(), vec![]);
+        let _task = self.observer.pins().begin(
+            PinKind::Checkpoint,
+            None,
+            dir.display().to_string(),
+            vec![],
+        );
         let copied = self.copy_to(&*env, dir);
         if copied.is_err() {
             // Removes only names of a Db's own files, as at open: the directory was empty, but
@@ -57,11 +61,11 @@ impl DbInner {
 
     /// Copies the state. `env` holds the new directory open too.
     fn copy_to(&self, env: &dyn Env, dir: &Path) -> Result<()> {
-        let mut trees = self.versions.trees.read().to_vec();
+        let mut trees = self.versions.trees().to_vec();
         let (locks, end, next_tree) = loop {
             let locks: Vec<_> = trees.iter().map(|t| t.flushing.lock()).collect();
-            let c = self.versions.catalog.lock();
-            let now = self.versions.trees.read().to_vec();
+            let c = self.versions.lock_catalog();
+            let now = self.versions.trees().to_vec();
             if now.len() != trees.len() || !now.iter().zip(&trees).all(|(a, b)| Arc::ptr_eq(a, b)) {
                 // A tree was created or dropped in the meantime, so a lock is missing or
                 // superfluous.
@@ -69,9 +73,9 @@ impl DbInner {
                 trees = now;
                 continue;
             }
-            let w = self.commit.write.lock();
+            let w = self.commit.lock();
             // Every write of the copy is visible before any later write happens.
-            self.commit.visible.wait_below(w.newest() + 1);
+            self.commit.visible().wait_below(w.newest() + 1);
             for t in trees.iter().filter(|t| t.view.load_full().active.is_touched()) {
                 self.seal(&w, t)?;
             }
@@ -91,15 +95,15 @@ impl DbInner {
             }
         }
         let state = {
-            let c = self.versions.catalog.lock();
+            let c = self.versions.lock_catalog();
             let mut state = ManifestState::clone(c.state());
             // Trees created since then have some writes in tables and some in log that the copy
             // lacks.
             state.trees.retain(|id, _| *id < next_tree);
             for id in state.trees.values().flat_map(TreeState::files) {
-                env.hard_link(&table_path(&self.versions.dir, id), &table_path(dir, id))?;
+                env.hard_link(&table_path(self.versions.dir(), id), &table_path(dir, id))?;
             }
-            state.last_seq = self.read_point();
+            state.last_seq = self.commit.read_point();
             // The copy starts with its own log, after all writes that its tables hold.
             state.wal_floor = end;
             state.writers.clear();
@@ -113,7 +117,7 @@ impl DbInner {
         drop(locks);
         env.sync_dir(dir)?;
         Manifest::create(env, dir, 1, &state)?;
-        self.observer.events.note(|| Event::CheckpointMade { dir: dir.to_path_buf() });
+        self.observer.note(|| Event::CheckpointMade { dir: dir.to_path_buf() });
         if state.trees.is_empty() && env.list(dir)?.is_empty() {
             return Err(Error::new(ErrorKind::Io, "the checkpoint is empty").in_file(dir));
         }

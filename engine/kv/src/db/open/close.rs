@@ -25,23 +25,23 @@ const LOOK: Duration = Duration::from_millis(50);
 impl DbInner {
     pub fn close(&self) -> Result<()> {
         self.gate.begin_closing();
-        self.scheduler.work.signal();
-        self.scheduler.work.signal_done();
+        self.scheduler.queue().signal();
+        self.scheduler.queue().signal_done();
         // No thread calls a worker once the store is closing.
-        let threads = std::mem::take(&mut *self.scheduler.work.threads());
+        let threads = std::mem::take(&mut *self.scheduler.queue().threads());
         threads.into_iter().flatten().for_each(|t| t.join());
         {
-            let mut signals = self.scheduler.work.hold();
+            let mut signals = self.scheduler.queue().hold();
             while self.gate.is_passed() {
                 signals.wait_done(LOOK);
             }
         }
         // Releases replaced views: after this, no code removes the tables that they hold.
         nudge();
-        self.versions.opener.delete_obsolete_files();
+        self.versions.opener().delete_obsolete_files();
         let (latched, wal) = {
-            let mut c = self.versions.catalog.lock();
-            let mut w = self.commit.write.lock();
+            let mut c = self.versions.lock_catalog();
+            let mut w = self.commit.lock();
             // Checked under the lock of the manifest: a cleanly closed log states that the
             // durability of every frame is known.
             let latched = if self.options.read_only { Ok(()) } else { self.gate.check_writable() };
@@ -50,11 +50,11 @@ impl DbInner {
             // Other handles may continue to use a reader's open tables ([`Db::refresh`]); a reader
             // never removes a file.
             if !self.options.read_only {
-                self.versions.opener.close();
+                self.versions.opener().close();
             }
             self.gate.refuse_writes();
             c.close();
-            for t in self.versions.trees.read().iter() {
+            for t in self.versions.trees().iter() {
                 t.mark_closed();
                 // Returns the budget to other Dbs that share it. The memory itself is freed with
                 // the last handle.
@@ -66,10 +66,10 @@ impl DbInner {
         // the log without its last mark.
         let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
         self.end_pacing();
-        self.observer.events.close();
-        self.scheduler.work.signal_done();
+        self.observer.events().close();
+        self.scheduler.queue().signal_done();
         // Another Db that requests memory of this one may hold a reference for a moment longer.
-        drop(self.versions.lock.lock().take());
+        self.versions.unlock_directory();
         ended
     }
 }

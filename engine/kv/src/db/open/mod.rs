@@ -32,9 +32,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::base::horizon::VisibleSeq;
 use crate::base::options::{DbOptions, TreeOptions};
-use crate::base::sync::{Mutex, RwLock};
 use crate::env::{Env, FileLock, FileTerms};
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
@@ -45,12 +43,12 @@ use crate::merge::run::{TableOpener, missing_table, missing_values, table_path};
 use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::{Unneeded, segment_number};
 
+use crate::db::commit::CommitPipeline;
 use crate::db::commit::mem_handle::MemHandle;
-use crate::db::commit::write_state::WriteState;
-use crate::db::inner::{CommitPipeline, DbInner, Observer, Scheduler, VersionSet};
+use crate::db::inner::DbInner;
 use crate::db::jobs::outputs::table_number;
 use crate::db::memory::budget::Budget;
-use crate::db::observe::counters::Counters;
+use crate::db::observe::Observer;
 use crate::db::observe::events::Events;
 use crate::db::observe::meters::Meters;
 use crate::db::observe::pins::Pins;
@@ -58,13 +56,11 @@ use crate::db::open::create_dir::{create_dir, new_id};
 use crate::db::open::reader::HeldReader;
 use crate::db::open::replay::{Replayed, replay};
 use crate::db::open::trees::tree_of;
+use crate::db::scheduler::Scheduler;
 use crate::db::scheduler::gate::CloseGate;
-use crate::db::scheduler::slots::SubcompactionSlots;
-use crate::db::scheduler::throttle::Throttle;
-use crate::db::scheduler::write_controller::WriteController;
+use crate::db::versions::VersionSet;
 use crate::db::versions::catalog::TreeCatalog;
 use crate::db::versions::open_trees::OpenTrees;
-use crate::db::versions::snapshots::Snapshots;
 use crate::db::versions::tree::TreeParts;
 use crate::db::write::reserve::RESERVE;
 use crate::db::write::tombstone_probe::look_at_all;
@@ -117,25 +113,24 @@ impl DbInner {
             ));
         }
         // The directory at the path may have been replaced since the last refresh.
-        let env = hold(self.env.clone(), &self.versions.dir)?;
-        let before = self.versions.trees.read().to_vec();
+        let env = hold(self.env.clone(), self.versions.dir())?;
+        let before = self.versions.trees().to_vec();
         let tables = before
             .iter()
             .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
-        let held = HeldReader::with_tables(self.versions.opener.clone(), tables);
+        let held = HeldReader::with_tables(self.versions.opener().clone(), tables);
         let fresh =
-            open_reader(&env, &self.versions.dir, &self.options, self.memory.budget(), held)?;
-        if fresh.versions.store != self.versions.store {
+            open_reader(&env, self.versions.dir(), &self.options, self.memory.budget(), held)?;
+        if fresh.versions.store() != self.versions.store() {
             let words = "another store lies there now than the one that was opened; open it as a store of its own";
-            return Err(Error::new(ErrorKind::Incompatible, words).in_file(&self.versions.dir));
+            return Err(Error::new(ErrorKind::Incompatible, words).in_file(self.versions.dir()));
         }
         for b in before.iter().filter(|b| b.is_hooked()) {
             let hooks = &b.view.load_full().options;
-            let there = fresh.versions.trees.read().by_id(b.id).cloned();
+            let there = fresh.versions.tree(b.id);
             let options = fresh
                 .versions
-                .catalog
-                .lock()
+                .lock_catalog()
                 .state()
                 .trees
                 .get(&b.id)
@@ -291,46 +286,37 @@ fn open_once(
     let work = tree_parts.work.clone();
     let memory = budget.share(&opener, &work, largest);
     memory.set_trees(trees.len());
-    let (last_seq, store) = (state.last_seq, state.id);
+    let last_seq = state.last_seq;
     let mut catalog = TreeCatalog::new(env.clone(), dir.to_path_buf(), found);
     // A replay writes tables before the remains of a crash are removed.
     names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
-    let observer = Observer {
-        counters: Counters::default(),
-        meters: tree_parts.meters.clone(),
-        pins: tree_parts.pins.clone(),
-        events: events.clone(),
-    };
+    let (meters, pins) = (tree_parts.meters.clone(), tree_parts.pins.clone());
+    let gate = Arc::new(CloseGate::new(env.clone(), events.clone(), work.clone()));
     let core = Arc::new(DbInner {
-        observer,
-        gate: CloseGate::new(events.clone(), work.clone()),
-        commit: CommitPipeline {
-            syncer: OnceLock::new(),
-            log_writer: OnceLock::new(),
-            write: Mutex::new(WriteState::new(last_seq)),
-            visible: VisibleSeq::new(last_seq),
-            torn: OnceLock::new(),
-        },
-        versions: VersionSet {
-            store,
-            catalog: Mutex::new(catalog),
-            trees: RwLock::new(OpenTrees::new(trees)),
-            snapshots: Snapshots::default(),
-            tree_parts,
-            dir: dir.to_path_buf(),
+        commit: CommitPipeline::new(gate.clone(), last_seq),
+        versions: VersionSet::new(
+            dir.to_path_buf(),
             opener,
-            lock: Mutex::new(lock),
-        },
-        scheduler: Scheduler {
-            pace: WriteController::new(env.clone(), events.clone()),
-            throttle: Throttle::new(options.background_rate),
+            catalog,
+            OpenTrees::new(trees),
+            tree_parts,
+            lock,
+        ),
+        scheduler: Scheduler::new(
+            env.clone(),
+            gate.clone(),
+            events.clone(),
             work,
-            hands: Arc::new(SubcompactionSlots::new(options.background_threads.saturating_sub(1))),
-            me: OnceLock::new(),
-        },
+            options.background_threads,
+            options.read_only,
+            options.background_rate,
+        ),
+        observer: Observer::new(meters, pins, events),
         memory,
+        gate,
         env,
         options,
+        me: OnceLock::new(),
     });
     let log = held.as_ref().map_or(&*core.env, |h| h.log());
     let replayed = replay(&core, log)?;
@@ -364,23 +350,23 @@ impl DbInner {
     fn go_on_from(&self, replayed: Replayed, names: Vec<String>) -> Result<()> {
         let Replayed { recovered, last_seq } = replayed;
         if let Some(t) = &recovered.torn {
-            self.observer.events.note(|| Event::LogEndedEarly {
+            self.observer.note(|| Event::LogEndedEarly {
                 file: t.file.clone(),
                 offset: t.offset,
                 reason: t.reason.to_owned(),
                 bytes_beyond: t.bytes_beyond,
                 records_beyond: t.records_beyond,
             });
-            let _ = self.commit.torn.set(t.clone());
+            self.commit.set_torn(t.clone());
         }
-        let mut c = self.versions.catalog.lock();
+        let mut c = self.versions.lock_catalog();
         let last_seq = last_seq.max(c.state().last_seq);
         c.end_replay(last_seq);
-        self.commit.visible.start(last_seq);
-        let trees = self.versions.trees.read().to_vec();
+        self.commit.visible().start(last_seq);
+        let trees = self.versions.trees().to_vec();
         trees.iter().for_each(|t| look_at_all(t, last_seq));
         let (records, closed) = (recovered.records, recovered.closed);
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         w.go_on_from(last_seq, (!self.options.read_only).then_some(recovered));
         for t in &trees {
             let view = t.view.load_full();
@@ -389,19 +375,19 @@ impl DbInner {
                 w.wait(t.id, m);
             }
             if !view.sealed.is_empty() {
-                self.scheduler.work.note_sealed(t.id);
+                self.scheduler.queue().note_sealed(t.id);
             }
         }
         let floor = w.wal_floor(&[]);
         drop(w);
         self.memory.rebalance();
-        let has_flushed = self.observer.counters.sums().flushes > 0;
+        let has_flushed = self.observer.counters().sums().flushes > 0;
         let garbage =
             if self.options.read_only { vec![] } else { garbage(names, c.state(), c.number()) };
         if self.options.read_only {
             self.gate.latch_read_only();
         } else if !closed || has_flushed || !garbage.is_empty() {
-            remove_torn_current(&*self.env, &self.versions.dir)?;
+            remove_torn_current(&*self.env, self.versions.dir())?;
             if has_flushed {
                 let before = c.state().wal_floor;
                 c.set_wal_floor(before.max(floor));
@@ -415,19 +401,19 @@ impl DbInner {
             // durable.
             let own = manifest_name(c.number());
             let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
-            gone.try_for_each(|n| remove_if_there(&*self.env, &self.versions.dir.join(n)))?;
+            gone.try_for_each(|n| remove_if_there(&*self.env, &self.versions.dir().join(n)))?;
             if has_flushed {
                 // Segments that cannot be removed now are removed after the next opening.
-                let unneeded = self.commit.write.lock().log().map(|wal| wal.retire(floor));
+                let unneeded = self.commit.lock().log().map(|wal| wal.retire(floor));
                 let _ = unneeded.map(Unneeded::remove);
             }
         }
-        self.observer.events.note(|| Event::Opened {
+        self.observer.note(|| Event::Opened {
             store: c.state().id,
             seq: last_seq,
             records_replayed: records,
             max_sealed: self.memory.max_sealed(),
-            background_threads: self.options.background_threads,
+            background_threads: self.scheduler.workers(),
         });
         let has_begun = c.has_begun();
         drop(c);

@@ -511,11 +511,11 @@ impl Drop for Crew {
 /// the log: a created or dropped tree, or an ingestion. Drops and ingestions take a sequence
 /// number. So a reader never sees a write without the changes before it.
 pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
-    let c = core.versions.catalog.lock();
+    let c = core.versions.lock_catalog();
     let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeInner>| {
         (t.clone(), c.state().trees.get(&t.id).map_or(0, |s| s.flushed))
     });
-    let trees = core.versions.trees.read().iter().map(of_trees).collect();
+    let trees = core.versions.trees().iter().map(of_trees).collect();
     let (first_table, manifest) = (c.state().next_file, c.number());
     drop(c);
     let replayed = replay_into(core, env, &before, trees, manifest).and_then(|replayed| {
@@ -528,7 +528,7 @@ pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
         Ok(replayed)
     });
     if replayed.is_err() {
-        let c = core.versions.catalog.lock();
+        let c = core.versions.lock_catalog();
         let made: Vec<u64> = c
             .state()
             .trees
@@ -575,8 +575,8 @@ fn replay_into(
     trees: Vec<Flushed>,
     manifest: u64,
 ) -> Result<Replayed> {
-    let (dir, beside) = (&*core.versions.dir, core.options.read_only);
-    let threads = core.options.background_threads;
+    let (dir, beside) = (core.versions.dir(), core.options.read_only);
+    let threads = core.scheduler.workers();
     let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
     let most = if beside { u64::MAX } else { core.memory.for_replay().max(LEAST) };
     let mut crew = Crew::Alone(Inserter::new(core, trees, most));

@@ -75,7 +75,7 @@ impl DbInner {
             for (slot, &(name, options)) in
                 trees.iter_mut().zip(wanted).filter(|(slot, _)| slot.is_none())
             {
-                let there = self.versions.trees.read().named(name);
+                let there = self.versions.trees().named(name);
                 *slot = there.map_or(Ok(None), |t| self.open_again(t, options))?;
                 if slot.is_none() {
                     missing.push((name, options));
@@ -121,10 +121,10 @@ impl DbInner {
         &self,
         missing: &[(&str, &TreeOptions)],
     ) -> Result<Option<Vec<Arc<TreeInner>>>> {
-        let start = self.sync_log()?;
-        let mut c = self.versions.catalog.lock();
+        let start = self.commit.sync_log()?;
+        let mut c = self.versions.lock_catalog();
         {
-            let there = self.versions.trees.read();
+            let there = self.versions.trees();
             if missing.iter().any(|(name, _)| there.named(name).is_some()) {
                 return Ok(None);
             }
@@ -154,12 +154,12 @@ impl DbInner {
             made.push(tree);
         }
         {
-            let mut trees = self.versions.trees.write();
+            let mut trees = self.versions.trees_mut();
             made.iter().for_each(|t| trees.add(t.clone()));
             self.memory.set_trees(trees.len());
         }
         made.iter().for_each(|t| {
-            self.observer.events.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id })
+            self.observer.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id })
         });
         drop(c);
         self.memory.rebalance();
@@ -169,7 +169,7 @@ impl DbInner {
     /// Reports the current options of a tree as an event.
     pub fn tell_options(&self, t: &TreeInner) {
         let options = t.view.load_full().options.clone();
-        self.observer.events.note(|| Event::TreeOpened {
+        self.observer.note(|| Event::TreeOpened {
             tree: t.name.clone(),
             options: Box::new((*options).clone()),
         });
@@ -178,7 +178,7 @@ impl DbInner {
     /// Applies these options. The hooks must be those with which the tree was written. With `keep`,
     /// a tree that was opened without its hooks continues without them.
     pub fn change_options(&self, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
-        let mut c = self.versions.catalog.lock();
+        let mut c = self.versions.lock_catalog();
         self.gate.check_open()?;
         let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
         let hooked = match state.options.check_hooks(&t.name, &options) {
@@ -200,7 +200,7 @@ impl DbInner {
         // manifest are those in force. The write lock prevents writes to a memtable that is being
         // replaced.
         let files = t.files.lock();
-        let w = self.commit.write.lock();
+        let w = self.commit.lock();
         t.set_options(options, hooked, &files)?;
         if let Some(state) = c.state().trees.get(&t.id) {
             t.judge_values(state);
@@ -220,12 +220,12 @@ impl DbInner {
     }
 
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        let there = self.versions.trees.read().named(name);
+        let there = self.versions.trees().named(name);
         let t = there
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         let _one = t.flushing.lock();
-        self.sync_log()?;
-        let mut c = self.versions.catalog.lock();
+        self.commit.sync_log()?;
+        let mut c = self.versions.lock_catalog();
         if !c.state().trees.contains_key(&t.id) {
             return Err(Error::new(
                 ErrorKind::NotFound,
@@ -233,10 +233,10 @@ impl DbInner {
             ));
         }
         self.log_drop(&mut c, &t)?;
-        self.observer.events.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
+        self.observer.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
         {
             // In one step, for callers that see that the tree is dropped and then list the names.
-            let mut trees = self.versions.trees.write();
+            let mut trees = self.versions.trees_mut();
             t.mark_dropped();
             trees.remove(&t);
             self.memory.set_trees(trees.len());
@@ -247,16 +247,16 @@ impl DbInner {
         drop(c);
         {
             // No writer enters a memtable of a dropped tree from now on.
-            let mut w = self.commit.write.lock();
+            let mut w = self.commit.lock();
             t.view.load_full().memtables().for_each(|m| {
                 w.release(t.id, m);
                 self.memory.release(m);
             });
         }
         self.tables_changed(&t);
-        self.observer.counters.dropped_tree(&t.view.load_full().reads.told());
+        self.observer.counters().dropped_tree(&t.view.load_full().reads.told());
         let handles = std::mem::take(&mut t.files.lock().handles);
-        self.observer.pins.retire(t.id, handles.values());
+        self.observer.pins().retire(t.id, handles.values());
         t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
         // Handles of the tree may live for long, but its memtable is released now.
         let active = Memtable::empty(self.memory.arenas(), None)
@@ -266,7 +266,7 @@ impl DbInner {
             TreeView { active, sealed: vec![], version, ..v.clone() }
         });
         self.memory.rebalance();
-        self.scheduler.work.signal_done();
+        self.scheduler.queue().signal_done();
         Ok(())
     }
 
@@ -275,16 +275,16 @@ impl DbInner {
     /// it.
     fn log_drop(&self, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
         self.begin_writing(c)?;
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         let seq = w.newest() + 1;
-        self.commit.visible.wait_below(seq);
+        self.commit.visible().wait_below(seq);
         // A power cut that loses an earlier write must also lose the drop.
-        self.sync_to(w.end())?;
+        self.commit.sync_to(w.end())?;
         let (next_file, wal_floor) = (c.state().next_file, c.state().wal_floor);
         let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
         self.log_edits(c, vec![Edit::DropTree { id: t.id }, counters])?;
         w.take_seq();
-        self.commit.visible.publish(seq, 1);
+        self.commit.visible().publish(seq, 1);
         Ok(())
     }
 
@@ -300,9 +300,9 @@ impl DbInner {
             options,
             true,
             active,
-            &self.versions.opener,
+            self.versions.opener(),
             &HashMap::new(),
-            &self.versions.tree_parts,
+            self.versions.tree_parts(),
         )
     }
 }

@@ -114,10 +114,10 @@ impl DbInner {
     /// Returns the newest value of `key`.
     #[inline]
     pub fn get(&self, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
-        if self.observer.meters.recorder.is_on() {
+        if self.observer.meters().recorder.is_on() {
             return explain::get(self, tree, key, None);
         }
-        let turn = self.observer.meters.begin();
+        let turn = self.observer.meters().begin();
         if turn.is_none() {
             self.get_newest(tree, key, &mut ())
         } else {
@@ -136,9 +136,9 @@ impl DbInner {
         let view = tree.view.load(&guard);
         // A tree is marked as dropped before it is emptied.
         tree.check_live()?;
-        match search(view, key, self.read_point(), &guard, tally)? {
+        match search(view, key, self.commit.read_point(), &guard, tally)? {
             FoundVersion::Operands => {
-                let (view, read) = tree.at_one_moment(&self.commit.visible, &guard);
+                let (view, read) = tree.at_one_moment(self.commit.visible(), &guard);
                 tree.check_live()?;
                 gather(view, key, read, &guard)
             }
@@ -174,7 +174,7 @@ impl DbInner {
                 Some(read) => self.get_of(tree, key, read, &mut ()),
                 None => self.get_newest(tree, key, &mut ()),
             };
-            self.observer.meters.end(LatencyOp::Get, turn);
+            self.observer.meters().end(LatencyOp::Get, turn);
             return found;
         }
         let reads = tree.view.load(&epoch::pin()).reads.clone();
@@ -189,10 +189,10 @@ impl DbInner {
 
     /// Returns the value of `key` that is visible at `read`.
     pub fn get_at(&self, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
-        if self.observer.meters.recorder.is_on() {
+        if self.observer.meters().recorder.is_on() {
             return explain::get(self, tree, key, Some(read));
         }
-        let turn = self.observer.meters.begin();
+        let turn = self.observer.meters().begin();
         if turn.is_none() {
             self.get_of(tree, key, read, &mut ())
         } else {
@@ -207,12 +207,12 @@ impl DbInner {
         keys: &[K],
     ) -> Result<Vec<Option<Value>>> {
         let guard = epoch::pin();
-        let (view, read) = tree.at_one_moment(&self.commit.visible, &guard);
+        let (view, read) = tree.at_one_moment(self.commit.visible(), &guard);
         tree.check_live()?;
-        if self.observer.meters.recorder.is_on() {
+        if self.observer.meters().recorder.is_on() {
             return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
         }
-        let counts = self.observer.meters.begin().counts();
+        let counts = self.observer.meters().begin().counts();
         let mut values = Vec::with_capacity(keys.len());
         for keys in keys.chunks(TOGETHER) {
             let mut places = [None; TOGETHER];

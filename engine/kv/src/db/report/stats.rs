@@ -205,15 +205,15 @@ impl DbInner {
     /// Collects all statistics.
     pub fn stats(&self) -> Stats {
         let (written, wal_bytes) = {
-            let w = self.commit.write.lock();
+            let w = self.commit.lock();
             (w.written(), w.log_bytes())
         };
-        let sums = self.observer.counters.sums();
+        let sums = self.observer.counters().sums();
         let mut s = Stats {
             ops_written: written.ops,
             user_bytes: written.bytes,
             wal_bytes,
-            seq: self.read_point(),
+            seq: self.commit.read_point(),
             flushes: sums.flushes,
             flush_bytes: sums.flush_out,
             flush_nanos: sums.flush_nanos,
@@ -227,22 +227,22 @@ impl DbInner {
             dropped_deletes: sums.dropped.deletes,
             dropped_covered: sums.dropped.covered,
             dropped_purged: sums.dropped.purged,
-            paced_nanos: self.scheduler.pace.slept(),
-            stalled_nanos: self.scheduler.pace.stalled(),
-            reads: self.observer.counters.reads_of_dropped(),
+            paced_nanos: self.scheduler.writes().slept(),
+            stalled_nanos: self.scheduler.writes().stalled(),
+            reads: self.observer.counters().reads_of_dropped(),
             cache: self.memory.cache().usage(),
-            latencies: self.observer.meters.all(),
+            latencies: self.observer.meters().all(),
             memory: self.memory(),
-            files: self.versions.opener.files(),
+            files: self.versions.opener().files(),
             space: Space::default(),
             refusal: self.gate.check_writable().err(),
-            disk_free: self.env.free_space(&self.versions.dir),
+            disk_free: self.env.free_space(self.versions.dir()),
             trees: vec![],
-            snapshots: self.versions.snapshots.infos(),
+            snapshots: self.versions.snapshots().infos(),
             pins: self.pins(),
         };
-        let trees = self.versions.trees.read().to_vec();
-        let (pinned, writing) = (self.observer.pins.pinned_by_tree(), self.writing());
+        let trees = self.versions.trees().to_vec();
+        let (pinned, writing) = (self.observer.pins().pinned_by_tree(), self.writing());
         let sum_of =
             |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
         s.trees = trees
@@ -261,13 +261,13 @@ impl DbInner {
 
     /// Returns the holders of space, oldest first.
     fn pins(&self) -> Vec<Pin> {
-        let mut pins = self.observer.pins.list();
+        let mut pins = self.observer.pins().list();
         let now = self.env.wall_micros();
-        let snapshots = self.versions.snapshots.infos();
-        let trees = if snapshots.is_empty() { vec![] } else { self.versions.trees.read().to_vec() };
+        let snapshots = self.versions.snapshots().infos();
+        let trees = if snapshots.is_empty() { vec![] } else { self.versions.trees().to_vec() };
         let kept: Vec<SnapshotSpace> =
             trees.iter().filter_map(|t| SnapshotSpace::of(&t.view.load_full().version)).collect();
-        let read = self.read_point();
+        let read = self.commit.read_point();
         pins.extend(snapshots.into_iter().map(|s| Pin {
             kind: PinKind::Snapshot,
             name: s.name,
@@ -321,17 +321,17 @@ impl DbInner {
     /// Returns the bytes of files that are being written and are not in the manifest yet, by tree.
     fn writing(&self) -> BTreeMap<TreeId, u64> {
         let mut writing = BTreeMap::new();
-        for task in self.observer.pins.tasks() {
-            let Some(tree) =
-                task.tree().and_then(|id| self.versions.trees.read().by_id(id).cloned())
-            else {
+        for task in self.observer.pins().tasks() {
+            let Some(tree) = task.tree().and_then(|id| self.versions.tree(id)) else {
                 continue;
             };
             // A file without a length was removed a moment ago.
             let sizes: Vec<(u64, u64)> = task
                 .created()
                 .into_iter()
-                .map(|id| (id, self.env.file_len(&table_path(&self.versions.dir, id)).unwrap_or(0)))
+                .map(|id| {
+                    (id, self.env.file_len(&table_path(self.versions.dir(), id)).unwrap_or(0))
+                })
                 .collect();
             let files = tree.files.lock();
             let values = tree.view.load_full().version.values.files.clone();
@@ -358,6 +358,6 @@ impl DbInner {
 
     /// Returns the bytes of live tables, and of indexes and filters of the open ones.
     pub fn table_memory(&self) -> u64 {
-        self.versions.opener.memory()
+        self.versions.opener().memory()
     }
 }

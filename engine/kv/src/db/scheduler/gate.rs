@@ -14,9 +14,11 @@ use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, rank};
 
 use crate::db::observe::events::Events;
 use crate::db::scheduler::queue::BackgroundQueue;
+use crate::env::Env;
 
 /// Whether a store takes calls.
 pub struct CloseGate {
+    env: Arc<dyn Env>,
     events: Arc<Events>,
     work: Arc<BackgroundQueue>,
     closing: AtomicBool,
@@ -44,8 +46,9 @@ impl Drop for WritePermit<'_> {
 impl CloseGate {
     /// Creates the gate of an open store. Failures are reported to `events`; waiters of `work` are
     /// woken.
-    pub fn new(events: Arc<Events>, work: Arc<BackgroundQueue>) -> CloseGate {
+    pub fn new(env: Arc<dyn Env>, events: Arc<Events>, work: Arc<BackgroundQueue>) -> CloseGate {
         CloseGate {
+            env,
             events,
             work,
             closing: AtomicBool::new(false),
@@ -54,6 +57,13 @@ impl CloseGate {
             latched: Mutex::new(None),
             is_latched: AtomicBool::new(false),
         }
+    }
+
+    /// Returns an error in a child process made by `fork()`: the store is its parent's. Called
+    /// before locks are taken, which a thread of the parent may have held.
+    #[inline]
+    pub fn check_process(&self) -> Result<()> {
+        if self.env.is_forked() { Err(forked()) } else { Ok(()) }
     }
 
     /// An error when the store takes no writes.
@@ -174,4 +184,10 @@ pub fn closed() -> Error {
 #[cold]
 pub fn opened_read_only() -> Error {
     Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing")
+}
+
+#[cold]
+fn forked() -> Error {
+    let words = "this process was made by fork(), and the store belongs to the one that opened it; open stores after the fork";
+    Error::new(ErrorKind::ReadOnly, words)
 }

@@ -1,4 +1,8 @@
-//! Live files: manifest, trees, versions of trees, snapshots.
+//! Version set: the live files of a store, its trees, and its snapshots.
+//!
+//! Invariants:
+//! - The catalog says which files are live. It changes under its lock, together with the manifest.
+//! - Trees are added and removed under the lock of the catalog, and the lock of the trees.
 
 pub mod catalog;
 pub mod live_blobs;
@@ -6,3 +10,126 @@ pub mod open_trees;
 pub mod snapshots;
 pub mod tree;
 pub mod view;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::identity::TableIdentity;
+use crate::base::ops::TreeId;
+use crate::base::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, rank};
+use crate::env::{Env, FileLock};
+use crate::merge::run::TableOpener;
+
+use catalog::TreeCatalog;
+use open_trees::OpenTrees;
+use snapshots::Snapshots;
+use tree::{TreeInner, TreeParts};
+
+/// Live files, trees and snapshots of an open store.
+pub struct VersionSet {
+    env: Arc<dyn Env>,
+    dir: PathBuf,
+    /// Id of the store, which never changes. It is copied here because the lock of the catalog is
+    /// held over syncs.
+    store: u64,
+    opener: Arc<TableOpener>,
+    catalog: Mutex<TreeCatalog, rank::Catalog>,
+    trees: RwLock<OpenTrees, rank::Trees>,
+    snapshots: Snapshots,
+    tree_parts: TreeParts,
+    /// Excludes other processes.
+    lock: Mutex<Option<Box<dyn FileLock>>, rank::Directory>,
+}
+
+/// Lock of the catalog, held.
+pub type LockedCatalog<'a> = MutexGuard<'a, TreeCatalog, rank::Catalog>;
+
+impl VersionSet {
+    /// Combines what an opening found.
+    pub fn new(
+        dir: PathBuf,
+        opener: Arc<TableOpener>,
+        catalog: TreeCatalog,
+        trees: OpenTrees,
+        tree_parts: TreeParts,
+        lock: Option<Box<dyn FileLock>>,
+    ) -> VersionSet {
+        VersionSet {
+            env: tree_parts.env.clone(),
+            dir,
+            store: catalog.state().id,
+            opener,
+            catalog: Mutex::new(catalog),
+            trees: RwLock::new(trees),
+            snapshots: Snapshots::default(),
+            tree_parts,
+            lock: Mutex::new(lock),
+        }
+    }
+
+    /// Returns the directory of the store.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Returns the id of the store.
+    pub fn store(&self) -> u64 {
+        self.store
+    }
+
+    /// Returns the table cache, which opens tables.
+    pub fn opener(&self) -> &Arc<TableOpener> {
+        &self.opener
+    }
+
+    /// Takes the lock of the catalog, which is held over writes of the manifest.
+    pub fn lock_catalog(&self) -> LockedCatalog<'_> {
+        self.catalog.lock()
+    }
+
+    /// Returns the trees.
+    pub fn trees(&self) -> RwLockReadGuard<'_, OpenTrees, rank::Trees> {
+        self.trees.read()
+    }
+
+    /// Returns the trees for a change.
+    pub fn trees_mut(&self) -> RwLockWriteGuard<'_, OpenTrees, rank::Trees> {
+        self.trees.write()
+    }
+
+    /// Returns the tree with this id, unless it was dropped.
+    pub fn tree(&self, id: TreeId) -> Option<Arc<TreeInner>> {
+        self.trees.read().by_id(id).cloned()
+    }
+
+    /// Returns the live snapshots.
+    pub fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    /// Returns the parts of the store that each tree refers to.
+    pub fn tree_parts(&self) -> &TreeParts {
+        &self.tree_parts
+    }
+
+    /// Returns a new file number. Numbers are assigned in memory; the next edit records them in the
+    /// manifest.
+    pub fn new_file(&self) -> u64 {
+        self.catalog.lock().take_file()
+    }
+
+    /// Returns a new identity for a table that this store is about to write.
+    pub fn new_identity(&self) -> TableIdentity {
+        TableIdentity { store: self.store, unique: self.env.random() }
+    }
+
+    /// Returns the id of the newest writer of the log in the manifest; 0 in a new store.
+    pub fn last_writer_id(&self) -> u64 {
+        self.catalog.lock().state().writers.last().map_or(0, |w| w.id)
+    }
+
+    /// Releases the lock that excludes other processes.
+    pub fn unlock_directory(&self) {
+        drop(self.lock.lock().take());
+    }
+}

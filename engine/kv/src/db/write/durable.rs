@@ -4,10 +4,10 @@
 //! Invariant: a Db has a log from its first manifest on. So a log that is missing later is known to
 //! be lost.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::identity::{LogWriter, writer_of};
 use crate::manifest::{Edit, ManifestState};
-use crate::wal::{Lsn, RecoveredLog, Wal};
+use crate::wal::{RecoveredLog, Wal};
 
 use crate::db::inner::DbInner;
 use crate::db::scheduler::gate::{CloseGate, closed};
@@ -20,7 +20,7 @@ impl DbInner {
     /// are unknown, and the Db is latched.
     pub fn log_edits(&self, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
         self.make_manifest_ready(c)?;
-        c.log_edits(edits, self.commit.visible.now()).map_err(|e| edit_failed(&self.gate, e))
+        c.log_edits(edits, self.commit.visible().now()).map_err(|e| edit_failed(&self.gate, e))
     }
 
     /// Makes sure that the next edits go into the existing manifest; a new one would begin with the
@@ -38,60 +38,31 @@ impl DbInner {
     /// existing one ([`CleanEnd`](crate::manifest::CleanEnd)). A store that was closed cleanly and
     /// has no garbage is opened without this. It stays unchanged until the first write.
     pub fn begin_writing(&self, c: &mut TreeCatalog) -> Result<()> {
-        self.check_process()?;
+        self.gate.check_process()?;
         self.gate.check_writable()?;
         if c.has_begun() {
             return Ok(());
         }
-        let found = self.commit.write.lock().found().cloned();
+        let found = self.commit.lock().found().cloned();
         let Some(found) = found else { return Err(closed()) };
         // The log first: a Db has one from its first manifest on. So a log that is missing later is
         // known to be lost.
         let mut wal = Wal::create(
             self.env.clone(),
-            &self.versions.dir,
-            self.versions.store,
+            self.versions.dir(),
+            self.versions.store(),
             &found,
             self.options.wal_segment,
         )
         .map_err(|e| if e.is_transient() { e } else { self.gate.latch(e) })?;
-        let work = self.scheduler.work.clone();
+        let work = self.scheduler.queue().clone();
         wal.call_when_it_grows(Box::new(move || work.call()));
         // If this fails, the segment has no record, and the next attempt replaces it.
         let writers = writers_from_now_on(c.state(), &found, &wal);
-        c.begin(Edit::LogWriters { writers }, self.commit.visible.now())
+        c.begin(Edit::LogWriters { writers }, self.commit.visible().now())
             .map_err(|e| edit_failed(&self.gate, e))?;
-        let _ = self.commit.syncer.set(wal.syncer());
-        let _ = self.commit.log_writer.set(wal.writer().id);
-        self.commit.write.lock().begin(wal);
+        self.commit.begin(wal);
         Ok(())
-    }
-
-    /// Classifies a failed append. An append that wrote nothing, for lack of space or system
-    /// resources, can be retried; this happens only at the begin of a segment. After any other
-    /// error the state of the log is unknown, and the Db is latched.
-    pub fn log_failed(&self, e: Error) -> Error {
-        if e.is_transient() || e.kind() == ErrorKind::InvalidArgument {
-            e
-        } else {
-            self.gate.latch(e)
-        }
-    }
-
-    /// Makes the log durable up to its current end, and returns that position. The manifest may
-    /// then name data that is newer than this position. So a power cut leaves a prefix of all
-    /// writes, creations and drops of trees, without gaps.
-    pub fn sync_log(&self) -> Result<Lsn> {
-        self.check_process()?;
-        let end = self.commit.write.lock().end();
-        self.gate.check_writable()?;
-        self.sync_to(end)?;
-        Ok(end)
-    }
-
-    /// Returns when the log is durable up to `lsn`.
-    pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        self.commit.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.gate.latch(e))
     }
 }
 

@@ -65,7 +65,7 @@ fn op_head(buf: &mut [u8; 16], kind: Kind, tree: u32, key_len: usize) -> &[u8] {
 
 impl Writers for DbInner {
     fn hold(&self, f: &mut dyn FnMut(Seq)) {
-        if let Some(w) = self.commit.write.try_lock() {
+        if let Some(w) = self.commit.try_lock() {
             f(w.newest());
         }
     }
@@ -82,7 +82,7 @@ impl DbInner {
         value: &[u8],
         durability: Durability,
     ) -> Result<()> {
-        self.check_process()?;
+        self.gate.check_process()?;
         check_key(key)?;
         check_value(value)?;
         let mut head = [0; 16];
@@ -95,12 +95,12 @@ impl DbInner {
                 &len[..n]
             }
         };
-        let turn = self.observer.meters.begin();
+        let turn = self.observer.meters().begin();
         let cost = Memtable::cost(key.len(), value.len());
         self.pace(tree, cost);
         let mut guard = epoch::pin();
         let (seq, lsn, mem) = {
-            let mut w = self.commit.write.lock();
+            let mut w = self.commit.lock();
             let mem = loop {
                 let view = self.writable_view(tree, &guard)?;
                 if !w.has_begun() {
@@ -115,7 +115,7 @@ impl DbInner {
             let seq = w.next_seq(1)?;
             let place = w
                 .append(seq, 1, key.len() + value.len(), &[head, key, len, value])
-                .map_err(|e| self.log_failed(e))?;
+                .map_err(|e| self.commit.append_failed(e))?;
             w.enter(tree.id, mem, place.begin);
             (seq, place.end, mem)
         };
@@ -128,7 +128,7 @@ impl DbInner {
             tree.gaps.cut(key);
         }
         panicked.done();
-        self.commit.visible.publish(seq, 1);
+        self.commit.visible().publish(seq, 1);
         mem.leave();
         if kind == Kind::Delete {
             self.look_behind(tree, mem, key);
@@ -156,10 +156,10 @@ impl DbInner {
             });
         }
         if batch.is_empty() {
-            return Ok(self.read_point());
+            return Ok(self.commit.read_point());
         }
         let turn = self.begin_batch(batch)?;
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         loop {
             if !w.has_begun() {
                 w = self.begin_log(w)?;
@@ -174,8 +174,8 @@ impl DbInner {
     /// Runs the steps before the write lock is taken. Returns the sample token of the batch's
     /// latency.
     fn begin_batch(&self, batch: &Batch) -> Result<SampleToken> {
-        self.check_process()?;
-        let turn = self.observer.meters.begin();
+        self.gate.check_process()?;
+        let turn = self.observer.meters().begin();
         for (tree, cost) in &batch.trees {
             self.pace(tree, *cost);
         }
@@ -210,17 +210,17 @@ impl DbInner {
         make: Make<'_>,
     ) -> Result<Seq> {
         let turn = self.begin_batch(&batch)?;
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         loop {
             self.gate.check_writable()?;
             if !w.has_begun() {
                 w = self.begin_log(w)?;
                 continue;
             }
-            self.commit.visible.wait_below(w.newest() + 1);
+            self.commit.visible().wait_below(w.newest() + 1);
             make(&mut batch)?;
             if batch.is_empty() {
-                return Ok(self.read_point());
+                return Ok(self.commit.read_point());
             }
             match self.enter_all(w, &batch)? {
                 (w, Some(mems)) => return self.write_entered(w, &batch, mems, durability, turn),
@@ -264,7 +264,7 @@ impl DbInner {
         let first = w.next_seq(batch.count)?;
         let place = w
             .append(first, batch.count, batch.bytes.len(), &[&batch.bytes])
-            .map_err(|e| self.log_failed(e))?;
+            .map_err(|e| self.commit.append_failed(e))?;
         mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
         drop(w);
         let leave = || mems.iter().for_each(|(_, m)| m.leave());
@@ -280,7 +280,7 @@ impl DbInner {
         debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
         panicked.done();
         if inserted == Some(batch.count) {
-            self.commit.visible.publish(first, batch.count);
+            self.commit.visible().publish(first, batch.count);
         } else {
             self.end_in_part(
                 (first, batch.count),
@@ -306,7 +306,7 @@ impl DbInner {
     #[cold]
     fn end_in_part(&self, (first, count): (Seq, u64), e: Error) {
         self.gate.latch(e);
-        self.commit.visible.publish(first, count);
+        self.commit.visible().publish(first, count);
     }
 
     fn writable_view<'g>(&self, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
@@ -318,12 +318,12 @@ impl DbInner {
     #[inline]
     fn finish_write(&self, lsn: Lsn, durability: Durability, turn: SampleToken) -> Result<()> {
         if durability == Durability::Power {
-            let from = self.observer.meters.now();
-            self.sync_to(lsn)?;
-            self.observer.meters.since(LatencyOp::Sync, from);
+            let from = self.observer.meters().now();
+            self.commit.sync_to(lsn)?;
+            self.observer.meters().since(LatencyOp::Sync, from);
         }
-        self.observer.meters.end(LatencyOp::Write, turn);
-        if self.options.background_threads == 0 {
+        self.observer.meters().end(LatencyOp::Write, turn);
+        if self.scheduler.workers() == 0 {
             // The write is done. Work that lacks space is retried with the next write, which is
             // refused when all memtables are full.
             self.work_inline().map(|_| ()).or_else(|e| {

@@ -30,7 +30,7 @@ impl DbInner {
     /// Releases the reserve, if there is one. A file of another length belongs to another program.
     #[cold]
     fn release_reserve(&self) -> bool {
-        let path = self.versions.dir.join(RESERVE);
+        let path = self.versions.dir().join(RESERVE);
         self.env.file_len(&path).is_ok_and(|len| len == RESERVE_BYTES)
             && self.env.remove(&path).is_ok()
     }
@@ -38,12 +38,12 @@ impl DbInner {
     /// Reserves space if the store has no reserve yet and is large enough. A lack of disk space is
     /// not an error.
     pub fn keep_reserve(&self) {
-        let path = self.versions.dir.join(RESERVE);
+        let path = self.versions.dir().join(RESERVE);
         if self.env.file_len(&path).is_ok() {
             return;
         }
         let bytes: u64 = {
-            let c = self.versions.catalog.lock();
+            let c = self.versions.lock_catalog();
             c.state().trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum()
         };
         if bytes >= RESERVE_FROM && self.env.create_log(&path, RESERVE_BYTES).is_err() {

@@ -38,7 +38,7 @@ impl DbInner {
                 self.wait_for_flush(tree, "memtables full", &|| {
                     tree.view.load_full().sealed.len() >= self.memory.max_sealed()
                 })?;
-                return Ok(self.commit.write.lock());
+                return Ok(self.commit.lock());
             }
             self.seal(&w, tree)?;
             self.signal_work();
@@ -72,7 +72,7 @@ impl DbInner {
         if is_short() {
             drop(w);
             self.wait_for_flush(tree, "memory", &is_short)?;
-            return Ok(self.commit.write.lock());
+            return Ok(self.commit.lock());
         }
         tree.widen(&view, room, cost, whole)?;
         if !matches!(room, MemtableRoom::Extend(_)) {
@@ -92,15 +92,15 @@ impl DbInner {
         reason: &str,
         is_full: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let from = self.observer.meters.now();
+        let from = self.observer.meters().now();
         self.signal_work();
-        if self.options.background_threads == 0 {
+        if self.scheduler.workers() == 0 {
             match self.work_inline() {
                 Ok(true) => {}
                 Ok(false) => {
                     // Another caller is flushing this tree; polling would only delay it by taking
                     // the lock.
-                    let mut signals = self.scheduler.work.hold();
+                    let mut signals = self.scheduler.queue().hold();
                     if is_full() {
                         signals.wait_done(Duration::from_millis(20));
                     }
@@ -113,20 +113,20 @@ impl DbInner {
         }
         // If the tree's own memtables are all flushed, another tree may hold the memory.
         let put_off = if tree.view.load_full().sealed.is_empty() {
-            self.scheduler.work.put_off()
+            self.scheduler.queue().put_off()
         } else {
             &tree.put_off
         };
         let since = put_off.lock().times();
         let told = || (tree.name.clone(), reason.to_owned());
-        self.observer.events.note(|| {
+        self.observer.note(|| {
             let (tree, reason) = told();
             Event::StallBegun { tree, reason }
         });
         let done = self.wait_while(tree, put_off, since, is_full);
-        let waited = self.observer.meters.since(LatencyOp::Stall, from);
-        self.scheduler.pace.stall(waited);
-        self.observer.events.note(|| {
+        let waited = self.observer.meters().since(LatencyOp::Stall, from);
+        self.scheduler.writes().stall(waited);
+        self.observer.note(|| {
             let (tree, reason) = told();
             Event::StallEnded { tree, reason, micros: waited / 1000 }
         });
@@ -142,7 +142,7 @@ impl DbInner {
         since: u64,
         is_full: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let mut signals = self.scheduler.work.hold();
+        let mut signals = self.scheduler.queue().hold();
         while is_full() {
             self.gate.check_writable()?;
             tree.check_live()?;
@@ -151,10 +151,10 @@ impl DbInner {
                 return Err(closed());
             }
             signals.wait_done(Duration::from_millis(50));
-            if !self.has_all_workers() {
+            if !self.scheduler.has_all_workers() {
                 drop(signals);
-                self.scheduler.work.call();
-                signals = self.scheduler.work.hold();
+                self.scheduler.queue().call();
+                signals = self.scheduler.queue().hold();
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ impl DbInner {
         let held = sealed.mem.used();
         tree.set_last_sealed_size(held);
         self.memory.seal(&sealed);
-        self.scheduler.work.note_sealed(tree.id);
+        self.scheduler.queue().note_sealed(tree.id);
         self.begin_fill(tree, now, held);
         self.memory.rebalance();
         Ok(())
@@ -42,7 +42,7 @@ impl DbInner {
         }
         let end = w.end();
         let mut worth: Vec<(u128, Arc<TreeInner>)> = vec![];
-        let trees = self.versions.trees.read();
+        let trees = self.versions.trees();
         for (start, id) in w.waiting() {
             let Some(t) = trees.by_id(id) else { continue };
             let view = t.view.load_full();
@@ -73,16 +73,16 @@ impl DbInner {
     /// Seals memtables whose reads have cost as much as a flush would, if the store has no writes
     /// at the moment. Reports whether it sealed any.
     pub fn seal_for_readers(&self) -> Result<bool> {
-        let mut w = self.commit.write.lock();
+        let mut w = self.commit.lock();
         // Checked whenever a worker finds no work, so that the start of the idle time is known.
         let rests = w.rests(self.env.monotonic_nanos());
-        let ids = self.scheduler.work.paid();
+        let ids = self.scheduler.queue().paid();
         if ids.is_empty() || !rests || self.options.reader_merges == 0 {
             return Ok(false);
         }
         let mut any = false;
         for id in ids {
-            let tree = self.versions.trees.read().by_id(id).cloned();
+            let tree = self.versions.tree(id);
             let view = tree.as_ref().map(|t| t.view.load_full());
             if let (Some(t), Some(v)) = (tree, view)
                 && v.active.is_touched()
@@ -95,7 +95,7 @@ impl DbInner {
                 t.tolls.use_up(entries);
                 any = true;
             }
-            self.scheduler.work.forget_paid(id);
+            self.scheduler.queue().forget_paid(id);
         }
         Ok(any)
     }
@@ -103,7 +103,7 @@ impl DbInner {
     /// Seals memtables that other Dbs have requested, if any.
     pub fn make_way(&self) -> Result<()> {
         if self.memory.take_asked() {
-            self.seal_some(&self.commit.write.lock(), 0, true)?;
+            self.seal_some(&self.commit.lock(), 0, true)?;
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ impl DbInner {
     /// late.
     #[inline]
     pub fn pace(&self, tree: &TreeInner, bytes: usize) {
-        let rate = self.scheduler.pace.runs().rate().max(tree.fill.delay().rate());
+        let rate = self.scheduler.writes().runs().rate().max(tree.fill.delay().rate());
         if rate > 0 {
             self.pay(rate, bytes);
         }
@@ -29,9 +29,9 @@ impl DbInner {
 
     #[cold]
     fn pay(&self, rate: u64, bytes: usize) {
-        if let Some(pay) = self.scheduler.pace.owe(rate, bytes) {
-            self.scheduler.pace.sleep(pay);
-            self.observer.meters.record(LatencyOp::Pace, pay);
+        if let Some(pay) = self.scheduler.writes().owe(rate, bytes) {
+            self.scheduler.writes().sleep(pay);
+            self.observer.meters().record(LatencyOp::Pace, pay);
         }
     }
 
@@ -39,16 +39,16 @@ impl DbInner {
     /// after that of `tree` has changed: 0 is no delay, 1 the maximum. Calls must not run
     /// concurrently.
     pub fn set_pace(&self, tree: &TreeInner, pressure: f64) {
-        let mut held = self.scheduler.pace.runs().hold();
-        held.set(delay(pressure), &tree.name, RUNS, &self.scheduler.pace);
+        let mut held = self.scheduler.writes().runs().hold();
+        held.set(delay(pressure), &tree.name, RUNS, self.scheduler.writes());
     }
 
     /// Called when a new memtable of `tree` was started at `now`, after one of `memory` bytes.
     pub fn begin_fill(&self, tree: &TreeInner, now: u64, memory: usize) {
-        let stood = self.scheduler.pace.slept() + self.scheduler.pace.stalled();
+        let stood = self.scheduler.writes().slept() + self.scheduler.writes().stalled();
         let mut held = tree.fill.delay().hold();
         let rate = tree.fill.begin(now, stood, memory, self.is_full_soon(tree));
-        held.set(rate, &tree.name, FLUSH, &self.scheduler.pace);
+        held.set(rate, &tree.name, FLUSH, self.scheduler.writes());
     }
 
     /// Called when a memtable of `tree` was flushed, or the tree was dropped. Ends the slowdown if
@@ -56,24 +56,24 @@ impl DbInner {
     pub fn end_fill(&self, tree: &TreeInner) {
         let mut held = tree.fill.delay().hold();
         if !self.is_full_soon(tree) {
-            held.set(0, &tree.name, FLUSH, &self.scheduler.pace);
+            held.set(0, &tree.name, FLUSH, self.scheduler.writes());
         }
     }
 
     /// Ends all slowdowns. The Db is closed, and all trees are marked as closed.
     pub fn end_pacing(&self) {
         {
-            let mut pressed = self.scheduler.work.pressed();
+            let mut pressed = self.scheduler.queue().pressed();
             pressed.clear();
-            self.scheduler.pace.runs().hold().end(&self.scheduler.pace);
+            self.scheduler.writes().runs().hold().end(self.scheduler.writes());
         }
-        self.versions.trees.read().iter().for_each(|t| self.end_fill(t));
+        self.versions.trees().iter().for_each(|t| self.end_fill(t));
     }
 
     /// Reports whether writers of `tree` will wait for a flush when the active memtable is full.
     /// Without workers they flush themselves and do not wait.
     pub fn is_full_soon(&self, tree: &TreeInner) -> bool {
         let is_full = || tree.view.load_full().sealed.len() >= self.memory.max_sealed();
-        self.options.background_threads > 0 && tree.check_live().is_ok() && is_full()
+        self.scheduler.workers() > 0 && tree.check_live().is_ok() && is_full()
     }
 }

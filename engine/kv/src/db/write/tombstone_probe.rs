@@ -98,7 +98,7 @@ impl DbInner {
     /// Probes from a deleted key. Returns the number of entries stepped over.
     fn look_from(&self, tree: &TreeInner, key: &[u8], look: &TombstoneProbe) -> Result<u64> {
         let guard = epoch::pin();
-        let (view, read) = tree.at_one_moment(&self.commit.visible, &guard);
+        let (view, read) = tree.at_one_moment(self.commit.visible(), &guard);
         // The cache stores no longer bounds, and recorded reads do not use the cache.
         if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
             return Ok(0);

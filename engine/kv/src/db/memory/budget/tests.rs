@@ -47,7 +47,7 @@ fn random(seed: &mut u64) -> u64 {
 
 /// What views name, active and sealed.
 fn named(db: &Db) -> (u64, u64) {
-    let trees = db.core().versions.trees.read().to_vec();
+    let trees = db.core().versions.trees().to_vec();
     let taken = |m: &Arc<MemHandle>| m.mem.taken() as u64;
     trees.iter().map(|t| t.view.load_full()).fold((0, 0), |(active, sealed), v| {
         (active + taken(&v.active), sealed + v.sealed.iter().map(taken).sum::<u64>())
@@ -56,7 +56,7 @@ fn named(db: &Db) -> (u64, u64) {
 
 /// Memtables that were never written to are not counted: half a KiB each.
 fn check(db: &Db) {
-    let (own, trees) = (&db.core().memory.own, db.core().versions.trees.read().len() as u64);
+    let (own, trees) = (&db.core().memory.own, db.core().versions.trees().len() as u64);
     let (active, sealed) = named(db);
     assert!(
         own.active() <= active && active <= own.active() + 1024 * trees,
@@ -205,7 +205,7 @@ fn small_tables_that_take_the_memory_are_merged_before_flushes() {
     let core = db.core();
     let seal = |t: &Tree| {
         t.put("k", "v").unwrap();
-        core.seal(&core.commit.write.lock(), &t.core).unwrap();
+        core.seal(&core.commit.lock(), &t.core).unwrap();
     };
     let pause = db.pause_background().unwrap();
     let mut pile = |t: &Tree| (0..3).for_each(|i| (t.put([i], "v").unwrap(), t.flush().unwrap()).1);
@@ -328,7 +328,7 @@ fn fifty_dbs_share_one_budget() {
         dbs[0].core().memory.own.active() <= budget.fair(&dbs[0].core().memory.own, 50) * 2,
         "it has made way"
     );
-    assert!(Arc::ptr_eq(&dbs[0].core().memory.cache(), &dbs[49].core().memory.cache()));
+    assert!(Arc::ptr_eq(dbs[0].core().memory.cache(), dbs[49].core().memory.cache()));
     assert_eq!(dbs[7].stats().memory.budget, BUDGET as u64);
     assert!((0..50).all(|i| dbs[i].stats().flushes > 0));
 }
@@ -390,7 +390,7 @@ fn each_open_table_is_counted_once() {
     let options =
         TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
     let tree = db.tree("t", options).unwrap();
-    let opener = &db.core().versions.opener;
+    let opener = db.core().versions.opener();
     let check = || {
         let view = tree.core.view.load_full();
         let tables: Vec<_> = view.version.runs.iter().flat_map(|run| run.tables.clone()).collect();

@@ -59,9 +59,9 @@ fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_go
         while !full(&tree) {
             tree.put("k", "v").unwrap();
             // Tells no worker of it.
-            core.seal(&core.commit.write.lock(), &tree.core).unwrap();
+            core.seal(&core.commit.lock(), &tree.core).unwrap();
         }
-        core.seal(&core.commit.write.lock(), &tree.core).unwrap();
+        core.seal(&core.commit.lock(), &tree.core).unwrap();
         assert!(fill.delay().rate() > 0, "{what}");
         end(&db, &tree);
         assert_eq!(fill.delay().rate(), 0, "{what}");
@@ -88,15 +88,15 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         let (db, tree, told) =
             open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
         let pause = db.pause_background().unwrap();
-        while db.core().scheduler.pace.runs().rate() == 0 {
+        while db.core().scheduler.writes().runs().rate() == 0 {
             tree.put("k", "v").unwrap();
             tree.flush().unwrap();
         }
         end(&db, &tree);
-        assert_eq!(db.core().scheduler.pace.runs().rate(), 0, "{what}");
+        assert_eq!(db.core().scheduler.writes().runs().rate(), 0, "{what}");
         // Whoever has changed its tables just before, and comes here late.
         db.core().tables_changed(&tree.core);
-        assert_eq!(db.core().scheduler.pace.runs().rate(), 0, "{what}");
+        assert_eq!(db.core().scheduler.writes().runs().rate(), 0, "{what}");
         drop((pause, tree, db));
         check(&told, RUNS, what);
     }

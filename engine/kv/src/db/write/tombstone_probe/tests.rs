@@ -35,7 +35,7 @@ fn key(queue: u64, i: u64) -> Vec<u8> {
 /// Returns the number of a queue's keys outside empty ranges. Asserts that its remaining key is in
 /// none.
 fn outside_gaps(tree: &Tree, queue: u64) -> usize {
-    let read = tree.handle.core.read_point();
+    let read = tree.handle.core.commit.read_point();
     let is_known =
         |i: u64| tree.core.gaps.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
     assert!(!is_known(N), "an existing key must not be in an empty range");
@@ -44,7 +44,7 @@ fn outside_gaps(tree: &Tree, queue: u64) -> usize {
 
 /// Returns the number of these keys of the first queue outside empty ranges.
 fn outside(tree: &Tree, keys: Range<u64>) -> u64 {
-    let read = tree.handle.core.read_point();
+    let read = tree.handle.core.commit.read_point();
     keys.filter(|&i| !tree.core.gaps.skip_empty_range(&key(0, i), true, read, &mut vec![])).count()
         as u64
 }
@@ -126,7 +126,7 @@ fn hundreds_of_queues_in_one_tree_are_looked_at() {
     let key = |q: u64, i: u64| format!("queue {q:03} {i:06}").into_bytes();
     (0..=EACH).for_each(|i| (0..600).for_each(|q| tree.put(&key(q, i), b"v").unwrap()));
     (0..EACH).for_each(|i| (0..600).for_each(|q| tree.delete(&key(q, i)).unwrap()));
-    let read = tree.handle.core.read_point();
+    let read = tree.handle.core.commit.read_point();
     let left = |q| {
         (0..EACH)
             .filter(|&i| !tree.core.gaps.skip_empty_range(&key(q, i), true, read, &mut vec![]))
@@ -151,7 +151,7 @@ fn deletes_in_any_order_are_looked_at() {
         let mut all: Vec<u64> = (0..n).collect();
         Rng::new(n).shuffle(&mut all);
         all.iter().for_each(|&i| tree.delete(&key(i)).unwrap());
-        let read = tree.handle.core.read_point();
+        let read = tree.handle.core.commit.read_point();
         let left = (0..n)
             .filter(|&i| !tree.core.gaps.skip_empty_range(&key(i), true, read, &mut vec![]))
             .count();
