@@ -15,6 +15,9 @@ use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::policy::{Fifo, Tiered};
 use crate::compaction::{LsmShape, manual};
+use crate::db::jobs::compact;
+use crate::db::jobs::ingest;
+use crate::db::jobs::subcompactions;
 use crate::env::Env;
 use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
@@ -171,7 +174,7 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
         if merged {
             tree.compact().unwrap();
         }
-        tree.handle.core.drop_tables(&tree.core, &older, deletion).unwrap();
+        ingest::drop_tables(&tree.handle.core, &tree.core, &older, deletion).unwrap();
         assert_eq!(tree.get(b"b").unwrap().as_deref(), Some(&b"new"[..]), "merged: {merged}");
         assert_eq!(
             tree.tables().unwrap().iter().filter(|t| older.contains(&t.id)).count(),
@@ -331,9 +334,11 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
         Ok(manual(&o.policy, shape, None, &|_, _| false).unwrap())
     };
     let claimed =
-        core.claim_by(&tree.core, crate::db::versions::tree::Holder::Caller, all).unwrap().unwrap();
+        compact::claim_by(core, &tree.core, crate::db::versions::tree::Holder::Caller, all)
+            .unwrap()
+            .unwrap();
     db.drop_tree("t").unwrap();
-    let kind = core.run_job(claimed, &mut || Ok(())).unwrap_err().kind();
+    let kind = compact::run_job(core, claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);
     // The store accepts writes, and no file is left over.
     db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
@@ -590,10 +595,11 @@ fn pieces_are_done_side_by_side() {
     let core = db.core();
     for job in [DividedJob::Flush, MERGE, DividedJob::Merge(Holder::Background)] {
         let all = std::sync::Barrier::new(3);
-        let done = core.in_pieces(3, job, &mut || Ok(()), move |_, i, during| {
-            all.wait();
-            during().map(|()| i)
-        });
+        let done =
+            subcompactions::run_divided(core, 3, job, &mut || Ok(()), move |_, i, during| {
+                all.wait();
+                during().map(|()| i)
+            });
         assert_eq!(done.unwrap(), [0, 1, 2]);
     }
     // All slots are returned each time, and there are no others.
@@ -603,13 +609,13 @@ fn pieces_are_done_side_by_side() {
         seen.lock().insert(std::thread::current().id());
         Ok(i)
     };
-    let done = core.in_pieces(50, MERGE, &mut || Ok(()), work).unwrap();
+    let done = subcompactions::run_divided(core, 50, MERGE, &mut || Ok(()), work).unwrap();
     assert_eq!(done, (0..50).collect::<Vec<_>>());
     assert!((1..=3).contains(&threads.lock().len()));
     drop(db);
     let db = open_with(&MemEnv::new(1), 1);
     let me = std::thread::current().id();
-    let alone = db.core().in_pieces(3, MERGE, &mut || Ok(()), move |_, i, _| {
+    let alone = subcompactions::run_divided(db.core(), 3, MERGE, &mut || Ok(()), move |_, i, _| {
         assert_eq!(std::thread::current().id(), me);
         Ok(i)
     });
@@ -619,22 +625,23 @@ fn pieces_are_done_side_by_side() {
 #[test]
 fn a_piece_that_fails_stops_those_beside_it() {
     let db = open_with(&MemEnv::new(1), 3);
-    let done = db.core().in_pieces(3, MERGE, &mut || Ok(()), |core, i, during| {
-        loop {
-            if i == 1 {
-                return Err::<(), _>(Error::new(ErrorKind::NoSpace, "full"));
+    let done =
+        subcompactions::run_divided(db.core(), 3, MERGE, &mut || Ok(()), |core, i, during| {
+            loop {
+                if i == 1 {
+                    return Err::<(), _>(Error::new(ErrorKind::NoSpace, "full"));
+                }
+                during()?;
+                core.env.sleep(Duration::from_millis(1));
             }
-            during()?;
-            core.env.sleep(Duration::from_millis(1));
-        }
-    });
+        });
     assert_eq!(done.unwrap_err().kind(), ErrorKind::NoSpace);
     let mut steps = 0;
     let mut closing = || {
         steps += 1;
         if steps < 10 { Ok(()) } else { Err(Error::new(ErrorKind::Closed, "closing")) }
     };
-    let done = db.core().in_pieces(2, MERGE, &mut closing, |core, _, during| {
+    let done = subcompactions::run_divided(db.core(), 2, MERGE, &mut closing, |core, _, during| {
         loop {
             during()?;
             core.env.sleep(Duration::from_millis(1));
@@ -666,12 +673,13 @@ fn a_piece_that_panics_fails_the_job() {
                 }
                 Ok(())
             };
-        let done: Result<Vec<()>> = core.in_pieces(3, MERGE, &mut || Ok(()), work);
+        let done: Result<Vec<()>> =
+            subcompactions::run_divided(core, 3, MERGE, &mut || Ok(()), work);
         let e = done.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Panicked);
         assert_eq!(e.message(), "a flush or a merge panicked: a hook of this test");
         let all = std::sync::Barrier::new(3);
-        let whole = core.in_pieces(3, MERGE, &mut || Ok(()), move |_, i, _| {
+        let whole = subcompactions::run_divided(core, 3, MERGE, &mut || Ok(()), move |_, i, _| {
             all.wait();
             Ok(i)
         });
@@ -693,7 +701,8 @@ fn hands_stand_still_in_a_pause() {
             let _running = core.scheduler.throttle().begin().unwrap();
             let both = std::sync::Barrier::new(2);
             let own = &mut || core.scheduler.wait_during_pause(&mut || Ok(()));
-            let done = core.in_pieces(
+            let done = subcompactions::run_divided(
+                core,
                 2,
                 DividedJob::Merge(Holder::Background),
                 own,
@@ -773,10 +782,16 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
                 Holder::Caller => Ok(()),
                 Holder::Background => core.scheduler.wait_during_pause(&mut || Ok(())),
             };
-            let done = core.in_pieces(2, DividedJob::Merge(holder), own, move |core, _, during| {
-                let is_hand = std::thread::current().id() != me;
-                steps_until(&ends, core, during, &counted[usize::from(is_hand)])
-            });
+            let done = subcompactions::run_divided(
+                core,
+                2,
+                DividedJob::Merge(holder),
+                own,
+                move |core, _, during| {
+                    let is_hand = std::thread::current().id() != me;
+                    steps_until(&ends, core, during, &counted[usize::from(is_hand)])
+                },
+            );
             tell.send(done).unwrap();
         };
         let merge = core.env.spawn("merge", Box::new(merge)).unwrap();
@@ -786,8 +801,12 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         // The subcompactions wait for each other. While they run, the compaction has no helper.
         let both = std::sync::Barrier::new(2);
         let (other, at_flush) = (steps.clone(), AtomicU64::new(0));
-        let flushed =
-            core.in_pieces(2, DividedJob::Flush, &mut || Ok(()), move |core, i, during| {
+        let flushed = subcompactions::run_divided(
+            core,
+            2,
+            DividedJob::Flush,
+            &mut || Ok(()),
+            move |core, i, during| {
                 let before = other[0].load(Ordering::Relaxed);
                 while i == 0 && at_flush.load(Ordering::Relaxed) == 0 {
                     during()?;
@@ -803,7 +822,8 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
                 assert_eq!(other[1].load(Ordering::Relaxed), then);
                 both.wait();
                 Ok(i)
-            });
+            },
+        );
         assert_eq!(flushed.unwrap(), [0, 1]);
         drop(paused);
         let then = by_hand();
@@ -813,7 +833,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         assert_eq!(told.recv().unwrap().unwrap().len(), 2);
         // The slot has been returned.
         let both = std::sync::Barrier::new(2);
-        let done = core.in_pieces(2, MERGE, &mut || Ok(()), move |_, i, _| {
+        let done = subcompactions::run_divided(core, 2, MERGE, &mut || Ok(()), move |_, i, _| {
             both.wait();
             Ok(i)
         });
@@ -841,13 +861,18 @@ fn a_hand_comes_again_after_a_pause() {
         }
         Ok(())
     };
-    let done =
-        core.in_pieces(2, DividedJob::Merge(Holder::Background), own, move |core, _, during| {
+    let done = subcompactions::run_divided(
+        core,
+        2,
+        DividedJob::Merge(Holder::Background),
+        own,
+        move |core, _, during| {
             if counts.fetch_add(1, Ordering::Relaxed) == 1 {
                 tells.store(true, Ordering::Relaxed);
             }
             steps_until(&ends, core, during, &steps)
-        });
+        },
+    );
     assert_eq!(done.unwrap().len(), 2);
     drop(running);
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
 use crate::base::ops::OpReader;
+use crate::db::jobs::background;
 use crate::wal::Lsn;
 use crate::wal::follow::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
 
@@ -153,7 +154,7 @@ impl Db {
     /// writes, and what reading the log gives.
     pub fn changes_since(&self, seq: Seq, most: u64) -> Result<ChangeFeed> {
         let core = self.core();
-        let (hold, segments, inherited) = core.hold_log()?;
+        let (hold, segments, inherited) = pin_log(core)?;
         let newest = core.commit.read_point();
         if seq > newest {
             return Err(Error::invalid(format!(
@@ -239,10 +240,10 @@ impl ChangeFeed {
     }
 
     fn read(&mut self, core: &DbInner) -> Result<Option<FollowedRecord>> {
-        let read = self.follower.next(|| core.log_now());
+        let read = self.follower.next(|| log_position(core));
         // It was let go of under the reader's hands, which explains whatever was met.
         if self.follower.hold().is_lost() {
-            return Err(lagged(self.next, core.oldest_change()?));
+            return Err(lagged(self.next, oldest_change(core)?));
         }
         match read {
             // Of what nobody needed any more a power cut may have taken a part.
@@ -303,36 +304,34 @@ fn lagged(wanted: Seq, oldest: Option<Seq>) -> Error {
     )
 }
 
-impl DbInner {
-    /// Holds all of the log that there is, and gives its segments, and up to where they are those of
-    /// earlier openings.
-    fn hold_log(&self) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {
-        self.gate.check_process()?;
-        self.gate.check_writable()?;
-        let mut w = self.commit.lock();
-        if !w.has_begun() {
-            w = self.begin_log(w)?;
-        }
-        let wal = w.log().ok_or_else(closed)?;
-        let (hold, places) = wal.hold();
-        Ok((hold, places, wal.inherited().1))
+/// Holds all of the log that there is, and gives its segments, and up to where they are those of
+/// earlier openings.
+fn pin_log(db: &DbInner) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {
+    db.gate.check_process()?;
+    db.gate.check_writable()?;
+    let mut w = db.commit.lock();
+    if !w.has_begun() {
+        w = background::begin_log(db, w)?;
     }
+    let wal = w.log().ok_or_else(closed)?;
+    let (hold, places) = wal.hold();
+    Ok((hold, places, wal.inherited().1))
+}
 
-    /// The segments of the log, and where it ends.
-    fn log_now(&self) -> Result<(Vec<SegmentPlace>, Lsn)> {
-        let mut w = self.commit.lock();
-        let end = w.end();
-        let places = w.log().map(|wal| wal.places());
-        Ok((places.ok_or_else(closed)?, end))
-    }
+/// The segments of the log, and where it ends.
+fn log_position(db: &DbInner) -> Result<(Vec<SegmentPlace>, Lsn)> {
+    let mut w = db.commit.lock();
+    let end = w.end();
+    let places = w.log().map(|wal| wal.places());
+    Ok((places.ok_or_else(closed)?, end))
+}
 
-    /// The oldest change that the log has, if it has any.
-    fn oldest_change(&self) -> Result<Option<Seq>> {
-        for place in self.log_now()?.0 {
-            if let Some(first) = first_of(&*self.env, self.versions.dir(), place)? {
-                return Ok(Some(first));
-            }
+/// The oldest change that the log has, if it has any.
+fn oldest_change(db: &DbInner) -> Result<Option<Seq>> {
+    for place in log_position(db)?.0 {
+        if let Some(first) = first_of(&*db.env, db.versions.dir(), place)? {
+            return Ok(Some(first));
         }
-        Ok(None)
     }
+    Ok(None)
 }

@@ -5,13 +5,20 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{DbOptions, Durability, TreeOptions};
+use crate::db::jobs::background;
+use crate::db::jobs::workers;
+use crate::db::open;
+use crate::db::open::checkpoint;
+use crate::db::open::trees;
+use crate::db::report::stats;
+use crate::db::write;
+use crate::db::write::reserve;
 use crate::env::Env;
 use crate::wal::TornTail;
 
 use crate::db::explain;
 use crate::db::handle::handles::{CloseHandle, Db, Tree};
 use crate::db::handle::snapshot::{ReadPoint, Snapshot};
-use crate::db::inner::DbInner;
 use crate::db::report::stats::Stats;
 use crate::db::write::batch::Batch;
 
@@ -42,9 +49,9 @@ impl Db {
     /// As [`open_with`](Db::open_with).
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
-        let handle = CloseHandle::new(|| DbInner::open(env, dir.as_ref(), options))?;
+        let handle = CloseHandle::new(|| crate::db::open::open_store(env, dir.as_ref(), options))?;
         handle.core.observer.events().start()?;
-        handle.core.allow_workers();
+        workers::allow_workers(&handle.core);
         let durability = handle.core.options.durability;
         Ok(Db { handle: Arc::new(handle), durability })
     }
@@ -144,7 +151,7 @@ impl Db {
         let wanted: Vec<(N, TreeOptions)> = trees.into_iter().collect();
         let wanted: Vec<_> =
             wanted.iter().map(|(name, options)| (name.as_ref(), options)).collect();
-        let trees = self.core().open_trees(&wanted)?;
+        let trees = trees::open_trees(self.core(), &wanted)?;
         Ok(trees.into_iter().map(|t| self.wrap(t)).collect())
     }
 
@@ -174,7 +181,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree, and errors of writing the manifest.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        self.core().with_reserve(|| self.core().drop_tree(name))
+        reserve::with_reserve(self.core(), || trees::drop_tree(self.core(), name))
     }
 
     /// Writes a batch with the handle's durability.
@@ -187,7 +194,7 @@ impl Db {
     /// again.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.check_own(&batch)?;
-        self.core().write_batch(&batch, self.durability).map(|_| ())
+        write::write_batch(self.core(), &batch, self.durability).map(|_| ())
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
@@ -254,12 +261,12 @@ impl Db {
     /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when the work is
     /// postponed.
     pub fn wait_idle(&self) -> Result<()> {
-        self.core().wait_idle()
+        background::wait_idle(self.core())
     }
 
     /// Returns counters, memory use, levels, and the holders of retained space.
     pub fn stats(&self) -> Stats {
-        self.core().stats()
+        stats::collect_stats(self.core())
     }
 
     /// Returns a new handle with the current state of the store, for a handle opened read-only. A
@@ -291,7 +298,7 @@ impl Db {
     /// another store, `Closed` when the handle was closed, else as [`open_with`](Db::open_with).
     /// This handle is unchanged.
     pub fn refresh(&self) -> Result<Db> {
-        let fresh = CloseHandle::new(|| self.core().refreshed())?;
+        let fresh = CloseHandle::new(|| open::refresh_reader(self.core()))?;
         fresh.core.observer.events().start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }
@@ -370,6 +377,6 @@ impl Db {
     /// errors. After an error the partial checkpoint is removed as far as possible; remaining files
     /// include no `CURRENT` file. Delete them or choose another directory before you retry.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
-        self.core().checkpoint(dir.as_ref())
+        checkpoint::create_checkpoint(self.core(), dir.as_ref())
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::sync::{Mutex, epoch, rank};
+use crate::db::open::close;
 use crate::merge::gaps::Writers;
 
 use crate::db::inner::DbInner;
@@ -63,7 +64,7 @@ impl CloseHandle {
         } else {
             self.closed.lock()
         };
-        outcome.get_or_insert_with(|| core.close()).clone()
+        outcome.get_or_insert_with(|| close::close_store(core)).clone()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Trailer};
 use crate::base::unless_done::UnlessDone;
+use crate::db::jobs::ingest;
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
@@ -65,7 +66,7 @@ impl Tree {
         pairs: impl IntoIterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
         self.core.check_live()?;
-        self.handle.core.ingest(&self.core, pairs.into_iter())
+        ingest::ingest_entries(&self.handle.core, &self.core, pairs.into_iter())
     }
 
     /// Loads a file made by [`export`](Tree::export), as [`ingest`](Tree::ingest) does.
@@ -89,7 +90,7 @@ impl Tree {
             }
             Some(c.next().map(|()| pair))
         });
-        core.ingest(&self.core, pairs)
+        ingest::ingest_entries(core, &self.core, pairs)
     }
 
     /// Writes the keys of a range with their values, as they are now, into one table file that
@@ -155,8 +156,9 @@ impl Tree {
     fn drop_within(&self, range: &dyn KeyBounds) -> Result<()> {
         let older = self.tables_within(&key_range(range));
         let deletion = self.delete_range_numbered(range)?;
-        let freed =
-            self.flush().and_then(|()| self.handle.core.drop_tables(&self.core, &older, deletion));
+        let freed = self
+            .flush()
+            .and_then(|()| ingest::drop_tables(&self.handle.core, &self.core, &older, deletion));
         // The keys were deleted, as readers may have seen; a tree that was dropped since has no
         // space to give back, and a store that was closed does it later.
         if self.core.is_dropped() || self.handle.core.gate.is_closing() { Ok(()) } else { freed }

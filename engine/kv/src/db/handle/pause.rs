@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::options::check_rate;
+use crate::db::jobs::pick;
 
 use crate::db::handle::handles::{CloseHandle, Db};
 
@@ -21,7 +22,7 @@ impl Drop for Pause {
         let core = &self.handle.core;
         core.scheduler.throttle().resume();
         core.signal_work();
-        core.call_workers_for_any();
+        pick::call_workers_for_any(core);
     }
 }
 

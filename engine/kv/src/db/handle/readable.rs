@@ -1,6 +1,7 @@
 //! [`Readable`], the reads that stores, snapshots and transactions share.
 
 use crate::base::error::Result;
+use crate::db::read;
 use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
@@ -116,7 +117,7 @@ impl ReadSource for Snapshot {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
         tree.core.check_live()?;
         self.check_own(tree)?;
-        tree.handle.core.get_at(&tree.core, key, self.seq())
+        read::get_at(&tree.handle.core, &tree.core, key, self.seq())
     }
 
     fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
+use crate::db::jobs::pick;
 
 use crate::db::handle::handles::{CloseHandle, Tree};
 
@@ -31,7 +32,7 @@ impl Drop for ReadPoint {
     fn drop(&mut self) {
         if self.handle.core.versions.snapshots().release(self.key) {
             self.handle.core.signal_work();
-            self.handle.core.call_workers_for_any();
+            pick::call_workers_for_any(&self.handle.core);
         }
     }
 }

@@ -4,6 +4,12 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::options::TreeOptions;
+use crate::db::jobs::flush;
+use crate::db::jobs::manual;
+use crate::db::open::trees;
+use crate::db::read;
+use crate::db::write;
+use crate::db::write::reserve;
 use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
@@ -43,7 +49,7 @@ impl Tree {
     /// of writing the manifest. On an error nothing has changed.
     pub fn set_options(&self, options: TreeOptions) -> Result<()> {
         options.check()?;
-        self.handle.core.set_options(&self.core, options)
+        trees::set_options(&self.handle.core, &self.core, options)
     }
 
     /// Returns the value of `key`. The value pins its block or memtable; no bytes are copied.
@@ -53,7 +59,7 @@ impl Tree {
     /// the tree was dropped.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        self.handle.core.get(&self.core, key.as_ref())
+        read::get(&self.handle.core, &self.core, key.as_ref())
     }
 
     /// Returns the values of several keys, all read from one state of the tree.
@@ -61,7 +67,7 @@ impl Tree {
     /// # Errors
     /// As [`get`](Tree::get).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        self.handle.core.multi_get(&self.core, keys)
+        read::multi_get(&self.handle.core, &self.core, keys)
     }
 
     /// Reports whether `key` has a value.
@@ -79,7 +85,8 @@ impl Tree {
     /// [`Db::write`](crate::Db::write).
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.handle.core.write_point(
+        write::write_point(
+            &self.handle.core,
             &self.core,
             Kind::Put,
             key.as_ref(),
@@ -95,7 +102,9 @@ impl Tree {
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let (core, key) = (&self.handle.core, key.as_ref());
-        core.with_reserve(|| core.write_point(&self.core, Kind::Delete, key, &[], self.durability))
+        reserve::with_reserve(core, || {
+            write::write_point(core, &self.core, Kind::Delete, key, &[], self.durability)
+        })
     }
 
     /// Adds an operand for the tree's merge operator.
@@ -104,7 +113,8 @@ impl Tree {
     /// As [`put`](Tree::put), and `InvalidArgument` when the tree has no merge operator.
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.check_merge()?;
-        self.handle.core.write_point(
+        write::write_point(
+            &self.handle.core,
             &self.core,
             Kind::Merge,
             key.as_ref(),
@@ -147,7 +157,7 @@ impl Tree {
         self.handle.core.gate.check_writable()?;
         let mut batch = Batch::new();
         batch.delete_between(&self.core, range)?;
-        self.handle.core.write_batch(&batch, self.durability)
+        write::write_batch(&self.handle.core, &batch, self.durability)
     }
 
     /// Flushes the memtable to a table and waits for completion.
@@ -156,7 +166,7 @@ impl Tree {
     /// I/O errors, after which the store is read-only.
     pub fn flush(&self) -> Result<()> {
         self.core.check_live()?;
-        self.handle.core.flush_tree(&self.core)
+        flush::flush_tree(&self.handle.core, &self.core)
     }
 
     /// Flushes, then compacts all tables into one run, and drops entries that no reader can see. A
@@ -182,9 +192,9 @@ impl Tree {
 
     fn compact_within(&self, range: Option<&VisibleRange>) -> Result<()> {
         self.check_hooked()?;
-        self.handle.core.with_reserve(|| {
+        reserve::with_reserve(&self.handle.core, || {
             self.flush()?;
-            self.handle.core.compact_range(&self.core, range)
+            manual::compact_range(&self.handle.core, &self.core, range)
         })
     }
 

@@ -7,6 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::db::jobs::compact;
+use crate::db::jobs::flush;
+use crate::db::jobs::pick;
+use crate::db::write::durable;
+use crate::db::write::seal;
 
 use crate::db::commit::write_state::Writing;
 use crate::db::inner::DbInner;
@@ -31,276 +36,271 @@ fn unless_dropped(tree: &TreeInner, done: Result<bool>) -> Result<bool> {
     }
 }
 
-impl DbInner {
-    /// Does one step of work. Returns false when there is none.
-    pub fn work_once(&self, compacts: bool) -> Result<bool> {
-        // To remove a large file takes tens of milliseconds; no flush should wait for that.
-        if compacts {
-            self.versions.opener().delete_obsolete_files();
-        }
-        if self.gate.check_writable().is_err() {
-            return Ok(false);
-        }
-        let prepare = self.commit.lock().log().and_then(|w| w.prepare_next());
-        // To touch a whole segment takes tens of milliseconds. A single thread stops early for a
-        // flush. With several threads another one flushes. Writers touch the rest of the segment.
-        let is_alone = self.scheduler.workers() == 1;
-        let stop = || self.gate.is_closing() || (is_alone && self.scheduler.queue().has_sealed());
-        let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
-        if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
-            return prepared.map(|()| false);
-        }
-        let compacts_first = compacts && self.scheduler.workers() != 1 && self.is_cluttered();
-        let compacted = if compacts_first { self.compact_once() } else { Ok(false) };
-        if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
-            return compacted;
-        }
-        if self.flush_some()? {
-            self.signal_work();
-            return Ok(true);
-        }
-        if compacted? || (compacts && !compacts_first && self.compact_once()?) {
-            return Ok(true);
-        }
-        prepared.and_then(|()| self.seal_for_readers())
+/// Does one step of work. Returns false when there is none.
+pub fn work_once(db: &DbInner, compacts: bool) -> Result<bool> {
+    // To remove a large file takes tens of milliseconds; no flush should wait for that.
+    if compacts {
+        db.versions.opener().delete_obsolete_files();
     }
-
-    /// Reports whether small tables use more than an eighth of the memory for their handles. Large
-    /// tables do not count: a store may have any number of them.
-    fn is_cluttered(&self) -> bool {
-        self.versions.opener().are_small()
-            && self.versions.opener().of_handles() > self.memory.part() / 8
+    if db.gate.check_writable().is_err() {
+        return Ok(false);
     }
+    let prepare = db.commit.lock().log().and_then(|w| w.prepare_next());
+    // To touch a whole segment takes tens of milliseconds. A single thread stops early for a
+    // flush. With several threads another one flushes. Writers touch the rest of the segment.
+    let is_alone = db.scheduler.workers() == 1;
+    let stop = || db.gate.is_closing() || (is_alone && db.scheduler.queue().has_sealed());
+    let prepared = prepare.map_or(Ok(()), |job| job.run(&stop));
+    if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
+        return prepared.map(|()| false);
+    }
+    let compacts_first = compacts && db.scheduler.workers() != 1 && is_cluttered(db);
+    let compacted = if compacts_first { compact_once(db) } else { Ok(false) };
+    if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
+        return compacted;
+    }
+    if flush_some(db)? {
+        db.signal_work();
+        return Ok(true);
+    }
+    if compacted? || (compacts && !compacts_first && compact_once(db)?) {
+        return Ok(true);
+    }
+    prepared.and_then(|()| seal::seal_for_readers(db))
+}
 
-    /// Flushes one memtable of some tree, or small ones of several. Returns false when none is
-    /// immutable.
-    pub fn flush_some(&self) -> Result<bool> {
-        if self.gate.is_closing() {
-            return Ok(false);
-        }
-        self.make_way()?;
-        let due = self.due();
-        let (mut at, mut lacking) = (0, None);
-        while at < due.len() {
-            let (mut group, mut bytes) = (vec![], 0);
-            while let Some(t) = due.get(at) {
-                let size = t.view.load_full().sealed.last().map_or(0, |m| m.mem.used());
-                let is_small = size <= SMALL;
-                bytes += size as u64;
-                if !group.is_empty()
-                    && (!is_small || group.len() == TOGETHER || bytes > self.memory.bytes() / 16)
-                {
-                    break;
-                }
-                at += 1;
-                // Another worker at this tree flushes its memtables in order; this one looks for
-                // other work.
-                group.extend(t.flushing.try_lock().map(|one| (t, one)));
-                if !is_small {
-                    break;
-                }
+/// Reports whether small tables use more than an eighth of the memory for their handles. Large
+/// tables do not count: a store may have any number of them.
+fn is_cluttered(db: &DbInner) -> bool {
+    db.versions.opener().are_small() && db.versions.opener().of_handles() > db.memory.part() / 8
+}
+
+/// Flushes one memtable of some tree, or small ones of several. Returns false when none is
+/// immutable.
+pub fn flush_some(db: &DbInner) -> Result<bool> {
+    if db.gate.is_closing() {
+        return Ok(false);
+    }
+    seal::make_room_for_others(db)?;
+    let due = trees_to_flush(db);
+    let (mut at, mut lacking) = (0, None);
+    while at < due.len() {
+        let (mut group, mut bytes) = (vec![], 0);
+        while let Some(t) = due.get(at) {
+            let size = t.view.load_full().sealed.last().map_or(0, |m| m.mem.used());
+            let is_small = size <= SMALL;
+            bytes += size as u64;
+            if !group.is_empty()
+                && (!is_small || group.len() == TOGETHER || bytes > db.memory.bytes() / 16)
+            {
+                break;
             }
-            let together: Vec<_> = group.iter().map(|(t, one)| (*t, one)).collect();
-            match self.flush_together(&together) {
-                Ok(true) => return Ok(true),
-                Ok(false) => {}
-                Err(e) if e.is_transient() => {
-                    for (t, one) in &group {
-                        // One flush may find the space that all of them together do not.
-                        let alone = if group.len() > 1 {
-                            self.flush_oldest_locked(t, one)
-                        } else {
-                            Err(e.clone())
-                        };
-                        match alone {
-                            Ok(true) => return Ok(true),
-                            Ok(false) => {}
-                            Err(e) if e.is_transient() => {
-                                t.put_off.lock().note(&e);
-                            }
-                            Err(e) => return Err(e),
+            at += 1;
+            // Another worker at this tree flushes its memtables in order; this one looks for
+            // other work.
+            group.extend(t.flushing.try_lock().map(|one| (t, one)));
+            if !is_small {
+                break;
+            }
+        }
+        let together: Vec<_> = group.iter().map(|(t, one)| (*t, one)).collect();
+        match flush::flush_together(db, &together) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(e) if e.is_transient() => {
+                for (t, one) in &group {
+                    // One flush may find the space that all of them together do not.
+                    let alone = if group.len() > 1 {
+                        flush::flush_oldest_locked(db, t, one)
+                    } else {
+                        Err(e.clone())
+                    };
+                    match alone {
+                        Ok(true) => return Ok(true),
+                        Ok(false) => {}
+                        Err(e) if e.is_transient() => {
+                            t.put_off.lock().note(&e);
                         }
+                        Err(e) => return Err(e),
                     }
-                    lacking = lacking.or(Some(e));
                 }
-                Err(e) => return Err(e),
+                lacking = lacking.or(Some(e));
             }
+            Err(e) => return Err(e),
         }
-        lacking.map_or(Ok(false), Err)
     }
+    lacking.map_or(Ok(false), Err)
+}
 
-    /// Returns the trees that have immutable memtables, in order of their ids.
-    fn due(&self) -> Vec<Arc<TreeInner>> {
-        let ids = self.scheduler.queue().sealed();
-        let mut due = Vec::with_capacity(ids.len());
-        for id in ids {
-            let tree = self.versions.tree(id);
-            self.scheduler.queue().forget_sealed(id, || {
-                let sealed = tree.filter(|t| !t.view.load_full().sealed.is_empty());
-                let has_none = sealed.is_none();
-                due.extend(sealed);
-                has_none
-            });
-        }
-        due
+/// Returns the trees that have immutable memtables, in order of their ids.
+fn trees_to_flush(db: &DbInner) -> Vec<Arc<TreeInner>> {
+    let ids = db.scheduler.queue().sealed();
+    let mut due = Vec::with_capacity(ids.len());
+    for id in ids {
+        let tree = db.versions.tree(id);
+        db.scheduler.queue().forget_sealed(id, || {
+            let sealed = tree.filter(|t| !t.view.load_full().sealed.is_empty());
+            let has_none = sealed.is_none();
+            due.extend(sealed);
+            has_none
+        });
     }
+    due
+}
 
-    /// Runs the most urgent compaction of all trees. Returns false when no tree needs one.
-    fn compact_once(&self) -> Result<bool> {
-        if self.gate.is_closing() {
-            return Ok(false);
-        }
-        let Some(_running) = self.scheduler.throttle().begin() else { return Ok(false) };
-        let mut order = self.may_want();
-        let mut lacking = None;
-        while let Some(t) = order.pop_front() {
-            let claimed = match self.claim(&t) {
-                Ok(None) => continue,
-                // This tree may need more jobs, and the others were not checked.
-                other => {
-                    self.scheduler.queue().look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
-                    other
-                }
-            };
-            let Some(claimed) = claimed? else { continue };
-            let threads = self.scheduler.workers();
-            let mut flush = || {
-                while threads == 1 && self.flush_some()? {}
-                Ok(())
-            };
-            let ran = self.run_job(claimed, &mut || {
-                flush()?;
-                if threads > 0 { self.scheduler.wait_during_pause(&mut flush) } else { Ok(()) }
-            });
-            match unless_dropped(&t, ran.map(|_| true)) {
-                // Another tree's job may free space.
-                Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
-                ran => {
-                    ran?;
-                    self.signal_work();
-                    return Ok(true);
-                }
+/// Runs the most urgent compaction of all trees. Returns false when no tree needs one.
+fn compact_once(db: &DbInner) -> Result<bool> {
+    if db.gate.is_closing() {
+        return Ok(false);
+    }
+    let Some(_running) = db.scheduler.throttle().begin() else { return Ok(false) };
+    let mut order = trees_to_check(db);
+    let mut lacking = None;
+    while let Some(t) = order.pop_front() {
+        let claimed = match compact::claim(db, &t) {
+            Ok(None) => continue,
+            // This tree may need more jobs, and the others were not checked.
+            other => {
+                db.scheduler.queue().look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
+                other
             }
-        }
-        lacking.map_or(Ok(false), Err)
-    }
-
-    /// Returns the trees that may need a compaction, the one with the highest pressure first. The
-    /// caller checks each. Jobs that become due as time passes are found by checking all trees:
-    /// each time if there are few, once a second otherwise.
-    fn may_want(&self) -> VecDeque<Arc<TreeInner>> {
-        let now = self.env.wall_micros() / 1_000_000;
-        let trees = self.versions.trees();
-        let mut order: Vec<Arc<TreeInner>> =
-            match self.scheduler.queue().take_changed(trees.len() <= FEW, now) {
-                Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
-                None => trees.to_vec(),
-            };
-        drop(trees);
-        let pressed = self.scheduler.queue().pressed();
-        let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
-        order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
-        order.into()
-    }
-
-    /// Does all pending work on the calling thread. Returns false when there was none. A panic
-    /// latches the store read-only, as in a worker, because every write would run into it again.
-    pub fn work_inline(&self) -> Result<bool> {
-        let work = || {
-            let mut any = false;
-            while self.flush_some()? || self.compact_once()? {
-                any = true;
-            }
-            Ok(any)
         };
-        work().map_err(
-            |e: Error| if e.kind() == ErrorKind::Panicked { self.gate.latch(e) } else { e },
-        )
-    }
-
-    /// Waits until the workers have made progress since `generation`, or for 20 ms.
-    pub fn wait_for_change(&self, generation: u64) -> Result<()> {
-        self.gate.check_writable()?;
-        // Without workers, the awaited work may be done by another caller.
-        let inline = self.scheduler.workers() == 0;
-        if inline && self.work_inline()? {
-            return Ok(());
-        }
-        let mut signals = self.scheduler.queue().hold();
-        if inline || signals.generation() == generation {
-            signals.wait_done(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-
-    /// Waits until no memtable is immutable and no policy needs a compaction.
-    pub fn wait_idle(&self) -> Result<()> {
-        self.gate.check_process()?;
-        let since = self.scheduler.queue().put_off().lock().times();
-        loop {
-            self.gate.check_writable()?;
-            self.scheduler.queue().put_off().lock().check(since)?;
-            // Before the generation is read: otherwise its own signal would count as progress and
-            // it would never wait.
-            self.signal_work();
-            let generation = self.scheduler.queue().generation();
-            let trees = self.versions.trees().to_vec();
-            let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
-            if !flushing
-                && (self.scheduler.throttle().is_paused()
-                    || !trees.iter().any(|t| self.is_compacting_or_wants(t)))
-            {
-                // Removes the files of replaced tables before it returns, unless readers hold them.
-                nudge();
-                self.versions.opener().delete_obsolete_files();
-                return Ok(());
-            }
-            self.scheduler.queue().call();
-            self.wait_for_change(generation)?;
-        }
-    }
-
-    /// Flushes a tree's replayed memtable if the log has too many segments or is longer than its
-    /// limit. Every opening that writes begins a segment, full or not. A store that is opened often
-    /// for a few writes must not accumulate them. It runs only after the tree has got its hooks.
-    pub fn shorten_log(&self, tree: &Arc<TreeInner>) -> Result<()> {
-        {
-            let w = self.commit.lock();
-            if !w.is_log_long(self.options.log_limit())
-                || !tree.view.load_full().active.is_touched()
-                || self.gate.check_writable().is_err()
-            {
-                return Ok(());
-            }
-            self.seal(&w, tree)?;
-        }
-        if self.scheduler.workers() == 0 {
-            while self.flush_oldest(tree)? {}
-        }
-        self.signal_work();
-        Ok(())
-    }
-
-    /// Flushes records of earlier openings when an opening begins to write. This bounds the number
-    /// of segments as [`shorten_log`](DbInner::shorten_log) does. It holds regardless of the trees
-    /// that are opened, and of how soon the store is closed again.
-    pub fn shorten_inherited_log(&self) -> Result<()> {
-        let shorten = || {
-            if self.bound_log()? {
-                while self.flush_some()? {}
-            }
+        let Some(claimed) = claimed? else { continue };
+        let threads = db.scheduler.workers();
+        let mut flush = || {
+            while threads == 1 && flush_some(db)? {}
             Ok(())
         };
-        shorten().or_else(|e| self.gate.postpone(e))
+        let ran = compact::run_job(db, claimed, &mut || {
+            flush()?;
+            if threads > 0 { db.scheduler.wait_during_pause(&mut flush) } else { Ok(()) }
+        });
+        match unless_dropped(&t, ran.map(|_| true)) {
+            // Another tree's job may free space.
+            Err(e) if e.is_transient() => lacking = lacking.or(Some(e)),
+            ran => {
+                ran?;
+                db.signal_work();
+                return Ok(true);
+            }
+        }
     }
+    lacking.map_or(Ok(false), Err)
+}
 
-    /// Begins the log for a writer that holds the write lock. The lock is released in the meantime,
-    /// so callers check everything again.
-    #[cold]
-    pub fn begin_log<'a>(&'a self, w: Writing<'a>) -> Result<Writing<'a>> {
-        drop(w);
-        self.begin_writing(&mut self.versions.lock_catalog())?;
-        self.shorten_inherited_log()?;
-        Ok(self.commit.lock())
+/// Returns the trees that may need a compaction, the one with the highest pressure first. The
+/// caller checks each. Jobs that become due as time passes are found by checking all trees:
+/// each time if there are few, once a second otherwise.
+fn trees_to_check(db: &DbInner) -> VecDeque<Arc<TreeInner>> {
+    let now = db.env.wall_micros() / 1_000_000;
+    let trees = db.versions.trees();
+    let mut order: Vec<Arc<TreeInner>> =
+        match db.scheduler.queue().take_changed(trees.len() <= FEW, now) {
+            Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
+            None => trees.to_vec(),
+        };
+    drop(trees);
+    let pressed = db.scheduler.queue().pressed();
+    let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
+    order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
+    order.into()
+}
+
+/// Does all pending work on the calling thread. Returns false when there was none. A panic
+/// latches the store read-only, as in a worker, because every write would run into it again.
+pub fn work_inline(db: &DbInner) -> Result<bool> {
+    let work = || {
+        let mut any = false;
+        while flush_some(db)? || compact_once(db)? {
+            any = true;
+        }
+        Ok(any)
+    };
+    work().map_err(|e: Error| if e.kind() == ErrorKind::Panicked { db.gate.latch(e) } else { e })
+}
+
+/// Waits until the workers have made progress since `generation`, or for 20 ms.
+pub fn wait_for_change(db: &DbInner, generation: u64) -> Result<()> {
+    db.gate.check_writable()?;
+    // Without workers, the awaited work may be done by another caller.
+    let inline = db.scheduler.workers() == 0;
+    if inline && work_inline(db)? {
+        return Ok(());
     }
+    let mut signals = db.scheduler.queue().hold();
+    if inline || signals.generation() == generation {
+        signals.wait_done(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Waits until no memtable is immutable and no policy needs a compaction.
+pub fn wait_idle(db: &DbInner) -> Result<()> {
+    db.gate.check_process()?;
+    let since = db.scheduler.queue().put_off().lock().times();
+    loop {
+        db.gate.check_writable()?;
+        db.scheduler.queue().put_off().lock().check(since)?;
+        // Before the generation is read: otherwise its own signal would count as progress and
+        // it would never wait.
+        db.signal_work();
+        let generation = db.scheduler.queue().generation();
+        let trees = db.versions.trees().to_vec();
+        let flushing = trees.iter().any(|t| !t.view.load_full().sealed.is_empty());
+        if !flushing
+            && (db.scheduler.throttle().is_paused()
+                || !trees.iter().any(|t| pick::is_compacting_or_due(db, t)))
+        {
+            // Removes the files of replaced tables before it returns, unless readers hold them.
+            nudge();
+            db.versions.opener().delete_obsolete_files();
+            return Ok(());
+        }
+        db.scheduler.queue().call();
+        wait_for_change(db, generation)?;
+    }
+}
+
+/// Flushes a tree's replayed memtable if the log has too many segments or is longer than its
+/// limit. Every opening that writes begins a segment, full or not. A store that is opened often
+/// for a few writes must not accumulate them. It runs only after the tree has got its hooks.
+pub fn shorten_log(db: &DbInner, tree: &Arc<TreeInner>) -> Result<()> {
+    {
+        let w = db.commit.lock();
+        if !w.is_log_long(db.options.log_limit())
+            || !tree.view.load_full().active.is_touched()
+            || db.gate.check_writable().is_err()
+        {
+            return Ok(());
+        }
+        seal::seal_memtable(db, &w, tree)?;
+    }
+    if db.scheduler.workers() == 0 {
+        while flush::flush_oldest(db, tree)? {}
+    }
+    db.signal_work();
+    Ok(())
+}
+
+/// Flushes records of earlier openings when an opening begins to write. This bounds the number
+/// of segments as [`shorten_log`](crate::db::jobs::background::shorten_log) does. It holds regardless of the trees
+/// that are opened, and of how soon the store is closed again.
+pub fn shorten_inherited_log(db: &DbInner) -> Result<()> {
+    let shorten = || {
+        if flush::bound_log(db)? {
+            while flush_some(db)? {}
+        }
+        Ok(())
+    };
+    shorten().or_else(|e| db.gate.postpone(e))
+}
+
+/// Begins the log for a writer that holds the write lock. The lock is released in the meantime,
+/// so callers check everything again.
+#[cold]
+pub fn begin_log<'a>(db: &'a DbInner, w: Writing<'a>) -> Result<Writing<'a>> {
+    drop(w);
+    durable::begin_writing(db, &mut db.versions.lock_catalog())?;
+    shorten_inherited_log(db)?;
+    Ok(db.commit.lock())
 }

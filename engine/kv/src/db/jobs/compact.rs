@@ -25,6 +25,9 @@ use crate::compaction::{
     Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, fits, marks_of_each,
     merged_bits, steps,
 };
+use crate::db::jobs::install;
+use crate::db::jobs::pick;
+use crate::db::jobs::subcompactions;
 use crate::manifest::TableMeta;
 use crate::merge::job::{CompactionOutputs, run, unite};
 use crate::merge::merging::MergeSource;
@@ -154,393 +157,389 @@ impl Claimed {
     }
 }
 
-impl DbInner {
-    /// Claims the most urgent job of a tree and marks its tables busy. Also returns `None` when the
-    /// job has to wait for space until another is done.
-    pub fn claim(&self, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
-        self.claim_by(tree, Holder::Background, |options, shape, merging| {
-            Ok(self
-                .pick_compaction(options, shape)
-                .filter(|job| fits(&options.policy, shape, merging, job)))
-        })
-    }
+/// Claims the most urgent job of a tree and marks its tables busy. Also returns `None` when the
+/// job has to wait for space until another is done.
+pub fn claim(db: &DbInner, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
+    claim_by(db, tree, Holder::Background, |options, shape, merging| {
+        Ok(pick::pick_compaction(db, options, shape)
+            .filter(|job| fits(&options.policy, shape, merging, job)))
+    })
+}
 
-    /// Claims the job that `choose` returns, and marks its tables busy for the holder. `choose`
-    /// gets the marked shape and the sizes of running compactions.
-    pub fn claim_by(
-        &self,
-        tree: &Arc<TreeInner>,
-        holder: Holder,
-        choose: impl FnOnce(&TreeOptions, &LsmShape, &[u64]) -> Result<Option<CompactionJob>>,
-    ) -> Result<Option<Arc<Claimed>>> {
-        if tree.is_dropped() || !tree.is_hooked() {
-            return Ok(None);
-        }
+/// Claims the job that `choose` returns, and marks its tables busy for the holder. `choose`
+/// gets the marked shape and the sizes of running compactions.
+pub fn claim_by(
+    db: &DbInner,
+    tree: &Arc<TreeInner>,
+    holder: Holder,
+    choose: impl FnOnce(&TreeOptions, &LsmShape, &[u64]) -> Result<Option<CompactionJob>>,
+) -> Result<Option<Arc<Claimed>>> {
+    if tree.is_dropped() || !tree.is_hooked() {
+        return Ok(None);
+    }
+    let mut files = tree.files.lock();
+    let view = tree.view.load_full();
+    let shape = pick::tree_shape(db, &view, &files);
+    let merging: Vec<u64> = files.merging.values().copied().collect();
+    let Some(job) = choose(&view.options, &shape, &merging)? else { return Ok(None) };
+    if let Err(words) = job.check(&shape) {
+        return Err(Error::new(
+            ErrorKind::InvalidArgument,
+            format!("the policy chose a job that is not sound: {words}"),
+        ));
+    }
+    if job.reason == CompactionReason::Readers {
+        tree.tolls.spend(job.rewritten(&shape));
+    }
+    // Counted before other threads see the tables as busy, so that the tree never looks idle in
+    // between.
+    db.scheduler.queue().begin_compaction();
+    // Computed for the job as a whole: the outputs of its steps become one run.
+    let merges = job.action == Action::Merge;
+    let filter_bits = merges.then(|| shared_bits(&view.options, &shape, &job)).flatten();
+    let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
+        .into_iter()
+        .map(|job| ClaimedStep { most: job.rewritten(&shape), job, filter_bits })
+        .collect();
+    let mut most = 0;
+    for step in steps.iter_mut().rev() {
+        most = most.max(step.most);
+        step.most = most;
+    }
+    files.busy.extend(steps.iter().flat_map(|s| inputs_of(&s.job)).map(|id| (id, holder)));
+    Ok(begin_step(db, tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
+}
+
+/// Begins step `at`, whose tables are held already. While it runs, the larger of its output and
+/// that of later steps counts as being compacted, because there must be space for it.
+fn begin_step(
+    db: &DbInner,
+    tree: &Arc<TreeInner>,
+    holder: Holder,
+    view: &TreeView,
+    shape: &LsmShape,
+    files: &mut TreeFiles,
+    (steps, at): (Arc<[ClaimedStep]>, usize),
+) -> Option<Arc<Claimed>> {
+    let ClaimedStep { job, most, filter_bits } = steps.get(at)?;
+    if let (true, Some(first)) = (*most > 0, inputs_of(job).next()) {
+        files.merging.insert(first, *most);
+    }
+    let job = job.clone();
+    let (version, options) = (view.version.clone(), view.options.clone());
+    let tables = version.tables().cloned().collect();
+    let task = db.observer.pins().begin(
+        PinKind::Compaction,
+        Some((tree.id, &tree.name)),
+        job.to_string(),
+        tables,
+    );
+    if let Some(bits) = *filter_bits {
+        task.filter_bits(|| bits);
+    }
+    let parts = job.parts(shape);
+    let tree = tree.clone();
+    Some(Arc::new(Claimed { tree, job, steps, at, parts, version, options, task, holder }))
+}
+
+/// Runs a job with all its steps, and releases its tables, also in a panic. Every claimed job
+/// must be passed to it. Returns false when another job conflicts with a step. Then this step
+/// and the later ones are skipped, and the tree may need another job.
+pub fn run_job(db: &DbInner, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
+    let tree = claimed.tree.clone();
+    let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
+    // The job counts as running until its tables are released.
+    let _running = CompactionUnderWay { core: db, tree: tree.id };
+    let mut busy = BusyTables { tree: &tree, ids };
+    run_steps(db, claimed, &mut busy.ids, during)
+}
+
+/// Runs a step and those after it. Their outputs are added to `held`, so that no job mistakes
+/// an incomplete run for a small one. Returns false when a step cannot run now. A job that took
+/// tables in a gap between the tables of this compaction may be running in its range.
+fn run_steps(
+    db: &DbInner,
+    mut step: Arc<Claimed>,
+    held: &mut Vec<u64>,
+    during: &mut During<'_>,
+) -> Result<bool> {
+    loop {
+        let made = run_step(db, &step, during)?;
+        let (tree, holder) = (step.tree.clone(), step.holder);
+        let (steps, at) = (step.steps.clone(), step.at + 1);
+        let Some(ClaimedStep { job: next, .. }) = steps.get(at) else { return Ok(true) };
+        let merged = inputs_of(&step.job).next();
+        // A thread that holds the old version holds the files of the merged tables.
+        drop(step);
+        tree.check_live()?;
         let mut files = tree.files.lock();
         let view = tree.view.load_full();
-        let shape = self.shape(&view, &files);
-        let merging: Vec<u64> = files.merging.values().copied().collect();
-        let Some(job) = choose(&view.options, &shape, &merging)? else { return Ok(None) };
-        if let Err(words) = job.check(&shape) {
-            return Err(Error::new(
-                ErrorKind::InvalidArgument,
-                format!("the policy chose a job that is not sound: {words}"),
-            ));
-        }
-        if job.reason == CompactionReason::Readers {
-            tree.tolls.spend(job.rewritten(&shape));
-        }
-        // Counted before other threads see the tables as busy, so that the tree never looks idle in
-        // between.
-        self.scheduler.queue().begin_compaction();
-        // Computed for the job as a whole: the outputs of its steps become one run.
-        let merges = job.action == Action::Merge;
-        let filter_bits = merges.then(|| shared_bits(&view.options, &shape, &job)).flatten();
-        let mut steps: Vec<ClaimedStep> = steps(&view.options.policy, &shape, job)
-            .into_iter()
-            .map(|job| ClaimedStep { most: job.rewritten(&shape), job, filter_bits })
-            .collect();
-        let mut most = 0;
-        for step in steps.iter_mut().rev() {
-            most = most.max(step.most);
-            step.most = most;
-        }
-        files.busy.extend(steps.iter().flat_map(|s| inputs_of(&s.job)).map(|id| (id, holder)));
-        Ok(self.begin_step(tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
-    }
-
-    /// Begins step `at`, whose tables are held already. While it runs, the larger of its output and
-    /// that of later steps counts as being compacted, because there must be space for it.
-    fn begin_step(
-        &self,
-        tree: &Arc<TreeInner>,
-        holder: Holder,
-        view: &TreeView,
-        shape: &LsmShape,
-        files: &mut TreeFiles,
-        (steps, at): (Arc<[ClaimedStep]>, usize),
-    ) -> Option<Arc<Claimed>> {
-        let ClaimedStep { job, most, filter_bits } = steps.get(at)?;
-        if let (true, Some(first)) = (*most > 0, inputs_of(job).next()) {
-            files.merging.insert(first, *most);
-        }
-        let job = job.clone();
-        let (version, options) = (view.version.clone(), view.options.clone());
-        let tables = version.tables().cloned().collect();
-        let task = self.observer.pins().begin(
-            PinKind::Compaction,
-            Some((tree.id, &tree.name)),
-            job.to_string(),
-            tables,
-        );
-        if let Some(bits) = *filter_bits {
-            task.filter_bits(|| bits);
-        }
-        let parts = job.parts(shape);
-        let tree = tree.clone();
-        Some(Arc::new(Claimed { tree, job, steps, at, parts, version, options, task, holder }))
-    }
-
-    /// Runs a job with all its steps, and releases its tables, also in a panic. Every claimed job
-    /// must be passed to it. Returns false when another job conflicts with a step. Then this step
-    /// and the later ones are skipped, and the tree may need another job.
-    pub fn run_job(&self, claimed: Arc<Claimed>, during: &mut During<'_>) -> Result<bool> {
-        let tree = claimed.tree.clone();
-        let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
-        // The job counts as running until its tables are released.
-        let _running = CompactionUnderWay { core: self, tree: tree.id };
-        let mut busy = BusyTables { tree: &tree, ids };
-        self.run_steps(claimed, &mut busy.ids, during)
-    }
-
-    /// Runs a step and those after it. Their outputs are added to `held`, so that no job mistakes
-    /// an incomplete run for a small one. Returns false when a step cannot run now. A job that took
-    /// tables in a gap between the tables of this compaction may be running in its range.
-    fn run_steps(
-        &self,
-        mut step: Arc<Claimed>,
-        held: &mut Vec<u64>,
-        during: &mut During<'_>,
-    ) -> Result<bool> {
-        loop {
-            let made = self.run_step(&step, during)?;
-            let (tree, holder) = (step.tree.clone(), step.holder);
-            let (steps, at) = (step.steps.clone(), step.at + 1);
-            let Some(ClaimedStep { job: next, .. }) = steps.get(at) else { return Ok(true) };
-            let merged = inputs_of(&step.job).next();
-            // A thread that holds the old version holds the files of the merged tables.
-            drop(step);
-            tree.check_live()?;
-            let mut files = tree.files.lock();
-            let view = tree.view.load_full();
-            merged.iter().for_each(|first| _ = files.merging.remove(first));
-            for id in made {
-                if let Entry::Vacant(free) = files.busy.entry(id) {
-                    free.insert(holder);
-                    held.push(id);
-                }
-            }
-            let mut shape = self.shape(&view, &files);
-            shape.set_busy(next, false);
-            if next.check(&shape).is_err() {
-                return Ok(false);
-            }
-            match self.begin_step(&tree, holder, &view, &shape, &mut files, (steps.clone(), at)) {
-                Some(next) => step = next,
-                None => return Ok(true),
+        merged.iter().for_each(|first| _ = files.merging.remove(first));
+        for id in made {
+            if let Entry::Vacant(free) = files.busy.entry(id) {
+                free.insert(holder);
+                held.push(id);
             }
         }
+        let mut shape = pick::tree_shape(db, &view, &files);
+        shape.set_busy(next, false);
+        if next.check(&shape).is_err() {
+            return Ok(false);
+        }
+        match begin_step(db, &tree, holder, &view, &shape, &mut files, (steps.clone(), at)) {
+            Some(next) => step = next,
+            None => return Ok(true),
+        }
     }
+}
 
-    /// Runs one step. Returns the tables that it wrote or moved.
-    fn run_step(&self, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<Vec<u64>> {
-        let from = self.observer.meters().now();
-        let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
-        self.observer.note(|| Event::CompactionBegun {
+/// Runs one step. Returns the tables that it wrote or moved.
+fn run_step(db: &DbInner, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Result<Vec<u64>> {
+    let from = db.observer.meters().now();
+    let (tree, job) = (|| claimed.tree.name.clone(), || claimed.job.to_string());
+    db.observer.note(|| Event::CompactionBegun {
+        tree: tree(),
+        job: job(),
+        reason: claimed.job.reason.name(),
+        inputs: inputs_of(&claimed.job).collect(),
+        bytes_in: claimed.inputs(&claimed.job).iter().map(|r| r.size()).sum(),
+        level: claimed.job.output_level,
+    });
+    let done = db.gate.pass().and_then(|_pass| match claimed.job.action {
+        Action::Merge => merge_job(db, claimed, during),
+        Action::Move => move_job(db, claimed),
+        Action::Drop => drop_job(db, claimed),
+    });
+    if let Err(e) = &done {
+        db.observer.note(|| Event::CompactionFailed { tree: tree(), job: job(), error: e.clone() });
+    }
+    let ran = done?;
+    let nanos = db.env.monotonic_nanos().saturating_sub(from);
+    if claimed.job.action == Action::Merge {
+        db.observer.meters().record(LatencyOp::Compaction, nanos);
+    }
+    db.observer.counters().compacted(claimed.job.action, ran.read, ran.written, nanos);
+    let tables = ran.tables.clone();
+    db.observer.note(|| {
+        let (runs, bytes) = claimed.tree.view.load_full().version.extent();
+        Event::CompactionEnded {
             tree: tree(),
             job: job(),
             reason: claimed.job.reason.name(),
-            inputs: inputs_of(&claimed.job).collect(),
-            bytes_in: claimed.inputs(&claimed.job).iter().map(|r| r.size()).sum(),
+            bytes_in: ran.read,
+            bytes_out: ran.written,
+            blocks_copied: ran.copied,
+            entries_in: ran.entries_in,
+            entries_out: ran.entries_out,
             level: claimed.job.output_level,
-        });
-        let done = self.gate.pass().and_then(|_pass| match claimed.job.action {
-            Action::Merge => self.merge_job(claimed, during),
-            Action::Move => self.move_job(claimed),
-            Action::Drop => self.drop_job(claimed),
-        });
-        if let Err(e) = &done {
-            self.observer.note(|| Event::CompactionFailed {
-                tree: tree(),
-                job: job(),
-                error: e.clone(),
-            });
+            removed: ran.removed,
+            tables: ran.tables,
+            pieces: ran.pieces,
+            micros: nanos / 1000,
+            runs,
+            bytes,
         }
-        let ran = done?;
-        let nanos = self.env.monotonic_nanos().saturating_sub(from);
-        if claimed.job.action == Action::Merge {
-            self.observer.meters().record(LatencyOp::Compaction, nanos);
-        }
-        self.observer.counters().compacted(claimed.job.action, ran.read, ran.written, nanos);
-        let tables = ran.tables.clone();
-        self.observer.note(|| {
-            let (runs, bytes) = claimed.tree.view.load_full().version.extent();
-            Event::CompactionEnded {
-                tree: tree(),
-                job: job(),
-                reason: claimed.job.reason.name(),
-                bytes_in: ran.read,
-                bytes_out: ran.written,
-                blocks_copied: ran.copied,
-                entries_in: ran.entries_in,
-                entries_out: ran.entries_out,
-                level: claimed.job.output_level,
-                removed: ran.removed,
-                tables: ran.tables,
-                pieces: ran.pieces,
-                micros: nanos / 1000,
-                runs,
-                bytes,
-            }
-        });
-        Ok(tables)
-    }
+    });
+    Ok(tables)
+}
 
-    fn merge_job(&self, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<Ran> {
-        let inputs: Vec<Vec<Arc<TableRun>>> = c.parts.iter().map(|part| c.inputs(part)).collect();
-        let all: Vec<&Arc<TableHandle>> = inputs.iter().flatten().flat_map(|r| &r.tables).collect();
-        let mut ran = Ran {
-            read: all.iter().map(|t| t.meta.size).sum(),
-            entries_in: all.iter().map(|t| t.meta.entries).sum(),
-            ..Ran::default()
-        };
-        let newest = |of: &[Arc<TableRun>]| {
-            of.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max().unwrap_or(0)
-        };
-        let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
-        let (claimed, snapshots) = (c.clone(), self.versions.snapshots().list());
-        let oldest = snapshots.first().copied();
-        let mut pieces = vec![];
-        for (part, inputs) in inputs.into_iter().enumerate() {
-            self.divide_part(c, part, inputs, &snapshots, &mut pieces)?;
-        }
-        ran.pieces = pieces.len();
-        let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
-        let job = DividedJob::Merge(c.holder);
-        let made = self.in_pieces(pieces.len(), job, during, move |core, i, during| {
-            core.merge_piece(&claimed, &pieces[i], &snapshots, during)
-        });
-        let made = made
-            .and_then(|made| self.env.sync_dir(self.versions.dir()).map(|()| made))
-            .inspect_err(|_| remove_tables(self, &c.task.created()))?;
-        let now = self.env.wall_micros();
-        let (mut tables, mut values) = (c.adopted(), vec![]);
-        for (made, newest) in made.into_iter().zip(newest) {
-            let new = made.tables.iter().map(|f| meta(f, now, newest));
-            ran.written += made.tables.iter().map(|t| t.size).sum::<u64>();
-            ran.written += made.values.iter().map(|v| v.size).sum::<u64>();
-            ran.entries_out += made.entries;
-            ran.copied += made.copied;
-            tables.extend(new);
-            values.extend(made.values);
-            self.observer.counters().dropped(&made.dropped);
-        }
-        let ran = self.take_in(c, tables, values, ran)?;
-        if let Some(oldest) = oldest {
-            c.tree.files.lock().note_held_back(&ran.tables, oldest);
-        }
-        Ok(ran)
+fn merge_job(db: &DbInner, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<Ran> {
+    let inputs: Vec<Vec<Arc<TableRun>>> = c.parts.iter().map(|part| c.inputs(part)).collect();
+    let all: Vec<&Arc<TableHandle>> = inputs.iter().flatten().flat_map(|r| &r.tables).collect();
+    let mut ran = Ran {
+        read: all.iter().map(|t| t.meta.size).sum(),
+        entries_in: all.iter().map(|t| t.meta.entries).sum(),
+        ..Ran::default()
+    };
+    let newest = |of: &[Arc<TableRun>]| {
+        of.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max().unwrap_or(0)
+    };
+    let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
+    let (claimed, snapshots) = (c.clone(), db.versions.snapshots().list());
+    let oldest = snapshots.first().copied();
+    let mut pieces = vec![];
+    for (part, inputs) in inputs.into_iter().enumerate() {
+        divide_part(db, c, part, inputs, &snapshots, &mut pieces)?;
     }
+    ran.pieces = pieces.len();
+    let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
+    let job = DividedJob::Merge(c.holder);
+    let made =
+        subcompactions::run_divided(db, pieces.len(), job, during, move |core, i, during| {
+            merge_piece(core, &claimed, &pieces[i], &snapshots, during)
+        });
+    let made = made
+        .and_then(|made| db.env.sync_dir(db.versions.dir()).map(|()| made))
+        .inspect_err(|_| remove_tables(db, &c.task.created()))?;
+    let now = db.env.wall_micros();
+    let (mut tables, mut values) = (c.adopted(), vec![]);
+    for (made, newest) in made.into_iter().zip(newest) {
+        let new = made.tables.iter().map(|f| meta(f, now, newest));
+        ran.written += made.tables.iter().map(|t| t.size).sum::<u64>();
+        ran.written += made.values.iter().map(|v| v.size).sum::<u64>();
+        ran.entries_out += made.entries;
+        ran.copied += made.copied;
+        tables.extend(new);
+        values.extend(made.values);
+        db.observer.counters().dropped(&made.dropped);
+    }
+    let ran = take_in(db, c, tables, values, ran)?;
+    if let Some(oldest) = oldest {
+        c.tree.files.lock().note_held_back(&ran.tables, oldest);
+    }
+    Ok(ran)
+}
 
-    /// Adds the subcompactions of a part of a job. There are several if the part writes several
-    /// tables and other threads may help. A compaction filter must see all of a part, in order.
-    fn divide_part(
-        &self,
-        c: &Claimed,
-        part: usize,
-        inputs: Vec<Arc<TableRun>>,
-        snapshots: &[Seq],
-        pieces: &mut Vec<MergePiece>,
-    ) -> Result<()> {
-        let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
-        let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
-        let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
-        // Bytes read from blob files under garbage collection are not in the sizes of its tables.
-        let given_up = &c.version.values.given_up;
-        let brought = all.iter().flat_map(|t| &t.meta.values);
-        let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
-        let most = match c.options.purge {
-            None => self.pieces_of(bytes + brought, c.options.table_size),
-            Some(_) => 1,
-        };
-        let mut marks = vec![];
-        if most > 1 {
-            // With many tables, their last keys are sufficient as marks.
-            let each = marks_of_each(most, all.len());
-            for t in &all {
-                if each > 1 {
-                    marks.extend(t.table()?.landmarks(each));
-                } else {
-                    marks.push((t.meta.last_key.clone(), t.meta.size));
-                }
+/// Adds the subcompactions of a part of a job. There are several if the part writes several
+/// tables and other threads may help. A compaction filter must see all of a part, in order.
+fn divide_part(
+    db: &DbInner,
+    c: &Claimed,
+    part: usize,
+    inputs: Vec<Arc<TableRun>>,
+    snapshots: &[Seq],
+    pieces: &mut Vec<MergePiece>,
+) -> Result<()> {
+    let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
+    let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
+    let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
+    // Bytes read from blob files under garbage collection are not in the sizes of its tables.
+    let given_up = &c.version.values.given_up;
+    let brought = all.iter().flat_map(|t| &t.meta.values);
+    let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
+    let most = match c.options.purge {
+        None => subcompactions::count_subcompactions(db, bytes + brought, c.options.table_size),
+        Some(_) => 1,
+    };
+    let mut marks = vec![];
+    if most > 1 {
+        // With many tables, their last keys are sufficient as marks.
+        let each = marks_of_each(most, all.len());
+        for t in &all {
+            if each > 1 {
+                marks.extend(t.table()?.landmarks(each));
+            } else {
+                marks.push((t.meta.last_key.clone(), t.meta.size));
             }
         }
-        let mut deletions = vec![];
-        for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
-            deletions.push(t.table()?.tombstones().clone());
-        }
-        let tombstones = unite(&deletions, snapshots);
-        let ranges = divide(marks, most);
-        let n = ranges.len() as u64;
-        let of_each = |range| MergePiece {
-            part,
-            inputs: inputs.clone(),
-            range,
-            tombstones: tombstones.clone(),
-            bytes: bytes / n,
-            entries: entries / n,
-        };
-        pieces.extend(ranges.into_iter().map(of_each));
-        Ok(())
     }
+    let mut deletions = vec![];
+    for t in all.iter().filter(|t| t.meta.range_deletes > 0) {
+        deletions.push(t.table()?.tombstones().clone());
+    }
+    let tombstones = unite(&deletions, snapshots);
+    let ranges = divide(marks, most);
+    let n = ranges.len() as u64;
+    let of_each = |range| MergePiece {
+        part,
+        inputs: inputs.clone(),
+        range,
+        tombstones: tombstones.clone(),
+        bytes: bytes / n,
+        entries: entries / n,
+    };
+    pieces.extend(ranges.into_iter().map(of_each));
+    Ok(())
+}
 
-    /// Runs a subcompaction: writes its tables, which no manifest names yet.
-    fn merge_piece(
-        &self,
-        c: &Claimed,
-        piece: &MergePiece,
-        snapshots: &[Seq],
-        during: &mut During<'_>,
-    ) -> Result<CompactionOutputs> {
-        let (part, inputs) = (&c.parts[piece.part], &piece.inputs);
-        let all = || inputs.iter().flat_map(|r| &r.tables);
-        let rules = Rules {
-            range: piece.range.clone(),
-            tombstones: piece.tombstones.clone(),
-            snapshots: snapshots.to_vec(),
-            beneath: OlderRuns::new(c.beneath(part)),
-            outside: OtherRuns::new(c.rest(part, 0), c.options.filter_prefix.clone()),
-            merge: c.options.merge.clone(),
-            purge: c
-                .options
-                .purge
-                .as_ref()
-                .map(|p| p.start(PurgeJob { now_micros: self.env.wall_micros() })),
-            given_up: c.version.values.given_up.clone(),
-            brings_back: c.options.blob_from() == usize::MAX,
-            zero_seqs: true,
-        };
-        // Maximum, over the tables, of the log position up to which their entries came.
-        let log_end = all().try_fold(0, |end: Lsn, t| {
-            t.table().map(|table| end.max(table.properties().log_end))
-        })?;
-        let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();
-        let sources =
-            inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
-        let mut account = Account::new(piece.bytes, piece.entries);
-        let written = Some(account.written());
-        // First waits for the excess of the preceding compaction.
-        self.scheduler.wait_for_rate(&mut account, 0, during)?;
-        let mut go_on = |entries| {
-            let before = account.passed();
-            let done = self.scheduler.wait_for_rate(&mut account, entries, during);
-            c.task.has_passed(account.passed() - before);
-            done
-        };
-        let mut out = PendingOutputs {
-            core: self,
-            tree: &c.tree,
-            options: c.options.clone(),
-            level: c.job.output_level,
-            task: c.task.clone(),
-            during: &mut go_on,
-            written,
-            buffers: JobBuffers::new(&self.memory),
-            log_end,
-        };
-        let made = run(sources, rules, &part.cuts, oldest_tombstone, &mut out);
-        self.scheduler.charge_rest(&mut account, made.is_ok());
-        made
-    }
+/// Runs a subcompaction: writes its tables, which no manifest names yet.
+fn merge_piece(
+    db: &DbInner,
+    c: &Claimed,
+    piece: &MergePiece,
+    snapshots: &[Seq],
+    during: &mut During<'_>,
+) -> Result<CompactionOutputs> {
+    let (part, inputs) = (&c.parts[piece.part], &piece.inputs);
+    let all = || inputs.iter().flat_map(|r| &r.tables);
+    let rules = Rules {
+        range: piece.range.clone(),
+        tombstones: piece.tombstones.clone(),
+        snapshots: snapshots.to_vec(),
+        beneath: OlderRuns::new(c.beneath(part)),
+        outside: OtherRuns::new(c.rest(part, 0), c.options.filter_prefix.clone()),
+        merge: c.options.merge.clone(),
+        purge: c
+            .options
+            .purge
+            .as_ref()
+            .map(|p| p.start(PurgeJob { now_micros: db.env.wall_micros() })),
+        given_up: c.version.values.given_up.clone(),
+        brings_back: c.options.blob_from() == usize::MAX,
+        zero_seqs: true,
+    };
+    // Maximum, over the tables, of the log position up to which their entries came.
+    let log_end = all()
+        .try_fold(0, |end: Lsn, t| t.table().map(|table| end.max(table.properties().log_end)))?;
+    let oldest_tombstone = all().filter_map(|t| t.meta.oldest_tombstone_micros).min();
+    let sources =
+        inputs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), false))).collect();
+    let mut account = Account::new(piece.bytes, piece.entries);
+    let written = Some(account.written());
+    // First waits for the excess of the preceding compaction.
+    db.scheduler.wait_for_rate(&mut account, 0, during)?;
+    let mut go_on = |entries| {
+        let before = account.passed();
+        let done = db.scheduler.wait_for_rate(&mut account, entries, during);
+        c.task.has_passed(account.passed() - before);
+        done
+    };
+    let mut out = PendingOutputs {
+        core: db,
+        tree: &c.tree,
+        options: c.options.clone(),
+        level: c.job.output_level,
+        task: c.task.clone(),
+        during: &mut go_on,
+        written,
+        buffers: JobBuffers::new(&db.memory),
+        log_end,
+    };
+    let made = run(sources, rules, &part.cuts, oldest_tombstone, &mut out);
+    db.scheduler.charge_rest(&mut account, made.is_ok());
+    made
+}
 
-    fn move_job(&self, c: &Claimed) -> Result<Ran> {
-        let inputs = c.inputs(&c.job);
-        let tables = inputs.iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
-        self.take_in(c, tables, vec![], Ran::default())
-    }
+fn move_job(db: &DbInner, c: &Claimed) -> Result<Ran> {
+    let inputs = c.inputs(&c.job);
+    let tables = inputs.iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
+    take_in(db, c, tables, vec![], Ran::default())
+}
 
-    /// Installs the outputs of a job in place of its inputs.
-    fn take_in(
-        &self,
-        c: &Claimed,
-        mut tables: Vec<TableMeta>,
-        values: Vec<BlobFileMeta>,
-        ran: Ran,
-    ) -> Result<Ran> {
-        let removed: Vec<u64> = inputs_of(&c.job).collect();
-        tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
-        let ran =
-            Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
-        let place = |t| (c.job.output_level, c.job.output_run, t);
-        self.install(vec![c.change(removed, tables.into_iter().map(place).collect(), values)])?;
-        let (view, made) = (c.tree.view.load_full(), HashSet::<u64>::from_iter(ran.tables.clone()));
-        let tables = view.version.tables().filter(|t| made.contains(&t.meta.id));
-        tables.filter_map(|t| t.opened()).for_each(|t| t.inherit());
-        Ok(ran)
-    }
+/// Installs the outputs of a job in place of its inputs.
+fn take_in(
+    db: &DbInner,
+    c: &Claimed,
+    mut tables: Vec<TableMeta>,
+    values: Vec<BlobFileMeta>,
+    ran: Ran,
+) -> Result<Ran> {
+    let removed: Vec<u64> = inputs_of(&c.job).collect();
+    tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+    let ran =
+        Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
+    let place = |t| (c.job.output_level, c.job.output_run, t);
+    install::install_changes(
+        db,
+        vec![c.change(removed, tables.into_iter().map(place).collect(), values)],
+    )?;
+    let (view, made) = (c.tree.view.load_full(), HashSet::<u64>::from_iter(ran.tables.clone()));
+    let tables = view.version.tables().filter(|t| made.contains(&t.meta.id));
+    tables.filter_map(|t| t.opened()).for_each(|t| t.inherit());
+    Ok(ran)
+}
 
-    fn drop_job(&self, c: &Claimed) -> Result<Ran> {
-        let inputs = c.inputs(&c.job);
-        let tables = || inputs.iter().flat_map(|r| &r.tables);
-        let _none_new = self.versions.snapshots().hold_off();
-        if self.versions.snapshots().wait_for(tables().map(|t| t.meta.min_seq).min()) {
-            // A snapshot was taken since the job was picked.
-            return Ok(Ran::default());
-        }
-        let ids: Vec<u64> = tables().map(|t| t.meta.id).collect();
-        self.install(vec![c.change(ids.clone(), vec![], vec![])])?;
-        Ok(Ran { removed: ids, ..Ran::default() })
+fn drop_job(db: &DbInner, c: &Claimed) -> Result<Ran> {
+    let inputs = c.inputs(&c.job);
+    let tables = || inputs.iter().flat_map(|r| &r.tables);
+    let _none_new = db.versions.snapshots().hold_off();
+    if db.versions.snapshots().wait_for(tables().map(|t| t.meta.min_seq).min()) {
+        // A snapshot was taken since the job was picked.
+        return Ok(Ran::default());
     }
+    let ids: Vec<u64> = tables().map(|t| t.meta.id).collect();
+    install::install_changes(db, vec![c.change(ids.clone(), vec![], vec![])])?;
+    Ok(Ran { removed: ids, ..Ran::default() })
 }
 
 impl Claimed {

@@ -16,6 +16,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::unless_done::UnlessDone;
+use crate::db::jobs::flush;
+use crate::db::jobs::install;
+use crate::db::jobs::pick;
+use crate::db::write::durable;
 use crate::manifest::TableMeta;
 use crate::merge::job::Outputs;
 use crate::merge::retain::STEP;
@@ -36,146 +40,148 @@ use crate::db::write::limits::{check_key, check_value};
 /// conflict.
 const TRIES: usize = 64;
 
-impl DbInner {
-    pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &self,
-        tree: &Arc<TreeInner>,
-        pairs: impl Iterator<Item = Result<(K, V)>>,
-    ) -> Result<u64> {
-        self.gate.check_writable()?;
-        let _pass = self.gate.pass()?;
-        let mut go_on = |_| Ok(());
-        let options = tree.view.load_full().options.clone();
-        let size = options.table_size;
-        let task = self.observer.pins().begin(
-            PinKind::Ingest,
-            Some((tree.id, &tree.name)),
-            String::new(),
-            vec![],
-        );
-        // After a failure of the manifest it is unknown whether it names the tables. The next open
-        // decides.
-        let made = task.clone();
-        let remove = || {
-            if self.gate.check_writable().is_ok() {
-                remove_tables(self, &made.created());
-            }
-        };
-        let in_vain = UnlessDone::new(remove);
-        let mut out = PendingOutputs {
-            core: self,
-            tree,
-            options,
-            level: 0,
-            task,
-            during: &mut go_on,
-            written: None,
-            buffers: JobBuffers::new(&self.memory),
-            log_end: 0,
-        };
-        let (tables, n) = write_tables(&mut out, pairs, size)?;
-        self.env.sync_dir(self.versions.dir())?;
-        // From now on the tables may be live if a later step panics.
-        in_vain.done();
-        if !tables.is_empty() {
-            self.install_ingested(tree, tables).inspect_err(|_| remove())?;
+pub fn ingest_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    db: &DbInner,
+    tree: &Arc<TreeInner>,
+    pairs: impl Iterator<Item = Result<(K, V)>>,
+) -> Result<u64> {
+    db.gate.check_writable()?;
+    let _pass = db.gate.pass()?;
+    let mut go_on = |_| Ok(());
+    let options = tree.view.load_full().options.clone();
+    let size = options.table_size;
+    let task = db.observer.pins().begin(
+        PinKind::Ingest,
+        Some((tree.id, &tree.name)),
+        String::new(),
+        vec![],
+    );
+    // After a failure of the manifest it is unknown whether it names the tables. The next open
+    // decides.
+    let made = task.clone();
+    let remove = || {
+        if db.gate.check_writable().is_ok() {
+            remove_tables(db, &made.created());
         }
-        Ok(n)
+    };
+    let in_vain = UnlessDone::new(remove);
+    let mut out = PendingOutputs {
+        core: db,
+        tree,
+        options,
+        level: 0,
+        task,
+        during: &mut go_on,
+        written: None,
+        buffers: JobBuffers::new(&db.memory),
+        log_end: 0,
+    };
+    let (tables, n) = write_tables(&mut out, pairs, size)?;
+    db.env.sync_dir(db.versions.dir())?;
+    // From now on the tables may be live if a later step panics.
+    in_vain.done();
+    if !tables.is_empty() {
+        install_ingested(db, tree, tables).inspect_err(|_| remove())?;
     }
+    Ok(n)
+}
 
-    /// Assigns a sequence number to the tables and makes them live.
-    fn install_ingested(&self, tree: &Arc<TreeInner>, mut tables: Vec<TableMeta>) -> Result<()> {
-        let (first, last) = match (tables.first(), tables.last()) {
-            (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
-            _ => return Ok(()),
-        };
-        let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
-        for _ in 0..TRIES {
-            self.flush_tree(tree)?;
-            // Syncs most of the log before the locks are taken.
-            self.commit.sync_log()?;
-            // Blocks flushes of this tree: their runs would get newer numbers than the run of this
-            // ingestion.
-            let _flushing = tree.flushing.lock();
-            let mut c = self.versions.lock_catalog();
-            check_known(&c, tree)?;
-            // Takes the write lock internally. It is taken again below and held over the edit.
-            self.begin_writing(&mut c)?;
-            let mut files = tree.files.lock();
-            let mut w = self.commit.lock();
-            let view = tree.view.load_full();
-            if !view.sealed.is_empty() || holds(&view, &first, &last)? {
-                continue;
-            }
-            let seq = w.newest() + 1;
-            self.commit.visible().wait_below(seq);
-            for t in &mut tables {
-                (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
-            }
-            let number = c.take_file();
-            let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
-            let change =
-                VersionChange { tree, removed: vec![], added, values: vec![], flushed: None };
-            // A power cut that loses an earlier write, of any tree, must also lose the ingested
-            // data.
-            self.commit.sync_to(w.end())?;
-            let edit = change.edit();
-            self.log_edits(&mut c, vec![edit.clone()])?;
-            self.show(&c, &mut files, &change, edit)?;
-            let until = [last.as_slice(), &[0]].concat();
-            tree.gaps.invalidate(&first, &until);
-            w.take_seq();
-            self.commit.visible().publish(seq, 1);
-            drop((w, files, c));
-            self.observer.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
-            self.tables_changed(tree);
-            self.memory.rebalance();
-            self.signal_work();
-            self.call_workers_for([&**tree]);
-            return Ok(());
+/// Assigns a sequence number to the tables and makes them live.
+fn install_ingested(db: &DbInner, tree: &Arc<TreeInner>, mut tables: Vec<TableMeta>) -> Result<()> {
+    let (first, last) = match (tables.first(), tables.last()) {
+        (Some(f), Some(l)) => (f.first_key.clone(), l.last_key.clone()),
+        _ => return Ok(()),
+    };
+    let ids: Vec<u64> = tables.iter().map(|t| t.id).collect();
+    for _ in 0..TRIES {
+        flush::flush_tree(db, tree)?;
+        // Syncs most of the log before the locks are taken.
+        db.commit.sync_log()?;
+        // Blocks flushes of this tree: their runs would get newer numbers than the run of this
+        // ingestion.
+        let _flushing = tree.flushing.lock();
+        let mut c = db.versions.lock_catalog();
+        check_known(&c, tree)?;
+        // Takes the write lock internally. It is taken again below and held over the edit.
+        durable::begin_writing(db, &mut c)?;
+        let mut files = tree.files.lock();
+        let mut w = db.commit.lock();
+        let view = tree.view.load_full();
+        if !view.sealed.is_empty() || holds(&view, &first, &last)? {
+            continue;
         }
-        Err(Error::new(
-            ErrorKind::Conflict,
-            "other threads kept writing into the range to be loaded",
-        )
+        let seq = w.newest() + 1;
+        db.commit.visible().wait_below(seq);
+        for t in &mut tables {
+            (t.min_seq, t.max_seq, t.ingested_seq) = (seq, seq, seq);
+        }
+        let number = c.take_file();
+        let added = tables.into_iter().map(|facts| (0, number, facts)).collect();
+        let change = VersionChange { tree, removed: vec![], added, values: vec![], flushed: None };
+        // A power cut that loses an earlier write, of any tree, must also lose the ingested
+        // data.
+        db.commit.sync_to(w.end())?;
+        let edit = change.edit();
+        durable::log_edits(db, &mut c, vec![edit.clone()])?;
+        install::make_visible(db, &c, &mut files, &change, edit)?;
+        let until = [last.as_slice(), &[0]].concat();
+        tree.gaps.invalidate(&first, &until);
+        w.take_seq();
+        db.commit.visible().publish(seq, 1);
+        drop((w, files, c));
+        db.observer.note(|| Event::Ingested { tree: tree.name.clone(), seq, tables: ids });
+        pick::tables_changed(db, tree);
+        db.memory.rebalance();
+        db.signal_work();
+        pick::call_workers_for(db, [&**tree]);
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Conflict, "other threads kept writing into the range to be loaded")
         .keys(&first, &last))
-    }
+}
 
-    /// Drops tables from `older` that no snapshot and no job needs. All their keys have been
-    /// deleted by `deletion`, which stays in a table. The caller proves that they hold nothing
-    /// newer, because they existed before the deletion. Their sequence numbers do not prove it:
-    /// compactions set them to 0 for entries that every reader sees.
-    pub fn drop_tables(&self, tree: &TreeInner, older: &HashSet<u64>, deletion: Seq) -> Result<()> {
-        let gone: Vec<u64> = {
-            let mut files = tree.files.lock();
-            let view = tree.view.load_full();
-            // A snapshot taken from now on sees the deletion.
-            let snapshots = self.versions.snapshots().list();
-            let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
-            let free = |t: &&Arc<TableHandle>| {
-                older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id)
-            };
-            let tables = view.version.runs.iter().flat_map(|r| &r.tables);
-            let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
-            files.busy.extend(gone.iter().map(|&id| (id, Holder::Caller)));
-            gone
+/// Drops tables from `older` that no snapshot and no job needs. All their keys have been
+/// deleted by `deletion`, which stays in a table. The caller proves that they hold nothing
+/// newer, because they existed before the deletion. Their sequence numbers do not prove it:
+/// compactions set them to 0 for entries that every reader sees.
+pub fn drop_tables(
+    db: &DbInner,
+    tree: &TreeInner,
+    older: &HashSet<u64>,
+    deletion: Seq,
+) -> Result<()> {
+    let gone: Vec<u64> = {
+        let mut files = tree.files.lock();
+        let view = tree.view.load_full();
+        // A snapshot taken from now on sees the deletion.
+        let snapshots = db.versions.snapshots().list();
+        let seen = |t: &TableMeta| snapshots.iter().any(|s| (t.min_seq..deletion).contains(s));
+        let free = |t: &&Arc<TableHandle>| {
+            older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id)
         };
-        if gone.is_empty() {
-            return Ok(());
-        }
-        let _busy = BusyTables { tree, ids: gone.clone() };
-        let done = self.install(vec![VersionChange {
+        let tables = view.version.runs.iter().flat_map(|r| &r.tables);
+        let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
+        files.busy.extend(gone.iter().map(|&id| (id, Holder::Caller)));
+        gone
+    };
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let _busy = BusyTables { tree, ids: gone.clone() };
+    let done = install::install_changes(
+        db,
+        vec![VersionChange {
             tree,
             removed: gone.clone(),
             added: vec![],
             values: vec![],
             flushed: None,
-        }]);
-        if done.is_ok() {
-            self.observer.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
-        }
-        done.map(|_| ())
+        }],
+    );
+    if done.is_ok() {
+        db.observer.note(|| Event::TablesDropped { tree: tree.name.clone(), removed: gone });
     }
+    done.map(|_| ())
 }
 
 /// Writes pairs in ascending key order into tables of about `size` bytes. Returns their metadata

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::Result;
+use crate::db::jobs::pick;
+use crate::db::write::durable;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::merge::run::TableHandle;
 use crate::wal::Lsn;
@@ -58,98 +60,93 @@ impl VersionChange<'_> {
     }
 }
 
-impl DbInner {
-    /// Makes changes durable and visible, at most one for each tree. Returns the position below
-    /// which the log is not needed.
-    pub fn install(&self, changes: Vec<VersionChange<'_>>) -> Result<Lsn> {
-        let remove_made = || changes.iter().for_each(|change| remove_tables(self, &change.made()));
-        let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
-        let floor;
-        {
-            let mut c = self.versions.lock_catalog();
-            // The floor that is set below must not enter a manifest without its tables.
-            let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
-            if let Err(e) = known.and_then(|()| self.make_manifest_ready(&mut c)) {
-                drop(c);
-                // The new files will never be named in a manifest. Moved tables were dropped with
-                // the tree.
+/// Makes changes durable and visible, at most one for each tree. Returns the position below
+/// which the log is not needed.
+pub fn install_changes(db: &DbInner, changes: Vec<VersionChange<'_>>) -> Result<Lsn> {
+    let remove_made = || changes.iter().for_each(|change| remove_tables(db, &change.made()));
+    let mut gone: Vec<Vec<Arc<TableHandle>>> = vec![];
+    let floor;
+    {
+        let mut c = db.versions.lock_catalog();
+        // The floor that is set below must not enter a manifest without its tables.
+        let known = changes.iter().try_for_each(|change| check_known(&c, change.tree));
+        if let Err(e) = known.and_then(|()| durable::make_manifest_ready(db, &mut c)) {
+            drop(c);
+            // The new files will never be named in a manifest. Moved tables were dropped with
+            // the tree.
+            remove_made();
+            return Err(e);
+        }
+        let before = c.state().wal_floor;
+        let flushed: Vec<_> =
+            changes.iter().filter_map(|change| Some((change.tree.id, change.flushed?.0))).collect();
+        floor = before.max(db.commit.lock().wal_floor(&flushed));
+        c.set_wal_floor(floor);
+        let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
+        if let Err(e) = durable::log_edits(db, &mut c, edits.clone()) {
+            // The memtables, and so their log, are still needed.
+            c.set_wal_floor(before);
+            drop(c);
+            // If the store is latched, the manifest may name the tables; the next open decides.
+            if db.gate.check_writable().is_ok() {
                 remove_made();
-                return Err(e);
             }
-            let before = c.state().wal_floor;
-            let flushed: Vec<_> = changes
-                .iter()
-                .filter_map(|change| Some((change.tree.id, change.flushed?.0)))
-                .collect();
-            floor = before.max(self.commit.lock().wal_floor(&flushed));
-            c.set_wal_floor(floor);
-            let edits: Vec<Edit> = changes.iter().map(VersionChange::edit).collect();
-            if let Err(e) = self.log_edits(&mut c, edits.clone()) {
-                // The memtables, and so their log, are still needed.
-                c.set_wal_floor(before);
-                drop(c);
-                // If the store is latched, the manifest may name the tables; the next open decides.
-                if self.gate.check_writable().is_ok() {
-                    remove_made();
-                }
-                return Err(e);
-            }
-            for (change, edit) in changes.iter().zip(edits) {
-                gone.push(self.show(&c, &mut change.tree.files.lock(), change, edit)?);
-            }
+            return Err(e);
         }
-        for (change, gone) in changes.iter().zip(&gone) {
-            self.observer.pins().retire(change.tree.id, gone);
-            self.tables_changed(change.tree);
+        for (change, edit) in changes.iter().zip(edits) {
+            gone.push(make_visible(db, &c, &mut change.tree.files.lock(), change, edit)?);
         }
-        if changes.iter().any(|change| change.flushed.is_some()) {
-            // Frees the memory of the memtable. Otherwise the old view would hold it until the next
-            // access.
-            nudge();
-        }
-        self.memory.rebalance();
-        self.scheduler.queue().signal_done();
-        self.call_workers_for(changes.iter().map(|change| change.tree));
-        Ok(floor)
     }
+    for (change, gone) in changes.iter().zip(&gone) {
+        db.observer.pins().retire(change.tree.id, gone);
+        pick::tables_changed(db, change.tree);
+    }
+    if changes.iter().any(|change| change.flushed.is_some()) {
+        // Frees the memory of the memtable. Otherwise the old view would hold it until the next
+        // access.
+        nudge();
+    }
+    db.memory.rebalance();
+    db.scheduler.queue().signal_done();
+    pick::call_workers_for(db, changes.iter().map(|change| change.tree));
+    Ok(floor)
+}
 
-    /// Makes a change visible to readers after its edit is in the manifest. Returns the removed
-    /// tables.
-    pub fn show(
-        &self,
-        c: &TreeCatalog,
-        files: &mut TreeFiles,
-        change: &VersionChange<'_>,
-        edit: Edit,
-    ) -> Result<Vec<Arc<TableHandle>>> {
-        let (tree, mut gone) = (change.tree, vec![]);
-        let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
-        if let Edit::Tables { added, .. } = edit {
-            for AddedTable { table, .. } in added {
-                files.take_up(table, self.versions.opener(), &state.values);
-            }
+/// Makes a change visible to readers after its edit is in the manifest. Returns the removed
+/// tables.
+pub fn make_visible(
+    db: &DbInner,
+    c: &TreeCatalog,
+    files: &mut TreeFiles,
+    change: &VersionChange<'_>,
+    edit: Edit,
+) -> Result<Vec<Arc<TableHandle>>> {
+    let (tree, mut gone) = (change.tree, vec![]);
+    let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
+    if let Edit::Tables { added, .. } = edit {
+        for AddedTable { table, .. } in added {
+            files.take_up(table, db.versions.opener(), &state.values);
         }
-        for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
-            let handle = files.handles.remove(id);
-            debug_assert!(handle.is_some(), "removed table {id} must have a handle");
-            gone.extend(handle);
-        }
-        let before = tree.view.load_full().version.clone();
-        let version =
-            Arc::new(build_version(&before, state, files).map_err(|e| self.gate.latch(e))?);
-        if let Some((m, _)) = change.flushed {
-            tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
-            m.set_flushed();
-            self.commit.lock().release(tree.id, m);
-            self.memory.release(m);
-        }
-        tree.change_view(|v| TreeView {
-            sealed: v.without(change.flushed.map(|(m, _)| m)),
-            version,
-            ..v.clone()
-        });
-        Ok(gone)
     }
+    for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
+        let handle = files.handles.remove(id);
+        debug_assert!(handle.is_some(), "removed table {id} must have a handle");
+        gone.extend(handle);
+    }
+    let before = tree.view.load_full().version.clone();
+    let version = Arc::new(build_version(&before, state, files).map_err(|e| db.gate.latch(e))?);
+    if let Some((m, _)) = change.flushed {
+        tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
+        m.set_flushed();
+        db.commit.lock().release(tree.id, m);
+        db.memory.release(m);
+    }
+    tree.change_view(|v| TreeView {
+        sealed: v.without(change.flushed.map(|(m, _)| m)),
+        version,
+        ..v.clone()
+    });
+    Ok(gone)
 }
 
 /// Returns an error if the tree is no longer in the manifest. Trees are dropped under the same

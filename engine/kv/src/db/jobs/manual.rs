@@ -9,6 +9,9 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::{Blocked, CompactionJob, LsmShape, TableShape, manual};
+use crate::db::jobs::background;
+use crate::db::jobs::compact;
+use crate::db::jobs::pick;
 use crate::merge::run::TableHandle;
 use crate::merge::visible::VisibleRange;
 use crate::sstable::{Properties, Table};
@@ -17,48 +20,50 @@ use crate::db::inner::DbInner;
 use crate::db::versions::tree::{Holder, TreeInner};
 use crate::db::versions::view::TreeVersion;
 
-impl DbInner {
-    /// Compacts everything that may hold keys of a range, or of its end, into one run; without a
-    /// range, the whole tree. Waits for conflicting jobs. Tables that a compaction would write
-    /// unchanged are moved.
-    pub fn compact_range(&self, tree: &Arc<TreeInner>, range: Option<&VisibleRange>) -> Result<()> {
-        loop {
-            let generation = self.scheduler.queue().generation();
-            let mut blocked = false;
-            open_all(tree, range);
-            let claimed = self.claim_by(tree, Holder::Caller, |options, shape, _| {
-                let job = whole(options, shape, range, &tree.view.load_full().version);
-                blocked = job.is_err();
-                Ok(job.unwrap_or(None))
-            })?;
-            match claimed {
-                Some(c) => {
-                    if self.run_job(c, &mut || Ok(()))? {
-                        return Ok(());
-                    }
+/// Compacts everything that may hold keys of a range, or of its end, into one run; without a
+/// range, the whole tree. Waits for conflicting jobs. Tables that a compaction would write
+/// unchanged are moved.
+pub fn compact_range(
+    db: &DbInner,
+    tree: &Arc<TreeInner>,
+    range: Option<&VisibleRange>,
+) -> Result<()> {
+    loop {
+        let generation = db.scheduler.queue().generation();
+        let mut blocked = false;
+        open_all(tree, range);
+        let claimed = compact::claim_by(db, tree, Holder::Caller, |options, shape, _| {
+            let job = whole(options, shape, range, &tree.view.load_full().version);
+            blocked = job.is_err();
+            Ok(job.unwrap_or(None))
+        })?;
+        match claimed {
+            Some(c) => {
+                if compact::run_job(db, c, &mut || Ok(()))? {
+                    return Ok(());
                 }
-                None if blocked && self.is_held_still(tree, range) => {
-                    let words = "a compaction that stands still while the background work is paused holds tables of the range";
-                    return Err(Error::new(ErrorKind::Conflict, words).of_tree(&tree.name));
-                }
-                None if blocked => self.wait_for_change(generation)?,
-                None => return Ok(()),
             }
+            None if blocked && is_blocked_by_pause(db, tree, range) => {
+                let words = "a compaction that stands still while the background work is paused holds tables of the range";
+                return Err(Error::new(ErrorKind::Conflict, words).of_tree(&tree.name));
+            }
+            None if blocked => background::wait_for_change(db, generation)?,
+            None => return Ok(()),
         }
     }
+}
 
-    /// Reports whether a paused job holds tables that such a compaction needs. Tables of other
-    /// callers become free without help.
-    fn is_held_still(&self, tree: &TreeInner, range: Option<&VisibleRange>) -> bool {
-        // No job releases a table while this lock is held.
-        let files = tree.files.lock();
-        let view = tree.view.load_full();
-        let mut shape = self.shape(&view, &files);
-        let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
-        shape.change(of_callers, |t| t.busy = false);
-        self.scheduler.throttle().stands_still()
-            && whole(&view.options, &shape, range, &view.version).is_err()
-    }
+/// Reports whether a paused job holds tables that such a compaction needs. Tables of other
+/// callers become free without help.
+fn is_blocked_by_pause(db: &DbInner, tree: &TreeInner, range: Option<&VisibleRange>) -> bool {
+    // No job releases a table while this lock is held.
+    let files = tree.files.lock();
+    let view = tree.view.load_full();
+    let mut shape = pick::tree_shape(db, &view, &files);
+    let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
+    shape.change(of_callers, |t| t.busy = false);
+    db.scheduler.throttle().stands_still()
+        && whole(&view.options, &shape, range, &view.version).is_err()
 }
 
 /// Opens the tables whose contents the job choice may check, because it checks them under a lock.

@@ -9,151 +9,147 @@ use std::sync::Arc;
 use crate::base::error::Error;
 use crate::base::options::TreeOptions;
 use crate::compaction::{Action, CompactionJob, LsmShape, TableShape, pick, pressure, run_limits};
+use crate::db::write::slowdown;
 use crate::merge::run::TableHandle;
 
 use crate::db::inner::DbInner;
 use crate::db::versions::tree::{TreeFiles, TreeInner};
 use crate::db::versions::view::TreeView;
 
-impl DbInner {
-    /// Returns the shape of a tree as its policy sees it. Without background threads, writers would
-    /// do read-triggered compactions. They are disabled there, so that equal histories give equal
-    /// directories, independent of reads.
-    pub fn shape(&self, view: &TreeView, files: &TreeFiles) -> LsmShape {
-        let (version, options) = (&view.version, &view.options);
-        let toll = if self.scheduler.workers() > 0 { view.tolls.paid() } else { 0 };
-        let mut shape = LsmShape {
-            now_micros: self.env.wall_micros(),
-            memtable_size: options.memtable_size as u64,
-            table_size: options.table_size,
-            tombstone_age_secs: options.tombstone_age_secs,
-            tied: options.purge.is_some(),
-            toll,
-            for_readers: view.tolls.allowance(self.options.reader_merges),
-            runs: version.shapes.clone(),
-            next_run: u64::MAX,
+/// Returns the shape of a tree as its policy sees it. Without background threads, writers would
+/// do read-triggered compactions. They are disabled there, so that equal histories give equal
+/// directories, independent of reads.
+pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape {
+    let (version, options) = (&view.version, &view.options);
+    let toll = if db.scheduler.workers() > 0 { view.tolls.paid() } else { 0 };
+    let mut shape = LsmShape {
+        now_micros: db.env.wall_micros(),
+        memtable_size: options.memtable_size as u64,
+        table_size: options.table_size,
+        tombstone_age_secs: options.tombstone_age_secs,
+        tied: options.purge.is_some(),
+        toll,
+        for_readers: view.tolls.allowance(db.options.reader_merges),
+        runs: version.shapes.clone(),
+        next_run: u64::MAX,
+    };
+    if !files.busy.is_empty() {
+        shape.change(|t| files.busy.contains_key(&t.id), |t| t.busy = true);
+    }
+    if options.tombstone_age_secs > 0
+        && !files.held_back.is_empty()
+        && let Some(oldest) = db.versions.snapshots().oldest()
+    {
+        let is_held_back = |t: &TableShape| files.held_back.get(&t.id) == Some(&oldest);
+        shape.change(is_held_back, |t| t.held_back = true);
+    }
+    let given_up = &version.values.given_up;
+    if !given_up.is_empty() {
+        // Skip unreadable blobs, or their table is picked again forever.
+        let stale = |t: &Arc<TableHandle>| {
+            let spoiled = |file| t.values().iter().any(|v| v.facts.id == file && v.is_spoiled());
+            let uses = t.meta.values.iter();
+            let uses = uses.filter(|u| given_up.contains(&u.file) && !spoiled(u.file));
+            Some((t.meta.id, uses.map(|u| u.bytes).sum::<u64>())).filter(|(_, bytes)| *bytes > 0)
         };
-        if !files.busy.is_empty() {
-            shape.change(|t| files.busy.contains_key(&t.id), |t| t.busy = true);
-        }
-        if options.tombstone_age_secs > 0
-            && !files.held_back.is_empty()
-            && let Some(oldest) = self.versions.snapshots().oldest()
-        {
-            let is_held_back = |t: &TableShape| files.held_back.get(&t.id) == Some(&oldest);
-            shape.change(is_held_back, |t| t.held_back = true);
-        }
-        let given_up = &version.values.given_up;
-        if !given_up.is_empty() {
-            // Skip unreadable blobs, or their table is picked again forever.
-            let stale = |t: &Arc<TableHandle>| {
-                let spoiled =
-                    |file| t.values().iter().any(|v| v.facts.id == file && v.is_spoiled());
-                let uses = t.meta.values.iter();
-                let uses = uses.filter(|u| given_up.contains(&u.file) && !spoiled(u.file));
-                Some((t.meta.id, uses.map(|u| u.bytes).sum::<u64>()))
-                    .filter(|(_, bytes)| *bytes > 0)
-            };
-            let stale: HashMap<u64, u64> = version.tables().filter_map(stale).collect();
-            shape.change(
-                |t| stale.contains_key(&t.id),
-                |t| t.blob_garbage_bytes = stale.get(&t.id).copied().unwrap_or(0),
-            );
-        }
-        if options.purge.is_some() && options.summary.is_some() {
-            let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));
-            let gone: HashMap<u64, u64> = version.tables().filter_map(gone).collect();
-            shape
-                .change(|t| gone.contains_key(&t.id), |t| t.gone_micros = gone.get(&t.id).copied());
-        }
-        shape
+        let stale: HashMap<u64, u64> = version.tables().filter_map(stale).collect();
+        shape.change(
+            |t| stale.contains_key(&t.id),
+            |t| t.blob_garbage_bytes = stale.get(&t.id).copied().unwrap_or(0),
+        );
     }
+    if options.purge.is_some() && options.summary.is_some() {
+        let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));
+        let gone: HashMap<u64, u64> = version.tables().filter_map(gone).collect();
+        shape.change(|t| gone.contains_key(&t.id), |t| t.gone_micros = gone.get(&t.id).copied());
+    }
+    shape
+}
 
-    /// Picks a compaction by the policy. A job that drops tables that snapshots may see waits, as a
-    /// whole, until these are released. A part of it could drop newer tables that hide entries of
-    /// older tables which stay.
-    pub fn pick_compaction(
-        &self,
-        options: &TreeOptions,
-        shape: &LsmShape,
-    ) -> Option<CompactionJob> {
-        let job = pick(&options.policy, shape)?;
-        if job.action != Action::Drop {
-            return Some(job);
-        }
-        let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-        let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
-        let seen = self.versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
-        (!seen).then_some(job)
+/// Picks a compaction by the policy. A job that drops tables that snapshots may see waits, as a
+/// whole, until these are released. A part of it could drop newer tables that hide entries of
+/// older tables which stay.
+pub fn pick_compaction(
+    db: &DbInner,
+    options: &TreeOptions,
+    shape: &LsmShape,
+) -> Option<CompactionJob> {
+    let job = pick(&options.policy, shape)?;
+    if job.action != Action::Drop {
+        return Some(job);
     }
+    let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+    let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
+    let seen = db.versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
+    (!seen).then_some(job)
+}
 
-    /// Returns the position of a tree between the soft and hard limits of runs of its policy: at
-    /// most 0 is below the soft limit, 1 is at the hard limit.
-    pub fn pressure(&self, tree: &TreeInner) -> f64 {
-        let files = tree.files.lock();
-        let view = tree.view.load_full();
-        let shape = self.shape(&view, &files);
-        pressure(run_limits(&view.options.policy, &shape), shape.runs.len())
-    }
+/// Returns the position of a tree between the soft and hard limits of runs of its policy: at
+/// most 0 is below the soft limit, 1 is at the hard limit.
+pub fn tree_pressure(db: &DbInner, tree: &TreeInner) -> f64 {
+    let files = tree.files.lock();
+    let view = tree.view.load_full();
+    let shape = tree_shape(db, &view, &files);
+    pressure(run_limits(&view.options.policy, &shape), shape.runs.len())
+}
 
-    /// Called after the tables or the options of a tree have changed. Its policy may pick a job,
-    /// and the slowdown of writers follows the tree with the highest pressure.
-    pub fn tables_changed(&self, tree: &TreeInner) {
-        self.scheduler.queue().look_at([tree.id]);
-        // Computed under the lock. Otherwise a caller with an older view of the tables, or of a
-        // tree that was dropped or closed since, could overwrite a newer value.
-        let mut pressed = self.scheduler.queue().pressed();
-        let pressure = if tree.check_live().is_err() { 0.0 } else { self.pressure(tree) };
-        if pressure > 0.0 {
-            pressed.insert(tree.id, pressure);
-        } else {
-            pressed.remove(&tree.id);
-        }
-        // Under the lock, so that begin and end events are reported in order.
-        self.set_pace(tree, pressed.values().copied().fold(0.0, f64::max));
+/// Called after the tables or the options of a tree have changed. Its policy may pick a job,
+/// and the slowdown of writers follows the tree with the highest pressure.
+pub fn tables_changed(db: &DbInner, tree: &TreeInner) {
+    db.scheduler.queue().look_at([tree.id]);
+    // Computed under the lock. Otherwise a caller with an older view of the tables, or of a
+    // tree that was dropped or closed since, could overwrite a newer value.
+    let mut pressed = db.scheduler.queue().pressed();
+    let pressure = if tree.check_live().is_err() { 0.0 } else { tree_pressure(db, tree) };
+    if pressure > 0.0 {
+        pressed.insert(tree.id, pressure);
+    } else {
+        pressed.remove(&tree.id);
     }
+    // Under the lock, so that begin and end events are reported in order.
+    slowdown::set_slowdown(db, tree, pressed.values().copied().fold(0.0, f64::max));
+}
 
-    /// Calls workers if one of these trees needs a compaction, or will need one as time passes.
-    /// Takes locks of trees.
-    pub fn call_workers_for<'t>(&self, trees: impl IntoIterator<Item = &'t TreeInner>) {
-        let is_due = |t: &TreeInner| self.ages(t) || self.wants(t);
-        if !self.scheduler.has_all_workers() && trees.into_iter().any(is_due) {
-            self.scheduler.queue().call();
-        }
+/// Calls workers if one of these trees needs a compaction, or will need one as time passes.
+/// Takes locks of trees.
+pub fn call_workers_for<'t>(db: &DbInner, trees: impl IntoIterator<Item = &'t TreeInner>) {
+    let is_due = |t: &TreeInner| can_age(db, t) || is_due(db, t);
+    if !db.scheduler.has_all_workers() && trees.into_iter().any(is_due) {
+        db.scheduler.queue().call();
     }
+}
 
-    /// Calls workers as [`call_workers_for`](DbInner::call_workers_for) does, for all trees.
-    pub fn call_workers_for_any(&self) {
-        if !self.scheduler.has_all_workers() {
-            let trees = self.versions.trees().to_vec();
-            self.call_workers_for(trees.iter().map(|t| &**t));
-        }
+/// Calls workers as [`call_workers_for`](crate::db::jobs::pick::call_workers_for) does, for all trees.
+pub fn call_workers_for_any(db: &DbInner) {
+    if !db.scheduler.has_all_workers() {
+        let trees = db.versions.trees().to_vec();
+        call_workers_for(db, trees.iter().map(|t| &**t));
     }
+}
 
-    /// Reports whether this tree can need a compaction as time passes, without writes.
-    pub fn ages(&self, tree: &TreeInner) -> bool {
-        let view = tree.view.load_full();
-        let o = &view.options;
-        (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some())
-            && !view.version.runs.is_empty()
-    }
+/// Reports whether this tree can need a compaction as time passes, without writes.
+pub fn can_age(_db: &DbInner, tree: &TreeInner) -> bool {
+    let view = tree.view.load_full();
+    let o = &view.options;
+    (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some())
+        && !view.version.runs.is_empty()
+}
 
-    /// Reports whether any job runs, or this tree needs one. Both are checked under the lock under
-    /// which jobs are claimed. Otherwise a job claimed between the two checks would be missed.
-    pub fn is_compacting_or_wants(&self, t: &TreeInner) -> bool {
-        let files = t.files.lock();
-        self.scheduler.queue().is_compacting() || self.wants_with(t, &files)
-    }
+/// Reports whether any job runs, or this tree needs one. Both are checked under the lock under
+/// which jobs are claimed. Otherwise a job claimed between the two checks would be missed.
+pub fn is_compacting_or_due(db: &DbInner, t: &TreeInner) -> bool {
+    let files = t.files.lock();
+    db.scheduler.queue().is_compacting() || is_due_with(db, t, &files)
+}
 
-    pub fn wants(&self, t: &TreeInner) -> bool {
-        self.wants_with(t, &t.files.lock())
-    }
+pub fn is_due(db: &DbInner, t: &TreeInner) -> bool {
+    is_due_with(db, t, &t.files.lock())
+}
 
-    pub fn wants_with(&self, t: &TreeInner, files: &TreeFiles) -> bool {
-        let view = t.view.load_full();
-        let shape = self.shape(&view, files);
-        !t.is_dropped() && t.is_hooked() && self.pick_compaction(&view.options, &shape).is_some()
-    }
+pub fn is_due_with(db: &DbInner, t: &TreeInner, files: &TreeFiles) -> bool {
+    let view = t.view.load_full();
+    let shape = tree_shape(db, &view, files);
+    !t.is_dropped() && t.is_hooked() && pick_compaction(db, &view.options, &shape).is_some()
 }
 
 /// Returns the time from which all entries of a table may be dropped, by the compaction filter. An

@@ -168,145 +168,138 @@ impl<T, W> Drop for Hand<T, W> {
     }
 }
 
-impl DbInner {
-    /// Returns the number of subcompactions for a job over `bytes`, each of at least `least` bytes.
-    pub fn pieces_of(&self, bytes: u64, least: u64) -> usize {
-        pieces_of(bytes, least, self.scheduler.workers())
-    }
+/// Returns the number of subcompactions for a job over `bytes`, each of at least `least` bytes.
+pub fn count_subcompactions(db: &DbInner, bytes: u64, least: u64) -> usize {
+    pieces_of(bytes, least, db.scheduler.workers())
+}
 
-    /// Runs `number` subcompactions of a job; `work` runs the one with the given index. `during` is
-    /// called at each step of the caller's own subcompactions, and while the caller waits for
-    /// helpers. Returns the results in order.
-    ///
-    /// # Errors
-    /// Returns the first error of a subcompaction, or of `during`.
-    pub fn in_pieces<T, W>(
-        &self,
-        number: usize,
-        job: DividedJob,
-        during: &mut During<'_>,
-        work: W,
-    ) -> Result<Vec<T>>
-    where
-        T: Send + 'static,
-        W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
-    {
-        let done = (0..number).map(|_| None).collect();
-        let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
-        let wanted =
-            (job == DividedJob::Flush && number > 1).then(|| self.scheduler.slots().want());
-        let pieces = Arc::new(Pieces {
-            work,
-            state: Mutex::new(state),
-            gone: Condvar::default(),
-            wanted: Mutex::new(wanted),
-        });
-        let mut hands = vec![];
-        let waits = WaitsForHands(&pieces);
-        self.lend_hands(&pieces, job, &mut hands);
-        pieces.work(self, &mut || {
-            during()?;
-            self.lend_hands(&pieces, job, &mut hands);
-            Ok(())
-        });
-        loop {
-            let mut state = pieces.state.lock();
-            if state.hands > 0 {
-                pieces.gone.wait_for(&mut state, LOOK);
-            }
-            if state.hands == 0 {
-                break;
-            }
-            drop(state);
-            if let Err(e) = during() {
-                pieces.fail(e);
-            }
-        }
-        drop(waits);
-        hands.into_iter().for_each(|thread| thread.join());
+/// Runs `number` subcompactions of a job; `work` runs the one with the given index. `during` is
+/// called at each step of the caller's own subcompactions, and while the caller waits for
+/// helpers. Returns the results in order.
+///
+/// # Errors
+/// Returns the first error of a subcompaction, or of `during`.
+pub fn run_divided<T, W>(
+    db: &DbInner,
+    number: usize,
+    job: DividedJob,
+    during: &mut During<'_>,
+    work: W,
+) -> Result<Vec<T>>
+where
+    T: Send + 'static,
+    W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+{
+    let done = (0..number).map(|_| None).collect();
+    let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
+    let wanted = (job == DividedJob::Flush && number > 1).then(|| db.scheduler.slots().want());
+    let pieces = Arc::new(Pieces {
+        work,
+        state: Mutex::new(state),
+        gone: Condvar::default(),
+        wanted: Mutex::new(wanted),
+    });
+    let mut hands = vec![];
+    let waits = WaitsForHands(&pieces);
+    start_helpers(db, &pieces, job, &mut hands);
+    pieces.work(db, &mut || {
+        during()?;
+        start_helpers(db, &pieces, job, &mut hands);
+        Ok(())
+    });
+    loop {
         let mut state = pieces.state.lock();
-        match state.failed.take() {
-            Some(e) => Err(e),
-            None => {
-                let done: Option<Vec<T>> = state.done.drain(..).collect();
-                done.ok_or_else(|| Error::new(ErrorKind::Io, "a piece of the job was not done"))
-            }
+        if state.hands > 0 {
+            pieces.gone.wait_for(&mut state, LOOK);
+        }
+        if state.hands == 0 {
+            break;
+        }
+        drop(state);
+        if let Err(e) = during() {
+            pieces.fail(e);
         }
     }
+    drop(waits);
+    hands.into_iter().for_each(|thread| thread.join());
+    let mut state = pieces.state.lock();
+    match state.failed.take() {
+        Some(e) => Err(e),
+        None => {
+            let done: Option<Vec<T>> = state.done.drain(..).collect();
+            done.ok_or_else(|| Error::new(ErrorKind::Io, "a piece of the job was not done"))
+        }
+    }
+}
 
-    /// Starts as many helpers as the job lacks and the Db has slots for.
-    fn lend_hands<T, W>(
-        &self,
-        pieces: &Arc<Pieces<T, W>>,
-        job: DividedJob,
-        hands: &mut Vec<Box<dyn Thread>>,
-    ) where
-        T: Send + 'static,
-        W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+/// Starts as many helpers as the job lacks and the Db has slots for.
+fn start_helpers<T, W>(
+    db: &DbInner,
+    pieces: &Arc<Pieces<T, W>>,
+    job: DividedJob,
+    hands: &mut Vec<Box<dyn Thread>>,
+) where
+    T: Send + 'static,
+    W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+{
+    while pieces.lacks_hand()
+        && let Some(hand) = start_helper(db, pieces, job)
     {
-        while pieces.lacks_hand()
-            && let Some(hand) = self.lend_hand(pieces, job)
-        {
-            hands.push(hand);
-        }
+        hands.push(hand);
     }
+}
 
-    /// Starts one helper thread for a job, if a slot is free.
-    fn lend_hand<T, W>(
-        &self,
-        pieces: &Arc<Pieces<T, W>>,
-        job: DividedJob,
-    ) -> Option<Box<dyn Thread>>
-    where
-        T: Send + 'static,
-        W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
-    {
-        let core = self.me.get()?.upgrade()?;
-        let taken = match job {
-            DividedJob::Flush => self.scheduler.slots().take_for_flush(),
-            DividedJob::Merge(_) => self.scheduler.slots().take_for_merge(),
-        };
-        if !taken {
-            return None;
-        }
-        pieces.state.lock().hands += 1;
-        let hand = Hand(pieces.clone(), self.scheduler.slots().clone());
-        let work = move || match job {
-            DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
-            DividedJob::Merge(holder @ Holder::Caller) => {
-                hand.0.work(&core, &mut || core.step_back(holder))
-            }
-            DividedJob::Merge(holder @ Holder::Background) => {
-                core.env.give_way();
-                if let Some(_running) = core.scheduler.throttle().begin() {
-                    hand.0.work(&core, &mut || core.step_back(holder));
-                }
-            }
-        };
-        // A failed thread start makes the job slower, not impossible.
-        start_thread(&*self.env, "firn-hand", work).ok()
+/// Starts one helper thread for a job, if a slot is free.
+fn start_helper<T, W>(
+    db: &DbInner,
+    pieces: &Arc<Pieces<T, W>>,
+    job: DividedJob,
+) -> Option<Box<dyn Thread>>
+where
+    T: Send + 'static,
+    W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
+{
+    let core = db.me.get()?.upgrade()?;
+    let taken = match job {
+        DividedJob::Flush => db.scheduler.slots().take_for_flush(),
+        DividedJob::Merge(_) => db.scheduler.slots().take_for_merge(),
+    };
+    if !taken {
+        return None;
     }
-
-    /// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
-    /// pause.
-    fn step_back(&self, holder: Holder) -> Result<()> {
-        let is_paused = || holder == Holder::Background && self.scheduler.throttle().is_paused();
-        if !is_paused() && !self.scheduler.slots().are_wanted() {
-            return Ok(());
+    pieces.state.lock().hands += 1;
+    let hand = Hand(pieces.clone(), db.scheduler.slots().clone());
+    let work = move || match job {
+        DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
+        DividedJob::Merge(holder @ Holder::Caller) => {
+            hand.0.work(&core, &mut || yield_slot(&core, holder))
         }
-        self.scheduler.slots().give_back();
-        loop {
-            let stood =
-                if is_paused() { self.scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
-            // Returns at a pause at the latest, because the pause waits for all threads that have
-            // not stopped.
-            if self
-                .scheduler
-                .slots()
-                .come_back(|| self.gate.is_closing() || stood.is_err(), is_paused)
-            {
-                return stood;
+        DividedJob::Merge(holder @ Holder::Background) => {
+            core.env.give_way();
+            if let Some(_running) = core.scheduler.throttle().begin() {
+                hand.0.work(&core, &mut || yield_slot(&core, holder));
             }
+        }
+    };
+    // A failed thread start makes the job slower, not impossible.
+    start_thread(&*db.env, "firn-hand", work).ok()
+}
+
+/// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
+/// pause.
+fn yield_slot(db: &DbInner, holder: Holder) -> Result<()> {
+    let is_paused = || holder == Holder::Background && db.scheduler.throttle().is_paused();
+    if !is_paused() && !db.scheduler.slots().are_wanted() {
+        return Ok(());
+    }
+    db.scheduler.slots().give_back();
+    loop {
+        let stood =
+            if is_paused() { db.scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
+        // Returns at a pause at the latest, because the pause waits for all threads that have
+        // not stopped.
+        if db.scheduler.slots().come_back(|| db.gate.is_closing() || stood.is_err(), is_paused) {
+            return stood;
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - Flushes go before compactions. With two or more threads the first only flushes. With one, a
 //!   compaction pauses for flushes. So there is always a thread for a flush. If small tables use
-//!   too much memory ([`DbInner::is_cluttered`]), all threads but the first compact before they
+//!   too much memory ([`crate::db::jobs::background::is_cluttered`]), all threads but the first compact before they
 //!   flush. In this state there is always a memtable to flush, and each flush would leave less
 //!   memory to the next.
 //! - Threads that compact have low priority: readers and writers get the processor first, then
@@ -21,7 +21,7 @@
 //!   order: equal histories give equal directories.
 //! - A worker starts when there is work, and exits after a while without any. So a small or idle
 //!   store has no thread. Code that creates work, or changes a tree so that time will create some
-//!   ([`DbInner::ages`]), finds a running worker or calls one ([`WorkerPoolHandle::call`]). The set
+//!   ([`crate::db::jobs::pick::can_age`]), finds a running worker or calls one ([`WorkerPoolHandle::call`]). The set
 //!   of workers changes under the lock of the signals, so an exiting worker has seen the last
 //!   signal.
 
@@ -29,6 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind};
+use crate::db::jobs::background;
+use crate::db::jobs::pick;
 use crate::env::start_thread;
 use crate::wal::{Unneeded, Wal};
 
@@ -46,109 +48,107 @@ const SLOW: u64 = 1 << 20;
 /// Delay before a worker retries work that lacked space.
 const RETRY: Duration = Duration::from_millis(50);
 
-impl DbInner {
-    /// Allows workers to start, and calls them if there is work.
-    pub fn allow_workers(self: &Arc<DbInner>) {
-        let _ = self.me.set(Arc::downgrade(self));
-        let crew: Arc<dyn WorkerPoolHandle> = self.clone();
-        self.scheduler.queue().allow(Arc::downgrade(&crew));
-        self.call_workers_to_flush();
-        self.call_workers_for_any();
-    }
+/// Allows workers to start, and calls them if there is work.
+pub fn allow_workers(db: &Arc<DbInner>) {
+    let _ = db.me.set(Arc::downgrade(db));
+    let crew: Arc<dyn WorkerPoolHandle> = db.clone();
+    db.scheduler.queue().allow(Arc::downgrade(&crew));
+    db.call_workers_to_flush();
+    pick::call_workers_for_any(db);
+}
 
-    /// Handles a worker that could not be started. Threads that wait for its work get the error,
-    /// and the next creation of work calls again.
-    fn nobody_comes(&self, e: Error) {
-        let ids = self.scheduler.queue().sealed();
-        for t in ids.iter().filter_map(|id| self.versions.tree(*id)) {
-            t.put_off.lock().note(&e);
-        }
-        // Any other error latches the store.
-        let _ = self.gate.postpone(e).map_err(|e| self.gate.latch(e));
+/// Handles a worker that could not be started. Threads that wait for its work get the error,
+/// and the next creation of work calls again.
+fn worker_failed_to_start(db: &DbInner, e: Error) {
+    let ids = db.scheduler.queue().sealed();
+    for t in ids.iter().filter_map(|id| db.versions.tree(*id)) {
+        t.put_off.lock().note(&e);
     }
+    // Any other error latches the store.
+    let _ = db.gate.postpone(e).map_err(|e| db.gate.latch(e));
+}
 
-    /// Exits the worker, unless there has been a signal since `seen`.
-    fn leave(&self, i: usize, seen: u64) -> bool {
-        let signals = self.scheduler.queue().hold();
-        if signals.generation() != seen {
-            return false;
-        }
-        let left = signals.leave(i);
-        // With several workers, the first does not compact.
-        if left & !u64::from(self.scheduler.workers() > 1) == 0 {
-            self.versions.opener().attend(false);
-        }
-        true
+/// Exits the worker, unless there has been a signal since `seen`.
+fn exit_worker(db: &DbInner, i: usize, seen: u64) -> bool {
+    let signals = db.scheduler.queue().hold();
+    if signals.generation() != seen {
+        return false;
     }
-
-    /// Releases the log's spare segments. If few writes arrive, it also releases the memory for the
-    /// next memtable. While memtables are being filled that memory stays: touching it again would
-    /// delay writers by milliseconds for each huge page, and would take pages from the cache
-    /// repeatedly.
-    pub fn rest(&self) {
-        let mut w = self.commit.lock();
-        let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
-        let unneeded = w.log().map(Wal::rest);
-        drop(w);
-        // Segments that cannot be removed now are removed after the next opening.
-        let _ = unneeded.map(Unneeded::remove);
-        // Removes tables that a reader held when they were replaced, and that no reader holds any
-        // more.
-        nudge();
-        self.versions.opener().delete_obsolete_files();
-        if !is_filled && self.memory.arenas().trim() {
-            self.memory.rebalance();
-        }
+    let left = signals.leave(i);
+    // With several workers, the first does not compact.
+    if left & !u64::from(db.scheduler.workers() > 1) == 0 {
+        db.versions.opener().attend(false);
     }
+    true
+}
 
-    /// Handles a failure in the background. A full disk is retried and a closing Db is ignored; any
-    /// other error latches. Reports whether to retry soon.
-    fn failed(&self, e: Error) -> bool {
-        if e.kind() == ErrorKind::Closed || self.gate.check_writable().is_err() {
-            return false;
-        }
-        self.gate.postpone(e).map_err(|e| self.gate.latch(e)).is_ok()
+/// Releases the log's spare segments. If few writes arrive, it also releases the memory for the
+/// next memtable. While memtables are being filled that memory stays: touching it again would
+/// delay writers by milliseconds for each huge page, and would take pages from the cache
+/// repeatedly.
+pub fn release_spare_memory(db: &DbInner) {
+    let mut w = db.commit.lock();
+    let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
+    let unneeded = w.log().map(Wal::rest);
+    drop(w);
+    // Segments that cannot be removed now are removed after the next opening.
+    let _ = unneeded.map(Unneeded::remove);
+    // Removes tables that a reader held when they were replaced, and that no reader holds any
+    // more.
+    nudge();
+    db.versions.opener().delete_obsolete_files();
+    if !is_filled && db.memory.arenas().trim() {
+        db.memory.rebalance();
     }
+}
 
-    /// Runs worker number `i`, until there has been no work for a while.
-    fn work_until_nothing(&self, i: usize, compacts: bool) {
-        if compacts {
-            self.versions.opener().attend(true);
-        }
-        if compacts && self.scheduler.workers() > 1 {
-            self.env.give_way();
-        }
-        let (mut seen, mut idle) = (0, 0);
-        while !self.gate.is_closing() {
-            match Error::catch("background work", || self.work_once(compacts)) {
-                Ok(true) => {
-                    idle = 0;
+/// Handles a failure in the background. A full disk is retried and a closing Db is ignored; any
+/// other error latches. Reports whether to retry soon.
+fn job_failed(db: &DbInner, e: Error) -> bool {
+    if e.kind() == ErrorKind::Closed || db.gate.check_writable().is_err() {
+        return false;
+    }
+    db.gate.postpone(e).map_err(|e| db.gate.latch(e)).is_ok()
+}
+
+/// Runs worker number `i`, until there has been no work for a while.
+fn run_worker(db: &DbInner, i: usize, compacts: bool) {
+    if compacts {
+        db.versions.opener().attend(true);
+    }
+    if compacts && db.scheduler.workers() > 1 {
+        db.env.give_way();
+    }
+    let (mut seen, mut idle) = (0, 0);
+    while !db.gate.is_closing() {
+        match Error::catch("background work", || background::work_once(db, compacts)) {
+            Ok(true) => {
+                idle = 0;
+                continue;
+            }
+            Ok(false) => {}
+            Err(e) => {
+                if job_failed(db, e) {
+                    db.env.sleep(RETRY);
                     continue;
                 }
-                Ok(false) => {}
-                Err(e) => {
-                    if self.failed(e) {
-                        self.env.sleep(RETRY);
-                        continue;
-                    }
-                }
             }
-            let mut signals = self.scheduler.queue().hold();
-            let nothing =
-                signals.generation() == seen && !self.gate.is_closing() && signals.wait_wake(IDLE);
-            seen = signals.generation();
-            drop(signals);
-            idle = if nothing { idle + 1 } else { 0 };
-            if nothing && i == 0 {
-                self.rest();
-            }
-            if idle >= PATIENCE
-                && !self.versions.trees().iter().any(|t| self.ages(t))
-                && self.leave(i, seen)
-            {
-                // Removes the files that became obsolete in the meantime.
-                return self.versions.opener().delete_obsolete_files();
-            }
+        }
+        let mut signals = db.scheduler.queue().hold();
+        let nothing =
+            signals.generation() == seen && !db.gate.is_closing() && signals.wait_wake(IDLE);
+        seen = signals.generation();
+        drop(signals);
+        idle = if nothing { idle + 1 } else { 0 };
+        if nothing && i == 0 {
+            release_spare_memory(db);
+        }
+        if idle >= PATIENCE
+            && !db.versions.trees().iter().any(|t| pick::can_age(db, t))
+            && exit_worker(db, i, seen)
+        {
+            // Removes the files that became obsolete in the meantime.
+            return db.versions.opener().delete_obsolete_files();
         }
     }
 }
@@ -180,7 +180,7 @@ impl WorkerPoolHandle for DbInner {
                 Err(e) => {
                     self.scheduler.queue().gone(i);
                     drop(threads);
-                    return self.nobody_comes(e);
+                    return worker_failed_to_start(self, e);
                 }
             }
         }
@@ -188,7 +188,7 @@ impl WorkerPoolHandle for DbInner {
 
     fn serve(&self, i: usize, compacts: bool) {
         let served = Error::catch("a worker", || {
-            self.work_until_nothing(i, compacts);
+            run_worker(self, i, compacts);
             Ok(())
         });
         if let Err(e) = served {

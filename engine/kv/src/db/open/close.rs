@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use crate::base::error::Result;
+use crate::db::write::slowdown;
 use crate::wal::Wal;
 
 use crate::db::inner::DbInner;
@@ -22,54 +23,52 @@ use crate::db::observe::pins::nudge;
 /// Longest wait for permits before the state is checked again.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl DbInner {
-    pub fn close(&self) -> Result<()> {
-        self.gate.begin_closing();
-        self.scheduler.queue().signal();
-        self.scheduler.queue().signal_done();
-        // No thread calls a worker once the store is closing.
-        let threads = std::mem::take(&mut *self.scheduler.queue().threads());
-        threads.into_iter().flatten().for_each(|t| t.join());
-        {
-            let mut signals = self.scheduler.queue().hold();
-            while self.gate.is_passed() {
-                signals.wait_done(LOOK);
-            }
+pub fn close_store(db: &DbInner) -> Result<()> {
+    db.gate.begin_closing();
+    db.scheduler.queue().signal();
+    db.scheduler.queue().signal_done();
+    // No thread calls a worker once the store is closing.
+    let threads = std::mem::take(&mut *db.scheduler.queue().threads());
+    threads.into_iter().flatten().for_each(|t| t.join());
+    {
+        let mut signals = db.scheduler.queue().hold();
+        while db.gate.is_passed() {
+            signals.wait_done(LOOK);
         }
-        // Releases replaced views: after this, no code removes the tables that they hold.
-        nudge();
-        self.versions.opener().delete_obsolete_files();
-        let (latched, wal) = {
-            let mut c = self.versions.lock_catalog();
-            let mut w = self.commit.lock();
-            // Checked under the lock of the manifest: a cleanly closed log states that the
-            // durability of every frame is known.
-            let latched = if self.options.read_only { Ok(()) } else { self.gate.check_writable() };
-            self.gate.set_closed();
-            self.memory.leave();
-            // Other handles may continue to use a reader's open tables ([`Db::refresh`]); a reader
-            // never removes a file.
-            if !self.options.read_only {
-                self.versions.opener().close();
-            }
-            self.gate.refuse_writes();
-            c.close();
-            for t in self.versions.trees().iter() {
-                t.mark_closed();
-                // Returns the budget to other Dbs that share it. The memory itself is freed with
-                // the last handle.
-                t.view.load_full().memtables().for_each(|m| self.memory.release(m));
-            }
-            (latched, w.take_log())
-        };
-        // After a failure the contents of log and manifest are unknown. They are left as they are:
-        // the log without its last mark.
-        let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
-        self.end_pacing();
-        self.observer.events().close();
-        self.scheduler.queue().signal_done();
-        // Another Db that requests memory of this one may hold a reference for a moment longer.
-        self.versions.unlock_directory();
-        ended
     }
+    // Releases replaced views: after this, no code removes the tables that they hold.
+    nudge();
+    db.versions.opener().delete_obsolete_files();
+    let (latched, wal) = {
+        let mut c = db.versions.lock_catalog();
+        let mut w = db.commit.lock();
+        // Checked under the lock of the manifest: a cleanly closed log states that the
+        // durability of every frame is known.
+        let latched = if db.options.read_only { Ok(()) } else { db.gate.check_writable() };
+        db.gate.set_closed();
+        db.memory.leave();
+        // Other handles may continue to use a reader's open tables ([`Db::refresh`]); a reader
+        // never removes a file.
+        if !db.options.read_only {
+            db.versions.opener().close();
+        }
+        db.gate.refuse_writes();
+        c.close();
+        for t in db.versions.trees().iter() {
+            t.mark_closed();
+            // Returns the budget to other Dbs that share it. The memory itself is freed with
+            // the last handle.
+            t.view.load_full().memtables().for_each(|m| db.memory.release(m));
+        }
+        (latched, w.take_log())
+    };
+    // After a failure the contents of log and manifest are unknown. They are left as they are:
+    // the log without its last mark.
+    let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
+    slowdown::end_slowdowns(db);
+    db.observer.events().close();
+    db.scheduler.queue().signal_done();
+    // Another Db that requests memory of this one may hold a reference for a moment longer.
+    db.versions.unlock_directory();
+    ended
 }

@@ -33,6 +33,9 @@ use std::sync::{Arc, OnceLock};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::options::{DbOptions, TreeOptions};
+use crate::db::jobs::background;
+use crate::db::write::durable;
+use crate::db::write::reserve;
 use crate::env::{Env, FileLock, FileTerms};
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
@@ -67,80 +70,76 @@ use crate::db::write::tombstone_probe::look_at_all;
 
 const LOCK: &str = "LOCK";
 
-impl DbInner {
-    /// Opens the store in `dir`.
-    pub fn open(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<DbInner>> {
-        let source = |e: &Error| {
-            std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
-        };
-        let DbOptions { file_mode, unsynced_dirs, .. } = options;
-        let terms = FileTerms { file_mode, unsynced_dirs };
-        let env = env.with_terms(terms).unwrap_or(env);
-        let names = env.list(dir);
-        if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
-            return Err(Error::invalid(
-                "this is a file, or lies below one; a store is a directory: name a new one or that of a store",
-            )
-            .in_file(dir));
-        }
-        let budget = match &options.shared {
-            Some(shared) => shared.inside(Budget::new),
-            None => Arc::new(Budget::new(options.memory_budget)),
-        };
-        if options.read_only {
-            let env = if names.is_ok() { hold(env, dir)? } else { env };
-            let held = HeldReader::new(new_opener(&env, dir, &options, &budget));
-            return open_reader(&env, dir, &options, &budget, held);
-        }
-        if !names.is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
-            if options.create {
-                create_dir(&*env, dir)?;
-            }
-            check_directory(&*env, dir, options.create)?;
-        }
-        let env = hold(env, dir)?;
-        let lock = env.lock(&dir.join(LOCK))?;
-        open_once(env, dir, options, &budget, Some(lock), None)
+/// Opens the store in `dir`.
+pub fn open_store(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<Arc<DbInner>> {
+    let source = |e: &Error| {
+        std::error::Error::source(e)?.downcast_ref::<std::io::Error>().map(std::io::Error::kind)
+    };
+    let DbOptions { file_mode, unsynced_dirs, .. } = options;
+    let terms = FileTerms { file_mode, unsynced_dirs };
+    let env = env.with_terms(terms).unwrap_or(env);
+    let names = env.list(dir);
+    if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
+        return Err(Error::invalid(
+            "this is a file, or lies below one; a store is a directory: name a new one or that of a store",
+        )
+        .in_file(dir));
     }
+    let budget = match &options.shared {
+        Some(shared) => shared.inside(Budget::new),
+        None => Arc::new(Budget::new(options.memory_budget)),
+    };
+    if options.read_only {
+        let env = if names.is_ok() { hold(env, dir)? } else { env };
+        let held = HeldReader::new(new_opener(&env, dir, &options, &budget));
+        return open_reader(&env, dir, &options, &budget, held);
+    }
+    if !names.is_ok_and(|names| names.iter().any(|n| n == CURRENT)) {
+        if options.create {
+            create_dir(&*env, dir)?;
+        }
+        check_directory(&*env, dir, options.create)?;
+    }
+    let env = hold(env, dir)?;
+    let lock = env.lock(&dir.join(LOCK))?;
+    open_once(env, dir, options, &budget, Some(lock), None)
+}
 
-    /// Opens a reader of the store's current state, with the hooks and the open tables of this
-    /// reader.
-    pub fn refreshed(&self) -> Result<Arc<DbInner>> {
-        self.gate.check_open()?;
-        if !self.options.read_only {
-            return Err(Error::invalid(
-                "only what was opened read-only is refreshed; this handle sees all that is written",
-            ));
-        }
-        // The directory at the path may have been replaced since the last refresh.
-        let env = hold(self.env.clone(), self.versions.dir())?;
-        let before = self.versions.trees().to_vec();
-        let tables = before
-            .iter()
-            .flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
-        let held = HeldReader::with_tables(self.versions.opener().clone(), tables);
-        let fresh =
-            open_reader(&env, self.versions.dir(), &self.options, self.memory.budget(), held)?;
-        if fresh.versions.store() != self.versions.store() {
-            let words = "another store lies there now than the one that was opened; open it as a store of its own";
-            return Err(Error::new(ErrorKind::Incompatible, words).in_file(self.versions.dir()));
-        }
-        for b in before.iter().filter(|b| b.is_hooked()) {
-            let hooks = &b.view.load_full().options;
-            let there = fresh.versions.tree(b.id);
-            let options = fresh
-                .versions
-                .lock_catalog()
-                .state()
-                .trees
-                .get(&b.id)
-                .map(|s| s.options.with_hooks_of(hooks));
-            if let (Some(t), Some(options)) = (there, options) {
-                fresh.change_options(&t, options, false)?;
-            }
-        }
-        Ok(fresh)
+/// Opens a reader of the store's current state, with the hooks and the open tables of this
+/// reader.
+pub fn refresh_reader(db: &DbInner) -> Result<Arc<DbInner>> {
+    db.gate.check_open()?;
+    if !db.options.read_only {
+        return Err(Error::invalid(
+            "only what was opened read-only is refreshed; this handle sees all that is written",
+        ));
     }
+    // The directory at the path may have been replaced since the last refresh.
+    let env = hold(db.env.clone(), db.versions.dir())?;
+    let before = db.versions.trees().to_vec();
+    let tables =
+        before.iter().flat_map(|t| t.files.lock().handles.values().cloned().collect::<Vec<_>>());
+    let held = HeldReader::with_tables(db.versions.opener().clone(), tables);
+    let fresh = open_reader(&env, db.versions.dir(), &db.options, db.memory.budget(), held)?;
+    if fresh.versions.store() != db.versions.store() {
+        let words = "another store lies there now than the one that was opened; open it as a store of its own";
+        return Err(Error::new(ErrorKind::Incompatible, words).in_file(db.versions.dir()));
+    }
+    for b in before.iter().filter(|b| b.is_hooked()) {
+        let hooks = &b.view.load_full().options;
+        let there = fresh.versions.tree(b.id);
+        let options = fresh
+            .versions
+            .lock_catalog()
+            .state()
+            .trees
+            .get(&b.id)
+            .map(|s| s.options.with_hooks_of(hooks));
+        if let (Some(t), Some(options)) = (there, options) {
+            trees::change_options(&fresh, &t, options, false)?;
+        }
+    }
+    Ok(fresh)
 }
 
 /// Returns the environment with the directory held open, if the environment supports that.
@@ -330,7 +329,7 @@ fn open_once(
             return Err(e);
         }
     }
-    core.go_on_from(replayed, names)?;
+    finish_open(&core, replayed, names)?;
     Ok(core)
 }
 
@@ -345,80 +344,77 @@ fn new_state(env: &dyn Env) -> ManifestState {
     }
 }
 
-impl DbInner {
-    /// Continues from the end that was found of the log. `names` lists the directory before.
-    fn go_on_from(&self, replayed: Replayed, names: Vec<String>) -> Result<()> {
-        let Replayed { recovered, last_seq } = replayed;
-        if let Some(t) = &recovered.torn {
-            self.observer.note(|| Event::LogEndedEarly {
-                file: t.file.clone(),
-                offset: t.offset,
-                reason: t.reason.to_owned(),
-                bytes_beyond: t.bytes_beyond,
-                records_beyond: t.records_beyond,
-            });
-            self.commit.set_torn(t.clone());
-        }
-        let mut c = self.versions.lock_catalog();
-        let last_seq = last_seq.max(c.state().last_seq);
-        c.end_replay(last_seq);
-        self.commit.visible().start(last_seq);
-        let trees = self.versions.trees().to_vec();
-        trees.iter().for_each(|t| look_at_all(t, last_seq));
-        let (records, closed) = (recovered.records, recovered.closed);
-        let mut w = self.commit.lock();
-        w.go_on_from(last_seq, (!self.options.read_only).then_some(recovered));
-        for t in &trees {
-            let view = t.view.load_full();
-            for m in view.memtables() {
-                self.memory.count(m);
-                w.wait(t.id, m);
-            }
-            if !view.sealed.is_empty() {
-                self.scheduler.queue().note_sealed(t.id);
-            }
-        }
-        let floor = w.wal_floor(&[]);
-        drop(w);
-        self.memory.rebalance();
-        let has_flushed = self.observer.counters().sums().flushes > 0;
-        let garbage =
-            if self.options.read_only { vec![] } else { garbage(names, c.state(), c.number()) };
-        if self.options.read_only {
-            self.gate.latch_read_only();
-        } else if !closed || has_flushed || !garbage.is_empty() {
-            remove_torn_current(&*self.env, self.versions.dir())?;
-            if has_flushed {
-                let before = c.state().wal_floor;
-                c.set_wal_floor(before.max(floor));
-            }
-            // Its last edits may not be durable, and the tables flushed by the replay are not in a
-            // manifest yet.
-            c.renounce_end();
-            self.with_reserve(|| self.begin_writing(&mut c))?;
-            // Only now is the manifest durable together with these files. Under an older manifest
-            // live tables would look like garbage. The last edits of the found manifest may not be
-            // durable.
-            let own = manifest_name(c.number());
-            let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
-            gone.try_for_each(|n| remove_if_there(&*self.env, &self.versions.dir().join(n)))?;
-            if has_flushed {
-                // Segments that cannot be removed now are removed after the next opening.
-                let unneeded = self.commit.lock().log().map(|wal| wal.retire(floor));
-                let _ = unneeded.map(Unneeded::remove);
-            }
-        }
-        self.observer.note(|| Event::Opened {
-            store: c.state().id,
-            seq: last_seq,
-            records_replayed: records,
-            max_sealed: self.memory.max_sealed(),
-            background_threads: self.scheduler.workers(),
+/// Continues from the end that was found of the log. `names` lists the directory before.
+fn finish_open(db: &DbInner, replayed: Replayed, names: Vec<String>) -> Result<()> {
+    let Replayed { recovered, last_seq } = replayed;
+    if let Some(t) = &recovered.torn {
+        db.observer.note(|| Event::LogEndedEarly {
+            file: t.file.clone(),
+            offset: t.offset,
+            reason: t.reason.to_owned(),
+            bytes_beyond: t.bytes_beyond,
+            records_beyond: t.records_beyond,
         });
-        let has_begun = c.has_begun();
-        drop(c);
-        if has_begun { self.shorten_inherited_log() } else { Ok(()) }
+        db.commit.set_torn(t.clone());
     }
+    let mut c = db.versions.lock_catalog();
+    let last_seq = last_seq.max(c.state().last_seq);
+    c.end_replay(last_seq);
+    db.commit.visible().start(last_seq);
+    let trees = db.versions.trees().to_vec();
+    trees.iter().for_each(|t| look_at_all(t, last_seq));
+    let (records, closed) = (recovered.records, recovered.closed);
+    let mut w = db.commit.lock();
+    w.go_on_from(last_seq, (!db.options.read_only).then_some(recovered));
+    for t in &trees {
+        let view = t.view.load_full();
+        for m in view.memtables() {
+            db.memory.count(m);
+            w.wait(t.id, m);
+        }
+        if !view.sealed.is_empty() {
+            db.scheduler.queue().note_sealed(t.id);
+        }
+    }
+    let floor = w.wal_floor(&[]);
+    drop(w);
+    db.memory.rebalance();
+    let has_flushed = db.observer.counters().sums().flushes > 0;
+    let garbage = if db.options.read_only { vec![] } else { garbage(names, c.state(), c.number()) };
+    if db.options.read_only {
+        db.gate.latch_read_only();
+    } else if !closed || has_flushed || !garbage.is_empty() {
+        remove_torn_current(&*db.env, db.versions.dir())?;
+        if has_flushed {
+            let before = c.state().wal_floor;
+            c.set_wal_floor(before.max(floor));
+        }
+        // Its last edits may not be durable, and the tables flushed by the replay are not in a
+        // manifest yet.
+        c.renounce_end();
+        reserve::with_reserve(db, || durable::begin_writing(db, &mut c))?;
+        // Only now is the manifest durable together with these files. Under an older manifest
+        // live tables would look like garbage. The last edits of the found manifest may not be
+        // durable.
+        let own = manifest_name(c.number());
+        let mut gone = garbage.iter().filter(|n| *n != CURRENT_NEW && **n != own);
+        gone.try_for_each(|n| remove_if_there(&*db.env, &db.versions.dir().join(n)))?;
+        if has_flushed {
+            // Segments that cannot be removed now are removed after the next opening.
+            let unneeded = db.commit.lock().log().map(|wal| wal.retire(floor));
+            let _ = unneeded.map(Unneeded::remove);
+        }
+    }
+    db.observer.note(|| Event::Opened {
+        store: c.state().id,
+        seq: last_seq,
+        records_replayed: records,
+        max_sealed: db.memory.max_sealed(),
+        background_threads: db.scheduler.workers(),
+    });
+    let has_begun = c.has_begun();
+    drop(c);
+    if has_begun { background::shorten_inherited_log(db) } else { Ok(()) }
 }
 
 /// Removes a `CURRENT.tmp` that a crash left, before another is written. A power cut during the

@@ -32,6 +32,7 @@ use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::{NO_TREE, OpReader, TreeId};
 use crate::base::sync::{Condvar, Mutex};
+use crate::db::jobs::flush;
 use crate::env::{Env, Thread, start_thread};
 use crate::manifest::{Manifest, ManifestState, manifest_name};
 use crate::memtable::{self, ArenaPool, Memtable, MemtableRoom};
@@ -287,7 +288,7 @@ impl Inserter {
                 .collect();
             let together: Vec<_> = locks.iter().map(|(tree, one)| (*tree, one)).collect();
             loop {
-                match self.core.flush_together(&together) {
+                match flush::flush_together(&self.core, &together) {
                     Ok(true) => {}
                     done => break done,
                 }

@@ -9,6 +9,10 @@ use std::sync::Arc;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
 use crate::base::options::TreeOptions;
+use crate::db::jobs::background;
+use crate::db::jobs::pick;
+use crate::db::write::durable;
+use crate::db::write::slowdown;
 use crate::manifest::{Edit, PersistedOptions, TreeState};
 use crate::memtable::Memtable;
 use crate::merge::run::{TableHandle, TableOpener};
@@ -51,258 +55,247 @@ fn has_hooks_of(a: &TreeOptions, b: &TreeOptions) -> bool {
     PersistedOptions::of(b).check_hooks("", a).is_ok()
 }
 
-impl DbInner {
-    /// Opens trees of these names, and creates all missing ones atomically.
-    pub fn open_trees(&self, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeInner>>> {
-        let mut names = HashSet::with_capacity(wanted.len());
-        for (name, options) in wanted {
-            options.check()?;
-            if name.is_empty() || name.len() > 255 {
-                return Err(Error::invalid(format!(
-                    "a tree's name has 1 to 255 bytes, this one {}",
-                    name.len()
-                )));
-            }
-            if !names.insert(name) {
-                return Err(Error::invalid(format!(
-                    "the tree {name:?} is asked for twice in one call"
-                )));
-            }
+/// Opens trees of these names, and creates all missing ones atomically.
+pub fn open_trees(db: &DbInner, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<Arc<TreeInner>>> {
+    let mut names = HashSet::with_capacity(wanted.len());
+    for (name, options) in wanted {
+        options.check()?;
+        if name.is_empty() || name.len() > 255 {
+            return Err(Error::invalid(format!(
+                "a tree's name has 1 to 255 bytes, this one {}",
+                name.len()
+            )));
         }
-        let mut trees = vec![None; wanted.len()];
-        loop {
-            let mut missing = vec![];
-            for (slot, &(name, options)) in
-                trees.iter_mut().zip(wanted).filter(|(slot, _)| slot.is_none())
-            {
-                let there = self.versions.trees().named(name);
-                *slot = there.map_or(Ok(None), |t| self.open_again(t, options))?;
-                if slot.is_none() {
-                    missing.push((name, options));
-                }
-            }
-            if missing.is_empty() {
-                break;
-            }
-            // `None` when another thread has created one of them in the meantime, with any options.
-            if let Some(made) = self.create_trees(&missing)? {
-                trees
-                    .iter_mut()
-                    .filter(|slot| slot.is_none())
-                    .zip(made)
-                    .for_each(|(slot, t)| *slot = Some(t));
-                break;
-            }
-        }
-        let trees: Vec<Arc<TreeInner>> = trees.into_iter().flatten().collect();
-        trees.iter().for_each(|t| self.tell_options(t));
-        Ok(trees)
-    }
-
-    /// Opens an existing tree. Returns `None` when another thread has dropped it in the meantime.
-    fn open_again(
-        &self,
-        t: Arc<TreeInner>,
-        options: &TreeOptions,
-    ) -> Result<Option<Arc<TreeInner>>> {
-        match self.change_options(&t, options.clone(), false) {
-            Ok(()) => {
-                self.shorten_log(&t)?;
-                Ok(Some(t))
-            }
-            Err(e) if e.kind() == ErrorKind::Closed && !self.gate.is_closing() => Ok(None),
-            Err(e) => Err(e),
+        if !names.insert(name) {
+            return Err(Error::invalid(format!(
+                "the tree {name:?} is asked for twice in one call"
+            )));
         }
     }
-
-    /// Creates trees with one group of edits. Returns `None`, and creates none, when a tree with
-    /// one of the names exists already.
-    fn create_trees(
-        &self,
-        missing: &[(&str, &TreeOptions)],
-    ) -> Result<Option<Vec<Arc<TreeInner>>>> {
-        let start = self.commit.sync_log()?;
-        let mut c = self.versions.lock_catalog();
+    let mut trees = vec![None; wanted.len()];
+    loop {
+        let mut missing = vec![];
+        for (slot, &(name, options)) in
+            trees.iter_mut().zip(wanted).filter(|(slot, _)| slot.is_none())
         {
-            let there = self.versions.trees();
-            if missing.iter().any(|(name, _)| there.named(name).is_some()) {
-                return Ok(None);
+            let there = db.versions.trees().named(name);
+            *slot = there.map_or(Ok(None), |t| reopen_tree(db, t, options))?;
+            if slot.is_none() {
+                missing.push((name, options));
             }
         }
-        let first = c.state().next_tree;
-        let ids = (0..).map(|n| first.saturating_add(n));
-        // First runs every step that can fail: a tree in the manifest must also exist in memory.
-        let memtables = missing
-            .iter()
-            .map(|(_, o)| Memtable::empty(self.memory.arenas(), o.filter_prefix.clone()));
-        let memtables = memtables.collect::<Result<Vec<_>>>()?;
-        let edits = ids.clone().zip(missing).map(|(id, (name, options))| Edit::CreateTree {
-            id,
-            name: (*name).to_owned(),
-            options: PersistedOptions::of(options),
-            flushed: start,
+        if missing.is_empty() {
+            break;
+        }
+        // `None` when another thread has created one of them in the meantime, with any options.
+        if let Some(made) = create_trees(db, &missing)? {
+            trees
+                .iter_mut()
+                .filter(|slot| slot.is_none())
+                .zip(made)
+                .for_each(|(slot, t)| *slot = Some(t));
+            break;
+        }
+    }
+    let trees: Vec<Arc<TreeInner>> = trees.into_iter().flatten().collect();
+    trees.iter().for_each(|t| report_options(db, t));
+    Ok(trees)
+}
+
+/// Opens an existing tree. Returns `None` when another thread has dropped it in the meantime.
+fn reopen_tree(
+    db: &DbInner,
+    t: Arc<TreeInner>,
+    options: &TreeOptions,
+) -> Result<Option<Arc<TreeInner>>> {
+    match change_options(db, &t, options.clone(), false) {
+        Ok(()) => {
+            background::shorten_log(db, &t)?;
+            Ok(Some(t))
+        }
+        Err(e) if e.kind() == ErrorKind::Closed && !db.gate.is_closing() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Creates trees with one group of edits. Returns `None`, and creates none, when a tree with
+/// one of the names exists already.
+fn create_trees(
+    db: &DbInner,
+    missing: &[(&str, &TreeOptions)],
+) -> Result<Option<Vec<Arc<TreeInner>>>> {
+    let start = db.commit.sync_log()?;
+    let mut c = db.versions.lock_catalog();
+    {
+        let there = db.versions.trees();
+        if missing.iter().any(|(name, _)| there.named(name).is_some()) {
+            return Ok(None);
+        }
+    }
+    let first = c.state().next_tree;
+    let ids = (0..).map(|n| first.saturating_add(n));
+    // First runs every step that can fail: a tree in the manifest must also exist in memory.
+    let memtables =
+        missing.iter().map(|(_, o)| Memtable::empty(db.memory.arenas(), o.filter_prefix.clone()));
+    let memtables = memtables.collect::<Result<Vec<_>>>()?;
+    let edits = ids.clone().zip(missing).map(|(id, (name, options))| Edit::CreateTree {
+        id,
+        name: (*name).to_owned(),
+        options: PersistedOptions::of(options),
+        flushed: start,
+    });
+    durable::log_edits(db, &mut c, edits.collect())?;
+    let mut made = vec![];
+    for ((id, (name, options)), memtable) in ids.zip(missing).zip(memtables) {
+        let state = c.state().trees.get(&id);
+        let state = state
+            .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
+        let tree = new_tree(db, state, (*options).clone(), MemHandle::new(memtable, start))
+            .map_err(|e| db.gate.latch(e))?;
+        made.push(tree);
+    }
+    {
+        let mut trees = db.versions.trees_mut();
+        made.iter().for_each(|t| trees.add(t.clone()));
+        db.memory.set_trees(trees.len());
+    }
+    made.iter()
+        .for_each(|t| db.observer.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id }));
+    drop(c);
+    db.memory.rebalance();
+    Ok(Some(made))
+}
+
+/// Reports the current options of a tree as an event.
+pub fn report_options(db: &DbInner, t: &TreeInner) {
+    let options = t.view.load_full().options.clone();
+    db.observer
+        .note(|| Event::TreeOpened { tree: t.name.clone(), options: Box::new((*options).clone()) });
+}
+
+/// Applies these options. The hooks must be those with which the tree was written. With `keep`,
+/// a tree that was opened without its hooks continues without them.
+pub fn change_options(db: &DbInner, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
+    let mut c = db.versions.lock_catalog();
+    db.gate.check_open()?;
+    let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
+    let hooked = match state.options.check_hooks(&t.name, &options) {
+        Ok(()) => true,
+        Err(_) if keep && !t.is_hooked() && has_hooks_of(&options, &t.view.load_full().options) => {
+            false
+        }
+        Err(e) => return Err(e),
+    };
+    let persisted = PersistedOptions::of(&options).with_names_of(&state.options);
+    if persisted != state.options && !db.options.read_only {
+        durable::log_edits(db, &mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
+    }
+    // The catalogue's lock is still held: with two concurrent callers, the options in the
+    // manifest are those in force. The write lock prevents writes to a memtable that is being
+    // replaced.
+    let files = t.files.lock();
+    let w = db.commit.lock();
+    t.set_options(options, hooked, &files)?;
+    if let Some(state) = c.state().trees.get(&t.id) {
+        t.judge_values(state);
+    }
+    drop((w, files, c));
+    pick::tables_changed(db, t);
+    db.signal_work();
+    pick::call_workers_for(db, [t]);
+    Ok(())
+}
+
+pub fn set_options(db: &DbInner, t: &TreeInner, options: TreeOptions) -> Result<()> {
+    db.gate.check_writable()?;
+    change_options(db, t, options, true)?;
+    report_options(db, t);
+    Ok(())
+}
+
+pub fn drop_tree(db: &DbInner, name: &str) -> Result<()> {
+    let there = db.versions.trees().named(name);
+    let t = there
+        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
+    let _one = t.flushing.lock();
+    db.commit.sync_log()?;
+    let mut c = db.versions.lock_catalog();
+    if !c.state().trees.contains_key(&t.id) {
+        return Err(Error::new(
+            ErrorKind::NotFound,
+            format!("there is no tree {name:?}: another thread has dropped it"),
+        ));
+    }
+    log_drop(db, &mut c, &t)?;
+    db.observer.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
+    {
+        // In one step, for callers that see that the tree is dropped and then list the names.
+        let mut trees = db.versions.trees_mut();
+        t.mark_dropped();
+        trees.remove(&t);
+        db.memory.set_trees(trees.len());
+    }
+    // Before the catalogue is unlocked: a close ends only the slowdowns of trees that still
+    // exist.
+    slowdown::end_fill(db, &t);
+    drop(c);
+    {
+        // No writer enters a memtable of a dropped tree from now on.
+        let mut w = db.commit.lock();
+        t.view.load_full().memtables().for_each(|m| {
+            w.release(t.id, m);
+            db.memory.release(m);
         });
-        self.log_edits(&mut c, edits.collect())?;
-        let mut made = vec![];
-        for ((id, (name, options)), memtable) in ids.zip(missing).zip(memtables) {
-            let state = c.state().trees.get(&id);
-            let state = state
-                .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
-            let tree = self
-                .new_tree(state, (*options).clone(), MemHandle::new(memtable, start))
-                .map_err(|e| self.gate.latch(e))?;
-            made.push(tree);
-        }
-        {
-            let mut trees = self.versions.trees_mut();
-            made.iter().for_each(|t| trees.add(t.clone()));
-            self.memory.set_trees(trees.len());
-        }
-        made.iter().for_each(|t| {
-            self.observer.note(|| Event::TreeCreated { tree: t.name.clone(), id: t.id })
-        });
-        drop(c);
-        self.memory.rebalance();
-        Ok(Some(made))
     }
+    pick::tables_changed(db, &t);
+    db.observer.counters().dropped_tree(&t.view.load_full().reads.told());
+    let handles = std::mem::take(&mut t.files.lock().handles);
+    db.observer.pins().retire(t.id, handles.values());
+    t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
+    // Handles of the tree may live for long, but its memtable is released now.
+    let active = Memtable::empty(db.memory.arenas(), None)
+        .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
+    t.change_view(|v| {
+        let version = Arc::default();
+        TreeView { active, sealed: vec![], version, ..v.clone() }
+    });
+    db.memory.rebalance();
+    db.scheduler.queue().signal_done();
+    Ok(())
+}
 
-    /// Reports the current options of a tree as an event.
-    pub fn tell_options(&self, t: &TreeInner) {
-        let options = t.view.load_full().options.clone();
-        self.observer.note(|| Event::TreeOpened {
-            tree: t.name.clone(),
-            options: Box::new((*options).clone()),
-        });
-    }
+/// Drops a tree from the manifest. The drop takes a sequence number. A concurrent reader whose
+/// manifest still has the tree finds this number missing in the log, and shows no write after
+/// it.
+fn log_drop(db: &DbInner, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
+    durable::begin_writing(db, c)?;
+    let mut w = db.commit.lock();
+    let seq = w.newest() + 1;
+    db.commit.visible().wait_below(seq);
+    // A power cut that loses an earlier write must also lose the drop.
+    db.commit.sync_to(w.end())?;
+    let (next_file, wal_floor) = (c.state().next_file, c.state().wal_floor);
+    let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
+    durable::log_edits(db, c, vec![Edit::DropTree { id: t.id }, counters])?;
+    w.take_seq();
+    db.commit.visible().publish(seq, 1);
+    Ok(())
+}
 
-    /// Applies these options. The hooks must be those with which the tree was written. With `keep`,
-    /// a tree that was opened without its hooks continues without them.
-    pub fn change_options(&self, t: &TreeInner, options: TreeOptions, keep: bool) -> Result<()> {
-        let mut c = self.versions.lock_catalog();
-        self.gate.check_open()?;
-        let Some(state) = c.state().trees.get(&t.id) else { return Err(t.dropped()) };
-        let hooked = match state.options.check_hooks(&t.name, &options) {
-            Ok(()) => true,
-            Err(_)
-                if keep
-                    && !t.is_hooked()
-                    && has_hooks_of(&options, &t.view.load_full().options) =>
-            {
-                false
-            }
-            Err(e) => return Err(e),
-        };
-        let persisted = PersistedOptions::of(&options).with_names_of(&state.options);
-        if persisted != state.options && !self.options.read_only {
-            self.log_edits(&mut c, vec![Edit::SetOptions { id: t.id, options: persisted }])?;
-        }
-        // The catalogue's lock is still held: with two concurrent callers, the options in the
-        // manifest are those in force. The write lock prevents writes to a memtable that is being
-        // replaced.
-        let files = t.files.lock();
-        let w = self.commit.lock();
-        t.set_options(options, hooked, &files)?;
-        if let Some(state) = c.state().trees.get(&t.id) {
-            t.judge_values(state);
-        }
-        drop((w, files, c));
-        self.tables_changed(t);
-        self.signal_work();
-        self.call_workers_for([t]);
-        Ok(())
-    }
-
-    pub fn set_options(&self, t: &TreeInner, options: TreeOptions) -> Result<()> {
-        self.gate.check_writable()?;
-        self.change_options(t, options, true)?;
-        self.tell_options(t);
-        Ok(())
-    }
-
-    pub fn drop_tree(&self, name: &str) -> Result<()> {
-        let there = self.versions.trees().named(name);
-        let t = there
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
-        let _one = t.flushing.lock();
-        self.commit.sync_log()?;
-        let mut c = self.versions.lock_catalog();
-        if !c.state().trees.contains_key(&t.id) {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("there is no tree {name:?}: another thread has dropped it"),
-            ));
-        }
-        self.log_drop(&mut c, &t)?;
-        self.observer.note(|| Event::TreeDropped { tree: t.name.clone(), id: t.id });
-        {
-            // In one step, for callers that see that the tree is dropped and then list the names.
-            let mut trees = self.versions.trees_mut();
-            t.mark_dropped();
-            trees.remove(&t);
-            self.memory.set_trees(trees.len());
-        }
-        // Before the catalogue is unlocked: a close ends only the slowdowns of trees that still
-        // exist.
-        self.end_fill(&t);
-        drop(c);
-        {
-            // No writer enters a memtable of a dropped tree from now on.
-            let mut w = self.commit.lock();
-            t.view.load_full().memtables().for_each(|m| {
-                w.release(t.id, m);
-                self.memory.release(m);
-            });
-        }
-        self.tables_changed(&t);
-        self.observer.counters().dropped_tree(&t.view.load_full().reads.told());
-        let handles = std::mem::take(&mut t.files.lock().handles);
-        self.observer.pins().retire(t.id, handles.values());
-        t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());
-        // Handles of the tree may live for long, but its memtable is released now.
-        let active = Memtable::empty(self.memory.arenas(), None)
-            .map_or_else(|_| t.view.load_full().active.clone(), |m| MemHandle::new(m, 0));
-        t.change_view(|v| {
-            let version = Arc::default();
-            TreeView { active, sealed: vec![], version, ..v.clone() }
-        });
-        self.memory.rebalance();
-        self.scheduler.queue().signal_done();
-        Ok(())
-    }
-
-    /// Drops a tree from the manifest. The drop takes a sequence number. A concurrent reader whose
-    /// manifest still has the tree finds this number missing in the log, and shows no write after
-    /// it.
-    fn log_drop(&self, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
-        self.begin_writing(c)?;
-        let mut w = self.commit.lock();
-        let seq = w.newest() + 1;
-        self.commit.visible().wait_below(seq);
-        // A power cut that loses an earlier write must also lose the drop.
-        self.commit.sync_to(w.end())?;
-        let (next_file, wal_floor) = (c.state().next_file, c.state().wal_floor);
-        let counters = Edit::Counters { next_file, last_seq: seq, wal_floor };
-        self.log_edits(c, vec![Edit::DropTree { id: t.id }, counters])?;
-        w.take_seq();
-        self.commit.visible().publish(seq, 1);
-        Ok(())
-    }
-
-    /// Creates a tree that was just added to the manifest.
-    fn new_tree(
-        &self,
-        state: &TreeState,
-        options: TreeOptions,
-        active: Arc<MemHandle>,
-    ) -> Result<Arc<TreeInner>> {
-        tree_of(
-            state,
-            options,
-            true,
-            active,
-            self.versions.opener(),
-            &HashMap::new(),
-            self.versions.tree_parts(),
-        )
-    }
+/// Creates a tree that was just added to the manifest.
+fn new_tree(
+    db: &DbInner,
+    state: &TreeState,
+    options: TreeOptions,
+    active: Arc<MemHandle>,
+) -> Result<Arc<TreeInner>> {
+    tree_of(
+        state,
+        options,
+        true,
+        active,
+        db.versions.opener(),
+        &HashMap::new(),
+        db.versions.tree_parts(),
+    )
 }

@@ -110,132 +110,130 @@ enum LookupResult {
     Operand,
 }
 
-impl DbInner {
-    /// Returns the newest value of `key`.
-    #[inline]
-    pub fn get(&self, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
-        if self.observer.meters().recorder.is_on() {
-            return explain::get(self, tree, key, None);
-        }
-        let turn = self.observer.meters().begin();
-        if turn.is_none() {
-            self.get_newest(tree, key, &mut ())
-        } else {
-            self.get_sampled(tree, key, None, turn)
-        }
+/// Returns the newest value of `key`.
+#[inline]
+pub fn get(db: &DbInner, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
+    if db.observer.meters().recorder.is_on() {
+        return explain::get(db, tree, key, None);
     }
-
-    #[inline]
-    fn get_newest(
-        &self,
-        tree: &TreeInner,
-        key: &[u8],
-        tally: &mut impl ReadObserver,
-    ) -> Result<Option<Value>> {
-        let guard = epoch::pin();
-        let view = tree.view.load(&guard);
-        // A tree is marked as dropped before it is emptied.
-        tree.check_live()?;
-        match search(view, key, self.commit.read_point(), &guard, tally)? {
-            FoundVersion::Operands => {
-                let (view, read) = tree.at_one_moment(self.commit.visible(), &guard);
-                tree.check_live()?;
-                gather(view, key, read, &guard)
-            }
-            FoundVersion::Is(value) => Ok(value),
-        }
+    let turn = db.observer.meters().begin();
+    if turn.is_none() {
+        get_newest(db, tree, key, &mut ())
+    } else {
+        get_sampled(db, tree, key, None, turn)
     }
+}
 
-    #[inline]
-    fn get_of(
-        &self,
-        tree: &TreeInner,
-        key: &[u8],
-        read: Seq,
-        tally: &mut impl ReadObserver,
-    ) -> Result<Option<Value>> {
-        let guard = epoch::pin();
-        let view = tree.view.load(&guard);
-        tree.check_live()?;
-        search_all(view, key, read, &guard, tally)
-    }
-
-    /// Runs a get that is timed or counted.
-    #[cold]
-    fn get_sampled(
-        &self,
-        tree: &TreeInner,
-        key: &[u8],
-        read: Option<Seq>,
-        turn: SampleToken,
-    ) -> Result<Option<Value>> {
-        if !turn.counts() {
-            let found = match read {
-                Some(read) => self.get_of(tree, key, read, &mut ()),
-                None => self.get_newest(tree, key, &mut ()),
-            };
-            self.observer.meters().end(LatencyOp::Get, turn);
-            return found;
+#[inline]
+fn get_newest(
+    db: &DbInner,
+    tree: &TreeInner,
+    key: &[u8],
+    tally: &mut impl ReadObserver,
+) -> Result<Option<Value>> {
+    let guard = epoch::pin();
+    let view = tree.view.load(&guard);
+    // A tree is marked as dropped before it is emptied.
+    tree.check_live()?;
+    match search(view, key, db.commit.read_point(), &guard, tally)? {
+        FoundVersion::Operands => {
+            let (view, read) = tree.at_one_moment(db.commit.visible(), &guard);
+            tree.check_live()?;
+            gather(view, key, read, &guard)
         }
-        let reads = tree.view.load(&epoch::pin()).reads.clone();
-        let mut counted = CountedRead::of(&reads);
+        FoundVersion::Is(value) => Ok(value),
+    }
+}
+
+#[inline]
+fn get_in_view(
+    _db: &DbInner,
+    tree: &TreeInner,
+    key: &[u8],
+    read: Seq,
+    tally: &mut impl ReadObserver,
+) -> Result<Option<Value>> {
+    let guard = epoch::pin();
+    let view = tree.view.load(&guard);
+    tree.check_live()?;
+    search_all(view, key, read, &guard, tally)
+}
+
+/// Runs a get that is timed or counted.
+#[cold]
+fn get_sampled(
+    db: &DbInner,
+    tree: &TreeInner,
+    key: &[u8],
+    read: Option<Seq>,
+    turn: SampleToken,
+) -> Result<Option<Value>> {
+    if !turn.counts() {
         let found = match read {
-            Some(read) => self.get_of(tree, key, read, &mut counted),
-            None => self.get_newest(tree, key, &mut counted),
-        }?;
-        counted.end(found.is_some());
-        Ok(found)
+            Some(read) => get_in_view(db, tree, key, read, &mut ()),
+            None => get_newest(db, tree, key, &mut ()),
+        };
+        db.observer.meters().end(LatencyOp::Get, turn);
+        return found;
     }
+    let reads = tree.view.load(&epoch::pin()).reads.clone();
+    let mut counted = CountedRead::of(&reads);
+    let found = match read {
+        Some(read) => get_in_view(db, tree, key, read, &mut counted),
+        None => get_newest(db, tree, key, &mut counted),
+    }?;
+    counted.end(found.is_some());
+    Ok(found)
+}
 
-    /// Returns the value of `key` that is visible at `read`.
-    pub fn get_at(&self, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
-        if self.observer.meters().recorder.is_on() {
-            return explain::get(self, tree, key, Some(read));
-        }
-        let turn = self.observer.meters().begin();
-        if turn.is_none() {
-            self.get_of(tree, key, read, &mut ())
-        } else {
-            self.get_sampled(tree, key, Some(read), turn)
-        }
+/// Returns the value of `key` that is visible at `read`.
+pub fn get_at(db: &DbInner, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
+    if db.observer.meters().recorder.is_on() {
+        return explain::get(db, tree, key, Some(read));
     }
+    let turn = db.observer.meters().begin();
+    if turn.is_none() {
+        get_in_view(db, tree, key, read, &mut ())
+    } else {
+        get_sampled(db, tree, key, Some(read), turn)
+    }
+}
 
-    /// Returns the values of several keys, all at one moment.
-    pub fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        tree: &TreeInner,
-        keys: &[K],
-    ) -> Result<Vec<Option<Value>>> {
-        let guard = epoch::pin();
-        let (view, read) = tree.at_one_moment(self.commit.visible(), &guard);
-        tree.check_live()?;
-        if self.observer.meters().recorder.is_on() {
-            return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
-        }
-        let counts = self.observer.meters().begin().counts();
-        let mut values = Vec::with_capacity(keys.len());
-        for keys in keys.chunks(TOGETHER) {
-            let mut places = [None; TOGETHER];
-            if keys.len() > 1 {
-                locate(view, keys, &mut places, &guard);
-            }
-            for (keys, places) in keys.chunks(AHEAD).zip(places.chunks(AHEAD)) {
-                fetch_ahead(keys, places, &guard);
-                for k in keys {
-                    let k = k.as_ref();
-                    values.push(if counts {
-                        let mut counted = CountedRead::of(&view.reads);
-                        let value = search_all(view, k, read, &guard, &mut counted)?;
-                        counted.end(value.is_some());
-                        value
-                    } else {
-                        search_all(view, k, read, &guard, &mut ())?
-                    });
-                }
-            }
-        }
-        Ok(values)
+/// Returns the values of several keys, all at one moment.
+pub fn multi_get<K: AsRef<[u8]>>(
+    db: &DbInner,
+    tree: &TreeInner,
+    keys: &[K],
+) -> Result<Vec<Option<Value>>> {
+    let guard = epoch::pin();
+    let (view, read) = tree.at_one_moment(db.commit.visible(), &guard);
+    tree.check_live()?;
+    if db.observer.meters().recorder.is_on() {
+        return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
     }
+    let counts = db.observer.meters().begin().counts();
+    let mut values = Vec::with_capacity(keys.len());
+    for keys in keys.chunks(TOGETHER) {
+        let mut places = [None; TOGETHER];
+        if keys.len() > 1 {
+            locate(view, keys, &mut places, &guard);
+        }
+        for (keys, places) in keys.chunks(AHEAD).zip(places.chunks(AHEAD)) {
+            fetch_ahead(keys, places, &guard);
+            for k in keys {
+                let k = k.as_ref();
+                values.push(if counts {
+                    let mut counted = CountedRead::of(&view.reads);
+                    let value = search_all(view, k, read, &guard, &mut counted)?;
+                    counted.end(value.is_some());
+                    value
+                } else {
+                    search_all(view, k, read, &guard, &mut ())?
+                });
+            }
+        }
+    }
+    Ok(values)
 }
 
 /// Finds the probable locations of the values of `keys` (at most [`TOGETHER`]). Requests the

@@ -10,6 +10,7 @@ use crate::base::ops::TreeId;
 use crate::base::reads::ReadStats;
 use crate::cache::CacheStats;
 use crate::compaction::{SpaceBound, one_copy, space_bound};
+use crate::db::jobs::pick;
 use crate::merge::run::{TableRun, table_path};
 
 use crate::db::inner::DbInner;
@@ -201,163 +202,153 @@ impl Stats {
     }
 }
 
-impl DbInner {
-    /// Collects all statistics.
-    pub fn stats(&self) -> Stats {
-        let (written, wal_bytes) = {
-            let w = self.commit.lock();
-            (w.written(), w.log_bytes())
+/// Collects all statistics.
+pub fn collect_stats(db: &DbInner) -> Stats {
+    let (written, wal_bytes) = {
+        let w = db.commit.lock();
+        (w.written(), w.log_bytes())
+    };
+    let sums = db.observer.counters().sums();
+    let mut s = Stats {
+        ops_written: written.ops,
+        user_bytes: written.bytes,
+        wal_bytes,
+        seq: db.commit.read_point(),
+        flushes: sums.flushes,
+        flush_bytes: sums.flush_out,
+        flush_nanos: sums.flush_nanos,
+        compactions: sums.compactions,
+        moves: sums.moves,
+        drops: sums.drops,
+        compaction_read: sums.compact_in,
+        compaction_written: sums.compact_out,
+        compaction_nanos: sums.compact_nanos,
+        dropped_shadowed: sums.dropped.shadowed,
+        dropped_deletes: sums.dropped.deletes,
+        dropped_covered: sums.dropped.covered,
+        dropped_purged: sums.dropped.purged,
+        paced_nanos: db.scheduler.writes().slept(),
+        stalled_nanos: db.scheduler.writes().stalled(),
+        reads: db.observer.counters().reads_of_dropped(),
+        cache: db.memory.cache().usage(),
+        latencies: db.observer.meters().all(),
+        memory: memory_usage(db),
+        files: db.versions.opener().files(),
+        space: Space::default(),
+        refusal: db.gate.check_writable().err(),
+        disk_free: db.env.free_space(db.versions.dir()),
+        trees: vec![],
+        snapshots: db.versions.snapshots().infos(),
+        pins: list_pins(db),
+    };
+    let trees = db.versions.trees().to_vec();
+    let (pinned, writing) = (db.observer.pins().pinned_by_tree(), bytes_being_written(db));
+    let sum_of = |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
+    s.trees =
+        trees.iter().map(|t| tree_stats(db, t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
+    s.trees.iter().for_each(|t| s.reads.add(&t.reads));
+    let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
+    s.space =
+        Space { live: sum(|s| s.live), pinned: pinned.values().sum(), writing: sum(|s| s.writing) };
+    s
+}
+
+/// Returns the holders of space, oldest first.
+fn list_pins(db: &DbInner) -> Vec<Pin> {
+    let mut pins = db.observer.pins().list();
+    let now = db.env.wall_micros();
+    let snapshots = db.versions.snapshots().infos();
+    let trees = if snapshots.is_empty() { vec![] } else { db.versions.trees().to_vec() };
+    let kept: Vec<SnapshotSpace> =
+        trees.iter().filter_map(|t| SnapshotSpace::of(&t.view.load_full().version)).collect();
+    let read = db.commit.read_point();
+    pins.extend(snapshots.into_iter().map(|s| Pin {
+        kind: PinKind::Snapshot,
+        name: s.name,
+        tree: String::new(),
+        since_micros: s.since_micros,
+        age_micros: now.saturating_sub(s.since_micros),
+        holders: 1,
+        bytes: kept.iter().map(|k| k.at(s.seq, read)).sum(),
+        memory: 0,
+        tables: 0,
+        total: 0,
+        done: 0,
+    }));
+    pins.sort_by_key(|p| p.since_micros);
+    pins
+}
+
+fn tree_stats(db: &DbInner, t: &TreeInner, pinned: u64, writing: u64) -> TreeStats {
+    let files = t.files.lock();
+    let view = t.view.load_full();
+    let shape = pick::tree_shape(db, &view, &files);
+    let run = |r: &Arc<TableRun>| RunStats {
+        level: r.level,
+        number: r.number,
+        tables: r.tables.len(),
+        bytes: r.size(),
+        raw_bytes: r.tables.iter().map(|t| t.meta.raw_bytes).sum(),
+        entries: r.tables.iter().map(|t| t.meta.entries).sum(),
+        deletes: r.tables.iter().map(|t| t.meta.deletes).sum(),
+    };
+    let values = &view.version.values;
+    TreeStats {
+        name: t.name.clone(),
+        memtable_bytes: view.memtables().map(|m| m.mem.used() as u64).sum(),
+        sealed: view.sealed.len(),
+        runs: view.version.runs.iter().map(run).collect(),
+        debt: crate::compaction::debt(&view.options.policy, &shape),
+        space: Space { live: shape.size() + values.size, pinned, writing },
+        bound: Some(space_bound(&view.options.policy, &shape)),
+        one_copy: one_copy(&shape),
+        reads: view.reads.told(),
+        values: BlobStats {
+            files: values.files.len() as u64,
+            bytes: values.size,
+            live_bytes: values.live,
+            given_up: values.given_up.len() as u64,
+        },
+    }
+}
+
+/// Returns the bytes of files that are being written and are not in the manifest yet, by tree.
+fn bytes_being_written(db: &DbInner) -> BTreeMap<TreeId, u64> {
+    let mut writing = BTreeMap::new();
+    for task in db.observer.pins().tasks() {
+        let Some(tree) = task.tree().and_then(|id| db.versions.tree(id)) else {
+            continue;
         };
-        let sums = self.observer.counters().sums();
-        let mut s = Stats {
-            ops_written: written.ops,
-            user_bytes: written.bytes,
-            wal_bytes,
-            seq: self.commit.read_point(),
-            flushes: sums.flushes,
-            flush_bytes: sums.flush_out,
-            flush_nanos: sums.flush_nanos,
-            compactions: sums.compactions,
-            moves: sums.moves,
-            drops: sums.drops,
-            compaction_read: sums.compact_in,
-            compaction_written: sums.compact_out,
-            compaction_nanos: sums.compact_nanos,
-            dropped_shadowed: sums.dropped.shadowed,
-            dropped_deletes: sums.dropped.deletes,
-            dropped_covered: sums.dropped.covered,
-            dropped_purged: sums.dropped.purged,
-            paced_nanos: self.scheduler.writes().slept(),
-            stalled_nanos: self.scheduler.writes().stalled(),
-            reads: self.observer.counters().reads_of_dropped(),
-            cache: self.memory.cache().usage(),
-            latencies: self.observer.meters().all(),
-            memory: self.memory(),
-            files: self.versions.opener().files(),
-            space: Space::default(),
-            refusal: self.gate.check_writable().err(),
-            disk_free: self.env.free_space(self.versions.dir()),
-            trees: vec![],
-            snapshots: self.versions.snapshots().infos(),
-            pins: self.pins(),
-        };
-        let trees = self.versions.trees().to_vec();
-        let (pinned, writing) = (self.observer.pins().pinned_by_tree(), self.writing());
-        let sum_of =
-            |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
-        s.trees = trees
-            .iter()
-            .map(|t| self.tree_stats(t, sum_of(&pinned, t), sum_of(&writing, t)))
+        // A file without a length was removed a moment ago.
+        let sizes: Vec<(u64, u64)> = task
+            .created()
+            .into_iter()
+            .map(|id| (id, db.env.file_len(&table_path(db.versions.dir(), id)).unwrap_or(0)))
             .collect();
-        s.trees.iter().for_each(|t| s.reads.add(&t.reads));
-        let sum = |of: fn(&Space) -> u64| s.trees.iter().map(|t| of(&t.space)).sum();
-        s.space = Space {
-            live: sum(|s| s.live),
-            pinned: pinned.values().sum(),
-            writing: sum(|s| s.writing),
-        };
-        s
+        let files = tree.files.lock();
+        let values = tree.view.load_full().version.values.files.clone();
+        let is_new =
+            |(id, _): &&(u64, u64)| !files.handles.contains_key(id) && !values.contains(id);
+        let new: u64 = sizes.iter().filter(is_new).map(|s| s.1).sum();
+        *writing.entry(tree.id).or_default() += new;
     }
+    writing
+}
 
-    /// Returns the holders of space, oldest first.
-    fn pins(&self) -> Vec<Pin> {
-        let mut pins = self.observer.pins().list();
-        let now = self.env.wall_micros();
-        let snapshots = self.versions.snapshots().infos();
-        let trees = if snapshots.is_empty() { vec![] } else { self.versions.trees().to_vec() };
-        let kept: Vec<SnapshotSpace> =
-            trees.iter().filter_map(|t| SnapshotSpace::of(&t.view.load_full().version)).collect();
-        let read = self.commit.read_point();
-        pins.extend(snapshots.into_iter().map(|s| Pin {
-            kind: PinKind::Snapshot,
-            name: s.name,
-            tree: String::new(),
-            since_micros: s.since_micros,
-            age_micros: now.saturating_sub(s.since_micros),
-            holders: 1,
-            bytes: kept.iter().map(|k| k.at(s.seq, read)).sum(),
-            memory: 0,
-            tables: 0,
-            total: 0,
-            done: 0,
-        }));
-        pins.sort_by_key(|p| p.since_micros);
-        pins
+/// Returns the memory in use, by purpose.
+pub fn memory_usage(db: &DbInner) -> Memory {
+    let cache = db.memory.cache().usage();
+    Memory {
+        budget: db.memory.bytes(),
+        memtables: db.memory.arenas().bytes() as u64,
+        cache: cache.resident as u64,
+        cache_capacity: cache.capacity as u64,
+        tables: table_memory(db),
+        jobs: db.memory.budget().of_jobs(),
     }
+}
 
-    fn tree_stats(&self, t: &TreeInner, pinned: u64, writing: u64) -> TreeStats {
-        let files = t.files.lock();
-        let view = t.view.load_full();
-        let shape = self.shape(&view, &files);
-        let run = |r: &Arc<TableRun>| RunStats {
-            level: r.level,
-            number: r.number,
-            tables: r.tables.len(),
-            bytes: r.size(),
-            raw_bytes: r.tables.iter().map(|t| t.meta.raw_bytes).sum(),
-            entries: r.tables.iter().map(|t| t.meta.entries).sum(),
-            deletes: r.tables.iter().map(|t| t.meta.deletes).sum(),
-        };
-        let values = &view.version.values;
-        TreeStats {
-            name: t.name.clone(),
-            memtable_bytes: view.memtables().map(|m| m.mem.used() as u64).sum(),
-            sealed: view.sealed.len(),
-            runs: view.version.runs.iter().map(run).collect(),
-            debt: crate::compaction::debt(&view.options.policy, &shape),
-            space: Space { live: shape.size() + values.size, pinned, writing },
-            bound: Some(space_bound(&view.options.policy, &shape)),
-            one_copy: one_copy(&shape),
-            reads: view.reads.told(),
-            values: BlobStats {
-                files: values.files.len() as u64,
-                bytes: values.size,
-                live_bytes: values.live,
-                given_up: values.given_up.len() as u64,
-            },
-        }
-    }
-
-    /// Returns the bytes of files that are being written and are not in the manifest yet, by tree.
-    fn writing(&self) -> BTreeMap<TreeId, u64> {
-        let mut writing = BTreeMap::new();
-        for task in self.observer.pins().tasks() {
-            let Some(tree) = task.tree().and_then(|id| self.versions.tree(id)) else {
-                continue;
-            };
-            // A file without a length was removed a moment ago.
-            let sizes: Vec<(u64, u64)> = task
-                .created()
-                .into_iter()
-                .map(|id| {
-                    (id, self.env.file_len(&table_path(self.versions.dir(), id)).unwrap_or(0))
-                })
-                .collect();
-            let files = tree.files.lock();
-            let values = tree.view.load_full().version.values.files.clone();
-            let is_new =
-                |(id, _): &&(u64, u64)| !files.handles.contains_key(id) && !values.contains(id);
-            let new: u64 = sizes.iter().filter(is_new).map(|s| s.1).sum();
-            *writing.entry(tree.id).or_default() += new;
-        }
-        writing
-    }
-
-    /// Returns the memory in use, by purpose.
-    pub fn memory(&self) -> Memory {
-        let cache = self.memory.cache().usage();
-        Memory {
-            budget: self.memory.bytes(),
-            memtables: self.memory.arenas().bytes() as u64,
-            cache: cache.resident as u64,
-            cache_capacity: cache.capacity as u64,
-            tables: self.table_memory(),
-            jobs: self.memory.budget().of_jobs(),
-        }
-    }
-
-    /// Returns the bytes of live tables, and of indexes and filters of the open ones.
-    pub fn table_memory(&self) -> u64 {
-        self.versions.opener().memory()
-    }
+/// Returns the bytes of live tables, and of indexes and filters of the open ones.
+pub fn table_memory(db: &DbInner) -> u64 {
+    db.versions.opener().memory()
 }

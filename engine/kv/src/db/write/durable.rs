@@ -13,57 +13,55 @@ use crate::db::inner::DbInner;
 use crate::db::scheduler::gate::{CloseGate, closed};
 use crate::db::versions::catalog::{EditFailure, TreeCatalog};
 
-impl DbInner {
-    /// Writes edits as one atomic group, with the current counters. After a failure nothing has
-    /// changed in memory. If only space or a similar resource was missing, or the manifest would
-    /// become too long, the edits do not count. After any other failure the contents of the file
-    /// are unknown, and the Db is latched.
-    pub fn log_edits(&self, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
-        self.make_manifest_ready(c)?;
-        c.log_edits(edits, self.commit.visible().now()).map_err(|e| edit_failed(&self.gate, e))
-    }
+/// Writes edits as one atomic group, with the current counters. After a failure nothing has
+/// changed in memory. If only space or a similar resource was missing, or the manifest would
+/// become too long, the edits do not count. After any other failure the contents of the file
+/// are unknown, and the Db is latched.
+pub fn log_edits(db: &DbInner, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
+    make_manifest_ready(db, c)?;
+    c.log_edits(edits, db.commit.visible().now()).map_err(|e| edit_failed(&db.gate, e))
+}
 
-    /// Makes sure that the next edits go into the existing manifest; a new one would begin with the
-    /// current state. Callers that change the state before they write its edits call this first.
-    pub fn make_manifest_ready(&self, c: &mut TreeCatalog) -> Result<()> {
-        if c.is_replaying() {
-            return Ok(());
-        }
-        self.begin_writing(c)?;
-        c.renew_if_torn().map_err(|e| edit_failed(&self.gate, e))
+/// Makes sure that the next edits go into the existing manifest; a new one would begin with the
+/// current state. Callers that change the state before they write its edits call this first.
+pub fn make_manifest_ready(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
+    if c.is_replaying() {
+        return Ok(());
     }
+    begin_writing(db, c)?;
+    c.renew_if_torn().map_err(|e| edit_failed(&db.gate, e))
+}
 
-    /// Begins to write, if not done yet. First it creates a log segment, then it records the
-    /// segment's writer in the manifest. For that it begins another manifest or continues the
-    /// existing one ([`CleanEnd`](crate::manifest::CleanEnd)). A store that was closed cleanly and
-    /// has no garbage is opened without this. It stays unchanged until the first write.
-    pub fn begin_writing(&self, c: &mut TreeCatalog) -> Result<()> {
-        self.gate.check_process()?;
-        self.gate.check_writable()?;
-        if c.has_begun() {
-            return Ok(());
-        }
-        let found = self.commit.lock().found().cloned();
-        let Some(found) = found else { return Err(closed()) };
-        // The log first: a Db has one from its first manifest on. So a log that is missing later is
-        // known to be lost.
-        let mut wal = Wal::create(
-            self.env.clone(),
-            self.versions.dir(),
-            self.versions.store(),
-            &found,
-            self.options.wal_segment,
-        )
-        .map_err(|e| if e.is_transient() { e } else { self.gate.latch(e) })?;
-        let work = self.scheduler.queue().clone();
-        wal.call_when_it_grows(Box::new(move || work.call()));
-        // If this fails, the segment has no record, and the next attempt replaces it.
-        let writers = writers_from_now_on(c.state(), &found, &wal);
-        c.begin(Edit::LogWriters { writers }, self.commit.visible().now())
-            .map_err(|e| edit_failed(&self.gate, e))?;
-        self.commit.begin(wal);
-        Ok(())
+/// Begins to write, if not done yet. First it creates a log segment, then it records the
+/// segment's writer in the manifest. For that it begins another manifest or continues the
+/// existing one ([`CleanEnd`](crate::manifest::CleanEnd)). A store that was closed cleanly and
+/// has no garbage is opened without this. It stays unchanged until the first write.
+pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
+    db.gate.check_process()?;
+    db.gate.check_writable()?;
+    if c.has_begun() {
+        return Ok(());
     }
+    let found = db.commit.lock().found().cloned();
+    let Some(found) = found else { return Err(closed()) };
+    // The log first: a Db has one from its first manifest on. So a log that is missing later is
+    // known to be lost.
+    let mut wal = Wal::create(
+        db.env.clone(),
+        db.versions.dir(),
+        db.versions.store(),
+        &found,
+        db.options.wal_segment,
+    )
+    .map_err(|e| if e.is_transient() { e } else { db.gate.latch(e) })?;
+    let work = db.scheduler.queue().clone();
+    wal.call_when_it_grows(Box::new(move || work.call()));
+    // If this fails, the segment has no record, and the next attempt replaces it.
+    let writers = writers_from_now_on(c.state(), &found, &wal);
+    c.begin(Edit::LogWriters { writers }, db.commit.visible().now())
+        .map_err(|e| edit_failed(&db.gate, e))?;
+    db.commit.begin(wal);
+    Ok(())
 }
 
 /// Makes the store read-only if a failed edit leaves the contents of the manifest unknown.

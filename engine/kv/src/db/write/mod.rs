@@ -36,6 +36,7 @@ use crate::base::options::Durability;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::base::unless_done::UnlessDone;
+use crate::db::jobs::background;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
 use crate::wal::Lsn;
@@ -71,268 +72,267 @@ impl Writers for DbInner {
     }
 }
 
-impl DbInner {
-    /// Writes one point operation.
-    #[inline]
-    pub fn write_point(
-        &self,
-        tree: &TreeInner,
-        kind: Kind,
-        key: &[u8],
-        value: &[u8],
-        durability: Durability,
-    ) -> Result<()> {
-        self.gate.check_process()?;
-        check_key(key)?;
-        check_value(value)?;
-        let mut head = [0; 16];
-        let head = op_head(&mut head, kind, tree.id, key.len());
-        let mut len = [0; 10];
-        let len = match kind {
-            Kind::Delete => &[][..],
-            _ => {
-                let n = write_varint(&mut len, value.len() as u64);
-                &len[..n]
-            }
-        };
-        let turn = self.observer.meters().begin();
-        let cost = Memtable::cost(key.len(), value.len());
-        self.pace(tree, cost);
-        let mut guard = epoch::pin();
-        let (seq, lsn, mem) = {
-            let mut w = self.commit.lock();
-            let mem = loop {
-                let view = self.writable_view(tree, &guard)?;
-                if !w.has_begun() {
-                    w = guard.repin_after(|| self.begin_log(w))?;
-                    continue;
-                }
-                if view.active.mem.reserve(cost) {
-                    break &view.active;
-                }
-                w = guard.repin_after(|| self.make_room(w, tree, cost))?;
-            };
-            let seq = w.next_seq(1)?;
-            let place = w
-                .append(seq, 1, key.len() + value.len(), &[head, key, len, value])
-                .map_err(|e| self.commit.append_failed(e))?;
-            w.enter(tree.id, mem, place.begin);
-            (seq, place.end, mem)
-        };
-        let panicked = UnlessDone::new(|| {
-            self.end_in_part((seq, 1), cut_off());
-            mem.leave();
-        });
-        mem.mem.add(key, Trailer::new(seq, kind), value);
-        if kind != Kind::Delete {
-            tree.gaps.cut(key);
+/// Writes one point operation.
+#[inline]
+pub fn write_point(
+    db: &DbInner,
+    tree: &TreeInner,
+    kind: Kind,
+    key: &[u8],
+    value: &[u8],
+    durability: Durability,
+) -> Result<()> {
+    db.gate.check_process()?;
+    check_key(key)?;
+    check_value(value)?;
+    let mut head = [0; 16];
+    let head = op_head(&mut head, kind, tree.id, key.len());
+    let mut len = [0; 10];
+    let len = match kind {
+        Kind::Delete => &[][..],
+        _ => {
+            let n = write_varint(&mut len, value.len() as u64);
+            &len[..n]
         }
-        panicked.done();
-        self.commit.visible().publish(seq, 1);
-        mem.leave();
-        if kind == Kind::Delete {
-            self.look_behind(tree, mem, key);
-        }
-        drop(guard);
-        self.finish_write(lsn, durability, turn)
-    }
-
-    /// Writes a batch and returns the sequence number of its first operation. For an empty batch it
-    /// returns the newest visible sequence number. A batch that only deletes may use the space
-    /// reserve.
-    pub fn write_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
-        match self.try_batch(batch, durability) {
-            Err(e) if e.kind() == ErrorKind::NoSpace && batch.frees_space() => {
-                self.with_reserve(|| self.try_batch(batch, durability))
-            }
-            done => done,
-        }
-    }
-
-    fn try_batch(&self, batch: &Batch, durability: Durability) -> Result<Seq> {
-        if batch.is_open() {
-            return self.write_made(Batch::new(), durability, &mut |closed| {
-                batch.closed(greatest).map(|b| *closed = b)
-            });
-        }
-        if batch.is_empty() {
-            return Ok(self.commit.read_point());
-        }
-        let turn = self.begin_batch(batch)?;
-        let mut w = self.commit.lock();
-        loop {
+    };
+    let turn = db.observer.meters().begin();
+    let cost = Memtable::cost(key.len(), value.len());
+    slowdown::slow_writer(db, tree, cost);
+    let mut guard = epoch::pin();
+    let (seq, lsn, mem) = {
+        let mut w = db.commit.lock();
+        let mem = loop {
+            let view = writable_view(db, tree, &guard)?;
             if !w.has_begun() {
-                w = self.begin_log(w)?;
-            }
-            match self.enter_all(w, batch)? {
-                (w, Some(mems)) => return self.write_entered(w, batch, mems, durability, turn),
-                (given_back, None) => w = given_back,
-            }
-        }
-    }
-
-    /// Runs the steps before the write lock is taken. Returns the sample token of the batch's
-    /// latency.
-    fn begin_batch(&self, batch: &Batch) -> Result<SampleToken> {
-        self.gate.check_process()?;
-        let turn = self.observer.meters().begin();
-        for (tree, cost) in &batch.trees {
-            self.pace(tree, *cost);
-        }
-        Ok(turn)
-    }
-
-    /// Writes a batch if `check` allows it. `check` runs under the write lock, with every earlier
-    /// write visible.
-    pub fn write_checked(
-        &self,
-        mut batch: Batch,
-        durability: Durability,
-        check: &dyn Fn() -> Result<()>,
-    ) -> Result<Seq> {
-        let open = batch.is_open().then(|| std::mem::take(&mut batch));
-        self.write_made(batch, durability, &mut |batch| {
-            // Closed again on each call: other threads may have written greater keys while the lock
-            // was released.
-            if let Some(open) = &open {
-                *batch = open.closed(greatest)?;
-            }
-            check()
-        })
-    }
-
-    /// Writes the batch that `make` fills, as [`write_batch`](DbInner::write_batch) does. No other
-    /// write happens between the call of `make` and this write.
-    pub fn write_made(
-        &self,
-        mut batch: Batch,
-        durability: Durability,
-        make: Make<'_>,
-    ) -> Result<Seq> {
-        let turn = self.begin_batch(&batch)?;
-        let mut w = self.commit.lock();
-        loop {
-            self.gate.check_writable()?;
-            if !w.has_begun() {
-                w = self.begin_log(w)?;
+                w = guard.repin_after(|| background::begin_log(db, w))?;
                 continue;
             }
-            self.commit.visible().wait_below(w.newest() + 1);
-            make(&mut batch)?;
-            if batch.is_empty() {
-                return Ok(self.commit.read_point());
+            if view.active.mem.reserve(cost) {
+                break &view.active;
             }
-            match self.enter_all(w, &batch)? {
-                (w, Some(mems)) => return self.write_entered(w, &batch, mems, durability, turn),
-                (given_back, None) => w = given_back,
-            }
-        }
-    }
-
-    /// Reserves room for a batch in the memtables of all its trees. If one has no room, makes room,
-    /// which releases the lock. Another memtable may be sealed in the meantime, so the caller
-    /// starts again.
-    fn enter_all<'a, 'b>(
-        &'a self,
-        w: Writing<'a>,
-        batch: &'b Batch,
-    ) -> Result<(Writing<'a>, Option<Entered<'b>>)> {
-        let mut mems: Entered<'b> = vec![];
-        for (tree, cost) in &batch.trees {
-            self.gate.check_writable()?;
-            tree.check_live()?;
-            let active = tree.view.load_full().active.clone();
-            if !active.mem.reserve(*cost) {
-                mems.iter()
-                    .zip(&batch.trees)
-                    .for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
-                return Ok((self.make_room(w, tree, *cost)?, None));
-            }
-            mems.push((tree, active));
-        }
-        Ok((w, Some(mems)))
-    }
-
-    fn write_entered(
-        &self,
-        mut w: Writing<'_>,
-        batch: &Batch,
-        mems: Entered<'_>,
-        durability: Durability,
-        turn: SampleToken,
-    ) -> Result<Seq> {
-        let first = w.next_seq(batch.count)?;
+            w = guard.repin_after(|| room::make_room(db, w, tree, cost))?;
+        };
+        let seq = w.next_seq(1)?;
         let place = w
-            .append(first, batch.count, batch.bytes.len(), &[&batch.bytes])
-            .map_err(|e| self.commit.append_failed(e))?;
-        mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
-        drop(w);
-        let leave = || mems.iter().for_each(|(_, m)| m.leave());
-        let panicked = UnlessDone::new(|| {
-            self.end_in_part((first, batch.count), cut_off());
-            leave();
+            .append(seq, 1, key.len() + value.len(), &[head, key, len, value])
+            .map_err(|e| db.commit.append_failed(e))?;
+        w.enter(tree.id, mem, place.begin);
+        (seq, place.end, mem)
+    };
+    let panicked = UnlessDone::new(|| {
+        end_partial_write(db, (seq, 1), cut_off());
+        mem.leave();
+    });
+    mem.mem.add(key, Trailer::new(seq, kind), value);
+    if kind != Kind::Delete {
+        tree.gaps.cut(key);
+    }
+    panicked.done();
+    db.commit.visible().publish(seq, 1);
+    mem.leave();
+    if kind == Kind::Delete {
+        tombstone_probe::probe_after_delete(db, tree, mem, key);
+    }
+    drop(guard);
+    finish_write(db, lsn, durability, turn)
+}
+
+/// Writes a batch and returns the sequence number of its first operation. For an empty batch it
+/// returns the newest visible sequence number. A batch that only deletes may use the space
+/// reserve.
+pub fn write_batch(db: &DbInner, batch: &Batch, durability: Durability) -> Result<Seq> {
+    match try_batch(db, batch, durability) {
+        Err(e) if e.kind() == ErrorKind::NoSpace && batch.frees_space() => {
+            reserve::with_reserve(db, || try_batch(db, batch, durability))
+        }
+        done => done,
+    }
+}
+
+fn try_batch(db: &DbInner, batch: &Batch, durability: Durability) -> Result<Seq> {
+    if batch.is_open() {
+        return write_computed(db, Batch::new(), durability, &mut |closed| {
+            batch.closed(greatest).map(|b| *closed = b)
         });
-        let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
-        let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
-        if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
-            cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
-        }
-        debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
-        panicked.done();
-        if inserted == Some(batch.count) {
-            self.commit.visible().publish(first, batch.count);
-        } else {
-            self.end_in_part(
-                (first, batch.count),
-                Error::corruption(
-                    "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
-                ),
-            );
-        }
-        leave();
-        if mems.iter().any(|(_, m)| m.looks.is_due(m.mem.deletes())) {
-            self.look_behind_batch(&batch.bytes, |tree| of(tree).map(|(t, m)| (*t, &**m)));
-        }
-        if inserted != Some(batch.count) {
-            return Err(self.gate.why_latched());
-        }
-        self.finish_write(place.end, durability, turn)?;
-        Ok(first)
     }
-
-    /// Ends a write of `count` sequence numbers that is not completely in memory. The numbers must
-    /// become visible, or every later writer would wait forever. No write can follow, because the
-    /// Db is latched.
-    #[cold]
-    fn end_in_part(&self, (first, count): (Seq, u64), e: Error) {
-        self.gate.latch(e);
-        self.commit.visible().publish(first, count);
+    if batch.is_empty() {
+        return Ok(db.commit.read_point());
     }
+    let turn = begin_batch(db, batch)?;
+    let mut w = db.commit.lock();
+    loop {
+        if !w.has_begun() {
+            w = background::begin_log(db, w)?;
+        }
+        match reserve_all(db, w, batch)? {
+            (w, Some(mems)) => return commit_batch(db, w, batch, mems, durability, turn),
+            (given_back, None) => w = given_back,
+        }
+    }
+}
 
-    fn writable_view<'g>(&self, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
-        self.gate.check_writable()?;
+/// Runs the steps before the write lock is taken. Returns the sample token of the batch's
+/// latency.
+fn begin_batch(db: &DbInner, batch: &Batch) -> Result<SampleToken> {
+    db.gate.check_process()?;
+    let turn = db.observer.meters().begin();
+    for (tree, cost) in &batch.trees {
+        slowdown::slow_writer(db, tree, *cost);
+    }
+    Ok(turn)
+}
+
+/// Writes a batch if `check` allows it. `check` runs under the write lock, with every earlier
+/// write visible.
+pub fn write_checked(
+    db: &DbInner,
+    mut batch: Batch,
+    durability: Durability,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<Seq> {
+    let open = batch.is_open().then(|| std::mem::take(&mut batch));
+    write_computed(db, batch, durability, &mut |batch| {
+        // Closed again on each call: other threads may have written greater keys while the lock
+        // was released.
+        if let Some(open) = &open {
+            *batch = open.closed(greatest)?;
+        }
+        check()
+    })
+}
+
+/// Writes the batch that `make` fills, as [`write_batch`](crate::db::write::write_batch) does. No other
+/// write happens between the call of `make` and this write.
+pub fn write_computed(
+    db: &DbInner,
+    mut batch: Batch,
+    durability: Durability,
+    make: Make<'_>,
+) -> Result<Seq> {
+    let turn = begin_batch(db, &batch)?;
+    let mut w = db.commit.lock();
+    loop {
+        db.gate.check_writable()?;
+        if !w.has_begun() {
+            w = background::begin_log(db, w)?;
+            continue;
+        }
+        db.commit.visible().wait_below(w.newest() + 1);
+        make(&mut batch)?;
+        if batch.is_empty() {
+            return Ok(db.commit.read_point());
+        }
+        match reserve_all(db, w, &batch)? {
+            (w, Some(mems)) => return commit_batch(db, w, &batch, mems, durability, turn),
+            (given_back, None) => w = given_back,
+        }
+    }
+}
+
+/// Reserves room for a batch in the memtables of all its trees. If one has no room, makes room,
+/// which releases the lock. Another memtable may be sealed in the meantime, so the caller
+/// starts again.
+fn reserve_all<'a, 'b>(
+    db: &'a DbInner,
+    w: Writing<'a>,
+    batch: &'b Batch,
+) -> Result<(Writing<'a>, Option<Entered<'b>>)> {
+    let mut mems: Entered<'b> = vec![];
+    for (tree, cost) in &batch.trees {
+        db.gate.check_writable()?;
         tree.check_live()?;
-        Ok(tree.view.load(guard))
+        let active = tree.view.load_full().active.clone();
+        if !active.mem.reserve(*cost) {
+            mems.iter().zip(&batch.trees).for_each(|((_, m), (_, cost))| m.mem.unreserve(*cost));
+            return Ok((room::make_room(db, w, tree, *cost)?, None));
+        }
+        mems.push((tree, active));
     }
+    Ok((w, Some(mems)))
+}
 
-    #[inline]
-    fn finish_write(&self, lsn: Lsn, durability: Durability, turn: SampleToken) -> Result<()> {
-        if durability == Durability::Power {
-            let from = self.observer.meters().now();
-            self.commit.sync_to(lsn)?;
-            self.observer.meters().since(LatencyOp::Sync, from);
-        }
-        self.observer.meters().end(LatencyOp::Write, turn);
-        if self.scheduler.workers() == 0 {
-            // The write is done. Work that lacks space is retried with the next write, which is
-            // refused when all memtables are full.
-            self.work_inline().map(|_| ()).or_else(|e| {
-                let is_cut_short = e.kind() == ErrorKind::Closed && self.gate.is_closing();
-                if is_cut_short { Ok(()) } else { self.gate.postpone(e) }
-            })?;
-        }
-        Ok(())
+fn commit_batch(
+    db: &DbInner,
+    mut w: Writing<'_>,
+    batch: &Batch,
+    mems: Entered<'_>,
+    durability: Durability,
+    turn: SampleToken,
+) -> Result<Seq> {
+    let first = w.next_seq(batch.count)?;
+    let place = w
+        .append(first, batch.count, batch.bytes.len(), &[&batch.bytes])
+        .map_err(|e| db.commit.append_failed(e))?;
+    mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
+    drop(w);
+    let leave = || mems.iter().for_each(|(_, m)| m.leave());
+    let panicked = UnlessDone::new(|| {
+        end_partial_write(db, (first, batch.count), cut_off());
+        leave();
+    });
+    let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
+    let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
+    if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
+        cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
     }
+    debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
+    panicked.done();
+    if inserted == Some(batch.count) {
+        db.commit.visible().publish(first, batch.count);
+    } else {
+        end_partial_write(
+            db,
+            (first, batch.count),
+            Error::corruption(
+                "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
+            ),
+        );
+    }
+    leave();
+    if mems.iter().any(|(_, m)| m.looks.is_due(m.mem.deletes())) {
+        tombstone_probe::probe_after_batch(db, &batch.bytes, |tree| {
+            of(tree).map(|(t, m)| (*t, &**m))
+        });
+    }
+    if inserted != Some(batch.count) {
+        return Err(db.gate.why_latched());
+    }
+    finish_write(db, place.end, durability, turn)?;
+    Ok(first)
+}
+
+/// Ends a write of `count` sequence numbers that is not completely in memory. The numbers must
+/// become visible, or every later writer would wait forever. No write can follow, because the
+/// Db is latched.
+#[cold]
+fn end_partial_write(db: &DbInner, (first, count): (Seq, u64), e: Error) {
+    db.gate.latch(e);
+    db.commit.visible().publish(first, count);
+}
+
+fn writable_view<'g>(db: &DbInner, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
+    db.gate.check_writable()?;
+    tree.check_live()?;
+    Ok(tree.view.load(guard))
+}
+
+#[inline]
+fn finish_write(db: &DbInner, lsn: Lsn, durability: Durability, turn: SampleToken) -> Result<()> {
+    if durability == Durability::Power {
+        let from = db.observer.meters().now();
+        db.commit.sync_to(lsn)?;
+        db.observer.meters().since(LatencyOp::Sync, from);
+    }
+    db.observer.meters().end(LatencyOp::Write, turn);
+    if db.scheduler.workers() == 0 {
+        // The write is done. Work that lacks space is retried with the next write, which is
+        // refused when all memtables are full.
+        background::work_inline(db).map(|_| ()).or_else(|e| {
+            let is_cut_short = e.kind() == ErrorKind::Closed && db.gate.is_closing();
+            if is_cut_short { Ok(()) } else { db.gate.postpone(e) }
+        })?;
+    }
+    Ok(())
 }
 
 /// Returns the error that latches the Db when an insertion panics.

@@ -17,39 +17,36 @@ const RESERVE_BYTES: u64 = 512 << 10;
 /// Bytes of tables from which a store has a reserve, which is 1.6 % of them.
 const RESERVE_FROM: u64 = 32 << 20;
 
-impl DbInner {
-    /// Runs an operation that frees space. If the disk is full, releases the reserve and retries
-    /// once.
-    pub fn with_reserve<T>(&self, mut frees: impl FnMut() -> Result<T>) -> Result<T> {
-        match frees() {
-            Err(e) if e.kind() == ErrorKind::NoSpace && self.release_reserve() => frees(),
-            done => done,
-        }
+/// Runs an operation that frees space. If the disk is full, releases the reserve and retries
+/// once.
+pub fn with_reserve<T>(db: &DbInner, mut frees: impl FnMut() -> Result<T>) -> Result<T> {
+    match frees() {
+        Err(e) if e.kind() == ErrorKind::NoSpace && release_reserve(db) => frees(),
+        done => done,
     }
+}
 
-    /// Releases the reserve, if there is one. A file of another length belongs to another program.
-    #[cold]
-    fn release_reserve(&self) -> bool {
-        let path = self.versions.dir().join(RESERVE);
-        self.env.file_len(&path).is_ok_and(|len| len == RESERVE_BYTES)
-            && self.env.remove(&path).is_ok()
+/// Releases the reserve, if there is one. A file of another length belongs to another program.
+#[cold]
+fn release_reserve(db: &DbInner) -> bool {
+    let path = db.versions.dir().join(RESERVE);
+    db.env.file_len(&path).is_ok_and(|len| len == RESERVE_BYTES) && db.env.remove(&path).is_ok()
+}
+
+/// Reserves space if the store has no reserve yet and is large enough. A lack of disk space is
+/// not an error.
+pub fn renew_reserve(db: &DbInner) {
+    let path = db.versions.dir().join(RESERVE);
+    if db.env.file_len(&path).is_ok() {
+        return;
     }
-
-    /// Reserves space if the store has no reserve yet and is large enough. A lack of disk space is
-    /// not an error.
-    pub fn keep_reserve(&self) {
-        let path = self.versions.dir().join(RESERVE);
-        if self.env.file_len(&path).is_ok() {
-            return;
-        }
-        let bytes: u64 = {
-            let c = self.versions.lock_catalog();
-            c.state().trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum()
-        };
-        if bytes >= RESERVE_FROM && self.env.create_log(&path, RESERVE_BYTES).is_err() {
-            // A reserve of less than full size is useless.
-            let _ = self.env.remove(&path);
-        }
+    let bytes: u64 = {
+        let c = db.versions.lock_catalog();
+        c.state().trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum()
+    };
+    if bytes >= RESERVE_FROM && db.env.create_log(&path, RESERVE_BYTES).is_err() {
+        // A reserve of less than full size is useless.
+        let _ = db.env.remove(&path);
     }
 }
 

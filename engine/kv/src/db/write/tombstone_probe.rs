@@ -44,95 +44,93 @@ pub fn look_at_all(tree: &TreeInner, read: Seq) {
     }
 }
 
-impl DbInner {
-    /// Called after `key` has been deleted in `mem` and the deletion is visible.
-    #[inline]
-    pub fn look_behind(&self, tree: &TreeInner, mem: &MemHandle, key: &[u8]) {
-        let deletes = mem.mem.deletes();
-        if mem.looks.is_due(deletes) {
-            self.look(tree, mem, deletes, key);
-        }
+/// Called after `key` has been deleted in `mem` and the deletion is visible.
+#[inline]
+pub fn probe_after_delete(db: &DbInner, tree: &TreeInner, mem: &MemHandle, key: &[u8]) {
+    let deletes = mem.mem.deletes();
+    if mem.looks.is_due(deletes) {
+        probe(db, tree, mem, deletes, key);
     }
+}
 
-    /// Called after an encoded batch; handles all its deletes, in the memtables that `of` returns.
-    pub fn look_behind_batch<'m>(
-        &self,
-        bytes: &[u8],
-        of: impl Fn(TreeId) -> Option<(&'m TreeInner, &'m MemHandle)>,
-    ) {
-        let deletes = || {
-            let deleted = OpReader::new(bytes).flatten().filter_map(|(tree, op)| match op {
-                Op::Point { kind: Kind::Delete, key, .. } => Some((tree, key)),
-                _ => None,
-            });
-            deleted.filter_map(|(tree, key)| of(tree).map(|(t, m)| (t, m, key)))
-        };
-        // Number of this batch's remaining deletes in each memtable; the memtable counts them
-        // already.
-        let mut left: Vec<(TreeId, u64)> = vec![];
-        for (t, ..) in deletes() {
-            match left.iter_mut().find(|(id, _)| *id == t.id) {
-                Some((_, n)) => *n += 1,
-                None => left.push((t.id, 1)),
-            }
+/// Called after an encoded batch; handles all its deletes, in the memtables that `of` returns.
+pub fn probe_after_batch<'m>(
+    db: &DbInner,
+    bytes: &[u8],
+    of: impl Fn(TreeId) -> Option<(&'m TreeInner, &'m MemHandle)>,
+) {
+    let deletes = || {
+        let deleted = OpReader::new(bytes).flatten().filter_map(|(tree, op)| match op {
+            Op::Point { kind: Kind::Delete, key, .. } => Some((tree, key)),
+            _ => None,
+        });
+        deleted.filter_map(|(tree, key)| of(tree).map(|(t, m)| (t, m, key)))
+    };
+    // Number of this batch's remaining deletes in each memtable; the memtable counts them
+    // already.
+    let mut left: Vec<(TreeId, u64)> = vec![];
+    for (t, ..) in deletes() {
+        match left.iter_mut().find(|(id, _)| *id == t.id) {
+            Some((_, n)) => *n += 1,
+            None => left.push((t.id, 1)),
         }
-        for (t, m, key) in deletes() {
-            if let Some((_, n)) = left.iter_mut().find(|(id, _)| *id == t.id) {
-                *n -= 1;
-                let before = m.mem.deletes().saturating_sub(*n);
-                if m.looks.is_due(before) {
-                    self.look(t, m, before, key);
-                }
+    }
+    for (t, m, key) in deletes() {
+        if let Some((_, n)) = left.iter_mut().find(|(id, _)| *id == t.id) {
+            *n -= 1;
+            let before = m.mem.deletes().saturating_sub(*n);
+            if m.looks.is_due(before) {
+                probe(db, t, m, before, key);
             }
         }
     }
+}
 
-    #[inline(never)]
-    fn look(&self, tree: &TreeInner, mem: &MemHandle, deletes: u64, key: &[u8]) {
-        if let Some(look) = mem.looks.claim(deletes) {
-            let passed = Error::catch("a look behind", || self.look_from(tree, key, &look));
-            mem.looks.done(deletes, &look, passed.unwrap_or(0));
-        }
+#[inline(never)]
+fn probe(db: &DbInner, tree: &TreeInner, mem: &MemHandle, deletes: u64, key: &[u8]) {
+    if let Some(look) = mem.looks.claim(deletes) {
+        let passed = Error::catch("a look behind", || probe_from(db, tree, key, &look));
+        mem.looks.done(deletes, &look, passed.unwrap_or(0));
     }
+}
 
-    /// Probes from a deleted key. Returns the number of entries stepped over.
-    fn look_from(&self, tree: &TreeInner, key: &[u8], look: &TombstoneProbe) -> Result<u64> {
-        let guard = epoch::pin();
-        let (view, read) = tree.at_one_moment(self.commit.visible(), &guard);
-        // The cache stores no longer bounds, and recorded reads do not use the cache.
-        if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
-            return Ok(0);
-        }
-        let mut passed = 0;
-        // The head of a queue has moved on from the end of the known empty range. Scan forward from
-        // there: a step backward costs three times as much.
-        let mut from = vec![];
-        if !look.is_close && tree.gaps.nearest(key, false, read, &mut from) {
-            let mut seen = visible(view, VisibleRange::default(), read)?;
-            seen.show_keys_only();
-            seen.look_no_further(look.most);
-            seen.seek_behind(&from)?;
-            passed = seen.passed().0;
-            if !seen.valid() || seen.key() > key {
-                return Ok(passed);
-            }
-        }
-        for forward in [false, true] {
-            if passed > 0 && !look.is_close {
-                break;
-            }
-            let mut seen = visible(view, VisibleRange::default(), read)?;
-            seen.show_keys_only();
-            seen.look_no_further(look.most.saturating_sub(passed));
-            if forward {
-                seen.seek(key)?
-            } else {
-                seen.seek_before(&[key, &[0]].concat())?
-            }
-            passed += seen.passed().0;
-        }
-        Ok(passed)
+/// Probes from a deleted key. Returns the number of entries stepped over.
+fn probe_from(db: &DbInner, tree: &TreeInner, key: &[u8], look: &TombstoneProbe) -> Result<u64> {
+    let guard = epoch::pin();
+    let (view, read) = tree.at_one_moment(db.commit.visible(), &guard);
+    // The cache stores no longer bounds, and recorded reads do not use the cache.
+    if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
+        return Ok(0);
     }
+    let mut passed = 0;
+    // The head of a queue has moved on from the end of the known empty range. Scan forward from
+    // there: a step backward costs three times as much.
+    let mut from = vec![];
+    if !look.is_close && tree.gaps.nearest(key, false, read, &mut from) {
+        let mut seen = visible(view, VisibleRange::default(), read)?;
+        seen.show_keys_only();
+        seen.look_no_further(look.most);
+        seen.seek_behind(&from)?;
+        passed = seen.passed().0;
+        if !seen.valid() || seen.key() > key {
+            return Ok(passed);
+        }
+    }
+    for forward in [false, true] {
+        if passed > 0 && !look.is_close {
+            break;
+        }
+        let mut seen = visible(view, VisibleRange::default(), read)?;
+        seen.show_keys_only();
+        seen.look_no_further(look.most.saturating_sub(passed));
+        if forward {
+            seen.seek(key)?
+        } else {
+            seen.seek_before(&[key, &[0]].concat())?
+        }
+        passed += seen.passed().0;
+    }
+    Ok(passed)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::base::error::{ErrorKind, Result};
 use crate::base::options::Durability;
+use crate::db::write;
 use crate::merge::value::Value;
 use crate::merge::visible::VisibleRange;
 
@@ -274,9 +275,7 @@ impl Transaction {
             return Ok(());
         }
         let since = self.snapshot.seq();
-        self.db
-            .core()
-            .write_checked(batch, self.db.durability, &|| self.state.check(since))
+        write::write_checked(self.db.core(), batch, self.db.durability, &|| self.state.check(since))
             .map(|_| ())
     }
 }

@@ -3,6 +3,9 @@
 
 use crate::base::options::{DbOptions, MemoryBudget, TreeOptions};
 use crate::base::sync::epoch;
+use crate::db::jobs::background;
+use crate::db::jobs::workers;
+use crate::db::write::seal;
 use crate::env::Env;
 use crate::env::mem::MemEnv;
 use crate::sstable::WarmBlocks;
@@ -205,7 +208,7 @@ fn small_tables_that_take_the_memory_are_merged_before_flushes() {
     let core = db.core();
     let seal = |t: &Tree| {
         t.put("k", "v").unwrap();
-        core.seal(&core.commit.lock(), &t.core).unwrap();
+        seal::seal_memtable(core, &core.commit.lock(), &t.core).unwrap();
     };
     let pause = db.pause_background().unwrap();
     let mut pile = |t: &Tree| (0..3).for_each(|i| (t.put([i], "v").unwrap(), t.flush().unwrap()).1);
@@ -214,15 +217,15 @@ fn small_tables_that_take_the_memory_are_merged_before_flushes() {
     assert!(said > 30 * 2048 && said < 30 * 4096, "{said} for 30 tables");
     seal(&trees[29]);
     drop(pause);
-    assert!(core.work_once(true).unwrap());
+    assert!(background::work_once(core, true).unwrap());
     assert_eq!((db.stats().flushes, db.stats().compactions), (31, 0), "they are few");
     let pause = db.pause_background().unwrap();
     trees[10..29].iter().for_each(&mut pile);
     seal(&trees[29]);
     drop(pause);
-    assert!(core.work_once(true).unwrap());
+    assert!(background::work_once(core, true).unwrap());
     assert_eq!((db.stats().flushes, db.stats().compactions), (88, 1), "they are many");
-    assert!(core.work_once(false).unwrap(), "somebody flushes all the same");
+    assert!(background::work_once(core, false).unwrap(), "somebody flushes all the same");
     assert_eq!((db.stats().flushes, db.stats().compactions), (89, 1));
 }
 
@@ -349,9 +352,9 @@ fn memory_that_nobody_fills_is_let_go() {
         db.stats();
         std::thread::yield_now();
     }
-    db.core().rest();
+    workers::release_spare_memory(db.core());
     assert!(db.core().memory.arenas().spare_bytes() > 2 << 20, "kept for the next one");
-    db.core().rest();
+    workers::release_spare_memory(db.core());
     assert_eq!(db.stats().memory.memtables, idle);
 }
 

@@ -5,6 +5,9 @@ use std::sync::mpsc::{Receiver, channel};
 use crate::base::events::Listener;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::compaction::policy::{Policy, Tiered};
+use crate::db::jobs::pick;
+use crate::db::write::seal;
+use crate::db::write::slowdown;
 use crate::env::mem::MemEnv;
 use crate::{Db, Tree};
 
@@ -59,14 +62,14 @@ fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_go
         while !full(&tree) {
             tree.put("k", "v").unwrap();
             // Tells no worker of it.
-            core.seal(&core.commit.lock(), &tree.core).unwrap();
+            seal::seal_memtable(core, &core.commit.lock(), &tree.core).unwrap();
         }
-        core.seal(&core.commit.lock(), &tree.core).unwrap();
+        seal::seal_memtable(core, &core.commit.lock(), &tree.core).unwrap();
         assert!(fill.delay().rate() > 0, "{what}");
         end(&db, &tree);
         assert_eq!(fill.delay().rate(), 0, "{what}");
         // Whoever has sealed just before, and comes here late.
-        core.begin_fill(&tree.core, core.env.monotonic_nanos(), 64 << 10);
+        slowdown::begin_fill(core, &tree.core, core.env.monotonic_nanos(), 64 << 10);
         assert_eq!(fill.delay().rate(), 0, "{what}");
         drop((tree, db));
         check(&told, FLUSH, what);
@@ -95,7 +98,7 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         end(&db, &tree);
         assert_eq!(db.core().scheduler.writes().runs().rate(), 0, "{what}");
         // Whoever has changed its tables just before, and comes here late.
-        db.core().tables_changed(&tree.core);
+        pick::tables_changed(db.core(), &tree.core);
         assert_eq!(db.core().scheduler.writes().runs().rate(), 0, "{what}");
         drop((pause, tree, db));
         check(&told, RUNS, what);
