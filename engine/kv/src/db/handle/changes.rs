@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Seq;
 use crate::base::ops::OpReader;
+use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
 use crate::wal::Lsn;
 use crate::wal::follow::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
@@ -240,7 +241,7 @@ impl ChangeFeed {
     }
 
     fn read(&mut self, core: &DbInner) -> Result<Option<FollowedRecord>> {
-        let read = self.follower.next(|| log_position(core));
+        let read = self.follower.next(|| log_position(&core.commit));
         // It was let go of under the reader's hands, which explains whatever was met.
         if self.follower.hold().is_lost() {
             return Err(lagged(self.next, oldest_change(core)?));
@@ -319,8 +320,8 @@ fn pin_log(db: &DbInner) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {
 }
 
 /// The segments of the log, and where it ends.
-fn log_position(db: &DbInner) -> Result<(Vec<SegmentPlace>, Lsn)> {
-    let mut w = db.commit.lock();
+fn log_position(commit: &CommitPipeline) -> Result<(Vec<SegmentPlace>, Lsn)> {
+    let mut w = commit.lock();
     let end = w.end();
     let places = w.log().map(|wal| wal.places());
     Ok((places.ok_or_else(closed)?, end))
@@ -328,7 +329,7 @@ fn log_position(db: &DbInner) -> Result<(Vec<SegmentPlace>, Lsn)> {
 
 /// The oldest change that the log has, if it has any.
 fn oldest_change(db: &DbInner) -> Result<Option<Seq>> {
-    for place in log_position(db)?.0 {
+    for place in log_position(&db.commit)?.0 {
         if let Some(first) = first_of(&*db.env, db.versions.dir(), place)? {
             return Ok(Some(first));
         }

@@ -67,7 +67,8 @@ impl Tree {
     /// # Errors
     /// As [`get`](Tree::get).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        read::multi_get(&self.handle.core, &self.core, keys)
+        let core = &self.handle.core;
+        read::multi_get(&core.commit, &core.observer, &self.core, keys)
     }
 
     /// Reports whether `key` has a value.

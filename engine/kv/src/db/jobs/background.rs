@@ -10,8 +10,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::db::jobs::compact;
 use crate::db::jobs::flush;
 use crate::db::jobs::pick;
+use crate::db::memory::budget::MemoryManager;
+use crate::db::scheduler::Scheduler;
+use crate::db::versions::VersionSet;
 use crate::db::write::durable;
 use crate::db::write::seal;
+use crate::env::Env;
 
 use crate::db::commit::write_state::Writing;
 use crate::db::inner::DbInner;
@@ -54,7 +58,8 @@ pub fn work_once(db: &DbInner, compacts: bool) -> Result<bool> {
     if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
         return prepared.map(|()| false);
     }
-    let compacts_first = compacts && db.scheduler.workers() != 1 && is_cluttered(db);
+    let compacts_first =
+        compacts && db.scheduler.workers() != 1 && is_cluttered(&db.versions, &db.memory);
     let compacted = if compacts_first { compact_once(db) } else { Ok(false) };
     if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
         return compacted;
@@ -71,8 +76,8 @@ pub fn work_once(db: &DbInner, compacts: bool) -> Result<bool> {
 
 /// Reports whether small tables use more than an eighth of the memory for their handles. Large
 /// tables do not count: a store may have any number of them.
-fn is_cluttered(db: &DbInner) -> bool {
-    db.versions.opener().are_small() && db.versions.opener().of_handles() > db.memory.part() / 8
+fn is_cluttered(versions: &VersionSet, memory: &MemoryManager) -> bool {
+    versions.opener().are_small() && versions.opener().of_handles() > memory.part() / 8
 }
 
 /// Flushes one memtable of some tree, or small ones of several. Returns false when none is
@@ -82,7 +87,7 @@ pub fn flush_some(db: &DbInner) -> Result<bool> {
         return Ok(false);
     }
     seal::make_room_for_others(db)?;
-    let due = trees_to_flush(db);
+    let due = trees_to_flush(&db.scheduler, &db.versions);
     let (mut at, mut lacking) = (0, None);
     while at < due.len() {
         let (mut group, mut bytes) = (vec![], 0);
@@ -133,12 +138,12 @@ pub fn flush_some(db: &DbInner) -> Result<bool> {
 }
 
 /// Returns the trees that have immutable memtables, in order of their ids.
-fn trees_to_flush(db: &DbInner) -> Vec<Arc<TreeInner>> {
-    let ids = db.scheduler.queue().sealed();
+fn trees_to_flush(scheduler: &Scheduler, versions: &VersionSet) -> Vec<Arc<TreeInner>> {
+    let ids = scheduler.queue().sealed();
     let mut due = Vec::with_capacity(ids.len());
     for id in ids {
-        let tree = db.versions.tree(id);
-        db.scheduler.queue().forget_sealed(id, || {
+        let tree = versions.tree(id);
+        scheduler.queue().forget_sealed(id, || {
             let sealed = tree.filter(|t| !t.view.load_full().sealed.is_empty());
             let has_none = sealed.is_none();
             due.extend(sealed);
@@ -154,7 +159,7 @@ fn compact_once(db: &DbInner) -> Result<bool> {
         return Ok(false);
     }
     let Some(_running) = db.scheduler.throttle().begin() else { return Ok(false) };
-    let mut order = trees_to_check(db);
+    let mut order = trees_to_check(&*db.env, &db.versions, &db.scheduler);
     let mut lacking = None;
     while let Some(t) = order.pop_front() {
         let claimed = match compact::claim(db, &t) {
@@ -191,16 +196,20 @@ fn compact_once(db: &DbInner) -> Result<bool> {
 /// Returns the trees that may need a compaction, the one with the highest pressure first. The
 /// caller checks each. Jobs that become due as time passes are found by checking all trees:
 /// each time if there are few, once a second otherwise.
-fn trees_to_check(db: &DbInner) -> VecDeque<Arc<TreeInner>> {
-    let now = db.env.wall_micros() / 1_000_000;
-    let trees = db.versions.trees();
+fn trees_to_check(
+    env: &dyn Env,
+    versions: &VersionSet,
+    scheduler: &Scheduler,
+) -> VecDeque<Arc<TreeInner>> {
+    let now = env.wall_micros() / 1_000_000;
+    let trees = versions.trees();
     let mut order: Vec<Arc<TreeInner>> =
-        match db.scheduler.queue().take_changed(trees.len() <= FEW, now) {
+        match scheduler.queue().take_changed(trees.len() <= FEW, now) {
             Some(ids) => ids.into_iter().filter_map(|id| trees.by_id(id).cloned()).collect(),
             None => trees.to_vec(),
         };
     drop(trees);
-    let pressed = db.scheduler.queue().pressed();
+    let pressed = scheduler.queue().pressed();
     let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
     order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
     order.into()

@@ -28,6 +28,7 @@ use crate::compaction::{
 use crate::db::jobs::install;
 use crate::db::jobs::pick;
 use crate::db::jobs::subcompactions;
+use crate::db::observe::Observer;
 use crate::manifest::TableMeta;
 use crate::merge::job::{CompactionOutputs, run, unite};
 use crate::merge::merging::MergeSource;
@@ -161,7 +162,7 @@ impl Claimed {
 /// job has to wait for space until another is done.
 pub fn claim(db: &DbInner, tree: &Arc<TreeInner>) -> Result<Option<Arc<Claimed>>> {
     claim_by(db, tree, Holder::Background, |options, shape, merging| {
-        Ok(pick::pick_compaction(db, options, shape)
+        Ok(pick::pick_compaction(&db.versions, options, shape)
             .filter(|job| fits(&options.policy, shape, merging, job)))
     })
 }
@@ -207,13 +208,13 @@ pub fn claim_by(
         step.most = most;
     }
     files.busy.extend(steps.iter().flat_map(|s| inputs_of(&s.job)).map(|id| (id, holder)));
-    Ok(begin_step(db, tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
+    Ok(begin_step(&db.observer, tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
 }
 
 /// Begins step `at`, whose tables are held already. While it runs, the larger of its output and
 /// that of later steps counts as being compacted, because there must be space for it.
 fn begin_step(
-    db: &DbInner,
+    observer: &Observer,
     tree: &Arc<TreeInner>,
     holder: Holder,
     view: &TreeView,
@@ -228,7 +229,7 @@ fn begin_step(
     let job = job.clone();
     let (version, options) = (view.version.clone(), view.options.clone());
     let tables = version.tables().cloned().collect();
-    let task = db.observer.pins().begin(
+    let task = observer.pins().begin(
         PinKind::Compaction,
         Some((tree.id, &tree.name)),
         job.to_string(),
@@ -286,7 +287,15 @@ fn run_steps(
         if next.check(&shape).is_err() {
             return Ok(false);
         }
-        match begin_step(db, &tree, holder, &view, &shape, &mut files, (steps.clone(), at)) {
+        match begin_step(
+            &db.observer,
+            &tree,
+            holder,
+            &view,
+            &shape,
+            &mut files,
+            (steps.clone(), at),
+        ) {
             Some(next) => step = next,
             None => return Ok(true),
         }
@@ -408,7 +417,11 @@ fn divide_part(
     let brought = all.iter().flat_map(|t| &t.meta.values);
     let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
     let most = match c.options.purge {
-        None => subcompactions::count_subcompactions(db, bytes + brought, c.options.table_size),
+        None => subcompactions::count_subcompactions(
+            &db.scheduler,
+            bytes + brought,
+            c.options.table_size,
+        ),
         Some(_) => 1,
     };
     let mut marks = vec![];

@@ -23,8 +23,12 @@ use crate::base::key::{MAX_SEQ, Seq, head};
 use crate::base::options::TreeOptions;
 use crate::base::tombstone::Fragments;
 use crate::compaction::{OutputSplits, least_flushed, marks_of_each};
+use crate::db::commit::CommitPipeline;
 use crate::db::jobs::install;
 use crate::db::jobs::subcompactions;
+use crate::db::memory::budget::MemoryManager;
+use crate::db::observe::Observer;
+use crate::db::scheduler::Scheduler;
 use crate::db::write::reserve;
 use crate::db::write::seal;
 use crate::db::write::slowdown;
@@ -161,7 +165,7 @@ pub fn flush_together(db: &DbInner, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) 
         let Some(sealed) = view.sealed.last().cloned() else { continue };
         sealed.wait_for_writers();
         if tree.is_dropped() {
-            discard_memtable(db, tree, &sealed);
+            discard_memtable(&db.commit, &db.memory, tree, &sealed);
             has_forgotten = true;
             continue;
         }
@@ -199,7 +203,7 @@ pub fn flush_together(db: &DbInner, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) 
     for f in &all {
         f.tree.fill.flush_ended(from + nanos, memory);
         slowdown::end_fill(db, f.tree);
-        report_flush(db, f, floor, from, nanos / all.len() as u64);
+        report_flush(&db.observer, &db.scheduler, f, floor, from, nanos / all.len() as u64);
     }
     // Releases the flushed memtables: writers have been given their room already.
     drop(all);
@@ -209,7 +213,7 @@ pub fn flush_together(db: &DbInner, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) 
         Err(e) if e.is_transient() => {}
         removed => removed.map_err(|e| db.gate.latch(e))?,
     }
-    reserve::renew_reserve(db);
+    reserve::renew_reserve(&db.versions, &*db.env);
     bound_log(db).map(|_| ()).or_else(|e| db.gate.postpone(e))?;
     Ok(true)
 }
@@ -240,7 +244,14 @@ fn write_tables(db: &DbInner, all: &mut [Flush<'_>]) -> Result<()> {
 
 /// Counts and reports a finished flush. `nanos` is its duration, or its share if several were
 /// flushed together. No tree needs the log below `floor`.
-fn report_flush(db: &DbInner, f: &Flush<'_>, floor: Lsn, from: u64, nanos: u64) {
+fn report_flush(
+    observer: &Observer,
+    scheduler: &Scheduler,
+    f: &Flush<'_>,
+    floor: Lsn,
+    from: u64,
+    nanos: u64,
+) {
     let (tree, tables, sealed) = (f.tree, &f.tables, &f.sealed);
     let bytes =
         tables.iter().map(|t| t.size).sum::<u64>() + f.values.iter().map(|v| v.size).sum::<u64>();
@@ -248,8 +259,8 @@ fn report_flush(db: &DbInner, f: &Flush<'_>, floor: Lsn, from: u64, nanos: u64) 
     let ends =
         [tables.first().map(|t| head(&t.first_key)), tables.last().map(|t| head(&t.last_key))];
     let waited = sealed.sealed_at.get().map_or(0, |&at| from.saturating_sub(at));
-    db.observer.counters().flushed(bytes, nanos);
-    db.observer.note(|| {
+    observer.counters().flushed(bytes, nanos);
+    observer.note(|| {
         let (runs, all) = tree.view.load_full().version.extent();
         Event::FlushEnded {
             tree: tree.name.clone(),
@@ -265,8 +276,8 @@ fn report_flush(db: &DbInner, f: &Flush<'_>, floor: Lsn, from: u64, nanos: u64) 
             memory: sealed.mem.used() as u64,
             micros: nanos / 1000,
             waited_micros: waited / 1000,
-            paced_micros: db.scheduler.writes().slept() / 1000,
-            stalled_micros: db.scheduler.writes().stalled() / 1000,
+            paced_micros: scheduler.writes().slept() / 1000,
+            stalled_micros: scheduler.writes().stalled() / 1000,
             pieces: f.pieces,
             runs,
             bytes: all,
@@ -354,8 +365,8 @@ fn divide_flush(
 ) -> Vec<VisibleRange> {
     let bytes = sealed.mem.used() as u64;
     let least = least_flushed(view.options.table_size);
-    let most = if slowdown::is_full_soon(db, tree) {
-        subcompactions::count_subcompactions(db, bytes, least)
+    let most = if slowdown::is_full_soon(&db.memory, &db.scheduler, tree) {
+        subcompactions::count_subcompactions(&db.scheduler, bytes, least)
     } else {
         1
     };
@@ -365,10 +376,15 @@ fn divide_flush(
 }
 
 /// Drops the memtable of a dropped tree.
-fn discard_memtable(db: &DbInner, tree: &TreeInner, sealed: &MemHandle) {
+fn discard_memtable(
+    commit: &CommitPipeline,
+    memory: &MemoryManager,
+    tree: &TreeInner,
+    sealed: &MemHandle,
+) {
     sealed.set_flushed();
-    db.commit.lock().release(tree.id, sealed);
-    db.memory.release(sealed);
+    commit.lock().release(tree.id, sealed);
+    memory.release(sealed);
     tree.change_view(|v| TreeView { sealed: v.without(Some(sealed)), ..v.clone() });
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::base::error::Error;
 use crate::base::options::TreeOptions;
 use crate::compaction::{Action, CompactionJob, LsmShape, TableShape, pick, pressure, run_limits};
+use crate::db::versions::VersionSet;
 use crate::db::write::slowdown;
 use crate::merge::run::TableHandle;
 
@@ -70,7 +71,7 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
 /// whole, until these are released. A part of it could drop newer tables that hide entries of
 /// older tables which stay.
 pub fn pick_compaction(
-    db: &DbInner,
+    versions: &VersionSet,
     options: &TreeOptions,
     shape: &LsmShape,
 ) -> Option<CompactionJob> {
@@ -80,7 +81,7 @@ pub fn pick_compaction(
     }
     let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
     let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
-    let seen = db.versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
+    let seen = versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
     (!seen).then_some(job)
 }
 
@@ -107,7 +108,7 @@ pub fn tables_changed(db: &DbInner, tree: &TreeInner) {
         pressed.remove(&tree.id);
     }
     // Under the lock, so that begin and end events are reported in order.
-    slowdown::set_slowdown(db, tree, pressed.values().copied().fold(0.0, f64::max));
+    slowdown::set_slowdown(&db.scheduler, tree, pressed.values().copied().fold(0.0, f64::max));
 }
 
 /// Calls workers if one of these trees needs a compaction, or will need one as time passes.
@@ -149,7 +150,9 @@ pub fn is_due(db: &DbInner, t: &TreeInner) -> bool {
 pub fn is_due_with(db: &DbInner, t: &TreeInner, files: &TreeFiles) -> bool {
     let view = t.view.load_full();
     let shape = tree_shape(db, &view, files);
-    !t.is_dropped() && t.is_hooked() && pick_compaction(db, &view.options, &shape).is_some()
+    !t.is_dropped()
+        && t.is_hooked()
+        && pick_compaction(&db.versions, &view.options, &shape).is_some()
 }
 
 /// Returns the time from which all entries of a table may be dropped, by the compaction filter. An

@@ -26,6 +26,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_KEY_LEN, successor};
 use crate::base::sync::{Condvar, Mutex};
 use crate::compaction::{piece_ends, pieces_of};
+use crate::db::scheduler::Scheduler;
+use crate::db::scheduler::gate::CloseGate;
 use crate::env::{Thread, start_thread};
 use crate::merge::visible::VisibleRange;
 
@@ -169,8 +171,8 @@ impl<T, W> Drop for Hand<T, W> {
 }
 
 /// Returns the number of subcompactions for a job over `bytes`, each of at least `least` bytes.
-pub fn count_subcompactions(db: &DbInner, bytes: u64, least: u64) -> usize {
-    pieces_of(bytes, least, db.scheduler.workers())
+pub fn count_subcompactions(scheduler: &Scheduler, bytes: u64, least: u64) -> usize {
+    pieces_of(bytes, least, scheduler.workers())
 }
 
 /// Runs `number` subcompactions of a job; `work` runs the one with the given index. `during` is
@@ -272,12 +274,12 @@ where
     let work = move || match job {
         DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
         DividedJob::Merge(holder @ Holder::Caller) => {
-            hand.0.work(&core, &mut || yield_slot(&core, holder))
+            hand.0.work(&core, &mut || yield_slot(&core.scheduler, &core.gate, holder))
         }
         DividedJob::Merge(holder @ Holder::Background) => {
             core.env.give_way();
             if let Some(_running) = core.scheduler.throttle().begin() {
-                hand.0.work(&core, &mut || yield_slot(&core, holder));
+                hand.0.work(&core, &mut || yield_slot(&core.scheduler, &core.gate, holder));
             }
         }
     };
@@ -287,18 +289,17 @@ where
 
 /// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
 /// pause.
-fn yield_slot(db: &DbInner, holder: Holder) -> Result<()> {
-    let is_paused = || holder == Holder::Background && db.scheduler.throttle().is_paused();
-    if !is_paused() && !db.scheduler.slots().are_wanted() {
+fn yield_slot(scheduler: &Scheduler, gate: &CloseGate, holder: Holder) -> Result<()> {
+    let is_paused = || holder == Holder::Background && scheduler.throttle().is_paused();
+    if !is_paused() && !scheduler.slots().are_wanted() {
         return Ok(());
     }
-    db.scheduler.slots().give_back();
+    scheduler.slots().give_back();
     loop {
-        let stood =
-            if is_paused() { db.scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
+        let stood = if is_paused() { scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
         // Returns at a pause at the latest, because the pause waits for all threads that have
         // not stopped.
-        if db.scheduler.slots().come_back(|| db.gate.is_closing() || stood.is_err(), is_paused) {
+        if scheduler.slots().come_back(|| gate.is_closing() || stood.is_err(), is_paused) {
             return stood;
         }
     }

@@ -29,8 +29,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind};
+use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
 use crate::db::jobs::pick;
+use crate::db::memory::budget::MemoryManager;
+use crate::db::scheduler::Scheduler;
+use crate::db::scheduler::gate::CloseGate;
+use crate::db::versions::VersionSet;
 use crate::env::start_thread;
 use crate::wal::{Unneeded, Wal};
 
@@ -69,15 +74,15 @@ fn worker_failed_to_start(db: &DbInner, e: Error) {
 }
 
 /// Exits the worker, unless there has been a signal since `seen`.
-fn exit_worker(db: &DbInner, i: usize, seen: u64) -> bool {
-    let signals = db.scheduler.queue().hold();
+fn exit_worker(scheduler: &Scheduler, versions: &VersionSet, i: usize, seen: u64) -> bool {
+    let signals = scheduler.queue().hold();
     if signals.generation() != seen {
         return false;
     }
     let left = signals.leave(i);
     // With several workers, the first does not compact.
-    if left & !u64::from(db.scheduler.workers() > 1) == 0 {
-        db.versions.opener().attend(false);
+    if left & !u64::from(scheduler.workers() > 1) == 0 {
+        versions.opener().attend(false);
     }
     true
 }
@@ -86,8 +91,12 @@ fn exit_worker(db: &DbInner, i: usize, seen: u64) -> bool {
 /// next memtable. While memtables are being filled that memory stays: touching it again would
 /// delay writers by milliseconds for each huge page, and would take pages from the cache
 /// repeatedly.
-pub fn release_spare_memory(db: &DbInner) {
-    let mut w = db.commit.lock();
+pub fn release_spare_memory(
+    commit: &CommitPipeline,
+    versions: &VersionSet,
+    memory: &MemoryManager,
+) {
+    let mut w = commit.lock();
     let is_filled = w.log().is_some_and(|log| log.since_rest() > SLOW);
     let unneeded = w.log().map(Wal::rest);
     drop(w);
@@ -96,19 +105,19 @@ pub fn release_spare_memory(db: &DbInner) {
     // Removes tables that a reader held when they were replaced, and that no reader holds any
     // more.
     nudge();
-    db.versions.opener().delete_obsolete_files();
-    if !is_filled && db.memory.arenas().trim() {
-        db.memory.rebalance();
+    versions.opener().delete_obsolete_files();
+    if !is_filled && memory.arenas().trim() {
+        memory.rebalance();
     }
 }
 
 /// Handles a failure in the background. A full disk is retried and a closing Db is ignored; any
 /// other error latches. Reports whether to retry soon.
-fn job_failed(db: &DbInner, e: Error) -> bool {
-    if e.kind() == ErrorKind::Closed || db.gate.check_writable().is_err() {
+fn job_failed(gate: &CloseGate, e: Error) -> bool {
+    if e.kind() == ErrorKind::Closed || gate.check_writable().is_err() {
         return false;
     }
-    db.gate.postpone(e).map_err(|e| db.gate.latch(e)).is_ok()
+    gate.postpone(e).map_err(|e| gate.latch(e)).is_ok()
 }
 
 /// Runs worker number `i`, until there has been no work for a while.
@@ -128,7 +137,7 @@ fn run_worker(db: &DbInner, i: usize, compacts: bool) {
             }
             Ok(false) => {}
             Err(e) => {
-                if job_failed(db, e) {
+                if job_failed(&db.gate, e) {
                     db.env.sleep(RETRY);
                     continue;
                 }
@@ -141,11 +150,11 @@ fn run_worker(db: &DbInner, i: usize, compacts: bool) {
         drop(signals);
         idle = if nothing { idle + 1 } else { 0 };
         if nothing && i == 0 {
-            release_spare_memory(db);
+            release_spare_memory(&db.commit, &db.versions, &db.memory);
         }
         if idle >= PATIENCE
             && !db.versions.trees().iter().any(|t| pick::can_age(db, t))
-            && exit_worker(db, i, seen)
+            && exit_worker(&db.scheduler, &db.versions, i, seen)
         {
             // Removes the files that became obsolete in the meantime.
             return db.versions.opener().delete_obsolete_files();

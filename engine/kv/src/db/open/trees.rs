@@ -11,6 +11,8 @@ use crate::base::events::Event;
 use crate::base::options::TreeOptions;
 use crate::db::jobs::background;
 use crate::db::jobs::pick;
+use crate::db::observe::Observer;
+use crate::db::versions::VersionSet;
 use crate::db::write::durable;
 use crate::db::write::slowdown;
 use crate::manifest::{Edit, PersistedOptions, TreeState};
@@ -98,7 +100,7 @@ pub fn open_trees(db: &DbInner, wanted: &[(&str, &TreeOptions)]) -> Result<Vec<A
         }
     }
     let trees: Vec<Arc<TreeInner>> = trees.into_iter().flatten().collect();
-    trees.iter().for_each(|t| report_options(db, t));
+    trees.iter().for_each(|t| report_options(&db.observer, t));
     Ok(trees)
 }
 
@@ -150,8 +152,9 @@ fn create_trees(
         let state = c.state().trees.get(&id);
         let state = state
             .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
-        let tree = new_tree(db, state, (*options).clone(), MemHandle::new(memtable, start))
-            .map_err(|e| db.gate.latch(e))?;
+        let tree =
+            new_tree(&db.versions, state, (*options).clone(), MemHandle::new(memtable, start))
+                .map_err(|e| db.gate.latch(e))?;
         made.push(tree);
     }
     {
@@ -167,9 +170,9 @@ fn create_trees(
 }
 
 /// Reports the current options of a tree as an event.
-pub fn report_options(db: &DbInner, t: &TreeInner) {
+pub fn report_options(observer: &Observer, t: &TreeInner) {
     let options = t.view.load_full().options.clone();
-    db.observer
+    observer
         .note(|| Event::TreeOpened { tree: t.name.clone(), options: Box::new((*options).clone()) });
 }
 
@@ -209,7 +212,7 @@ pub fn change_options(db: &DbInner, t: &TreeInner, options: TreeOptions, keep: b
 pub fn set_options(db: &DbInner, t: &TreeInner, options: TreeOptions) -> Result<()> {
     db.gate.check_writable()?;
     change_options(db, t, options, true)?;
-    report_options(db, t);
+    report_options(&db.observer, t);
     Ok(())
 }
 
@@ -284,18 +287,10 @@ fn log_drop(db: &DbInner, c: &mut TreeCatalog, t: &TreeInner) -> Result<()> {
 
 /// Creates a tree that was just added to the manifest.
 fn new_tree(
-    db: &DbInner,
+    versions: &VersionSet,
     state: &TreeState,
     options: TreeOptions,
     active: Arc<MemHandle>,
 ) -> Result<Arc<TreeInner>> {
-    tree_of(
-        state,
-        options,
-        true,
-        active,
-        db.versions.opener(),
-        &HashMap::new(),
-        db.versions.tree_parts(),
-    )
+    tree_of(state, options, true, active, versions.opener(), &HashMap::new(), versions.tree_parts())
 }

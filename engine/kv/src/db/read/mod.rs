@@ -18,6 +18,8 @@ use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq};
 use crate::base::reads::ReadCounters;
 use crate::base::sync::epoch::{self, Guard};
+use crate::db::commit::CommitPipeline;
+use crate::db::observe::Observer;
 use crate::merge::run::TableHandle;
 use crate::merge::value::Value;
 use crate::merge::visible::fold;
@@ -118,7 +120,7 @@ pub fn get(db: &DbInner, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> 
     }
     let turn = db.observer.meters().begin();
     if turn.is_none() {
-        get_newest(db, tree, key, &mut ())
+        get_newest(&db.commit, tree, key, &mut ())
     } else {
         get_sampled(db, tree, key, None, turn)
     }
@@ -126,7 +128,7 @@ pub fn get(db: &DbInner, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> 
 
 #[inline]
 fn get_newest(
-    db: &DbInner,
+    commit: &CommitPipeline,
     tree: &TreeInner,
     key: &[u8],
     tally: &mut impl ReadObserver,
@@ -135,9 +137,9 @@ fn get_newest(
     let view = tree.view.load(&guard);
     // A tree is marked as dropped before it is emptied.
     tree.check_live()?;
-    match search(view, key, db.commit.read_point(), &guard, tally)? {
+    match search(view, key, commit.read_point(), &guard, tally)? {
         FoundVersion::Operands => {
-            let (view, read) = tree.at_one_moment(db.commit.visible(), &guard);
+            let (view, read) = tree.at_one_moment(commit.visible(), &guard);
             tree.check_live()?;
             gather(view, key, read, &guard)
         }
@@ -171,7 +173,7 @@ fn get_sampled(
     if !turn.counts() {
         let found = match read {
             Some(read) => get_in_view(db, tree, key, read, &mut ()),
-            None => get_newest(db, tree, key, &mut ()),
+            None => get_newest(&db.commit, tree, key, &mut ()),
         };
         db.observer.meters().end(LatencyOp::Get, turn);
         return found;
@@ -180,7 +182,7 @@ fn get_sampled(
     let mut counted = CountedRead::of(&reads);
     let found = match read {
         Some(read) => get_in_view(db, tree, key, read, &mut counted),
-        None => get_newest(db, tree, key, &mut counted),
+        None => get_newest(&db.commit, tree, key, &mut counted),
     }?;
     counted.end(found.is_some());
     Ok(found)
@@ -201,17 +203,18 @@ pub fn get_at(db: &DbInner, tree: &TreeInner, key: &[u8], read: Seq) -> Result<O
 
 /// Returns the values of several keys, all at one moment.
 pub fn multi_get<K: AsRef<[u8]>>(
-    db: &DbInner,
+    commit: &CommitPipeline,
+    observer: &Observer,
     tree: &TreeInner,
     keys: &[K],
 ) -> Result<Vec<Option<Value>>> {
     let guard = epoch::pin();
-    let (view, read) = tree.at_one_moment(db.commit.visible(), &guard);
+    let (view, read) = tree.at_one_moment(commit.visible(), &guard);
     tree.check_live()?;
-    if db.observer.meters().recorder.is_on() {
+    if observer.meters().recorder.is_on() {
         return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
     }
-    let counts = db.observer.meters().begin().counts();
+    let counts = observer.meters().begin().counts();
     let mut values = Vec::with_capacity(keys.len());
     for keys in keys.chunks(TOGETHER) {
         let mut places = [None; TOGETHER];

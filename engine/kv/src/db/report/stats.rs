@@ -11,6 +11,9 @@ use crate::base::reads::ReadStats;
 use crate::cache::CacheStats;
 use crate::compaction::{SpaceBound, one_copy, space_bound};
 use crate::db::jobs::pick;
+use crate::db::observe::Observer;
+use crate::db::versions::VersionSet;
+use crate::env::Env;
 use crate::merge::run::{TableRun, table_path};
 
 use crate::db::inner::DbInner;
@@ -242,7 +245,10 @@ pub fn collect_stats(db: &DbInner) -> Stats {
         pins: list_pins(db),
     };
     let trees = db.versions.trees().to_vec();
-    let (pinned, writing) = (db.observer.pins().pinned_by_tree(), bytes_being_written(db));
+    let (pinned, writing) = (
+        db.observer.pins().pinned_by_tree(),
+        bytes_being_written(&db.observer, &db.versions, &*db.env),
+    );
     let sum_of = |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
     s.trees =
         trees.iter().map(|t| tree_stats(db, t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
@@ -313,17 +319,21 @@ fn tree_stats(db: &DbInner, t: &TreeInner, pinned: u64, writing: u64) -> TreeSta
 }
 
 /// Returns the bytes of files that are being written and are not in the manifest yet, by tree.
-fn bytes_being_written(db: &DbInner) -> BTreeMap<TreeId, u64> {
+fn bytes_being_written(
+    observer: &Observer,
+    versions: &VersionSet,
+    env: &dyn Env,
+) -> BTreeMap<TreeId, u64> {
     let mut writing = BTreeMap::new();
-    for task in db.observer.pins().tasks() {
-        let Some(tree) = task.tree().and_then(|id| db.versions.tree(id)) else {
+    for task in observer.pins().tasks() {
+        let Some(tree) = task.tree().and_then(|id| versions.tree(id)) else {
             continue;
         };
         // A file without a length was removed a moment ago.
         let sizes: Vec<(u64, u64)> = task
             .created()
             .into_iter()
-            .map(|id| (id, db.env.file_len(&table_path(db.versions.dir(), id)).unwrap_or(0)))
+            .map(|id| (id, env.file_len(&table_path(versions.dir(), id)).unwrap_or(0)))
             .collect();
         let files = tree.files.lock();
         let values = tree.view.load_full().version.values.files.clone();
@@ -343,12 +353,12 @@ pub fn memory_usage(db: &DbInner) -> Memory {
         memtables: db.memory.arenas().bytes() as u64,
         cache: cache.resident as u64,
         cache_capacity: cache.capacity as u64,
-        tables: table_memory(db),
+        tables: table_memory(&db.versions),
         jobs: db.memory.budget().of_jobs(),
     }
 }
 
 /// Returns the bytes of live tables, and of indexes and filters of the open ones.
-pub fn table_memory(db: &DbInner) -> u64 {
-    db.versions.opener().memory()
+pub fn table_memory(versions: &VersionSet) -> u64 {
+    versions.opener().memory()
 }

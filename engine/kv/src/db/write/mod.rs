@@ -36,7 +36,9 @@ use crate::base::options::Durability;
 use crate::base::sync::epoch::{self, Guard};
 use crate::base::tombstone::RangeTombstone;
 use crate::base::unless_done::UnlessDone;
+use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
+use crate::db::scheduler::gate::CloseGate;
 use crate::memtable::Memtable;
 use crate::merge::gaps::Writers;
 use crate::wal::Lsn;
@@ -102,7 +104,7 @@ pub fn write_point(
     let (seq, lsn, mem) = {
         let mut w = db.commit.lock();
         let mem = loop {
-            let view = writable_view(db, tree, &guard)?;
+            let view = writable_view(&db.gate, tree, &guard)?;
             if !w.has_begun() {
                 w = guard.repin_after(|| background::begin_log(db, w))?;
                 continue;
@@ -120,7 +122,7 @@ pub fn write_point(
         (seq, place.end, mem)
     };
     let panicked = UnlessDone::new(|| {
-        end_partial_write(db, (seq, 1), cut_off());
+        end_partial_write(&db.gate, &db.commit, (seq, 1), cut_off());
         mem.leave();
     });
     mem.mem.add(key, Trailer::new(seq, kind), value);
@@ -267,7 +269,7 @@ fn commit_batch(
     drop(w);
     let leave = || mems.iter().for_each(|(_, m)| m.leave());
     let panicked = UnlessDone::new(|| {
-        end_partial_write(db, (first, batch.count), cut_off());
+        end_partial_write(&db.gate, &db.commit, (first, batch.count), cut_off());
         leave();
     });
     let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
@@ -281,7 +283,8 @@ fn commit_batch(
         db.commit.visible().publish(first, batch.count);
     } else {
         end_partial_write(
-            db,
+            &db.gate,
+            &db.commit,
             (first, batch.count),
             Error::corruption(
                 "a batch did not decode as it was encoded and is in memory in part: this build is at fault",
@@ -305,13 +308,18 @@ fn commit_batch(
 /// become visible, or every later writer would wait forever. No write can follow, because the
 /// Db is latched.
 #[cold]
-fn end_partial_write(db: &DbInner, (first, count): (Seq, u64), e: Error) {
-    db.gate.latch(e);
-    db.commit.visible().publish(first, count);
+fn end_partial_write(
+    gate: &CloseGate,
+    commit: &CommitPipeline,
+    (first, count): (Seq, u64),
+    e: Error,
+) {
+    gate.latch(e);
+    commit.visible().publish(first, count);
 }
 
-fn writable_view<'g>(db: &DbInner, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
-    db.gate.check_writable()?;
+fn writable_view<'g>(gate: &CloseGate, tree: &TreeInner, guard: &'g Guard) -> Result<&'g TreeView> {
+    gate.check_writable()?;
     tree.check_live()?;
     Ok(tree.view.load(guard))
 }

@@ -5,6 +5,8 @@
 //! operation failed for lack of space without writing anything. A later flush reserves it again.
 
 use crate::base::error::{ErrorKind, Result};
+use crate::db::versions::VersionSet;
+use crate::env::Env;
 
 use crate::db::inner::DbInner;
 use crate::db::write::batch::{Batch, BatchOp};
@@ -21,32 +23,34 @@ const RESERVE_FROM: u64 = 32 << 20;
 /// once.
 pub fn with_reserve<T>(db: &DbInner, mut frees: impl FnMut() -> Result<T>) -> Result<T> {
     match frees() {
-        Err(e) if e.kind() == ErrorKind::NoSpace && release_reserve(db) => frees(),
+        Err(e) if e.kind() == ErrorKind::NoSpace && release_reserve(&db.versions, &*db.env) => {
+            frees()
+        }
         done => done,
     }
 }
 
 /// Releases the reserve, if there is one. A file of another length belongs to another program.
 #[cold]
-fn release_reserve(db: &DbInner) -> bool {
-    let path = db.versions.dir().join(RESERVE);
-    db.env.file_len(&path).is_ok_and(|len| len == RESERVE_BYTES) && db.env.remove(&path).is_ok()
+fn release_reserve(versions: &VersionSet, env: &dyn Env) -> bool {
+    let path = versions.dir().join(RESERVE);
+    env.file_len(&path).is_ok_and(|len| len == RESERVE_BYTES) && env.remove(&path).is_ok()
 }
 
 /// Reserves space if the store has no reserve yet and is large enough. A lack of disk space is
 /// not an error.
-pub fn renew_reserve(db: &DbInner) {
-    let path = db.versions.dir().join(RESERVE);
-    if db.env.file_len(&path).is_ok() {
+pub fn renew_reserve(versions: &VersionSet, env: &dyn Env) {
+    let path = versions.dir().join(RESERVE);
+    if env.file_len(&path).is_ok() {
         return;
     }
     let bytes: u64 = {
-        let c = db.versions.lock_catalog();
+        let c = versions.lock_catalog();
         c.state().trees.values().flat_map(|t| t.tables()).map(|t| t.size).sum()
     };
-    if bytes >= RESERVE_FROM && db.env.create_log(&path, RESERVE_BYTES).is_err() {
+    if bytes >= RESERVE_FROM && env.create_log(&path, RESERVE_BYTES).is_err() {
         // A reserve of less than full size is useless.
-        let _ = db.env.remove(&path);
+        let _ = env.remove(&path);
     }
 }
 

@@ -11,6 +11,8 @@ use crate::base::events::Event;
 use crate::base::sync::Mutex;
 use crate::base::sync::epoch::{self};
 use crate::db::jobs::background;
+use crate::db::scheduler::Scheduler;
+use crate::db::scheduler::gate::CloseGate;
 use crate::db::write::seal;
 use crate::memtable::MemtableRoom;
 
@@ -124,7 +126,7 @@ pub fn wait_for_flush(
         let (tree, reason) = told();
         Event::StallBegun { tree, reason }
     });
-    let done = wait_while(db, tree, put_off, since, is_full);
+    let done = wait_while(&db.scheduler, &db.gate, tree, put_off, since, is_full);
     let waited = db.observer.meters().since(LatencyOp::Stall, from);
     db.scheduler.writes().stall(waited);
     db.observer.note(|| {
@@ -137,25 +139,26 @@ pub fn wait_for_flush(
 /// Waits as long as `is_full` returns true, unless there is an error or work was postponed
 /// since.
 fn wait_while(
-    db: &DbInner,
+    scheduler: &Scheduler,
+    gate: &CloseGate,
     tree: &TreeInner,
     put_off: &Mutex<PutOff>,
     since: u64,
     is_full: &dyn Fn() -> bool,
 ) -> Result<()> {
-    let mut signals = db.scheduler.queue().hold();
+    let mut signals = scheduler.queue().hold();
     while is_full() {
-        db.gate.check_writable()?;
+        gate.check_writable()?;
         tree.check_live()?;
         put_off.lock().check(since)?;
-        if db.gate.is_closing() {
+        if gate.is_closing() {
             return Err(closed());
         }
         signals.wait_done(Duration::from_millis(50));
-        if !db.scheduler.has_all_workers() {
+        if !scheduler.has_all_workers() {
             drop(signals);
-            db.scheduler.queue().call();
-            signals = db.scheduler.queue().hold();
+            scheduler.queue().call();
+            signals = scheduler.queue().hold();
         }
     }
     Ok(())

@@ -10,6 +10,9 @@
 //!   reports begin and end.
 
 use crate::compaction::delay;
+use crate::db::memory::budget::MemoryManager;
+use crate::db::observe::Observer;
+use crate::db::scheduler::Scheduler;
 
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::LatencyOp;
@@ -22,31 +25,31 @@ use crate::db::versions::tree::TreeInner;
 pub fn slow_writer(db: &DbInner, tree: &TreeInner, bytes: usize) {
     let rate = db.scheduler.writes().runs().rate().max(tree.fill.delay().rate());
     if rate > 0 {
-        sleep_off(db, rate, bytes);
+        sleep_off(&db.scheduler, &db.observer, rate, bytes);
     }
 }
 
 #[cold]
-fn sleep_off(db: &DbInner, rate: u64, bytes: usize) {
-    if let Some(pay) = db.scheduler.writes().owe(rate, bytes) {
-        db.scheduler.writes().sleep(pay);
-        db.observer.meters().record(LatencyOp::Pace, pay);
+fn sleep_off(scheduler: &Scheduler, observer: &Observer, rate: u64, bytes: usize) {
+    if let Some(pay) = scheduler.writes().owe(rate, bytes) {
+        scheduler.writes().sleep(pay);
+        observer.meters().record(LatencyOp::Pace, pay);
     }
 }
 
 /// Sets the delay from the largest position between the soft and hard limits over all trees,
 /// after that of `tree` has changed: 0 is no delay, 1 the maximum. Calls must not run
 /// concurrently.
-pub fn set_slowdown(db: &DbInner, tree: &TreeInner, pressure: f64) {
-    let mut held = db.scheduler.writes().runs().hold();
-    held.set(delay(pressure), &tree.name, RUNS, db.scheduler.writes());
+pub fn set_slowdown(scheduler: &Scheduler, tree: &TreeInner, pressure: f64) {
+    let mut held = scheduler.writes().runs().hold();
+    held.set(delay(pressure), &tree.name, RUNS, scheduler.writes());
 }
 
 /// Called when a new memtable of `tree` was started at `now`, after one of `memory` bytes.
 pub fn begin_fill(db: &DbInner, tree: &TreeInner, now: u64, memory: usize) {
     let stood = db.scheduler.writes().slept() + db.scheduler.writes().stalled();
     let mut held = tree.fill.delay().hold();
-    let rate = tree.fill.begin(now, stood, memory, is_full_soon(db, tree));
+    let rate = tree.fill.begin(now, stood, memory, is_full_soon(&db.memory, &db.scheduler, tree));
     held.set(rate, &tree.name, FLUSH, db.scheduler.writes());
 }
 
@@ -54,7 +57,7 @@ pub fn begin_fill(db: &DbInner, tree: &TreeInner, now: u64, memory: usize) {
 /// no writer will wait for a flush any more.
 pub fn end_fill(db: &DbInner, tree: &TreeInner) {
     let mut held = tree.fill.delay().hold();
-    if !is_full_soon(db, tree) {
+    if !is_full_soon(&db.memory, &db.scheduler, tree) {
         held.set(0, &tree.name, FLUSH, db.scheduler.writes());
     }
 }
@@ -71,7 +74,7 @@ pub fn end_slowdowns(db: &DbInner) {
 
 /// Reports whether writers of `tree` will wait for a flush when the active memtable is full.
 /// Without workers they flush themselves and do not wait.
-pub fn is_full_soon(db: &DbInner, tree: &TreeInner) -> bool {
-    let is_full = || tree.view.load_full().sealed.len() >= db.memory.max_sealed();
-    db.scheduler.workers() > 0 && tree.check_live().is_ok() && is_full()
+pub fn is_full_soon(memory: &MemoryManager, scheduler: &Scheduler, tree: &TreeInner) -> bool {
+    let is_full = || tree.view.load_full().sealed.len() >= memory.max_sealed();
+    scheduler.workers() > 0 && tree.check_live().is_ok() && is_full()
 }

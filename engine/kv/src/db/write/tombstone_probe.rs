@@ -22,6 +22,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::sync::epoch;
+use crate::db::commit::CommitPipeline;
 use crate::merge::emptied::emptied;
 use crate::merge::gaps::LONGEST;
 use crate::merge::visible::VisibleRange;
@@ -89,15 +90,20 @@ pub fn probe_after_batch<'m>(
 #[inline(never)]
 fn probe(db: &DbInner, tree: &TreeInner, mem: &MemHandle, deletes: u64, key: &[u8]) {
     if let Some(look) = mem.looks.claim(deletes) {
-        let passed = Error::catch("a look behind", || probe_from(db, tree, key, &look));
+        let passed = Error::catch("a look behind", || probe_from(&db.commit, tree, key, &look));
         mem.looks.done(deletes, &look, passed.unwrap_or(0));
     }
 }
 
 /// Probes from a deleted key. Returns the number of entries stepped over.
-fn probe_from(db: &DbInner, tree: &TreeInner, key: &[u8], look: &TombstoneProbe) -> Result<u64> {
+fn probe_from(
+    commit: &CommitPipeline,
+    tree: &TreeInner,
+    key: &[u8],
+    look: &TombstoneProbe,
+) -> Result<u64> {
     let guard = epoch::pin();
-    let (view, read) = tree.at_one_moment(db.commit.visible(), &guard);
+    let (view, read) = tree.at_one_moment(commit.visible(), &guard);
     // The cache stores no longer bounds, and recorded reads do not use the cache.
     if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
         return Ok(0);

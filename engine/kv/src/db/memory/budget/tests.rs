@@ -69,6 +69,11 @@ fn check(db: &Db) {
     assert_eq!(own.sealed(), sealed);
 }
 
+fn release_spare(db: &Db) {
+    let core = db.core();
+    workers::release_spare_memory(&core.commit, &core.versions, &core.memory);
+}
+
 #[test]
 fn what_views_name_is_counted() {
     let (all, opened) = sharing();
@@ -352,9 +357,9 @@ fn memory_that_nobody_fills_is_let_go() {
         db.stats();
         std::thread::yield_now();
     }
-    workers::release_spare_memory(db.core());
+    release_spare(&db);
     assert!(db.core().memory.arenas().spare_bytes() > 2 << 20, "kept for the next one");
-    workers::release_spare_memory(db.core());
+    release_spare(&db);
     assert_eq!(db.stats().memory.memtables, idle);
 }
 
