@@ -1,14 +1,17 @@
 //! Floor 4: the Db, which embedding programs use, and which combines the floors below.
 //!
-//! It has layers of its own, and no file depends on one that depends on it:
+//! No file depends on one that depends on it. From top to bottom:
 //!
-//! - `handle/`: types that applications hold. `handles` has the three on which all others are
-//!   built.
-//! - This folder: operations. The write path is [`write`], the read path of a key [`read`], of a
-//!   range [`sources`]. [`flush`] turns memtables into tables, [`compact`] turns tables into fewer,
-//!   and [`install`] makes the result live. [`background`] runs both in steps, and [`workers`]
-//!   assigns the threads. [`pacing`] and [`room`] implement write slowdown and write stalls.
-//! - `state/`: state of an open store. Each part owns its state, and `core` combines them.
+//! - `handle`: types that applications hold. `handles` has the three on which all others are built.
+//! - `open`: opening and closing of a store, its trees, checkpoints, and replay of the log.
+//! - `report`, `explain`: statistics, metrics, and traces of single reads.
+//! - `jobs`: flush, compaction, ingestion, and the threads that run them. `install` makes a result
+//!   live.
+//! - `write`: the write path, with its backpressure (`slowdown`, `room`).
+//! - `read`: the read path of a key, and the sources of a range (`sources`).
+//! - `inner`: the state of an open store. It combines the parts `commit` (log and sequence numbers),
+//!   `versions` (files and trees), `scheduler` (background work), `memory` and `observe`. Each part
+//!   owns its state.
 
 mod commit;
 pub mod explain;

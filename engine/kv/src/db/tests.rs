@@ -174,7 +174,7 @@ fn a_put_after_the_deletion_of_a_dropped_range_stays() {
         if merged {
             tree.compact().unwrap();
         }
-        ingest::drop_tables(&tree.handle.core, &tree.core, &older, deletion).unwrap();
+        ingest::drop_tables(&tree.handle.inner, &tree.inner, &older, deletion).unwrap();
         assert_eq!(tree.get(b"b").unwrap().as_deref(), Some(&b"new"[..]), "merged: {merged}");
         assert_eq!(
             tree.tables().unwrap().iter().filter(|t| older.contains(&t.id)).count(),
@@ -329,20 +329,20 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
         (0..10u32).for_each(|i| tree.put(&i.to_be_bytes(), b"v").unwrap());
         tree.flush().unwrap();
     }
-    let core = &tree.handle.core;
+    let inner = &tree.handle.inner;
     let all = |o: &TreeOptions, shape: &LsmShape, _: &[u64]| {
         Ok(manual(&o.policy, shape, None, &|_, _| false).unwrap())
     };
     let claimed =
-        compact::claim_by(core, &tree.core, crate::db::versions::tree::Holder::Caller, all)
+        compact::claim_by(inner, &tree.inner, crate::db::versions::tree::Holder::Caller, all)
             .unwrap()
             .unwrap();
     db.drop_tree("t").unwrap();
-    let kind = compact::run_job(core, claimed, &mut || Ok(())).unwrap_err().kind();
+    let kind = compact::run_job(inner, claimed, &mut || Ok(())).unwrap_err().kind();
     assert_eq!(kind, ErrorKind::Closed);
     // The store accepts writes, and no file is left over.
     db.tree("u", options()).unwrap().put(b"k", b"v").unwrap();
-    let core = core.clone();
+    let inner = inner.clone();
     drop(tree);
     let tables = || {
         env.list(Path::new("/db"))
@@ -357,7 +357,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
         if tables().is_empty() {
             break;
         }
-        core.env.sleep(Duration::from_millis(1));
+        inner.env.sleep(Duration::from_millis(1));
     }
     assert_eq!(tables(), Vec::<String>::new());
 }
@@ -382,7 +382,7 @@ fn two_threads_may_drop_or_make_one_tree() {
                 let (db, options) = (&db, TreeOptions { merge: merge.clone(), ..options() });
                 s.spawn(move || match db.tree("t", options) {
                     Ok(t) => assert!(
-                        t.options().merge.is_some() == merge.is_some() || t.core.is_dropped()
+                        t.options().merge.is_some() == merge.is_some() || t.inner.is_dropped()
                     ),
                     Err(e) => assert_eq!(e.kind(), ErrorKind::Incompatible),
                 });
@@ -413,8 +413,8 @@ fn options_are_changed_beside_ingestions() {
         });
         assert_eq!(tree.iter().count(), 300);
         // The options in force are those in the manifest.
-        let core = &tree.handle.core;
-        let persisted = core.versions.lock_catalog().state().trees[&tree.core.id].options.clone();
+        let inner = &tree.handle.inner;
+        let persisted = inner.versions.lock_catalog().state().trees[&tree.inner.id].options.clone();
         assert!(persisted == PersistedOptions::of(&tree.options()));
     });
 }
@@ -483,9 +483,9 @@ fn nobody_walks_twice_over_what_is_deleted() {
     let key = |i: u32| i.to_be_bytes();
     let leap = |t: &Tree, forward| {
         let mut to = vec![];
-        t.core
+        t.inner
             .gaps
-            .skip_empty_range(&key(250), forward, t.handle.core.commit.read_point(), &mut to)
+            .skip_empty_range(&key(250), forward, t.handle.inner.commit.read_point(), &mut to)
             .then_some(to)
     };
     for range in [false, true] {
@@ -532,7 +532,7 @@ fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
     tree.put(b"k", b"older").unwrap();
     tree.put(b"other", b"v").unwrap();
     // Blocks and log records with such an entry are refused as a whole; only a bug could insert it.
-    let view = tree.core.view.load_full();
+    let view = tree.inner.view.load_full();
     assert!(view.active.mem.reserve(Memtable::cost(1, 1)));
     view.active.mem.add(b"k", Trailer(2 << 8 | 9), b"?");
     let snapshot = db.snapshot();
@@ -569,7 +569,7 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
     )
     .unwrap();
     let tree = db.tree("t", TreeOptions { merge: None, ..options() }).unwrap();
-    let core = db.core();
+    let inner = db.inner();
     let mut i = 0u32;
     for round in 1..=2 {
         while env.count() < 2 * round {
@@ -577,8 +577,8 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
             i += 1;
         }
         db.wait_idle().unwrap();
-        let mut signals = core.scheduler.queue().hold();
-        while core.scheduler.queue().present() != 0 {
+        let mut signals = inner.scheduler.queue().hold();
+        while inner.scheduler.queue().present() != 0 {
             signals.wait_done(Duration::from_secs(60));
         }
     }
@@ -592,11 +592,11 @@ const MERGE: DividedJob = DividedJob::Merge(Holder::Caller);
 #[test]
 fn pieces_are_done_side_by_side() {
     let db = open_with(&MemEnv::new(1), 3);
-    let core = db.core();
+    let inner = db.inner();
     for job in [DividedJob::Flush, MERGE, DividedJob::Merge(Holder::Background)] {
         let all = std::sync::Barrier::new(3);
         let done =
-            subcompactions::run_divided(core, 3, job, &mut || Ok(()), move |_, i, during| {
+            subcompactions::run_divided(inner, 3, job, &mut || Ok(()), move |_, i, during| {
                 all.wait();
                 during().map(|()| i)
             });
@@ -609,16 +609,17 @@ fn pieces_are_done_side_by_side() {
         seen.lock().insert(std::thread::current().id());
         Ok(i)
     };
-    let done = subcompactions::run_divided(core, 50, MERGE, &mut || Ok(()), work).unwrap();
+    let done = subcompactions::run_divided(inner, 50, MERGE, &mut || Ok(()), work).unwrap();
     assert_eq!(done, (0..50).collect::<Vec<_>>());
     assert!((1..=3).contains(&threads.lock().len()));
     drop(db);
     let db = open_with(&MemEnv::new(1), 1);
     let me = std::thread::current().id();
-    let alone = subcompactions::run_divided(db.core(), 3, MERGE, &mut || Ok(()), move |_, i, _| {
-        assert_eq!(std::thread::current().id(), me);
-        Ok(i)
-    });
+    let alone =
+        subcompactions::run_divided(db.inner(), 3, MERGE, &mut || Ok(()), move |_, i, _| {
+            assert_eq!(std::thread::current().id(), me);
+            Ok(i)
+        });
     assert_eq!(alone.unwrap(), [0, 1, 2]);
 }
 
@@ -626,13 +627,13 @@ fn pieces_are_done_side_by_side() {
 fn a_piece_that_fails_stops_those_beside_it() {
     let db = open_with(&MemEnv::new(1), 3);
     let done =
-        subcompactions::run_divided(db.core(), 3, MERGE, &mut || Ok(()), |core, i, during| {
+        subcompactions::run_divided(db.inner(), 3, MERGE, &mut || Ok(()), |inner, i, during| {
             loop {
                 if i == 1 {
                     return Err::<(), _>(Error::new(ErrorKind::NoSpace, "full"));
                 }
                 during()?;
-                core.env.sleep(Duration::from_millis(1));
+                inner.env.sleep(Duration::from_millis(1));
             }
         });
     assert_eq!(done.unwrap_err().kind(), ErrorKind::NoSpace);
@@ -641,12 +642,13 @@ fn a_piece_that_fails_stops_those_beside_it() {
         steps += 1;
         if steps < 10 { Ok(()) } else { Err(Error::new(ErrorKind::Closed, "closing")) }
     };
-    let done = subcompactions::run_divided(db.core(), 2, MERGE, &mut closing, |core, _, during| {
-        loop {
-            during()?;
-            core.env.sleep(Duration::from_millis(1));
-        }
-    });
+    let done =
+        subcompactions::run_divided(db.inner(), 2, MERGE, &mut closing, |inner, _, during| {
+            loop {
+                during()?;
+                inner.env.sleep(Duration::from_millis(1));
+            }
+        });
     assert_eq!(Result::<Vec<()>>::unwrap_err(done).kind(), ErrorKind::Closed);
 }
 
@@ -655,12 +657,12 @@ fn a_piece_that_fails_stops_those_beside_it() {
 #[test]
 fn a_piece_that_panics_fails_the_job() {
     let db = open_with(&MemEnv::new(1), 3);
-    let core = db.core();
+    let inner = db.inner();
     let me = std::thread::current().id();
     for of_caller in [false, true] {
         let all = std::sync::Barrier::new(3);
         let work =
-            move |core: &DbInner,
+            move |inner: &DbInner,
                   _: usize,
                   during: &mut crate::db::jobs::subcompactions::During<'_>| {
                 all.wait();
@@ -669,17 +671,17 @@ fn a_piece_that_panics_fails_the_job() {
                 }
                 for _ in 0..5 {
                     during()?;
-                    core.env.sleep(Duration::from_millis(1));
+                    inner.env.sleep(Duration::from_millis(1));
                 }
                 Ok(())
             };
         let done: Result<Vec<()>> =
-            subcompactions::run_divided(core, 3, MERGE, &mut || Ok(()), work);
+            subcompactions::run_divided(inner, 3, MERGE, &mut || Ok(()), work);
         let e = done.unwrap_err();
         assert_eq!(e.kind(), ErrorKind::Panicked);
         assert_eq!(e.message(), "a flush or a merge panicked: a hook of this test");
         let all = std::sync::Barrier::new(3);
-        let whole = subcompactions::run_divided(core, 3, MERGE, &mut || Ok(()), move |_, i, _| {
+        let whole = subcompactions::run_divided(inner, 3, MERGE, &mut || Ok(()), move |_, i, _| {
             all.wait();
             Ok(i)
         });
@@ -691,34 +693,34 @@ fn a_piece_that_panics_fails_the_job() {
 #[test]
 fn hands_stand_still_in_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
-    let core = db.core();
+    let inner = db.inner();
     for last in 0..2 {
         let (over, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
         let (tell, told) = mpsc::channel();
         let job = move || {
-            let core = beside.core();
-            let _running = core.scheduler.throttle().begin().unwrap();
+            let inner = beside.inner();
+            let _running = inner.scheduler.throttle().begin().unwrap();
             let both = std::sync::Barrier::new(2);
-            let own = &mut || core.scheduler.wait_during_pause(&mut || Ok(()));
+            let own = &mut || inner.scheduler.wait_during_pause(&mut || Ok(()));
             let done = subcompactions::run_divided(
-                core,
+                inner,
                 2,
                 DividedJob::Merge(Holder::Background),
                 own,
-                move |core, i, during| {
+                move |inner, i, during| {
                     both.wait();
                     while i == last && !ends.load(Ordering::Relaxed) {
                         during()?;
                         counted.fetch_add(1, Ordering::Relaxed);
-                        core.env.sleep(Duration::from_millis(1));
+                        inner.env.sleep(Duration::from_millis(1));
                     }
                     Ok(())
                 },
             );
             tell.send(done).unwrap();
         };
-        let job = core.env.spawn("job", Box::new(job)).unwrap();
+        let job = inner.env.spawn("job", Box::new(job)).unwrap();
         let goes_on = |then| {
             while steps.load(Ordering::Relaxed) == then {
                 std::thread::yield_now();
@@ -728,7 +730,7 @@ fn hands_stand_still_in_a_pause() {
         for _ in 0..3 {
             let pause = db.pause_background().unwrap();
             let then = steps.load(Ordering::Relaxed);
-            core.env.sleep(Duration::from_millis(20));
+            inner.env.sleep(Duration::from_millis(20));
             assert_eq!(steps.load(Ordering::Relaxed), then);
             drop(pause);
             goes_on(then);
@@ -742,14 +744,14 @@ fn hands_stand_still_in_a_pause() {
 /// Steps of a job until `ends` is set.
 fn steps_until(
     ends: &AtomicBool,
-    core: &DbInner,
+    inner: &DbInner,
     during: &mut crate::db::jobs::subcompactions::During<'_>,
     steps: &AtomicU64,
 ) -> Result<()> {
     while !ends.load(Ordering::Relaxed) {
         during()?;
         steps.fetch_add(1, Ordering::Relaxed);
-        core.env.sleep(Duration::from_millis(1));
+        inner.env.sleep(Duration::from_millis(1));
     }
     Ok(())
 }
@@ -768,33 +770,33 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         [(Holder::Caller, false), (Holder::Background, false), (Holder::Background, true)]
     {
         let db = open_with(&MemEnv::new(1), 2);
-        let core = db.core();
+        let inner = db.inner();
         let over = Arc::new(AtomicBool::new(false));
         let steps = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
         let (tell, told) = mpsc::channel();
         let merge = move || {
-            let core = beside.core();
+            let inner = beside.inner();
             let _running =
-                (holder == Holder::Background).then(|| core.scheduler.throttle().begin().unwrap());
+                (holder == Holder::Background).then(|| inner.scheduler.throttle().begin().unwrap());
             let me = std::thread::current().id();
             let own = &mut || match holder {
                 Holder::Caller => Ok(()),
-                Holder::Background => core.scheduler.wait_during_pause(&mut || Ok(())),
+                Holder::Background => inner.scheduler.wait_during_pause(&mut || Ok(())),
             };
             let done = subcompactions::run_divided(
-                core,
+                inner,
                 2,
                 DividedJob::Merge(holder),
                 own,
-                move |core, _, during| {
+                move |inner, _, during| {
                     let is_hand = std::thread::current().id() != me;
-                    steps_until(&ends, core, during, &counted[usize::from(is_hand)])
+                    steps_until(&ends, inner, during, &counted[usize::from(is_hand)])
                 },
             );
             tell.send(done).unwrap();
         };
-        let merge = core.env.spawn("merge", Box::new(merge)).unwrap();
+        let merge = inner.env.spawn("merge", Box::new(merge)).unwrap();
         let by_hand = || steps[1].load(Ordering::Relaxed);
         wait_until(|| by_hand() > 0);
         let paused = pauses.then(|| db.pause_background().unwrap());
@@ -802,15 +804,15 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         let both = std::sync::Barrier::new(2);
         let (other, at_flush) = (steps.clone(), AtomicU64::new(0));
         let flushed = subcompactions::run_divided(
-            core,
+            inner,
             2,
             DividedJob::Flush,
             &mut || Ok(()),
-            move |core, i, during| {
+            move |inner, i, during| {
                 let before = other[0].load(Ordering::Relaxed);
                 while i == 0 && at_flush.load(Ordering::Relaxed) == 0 {
                     during()?;
-                    core.env.sleep(Duration::from_millis(1));
+                    inner.env.sleep(Duration::from_millis(1));
                 }
                 at_flush.store(1, Ordering::Relaxed);
                 both.wait();
@@ -833,7 +835,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         assert_eq!(told.recv().unwrap().unwrap().len(), 2);
         // The slot has been returned.
         let both = std::sync::Barrier::new(2);
-        let done = subcompactions::run_divided(core, 2, MERGE, &mut || Ok(()), move |_, i, _| {
+        let done = subcompactions::run_divided(inner, 2, MERGE, &mut || Ok(()), move |_, i, _| {
             both.wait();
             Ok(i)
         });
@@ -845,32 +847,32 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
 #[test]
 fn a_hand_comes_again_after_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
-    let core = db.core();
-    let running = core.scheduler.throttle().begin().unwrap();
-    core.scheduler.throttle().pause();
+    let inner = db.inner();
+    let running = inner.scheduler.throttle().begin().unwrap();
+    inner.scheduler.throttle().pause();
     let (ends, at_work) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let (tells, counts) = (ends.clone(), at_work.clone());
     let (steps, pause) = (AtomicU64::new(0), std::cell::Cell::new(true));
     let own = &mut || {
         if pause.take() {
             // The helper exits.
-            wait_until(|| core.scheduler.slots().take_for_merge());
-            core.scheduler.slots().give_back();
+            wait_until(|| inner.scheduler.slots().take_for_merge());
+            inner.scheduler.slots().give_back();
             assert_eq!(at_work.load(Ordering::Relaxed), 1);
-            core.scheduler.throttle().resume();
+            inner.scheduler.throttle().resume();
         }
         Ok(())
     };
     let done = subcompactions::run_divided(
-        core,
+        inner,
         2,
         DividedJob::Merge(Holder::Background),
         own,
-        move |core, _, during| {
+        move |inner, _, during| {
             if counts.fetch_add(1, Ordering::Relaxed) == 1 {
                 tells.store(true, Ordering::Relaxed);
             }
-            steps_until(&ends, core, during, &steps)
+            steps_until(&ends, inner, during, &steps)
         },
     );
     assert_eq!(done.unwrap().len(), 2);

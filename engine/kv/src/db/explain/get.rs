@@ -26,13 +26,13 @@ use crate::db::versions::view::TreeView;
 /// Returns the value of `key` visible at `read`, or the newest value if `read` is `None`.
 #[cold]
 pub fn get(
-    core: &DbInner,
+    inner: &DbInner,
     tree: &TreeInner,
     key: &[u8],
     read: Option<Seq>,
 ) -> Result<Option<Value>> {
     let guard = epoch::pin();
-    let (view, now) = tree.at_one_moment(core.commit.visible(), &guard);
+    let (view, now) = tree.at_one_moment(inner.commit.visible(), &guard);
     tree.check_live()?;
     get_in(view, key, read.unwrap_or(now), &guard)
 }

@@ -18,7 +18,7 @@ impl Batch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.point(&tree.core, Kind::Put, key.as_ref(), value.as_ref())
+        self.point(&tree.inner, Kind::Put, key.as_ref(), value.as_ref())
     }
 
     /// Deletes `key`.
@@ -26,7 +26,7 @@ impl Batch {
     /// # Errors
     /// As [`put`](Batch::put).
     pub fn delete(&mut self, tree: &Tree, key: impl AsRef<[u8]>) -> Result<()> {
-        self.point(&tree.core, Kind::Delete, key.as_ref(), &[])
+        self.point(&tree.inner, Kind::Delete, key.as_ref(), &[])
     }
 
     /// Adds an operand for the tree's merge operator.
@@ -40,7 +40,7 @@ impl Batch {
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
         tree.check_merge()?;
-        self.point(&tree.core, Kind::Merge, key.as_ref(), operand.as_ref())
+        self.point(&tree.inner, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
     /// Deletes every key of a range, including earlier puts of this batch. Adds nothing when the
@@ -49,6 +49,6 @@ impl Batch {
     /// # Errors
     /// As [`put`](Batch::put).
     pub fn delete_range(&mut self, tree: &Tree, range: impl KeyBounds) -> Result<()> {
-        self.delete_between(&tree.core, &range)
+        self.delete_between(&tree.inner, &range)
     }
 }

@@ -154,9 +154,9 @@ impl Db {
     /// `InvalidArgument` for a `seq` above all that were given, `ReadOnly` for a store that takes no
     /// writes, and what reading the log gives.
     pub fn changes_since(&self, seq: Seq, most: u64) -> Result<ChangeFeed> {
-        let core = self.core();
-        let (hold, segments, inherited) = pin_log(core)?;
-        let newest = core.commit.read_point();
+        let inner = self.inner();
+        let (hold, segments, inherited) = pin_log(inner)?;
+        let newest = inner.commit.read_point();
         if seq > newest {
             return Err(Error::invalid(format!(
                 "there are no changes above {seq}: the newest sequence number is {newest}"
@@ -164,7 +164,7 @@ impl Db {
         }
         let (mut from, mut oldest) = (None, newest + 1);
         for place in segments.iter().rev() {
-            let Some(first) = first_of(&*core.env, core.versions.dir(), *place)? else {
+            let Some(first) = first_of(&*inner.env, inner.versions.dir(), *place)? else {
                 from.get_or_insert(place.base);
                 continue;
             };
@@ -178,7 +178,7 @@ impl Db {
             return Err(lagged(seq + 1, Some(oldest)));
         }
         let at = from.unwrap_or_default();
-        let follower = LogFollower::new(&core.env, core.versions.dir(), at, hold);
+        let follower = LogFollower::new(&inner.env, inner.versions.dir(), at, hold);
         let handle = self.handle.clone();
         let mut feed = ChangeFeed { handle, follower, inherited, next: seq + 1, ahead: None };
         feed.skip()?;
@@ -195,19 +195,19 @@ impl ChangeFeed {
     /// sees now. `Closed` when the store was closed, and what reading the log gives.
     #[allow(clippy::should_implement_trait, reason = "it waits, and goes on after an end")]
     pub fn next(&mut self, wait: Duration) -> Result<Option<Change>> {
-        let core = self.handle.core.clone();
-        let began = core.env.monotonic_nanos();
+        let inner = self.handle.inner.clone();
+        let began = inner.env.monotonic_nanos();
         let mut look = SHORTEST_LOOK;
         loop {
-            core.gate.check_open()?;
-            if let Some(change) = self.take(&core)? {
+            inner.gate.check_open()?;
+            if let Some(change) = self.take(&inner)? {
                 return Ok(Some(change));
             }
-            let waited = Duration::from_nanos(core.env.monotonic_nanos().saturating_sub(began));
+            let waited = Duration::from_nanos(inner.env.monotonic_nanos().saturating_sub(began));
             let Some(left) = wait.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 return Ok(None);
             };
-            core.env.sleep(left.min(look));
+            inner.env.sleep(left.min(look));
             look = (look * 2).min(LONGEST_LOOK);
         }
     }
@@ -222,13 +222,13 @@ impl ChangeFeed {
     /// sequence number, so no change tells of it: who follows keeps the number of each tree, and lets
     /// go of what it has of a tree that is not among these, or that has another number.
     pub fn trees(&self) -> Vec<(String, u32)> {
-        self.handle.core.versions.trees().iter().map(|t| (t.name.clone(), t.id)).collect()
+        self.handle.inner.versions.trees().iter().map(|t| (t.name.clone(), t.id)).collect()
     }
 
     /// Passes what lies below the first number that is wanted.
     fn skip(&mut self) -> Result<()> {
-        let core = self.handle.core.clone();
-        while let Some(record) = self.read(&core)? {
+        let inner = self.handle.inner.clone();
+        while let Some(record) = self.read(&inner)? {
             let last = last_of(&record)?;
             if last >= self.next {
                 // Of a batch in the middle of which it was to begin, all is told.
@@ -240,11 +240,11 @@ impl ChangeFeed {
         Ok(())
     }
 
-    fn read(&mut self, core: &DbInner) -> Result<Option<FollowedRecord>> {
-        let read = self.follower.next(|| log_position(&core.commit));
+    fn read(&mut self, inner: &DbInner) -> Result<Option<FollowedRecord>> {
+        let read = self.follower.next(|| log_position(&inner.commit));
         // It was let go of under the reader's hands, which explains whatever was met.
         if self.follower.hold().is_lost() {
-            return Err(lagged(self.next, oldest_change(core)?));
+            return Err(lagged(self.next, oldest_change(inner)?));
         }
         match read {
             // Of what nobody needed any more a power cut may have taken a part.
@@ -256,13 +256,13 @@ impl ChangeFeed {
     }
 
     /// The next change, if it can be seen.
-    fn take(&mut self, core: &DbInner) -> Result<Option<Change>> {
-        let visible = core.commit.read_point();
+    fn take(&mut self, inner: &DbInner) -> Result<Option<Change>> {
+        let visible = inner.commit.read_point();
         if self.next > visible {
             return Ok(None);
         }
         if self.ahead.is_none() {
-            self.ahead = self.read(core)?;
+            self.ahead = self.read(inner)?;
         }
         let first = self.next;
         let Some(record) = self.ahead.take_if(|r| r.seq <= first) else {
@@ -273,7 +273,7 @@ impl ChangeFeed {
         };
         let last = last_of(&record)?;
         self.next = last + 1;
-        let open = core.versions.trees();
+        let open = inner.versions.trees();
         let mut ids: Vec<_> =
             OpReader::new(&record.payload).flatten().map(|(tree, _)| tree).collect();
         ids.sort_unstable();

@@ -36,9 +36,9 @@ impl Db {
     /// # Errors
     /// Only errors of the tool itself; what is wrong with the files is listed in the result.
     pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
-        let core = self.core();
-        core.gate.check_open()?;
-        let trees = core.versions.trees().to_vec();
+        let inner = self.inner();
+        inner.gate.check_open()?;
+        let trees = inner.versions.trees().to_vec();
         let handles: Vec<_> = trees
             .iter()
             .flat_map(|t| {
@@ -47,7 +47,7 @@ impl Db {
                 tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
             })
             .collect();
-        let _task = core.observer.pins().begin(
+        let _task = inner.observer.pins().begin(
             PinKind::Verify,
             None,
             String::new(),
@@ -119,10 +119,10 @@ impl Tree {
     }
 
     fn size_within(&self, range: &VisibleRange) -> Result<u64> {
-        self.core.check_live()?;
+        self.inner.check_live()?;
         let start = range.from.as_slice();
         let ends_by = |key: &[u8]| range.until.as_deref().is_some_and(|end| end <= key);
-        let view = self.core.view.load_full();
+        let view = self.inner.view.load_full();
         let mut sum = 0;
         for t in view.version.runs.iter().flat_map(|r| &r.tables) {
             let (first, last) = (t.meta.first_key.as_slice(), t.meta.last_key.as_slice());

@@ -50,9 +50,9 @@ impl Db {
     pub fn open_in(env: Arc<dyn Env>, dir: impl AsRef<Path>, options: DbOptions) -> Result<Db> {
         options.check()?;
         let handle = CloseHandle::new(|| crate::db::open::open_store(env, dir.as_ref(), options))?;
-        handle.core.observer.events().start()?;
-        workers::allow_workers(&handle.core);
-        let durability = handle.core.options.durability;
+        handle.inner.observer.events().start()?;
+        workers::allow_workers(&handle.inner);
+        let durability = handle.inner.options.durability;
         Ok(Db { handle: Arc::new(handle), durability })
     }
 
@@ -151,7 +151,7 @@ impl Db {
         let wanted: Vec<(N, TreeOptions)> = trees.into_iter().collect();
         let wanted: Vec<_> =
             wanted.iter().map(|(name, options)| (name.as_ref(), options)).collect();
-        let trees = trees::open_trees(self.core(), &wanted)?;
+        let trees = trees::open_trees(self.inner(), &wanted)?;
         Ok(trees.into_iter().map(|t| self.wrap(t)).collect())
     }
 
@@ -163,8 +163,8 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree.
     pub fn existing_tree(&self, name: &str) -> Result<Tree> {
-        self.core().gate.check_open()?;
-        let there = self.core().versions.trees().named(name);
+        self.inner().gate.check_open()?;
+        let there = self.inner().versions.trees().named(name);
         let tree = there
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no tree {name:?}")))?;
         Ok(self.wrap(tree))
@@ -172,7 +172,7 @@ impl Db {
 
     /// Returns the names of the trees, in order of creation.
     pub fn tree_names(&self) -> Vec<String> {
-        self.core().versions.trees().iter().map(|t| t.name.clone()).collect()
+        self.inner().versions.trees().iter().map(|t| t.name.clone()).collect()
     }
 
     /// Drops a tree and its data. Its handles report [`ErrorKind::Closed`] from now on. Its files
@@ -181,7 +181,7 @@ impl Db {
     /// # Errors
     /// `NotFound` when there is no such tree, and errors of writing the manifest.
     pub fn drop_tree(&self, name: &str) -> Result<()> {
-        reserve::with_reserve(self.core(), || trees::drop_tree(self.core(), name))
+        reserve::with_reserve(self.inner(), || trees::drop_tree(self.inner(), name))
     }
 
     /// Writes a batch with the handle's durability.
@@ -194,11 +194,11 @@ impl Db {
     /// again.
     pub fn write(&self, batch: Batch) -> Result<()> {
         self.check_own(&batch)?;
-        write::write_batch(self.core(), &batch, self.durability).map(|_| ())
+        write::write_batch(self.inner(), &batch, self.durability).map(|_| ())
     }
 
     fn check_own(&self, batch: &Batch) -> Result<()> {
-        let pins = self.core().observer.pins();
+        let pins = self.inner().observer.pins();
         if batch.trees.iter().all(|(t, _)| t.is_of(pins)) {
             return Ok(());
         }
@@ -218,7 +218,7 @@ impl Db {
     /// Records the cost of each read of this store, by any thread, until the recording ends: see
     /// [`explain`].
     pub fn record_reads(&self) -> explain::Recording {
-        explain::Recording::begin(self.core().observer.meters().clone())
+        explain::Recording::begin(self.inner().observer.meters().clone())
     }
 
     /// Makes every write so far survive a power cut.
@@ -226,7 +226,7 @@ impl Db {
     /// # Errors
     /// I/O errors, after which the store is read-only.
     pub fn sync(&self) -> Result<()> {
-        self.core().commit.sync_log().map(|_| ())
+        self.inner().commit.sync_log().map(|_| ())
     }
 
     /// Returns the random number that identifies the store. It is drawn when the log is created, so
@@ -239,19 +239,19 @@ impl Db {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn identity(&self) -> u64 {
-        self.core().versions.store()
+        self.inner().versions.store()
     }
 
     /// Reports whether the store was opened read-only.
     pub fn is_read_only(&self) -> bool {
-        self.core().options.read_only
+        self.inner().options.read_only
     }
 
     /// Returns the torn end of the log that opening found; `None` after a clean shutdown. The cause
     /// is a write that a crash interrupted, or damage ([`TornTail::proof`]) that cuts off earlier
     /// writes.
     pub fn torn_log(&self) -> Option<&TornTail> {
-        self.core().commit.torn()
+        self.inner().commit.torn()
     }
 
     /// Waits until no memtable waits for its flush and no policy requests a compaction. Then
@@ -261,12 +261,12 @@ impl Db {
     /// The failure that stopped the background work, or `NoSpace` or `Exhausted` when the work is
     /// postponed.
     pub fn wait_idle(&self) -> Result<()> {
-        background::wait_idle(self.core())
+        background::wait_idle(self.inner())
     }
 
     /// Returns counters, memory use, levels, and the holders of retained space.
     pub fn stats(&self) -> Stats {
-        stats::collect_stats(self.core())
+        stats::collect_stats(self.inner())
     }
 
     /// Returns a new handle with the current state of the store, for a handle opened read-only. A
@@ -298,8 +298,8 @@ impl Db {
     /// another store, `Closed` when the handle was closed, else as [`open_with`](Db::open_with).
     /// This handle is unchanged.
     pub fn refresh(&self) -> Result<Db> {
-        let fresh = CloseHandle::new(|| open::refresh_reader(self.core()))?;
-        fresh.core.observer.events().start()?;
+        let fresh = CloseHandle::new(|| open::refresh_reader(self.inner()))?;
+        fresh.inner.observer.events().start()?;
         Ok(Db { handle: Arc::new(fresh), durability: self.durability })
     }
 
@@ -365,7 +365,7 @@ impl Db {
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     pub fn with_context<T>(&self, f: impl FnOnce(&explain::ReadContext) -> T) -> T {
-        f(&explain::ReadContext::begin(self.core().observer.meters().clone()))
+        f(&explain::ReadContext::begin(self.inner().observer.meters().clone()))
     }
 
     /// Creates a copy of the store in `dir`, which must be missing or empty. The copy opens as an
@@ -377,6 +377,6 @@ impl Db {
     /// errors. After an error the partial checkpoint is removed as far as possible; remaining files
     /// include no `CURRENT` file. Delete them or choose another directory before you retry.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<()> {
-        checkpoint::create_checkpoint(self.core(), dir.as_ref())
+        checkpoint::create_checkpoint(self.inner(), dir.as_ref())
     }
 }

@@ -14,10 +14,10 @@ use crate::db::write::batch::Batch;
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let core = self.core();
-        let trees = core.versions.trees().iter().count();
+        let inner = self.inner();
+        let trees = inner.versions.trees().iter().count();
         f.debug_struct("Db")
-            .field("dir", &core.versions.dir())
+            .field("dir", &inner.versions.dir())
             .field("trees", &trees)
             .field("durability", &self.durability)
             .finish()
@@ -26,7 +26,7 @@ impl fmt::Debug for Db {
 
 impl fmt::Debug for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let view = self.core.view.load_full();
+        let view = self.inner.view.load_full();
         let tables = || view.version.runs.iter().flat_map(|r| &r.tables);
         let mut s = f.debug_struct("Tree");
         s.field("name", &self.name())
@@ -39,7 +39,7 @@ impl fmt::Debug for Tree {
 
 impl fmt::Debug for Pause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pause").field("dir", &self.handle.core.versions.dir()).finish()
+        f.debug_struct("Pause").field("dir", &self.handle.inner.versions.dir()).finish()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::db::versions::tree::TreeInner;
 
 /// Shared owner of an open store. Dropping it closes the store.
 pub struct CloseHandle {
-    pub core: Arc<DbInner>,
+    pub inner: Arc<DbInner>,
     /// Result of closing; locked while the store is being closed.
     closed: Mutex<Option<Result<()>>, rank::Closing>,
     /// Declared after the store, so that it is dropped after it.
@@ -43,28 +43,28 @@ impl CloseHandle {
     /// The error of `open`; everything that it had opened is closed.
     pub fn new(open: impl FnOnce() -> Result<Arc<DbInner>>) -> Result<CloseHandle> {
         let left = LeftToEpoch;
-        Ok(CloseHandle { core: open()?, closed: Mutex::new(None), _left: left })
+        Ok(CloseHandle { inner: open()?, closed: Mutex::new(None), _left: left })
     }
 
     /// Closes the store if it is open, and returns the result of the first close.
     pub fn close(&self) -> Result<()> {
-        let core = &self.core;
-        if core.env.is_forked() {
+        let inner = &self.inner;
+        if inner.env.is_forked() {
             // The threads and the log belong to the parent process.
-            std::mem::take(&mut *core.scheduler.queue().threads())
+            std::mem::take(&mut *inner.scheduler.queue().threads())
                 .into_iter()
                 .for_each(std::mem::forget);
-            core.observer.events().forget();
-            return core.gate.check_process();
+            inner.observer.events().forget();
+            return inner.gate.check_process();
         }
-        let mut outcome = if core.observer.events().is_told_here() {
+        let mut outcome = if inner.observer.events().is_told_here() {
             // The closing thread waits for this listener, so the listener must not wait for the
             // lock.
             self.closed.try_lock().ok_or_else(closed)?
         } else {
             self.closed.lock()
         };
-        outcome.get_or_insert_with(|| close::close_store(core)).clone()
+        outcome.get_or_insert_with(|| close::close_store(inner)).clone()
     }
 }
 
@@ -106,16 +106,16 @@ pub struct Db {
 }
 
 impl Db {
-    pub(in crate::db) fn core(&self) -> &Arc<DbInner> {
-        &self.handle.core
+    pub(in crate::db) fn inner(&self) -> &Arc<DbInner> {
+        &self.handle.inner
     }
 
-    pub(in crate::db) fn wrap(&self, core: Arc<TreeInner>) -> Tree {
-        core.gaps.set_writers(|| {
-            let writers: Arc<dyn Writers> = self.core().clone();
+    pub(in crate::db) fn wrap(&self, inner: Arc<TreeInner>) -> Tree {
+        inner.gaps.set_writers(|| {
+            let writers: Arc<dyn Writers> = self.inner().clone();
             Arc::downgrade(&writers)
         });
-        Tree { handle: self.handle.clone(), core, durability: self.durability }
+        Tree { handle: self.handle.clone(), inner, durability: self.durability }
     }
 }
 
@@ -129,7 +129,7 @@ impl Db {
 #[derive(Clone)]
 pub struct Tree {
     // Declared before `handle`, so that it is dropped before the store closes.
-    pub(in crate::db) core: Arc<TreeInner>,
+    pub(in crate::db) inner: Arc<TreeInner>,
     pub(in crate::db) handle: Arc<CloseHandle>,
     pub(in crate::db) durability: Durability,
 }
@@ -137,7 +137,7 @@ pub struct Tree {
 impl Tree {
     /// Returns the name of the tree.
     pub fn name(&self) -> &str {
-        &self.core.name
+        &self.inner.name
     }
 
     /// Returns the store of the tree, with this handle's durability.
@@ -161,11 +161,11 @@ impl Tree {
 
     pub(in crate::db) fn check_merge(&self) -> Result<()> {
         let guard = epoch::pin();
-        match self.core.view.load(&guard).options.merge {
+        match self.inner.view.load(&guard).options.merge {
             Some(_) => Ok(()),
             None => Err(Error::invalid(format!(
                 "the tree {:?} has no merge hook; open it with one",
-                self.core.name
+                self.inner.name
             ))),
         }
     }

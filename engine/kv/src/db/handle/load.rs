@@ -65,8 +65,8 @@ impl Tree {
         &self,
         pairs: impl IntoIterator<Item = Result<(K, V)>>,
     ) -> Result<u64> {
-        self.core.check_live()?;
-        ingest::ingest_entries(&self.handle.core, &self.core, pairs.into_iter())
+        self.inner.check_live()?;
+        ingest::ingest_entries(&self.handle.inner, &self.inner, pairs.into_iter())
     }
 
     /// Loads a file made by [`export`](Tree::export), as [`ingest`](Tree::ingest) does.
@@ -74,10 +74,10 @@ impl Tree {
     /// # Errors
     /// As [`ingest`](Tree::ingest), and corruption of the file, before anything is loaded.
     pub fn import(&self, file: impl AsRef<Path>) -> Result<u64> {
-        self.core.check_live()?;
-        let core = &self.handle.core;
-        let source = core.env.open_read(file.as_ref(), false)?;
-        let table = Table::open(source, file.as_ref(), EXPORTED, core.memory.cache().clone())
+        self.inner.check_live()?;
+        let inner = &self.handle.inner;
+        let source = inner.env.open_read(file.as_ref(), false)?;
+        let table = Table::open(source, file.as_ref(), EXPORTED, inner.memory.cache().clone())
             .map_err(|e| e.context("this is no file that `export` made"))?;
         table.verify(None, |_| {})?;
         let mut c = table.cursor(false);
@@ -90,7 +90,7 @@ impl Tree {
             }
             Some(c.next().map(|()| pair))
         });
-        ingest::ingest_entries(core, &self.core, pairs)
+        ingest::ingest_entries(inner, &self.inner, pairs)
     }
 
     /// Writes the keys of a range with their values, as they are now, into one table file that
@@ -105,25 +105,25 @@ impl Tree {
     }
 
     fn export_within(&self, range: VisibleRange, file: &Path) -> Result<u64> {
-        let core = &self.handle.core;
-        if core.env.file_len(file).is_ok() {
+        let inner = &self.handle.inner;
+        if inner.env.file_len(file).is_ok() {
             return Err(Error::invalid("the file exists; name a new one").in_file(file));
         }
         let mut c = self.cursor(range)?;
-        let _task = core.observer.pins().begin(
+        let _task = inner.observer.pins().begin(
             PinKind::Export,
-            Some((self.core.id, self.name())),
+            Some((self.inner.id, self.name())),
             file.display().to_string(),
             vec![],
         );
         let options = WriterOptions {
-            identity: core.versions.new_identity(),
-            created_micros: core.env.wall_micros(),
+            identity: inner.versions.new_identity(),
+            created_micros: inner.env.wall_micros(),
             ..WriterOptions::default()
         };
-        let mut w = TableWriter::new(core.env.create(file)?, file, EXPORTED, options);
+        let mut w = TableWriter::new(inner.env.create(file)?, file, EXPORTED, options);
         let in_part = UnlessDone::new(|| {
-            let _ = core.env.remove(file);
+            let _ = inner.env.remove(file);
         });
         let write = || {
             let mut n = 0;
@@ -135,7 +135,11 @@ impl Tree {
             }
             w.finish()?;
             if let Some(dir) = file.parent() {
-                core.env.sync_dir(if dir.as_os_str().is_empty() { Path::new(".") } else { dir })?;
+                inner.env.sync_dir(if dir.as_os_str().is_empty() {
+                    Path::new(".")
+                } else {
+                    dir
+                })?;
             }
             Ok(n)
         };
@@ -158,15 +162,15 @@ impl Tree {
         let deletion = self.delete_range_numbered(range)?;
         let freed = self
             .flush()
-            .and_then(|()| ingest::drop_tables(&self.handle.core, &self.core, &older, deletion));
+            .and_then(|()| ingest::drop_tables(&self.handle.inner, &self.inner, &older, deletion));
         // The keys were deleted, as readers may have seen; a tree that was dropped since has no
         // space to give back, and a store that was closed does it later.
-        if self.core.is_dropped() || self.handle.core.gate.is_closing() { Ok(()) } else { freed }
+        if self.inner.is_dropped() || self.handle.inner.gate.is_closing() { Ok(()) } else { freed }
     }
 
     /// The tables that lie wholly in a range now.
     pub(in crate::db) fn tables_within(&self, range: &VisibleRange) -> HashSet<u64> {
-        let view = self.core.view.load_full();
+        let view = self.inner.view.load_full();
         let within = |t: &&Arc<TableHandle>| {
             range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key)
         };

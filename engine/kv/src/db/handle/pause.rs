@@ -19,10 +19,10 @@ pub struct Pause {
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        let core = &self.handle.core;
-        core.scheduler.throttle().resume();
-        core.signal_work();
-        pick::call_workers_for_any(core);
+        let inner = &self.handle.inner;
+        inner.scheduler.throttle().resume();
+        inner.signal_work();
+        pick::call_workers_for_any(inner);
     }
 }
 
@@ -45,8 +45,8 @@ impl Db {
     /// `InvalidArgument` for less than 64 KiB a second.
     pub fn set_background_rate(&self, bytes_a_second: Option<u64>) -> Result<()> {
         check_rate(bytes_a_second)?;
-        let core = self.core();
-        core.scheduler.throttle().set_rate(core.env.monotonic_nanos(), bytes_a_second);
+        let inner = self.inner();
+        inner.scheduler.throttle().set_rate(inner.env.monotonic_nanos(), bytes_a_second);
         Ok(())
     }
 
@@ -76,10 +76,10 @@ impl Db {
     /// # Errors
     /// `Closed` when the store is closed meanwhile.
     pub fn pause_background(&self) -> Result<Pause> {
-        let core = self.core();
-        core.scheduler.throttle().pause();
+        let inner = self.inner();
+        inner.scheduler.throttle().pause();
         let pause = Pause { handle: self.handle.clone() };
-        core.scheduler.throttle().wait_for_still(|| core.gate.is_closing());
-        core.gate.check_open().map(|()| pause)
+        inner.scheduler.throttle().wait_for_still(|| inner.gate.is_closing());
+        inner.gate.check_open().map(|()| pause)
     }
 }

@@ -115,9 +115,9 @@ impl ReadSource for Db {
 
 impl ReadSource for Snapshot {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
-        tree.core.check_live()?;
+        tree.inner.check_live()?;
         self.check_own(tree)?;
-        read::get_at(&tree.handle.core, &tree.core, key, self.seq())
+        read::get_at(&tree.handle.inner, &tree.inner, key, self.seq())
     }
 
     fn walk(&self, tree: &Tree, range: VisibleRange) -> Range {

@@ -28,7 +28,7 @@ impl Tree {
     pub(in crate::db) fn range_at(&self, range: VisibleRange, snapshot: &Snapshot) -> Range {
         let range = self.range_of(
             range,
-            self.core.view.load_full(),
+            self.inner.view.load_full(),
             snapshot.seq(),
             Some(snapshot.clone()),
         );
@@ -43,8 +43,8 @@ impl Tree {
     fn at_one_moment(&self) -> (Arc<TreeView>, Seq) {
         let guard = epoch::pin();
         loop {
-            let (view, read) = self.core.at_one_moment(self.handle.core.commit.visible(), &guard);
-            let held = self.core.view.get_arc(&guard);
+            let (view, read) = self.inner.at_one_moment(self.handle.inner.commit.visible(), &guard);
+            let held = self.inner.view.get_arc(&guard);
             if std::ptr::eq(view, &*held) {
                 return (held, read);
             }
@@ -58,7 +58,7 @@ impl Tree {
         read: Seq,
         snapshot: Option<Snapshot>,
     ) -> Range {
-        let refused = self.core.check_live().err();
+        let refused = self.inner.check_live().err();
         let walk = TreeWalk { view, range, read, keys_only: false, front: None, back: None };
         Range::new(walk, refused, snapshot)
     }
@@ -69,8 +69,8 @@ impl Tree {
         snapshot: &Snapshot,
     ) -> Result<Cursor> {
         snapshot.check_own(self)?;
-        let view = self.core.view.load_full();
-        self.core.check_live()?;
+        let view = self.inner.view.load_full();
+        self.inner.check_live()?;
         Cursor::new(view, range, snapshot.seq(), Some(snapshot.clone()))
     }
 
@@ -120,7 +120,7 @@ impl Tree {
 
     fn cursor_now(&self, range: VisibleRange) -> Result<Cursor> {
         let (view, read) = self.at_one_moment();
-        self.core.check_live()?;
+        self.inner.check_live()?;
         Cursor::new(view, range, read, None)
     }
 }

@@ -17,9 +17,9 @@ pub(in crate::db) struct ReadPoint {
 impl ReadPoint {
     /// Whoever `compares` will ask what has changed since.
     pub(in crate::db) fn new(handle: Arc<CloseHandle>, name: &str, compares: bool) -> ReadPoint {
-        let core = &handle.core;
-        let now = core.env.wall_micros();
-        let key = core.versions.snapshots().take(core.commit.visible(), name, now, compares);
+        let inner = &handle.inner;
+        let now = inner.env.wall_micros();
+        let key = inner.versions.snapshots().take(inner.commit.visible(), name, now, compares);
         ReadPoint { handle, key }
     }
 
@@ -30,9 +30,9 @@ impl ReadPoint {
 
 impl Drop for ReadPoint {
     fn drop(&mut self) {
-        if self.handle.core.versions.snapshots().release(self.key) {
-            self.handle.core.signal_work();
-            pick::call_workers_for_any(&self.handle.core);
+        if self.handle.inner.versions.snapshots().release(self.key) {
+            self.handle.inner.signal_work();
+            pick::call_workers_for_any(&self.handle.inner);
         }
     }
 }

@@ -47,8 +47,8 @@ impl Tree {
     /// # Errors
     /// `Closed` when the tree was dropped; corruption and I/O errors of opening tables.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
-        self.core.check_live()?;
-        let view = self.core.view.load_full();
+        self.inner.check_live()?;
+        let view = self.inner.view.load_full();
         let all = view.version.runs.iter().flat_map(|run| run.tables.iter().map(move |t| (run, t)));
         all.map(|(run, t)| info(run, t)).collect()
     }

@@ -21,7 +21,7 @@ impl Tree {
     /// Returns the options last set by [`Db::tree`](crate::Db::tree) or
     /// [`set_options`](Tree::set_options).
     pub fn options(&self) -> TreeOptions {
-        (*self.core.view.load_full().options).clone()
+        (*self.inner.view.load_full().options).clone()
     }
 
     /// Sets the options of the open tree permanently and for all of its handles. Flushes and
@@ -49,7 +49,7 @@ impl Tree {
     /// of writing the manifest. On an error nothing has changed.
     pub fn set_options(&self, options: TreeOptions) -> Result<()> {
         options.check()?;
-        trees::set_options(&self.handle.core, &self.core, options)
+        trees::set_options(&self.handle.inner, &self.inner, options)
     }
 
     /// Returns the value of `key`. The value pins its block or memtable; no bytes are copied.
@@ -59,7 +59,7 @@ impl Tree {
     /// the tree was dropped.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        read::get(&self.handle.core, &self.core, key.as_ref())
+        read::get(&self.handle.inner, &self.inner, key.as_ref())
     }
 
     /// Returns the values of several keys, all read from one state of the tree.
@@ -67,8 +67,8 @@ impl Tree {
     /// # Errors
     /// As [`get`](Tree::get).
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Value>>> {
-        let core = &self.handle.core;
-        read::multi_get(&core.commit, &core.observer, &self.core, keys)
+        let inner = &self.handle.inner;
+        read::multi_get(&inner.commit, &inner.observer, &self.inner, keys)
     }
 
     /// Reports whether `key` has a value.
@@ -87,8 +87,8 @@ impl Tree {
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         write::write_point(
-            &self.handle.core,
-            &self.core,
+            &self.handle.inner,
+            &self.inner,
             Kind::Put,
             key.as_ref(),
             value.as_ref(),
@@ -102,9 +102,9 @@ impl Tree {
     /// As [`put`](Tree::put).
     #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        let (core, key) = (&self.handle.core, key.as_ref());
-        reserve::with_reserve(core, || {
-            write::write_point(core, &self.core, Kind::Delete, key, &[], self.durability)
+        let (inner, key) = (&self.handle.inner, key.as_ref());
+        reserve::with_reserve(inner, || {
+            write::write_point(inner, &self.inner, Kind::Delete, key, &[], self.durability)
         })
     }
 
@@ -115,8 +115,8 @@ impl Tree {
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.check_merge()?;
         write::write_point(
-            &self.handle.core,
-            &self.core,
+            &self.handle.inner,
+            &self.inner,
             Kind::Merge,
             key.as_ref(),
             operand.as_ref(),
@@ -154,11 +154,11 @@ impl Tree {
     /// Does the same as [`delete_range`](Tree::delete_range), and returns the deletion's sequence
     /// number.
     pub(in crate::db) fn delete_range_numbered(&self, range: &dyn KeyBounds) -> Result<Seq> {
-        self.core.check_live()?;
-        self.handle.core.gate.check_writable()?;
+        self.inner.check_live()?;
+        self.handle.inner.gate.check_writable()?;
         let mut batch = Batch::new();
-        batch.delete_between(&self.core, range)?;
-        write::write_batch(&self.handle.core, &batch, self.durability)
+        batch.delete_between(&self.inner, range)?;
+        write::write_batch(&self.handle.inner, &batch, self.durability)
     }
 
     /// Flushes the memtable to a table and waits for completion.
@@ -166,8 +166,8 @@ impl Tree {
     /// # Errors
     /// I/O errors, after which the store is read-only.
     pub fn flush(&self) -> Result<()> {
-        self.core.check_live()?;
-        flush::flush_tree(&self.handle.core, &self.core)
+        self.inner.check_live()?;
+        flush::flush_tree(&self.handle.inner, &self.inner)
     }
 
     /// Flushes, then compacts all tables into one run, and drops entries that no reader can see. A
@@ -193,17 +193,17 @@ impl Tree {
 
     fn compact_within(&self, range: Option<&VisibleRange>) -> Result<()> {
         self.check_hooked()?;
-        reserve::with_reserve(&self.handle.core, || {
+        reserve::with_reserve(&self.handle.inner, || {
             self.flush()?;
-            manual::compact_range(&self.handle.core, &self.core, range)
+            manual::compact_range(&self.handle.inner, &self.inner, range)
         })
     }
 
     /// Returns an error if hooks are missing: without them a compaction cannot decide which entries
     /// to merge or drop.
     fn check_hooked(&self) -> Result<()> {
-        self.core.check_live()?;
-        if self.core.is_hooked() {
+        self.inner.check_live()?;
+        if self.inner.is_hooked() {
             return Ok(());
         }
         let words = format!(

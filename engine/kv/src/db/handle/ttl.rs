@@ -130,7 +130,7 @@ impl TtlTree {
     }
 
     fn now(&self) -> u64 {
-        self.tree.handle.core.env.wall_micros()
+        self.tree.handle.inner.env.wall_micros()
     }
 
     /// What is stored for a value with this lifetime from now on (`None`: for good), to be put into

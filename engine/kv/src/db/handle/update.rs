@@ -93,9 +93,9 @@ impl Tree {
 
     fn pop(&self, front: bool) -> Result<Option<Entry>> {
         let Some((key, _)) = self.end(front)? else { return Ok(None) };
-        slowdown::slow_writer(&self.handle.core, &self.core, Memtable::cost(key.len(), 0));
+        slowdown::slow_writer(&self.handle.inner, &self.inner, Memtable::cost(key.len(), 0));
         let mut popped = None;
-        write::write_computed(&self.handle.core, Batch::new(), self.durability, &mut |batch| {
+        write::write_computed(&self.handle.inner, Batch::new(), self.durability, &mut |batch| {
             batch.clear();
             popped = self.end(front)?;
             popped.as_ref().map_or(Ok(()), |(key, _)| batch.delete(self, key))
@@ -199,7 +199,7 @@ impl Tree {
         let mut batch = Batch::new();
         write(&mut batch)?;
         let mut done = Ok(());
-        write::write_computed(&self.handle.core, batch, self.durability, &mut |batch| {
+        write::write_computed(&self.handle.inner, batch, self.durability, &mut |batch| {
             batch.clear();
             let found = self.get(key)?;
             done = if found.as_deref() == old { Ok(()) } else { Err(found) };

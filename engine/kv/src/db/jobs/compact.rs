@@ -109,15 +109,15 @@ impl Drop for BusyTables<'_> {
 
 /// Marks a compaction as running, until this is dropped.
 struct CompactionUnderWay<'a> {
-    core: &'a DbInner,
+    inner: &'a DbInner,
     tree: TreeId,
 }
 
 impl Drop for CompactionUnderWay<'_> {
     fn drop(&mut self) {
-        self.core.scheduler.queue().end_compaction();
-        self.core.scheduler.queue().look_at([self.tree]);
-        self.core.scheduler.queue().signal_done();
+        self.inner.scheduler.queue().end_compaction();
+        self.inner.scheduler.queue().look_at([self.tree]);
+        self.inner.scheduler.queue().signal_done();
     }
 }
 
@@ -250,7 +250,7 @@ pub fn run_job(db: &DbInner, claimed: Arc<Claimed>, during: &mut During<'_>) -> 
     let tree = claimed.tree.clone();
     let ids = claimed.steps.iter().flat_map(|s| inputs_of(&s.job)).collect();
     // The job counts as running until its tables are released.
-    let _running = CompactionUnderWay { core: db, tree: tree.id };
+    let _running = CompactionUnderWay { inner: db, tree: tree.id };
     let mut busy = BusyTables { tree: &tree, ids };
     run_steps(db, claimed, &mut busy.ids, during)
 }
@@ -374,8 +374,8 @@ fn merge_job(db: &DbInner, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<
     let newest: Vec<u64> = pieces.iter().map(|p| newest[p.part]).collect();
     let job = DividedJob::Merge(c.holder);
     let made =
-        subcompactions::run_divided(db, pieces.len(), job, during, move |core, i, during| {
-            merge_piece(core, &claimed, &pieces[i], &snapshots, during)
+        subcompactions::run_divided(db, pieces.len(), job, during, move |inner, i, during| {
+            merge_piece(inner, &claimed, &pieces[i], &snapshots, during)
         });
     let made = made
         .and_then(|made| db.env.sync_dir(db.versions.dir()).map(|()| made))
@@ -498,7 +498,7 @@ fn merge_piece(
         done
     };
     let mut out = PendingOutputs {
-        core: db,
+        inner: db,
         tree: &c.tree,
         options: c.options.clone(),
         level: c.job.output_level,

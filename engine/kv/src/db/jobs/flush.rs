@@ -105,7 +105,7 @@ impl FlushedMemtable {
     /// Writes the tables of a range of its keys.
     fn write_piece(
         &self,
-        core: &DbInner,
+        inner: &DbInner,
         range: &VisibleRange,
         during: &mut During<'_>,
     ) -> Result<CompactionOutputs> {
@@ -124,14 +124,14 @@ impl FlushedMemtable {
         let cuts = OutputSplits { size: self.options.table_size, at: vec![] };
         let mut go_on = |_| during();
         let mut out = PendingOutputs {
-            core,
+            inner,
             tree: &self.tree,
             options: self.options.clone(),
             level: 0,
             task: self.task.clone(),
             during: &mut go_on,
             written: None,
-            buffers: JobBuffers::new(&core.memory),
+            buffers: JobBuffers::new(&inner.memory),
             log_end: self.end,
         };
         let sources = vec![MergeSource::Mem(Memtable::cursor(&self.mem))];
@@ -347,8 +347,8 @@ fn write_memtable(db: &DbInner, f: &Flush<'_>, now: u64) -> Result<Vec<Compactio
         task: task.clone(),
         end: f.end,
     };
-    let piece = move |core: &DbInner, i: usize, during: &mut During<'_>| {
-        flushed.write_piece(core, &ranges[i], during)
+    let piece = move |inner: &DbInner, i: usize, during: &mut During<'_>| {
+        flushed.write_piece(inner, &ranges[i], during)
     };
     subcompactions::run_divided(db, number, DividedJob::Flush, &mut || Ok(()), piece)
         .inspect_err(|_| remove_tables(db, &task.created()))

@@ -66,7 +66,7 @@ pub fn ingest_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     };
     let in_vain = UnlessDone::new(remove);
     let mut out = PendingOutputs {
-        core: db,
+        inner: db,
         tree,
         options,
         level: 0,
@@ -191,7 +191,7 @@ fn write_tables<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     pairs: impl Iterator<Item = Result<(K, V)>>,
     size: u64,
 ) -> Result<(Vec<TableMeta>, u64)> {
-    let now = out.core.env.wall_micros();
+    let now = out.inner.env.wall_micros();
     let (mut tables, mut writer, mut last, mut n) = (vec![], None::<TableWriter>, vec![], 0u64);
     for pair in pairs {
         let (key, value) = pair?;

@@ -28,7 +28,7 @@ use crate::db::versions::tree::TreeInner;
 
 /// Creates output tables in the Db's directory.
 pub struct PendingOutputs<'a> {
-    pub core: &'a DbInner,
+    pub inner: &'a DbInner,
     pub tree: &'a TreeInner,
     pub options: Arc<TreeOptions>,
     pub level: u8,
@@ -49,15 +49,15 @@ impl Outputs for PendingOutputs<'_> {
         let o = &self.options;
         let (filter, filter_dropped) = self.filter(id);
         let options = WriterOptions {
-            identity: self.core.versions.new_identity(),
+            identity: self.inner.versions.new_identity(),
             tree: self.tree.id,
             tree_name: self.tree.name.to_string(),
             log_end: self.log_end,
             log_writer: self
-                .core
+                .inner
                 .commit
                 .writer_id()
-                .unwrap_or_else(|| self.core.versions.last_writer_id()),
+                .unwrap_or_else(|| self.inner.versions.last_writer_id()),
             level: self.level,
             block_size: o.block_size,
             compression: o.compression_at(self.level as usize),
@@ -67,8 +67,8 @@ impl Outputs for PendingOutputs<'_> {
             summary: o.summary.clone(),
             merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
-            created_micros: self.core.env.wall_micros(),
-            warm: Some(self.core.memory.cache().clone()),
+            created_micros: self.inner.env.wall_micros(),
+            warm: Some(self.inner.memory.cache().clone()),
         };
         Ok(TableWriter::new(file, &path, id, options))
     }
@@ -88,12 +88,12 @@ impl Outputs for PendingOutputs<'_> {
     fn create_values(&mut self) -> Result<ValueWriter> {
         let (file, path, id) = self.new_file()?;
         let options = ValueOptions {
-            identity: self.core.versions.new_identity(),
+            identity: self.inner.versions.new_identity(),
             tree: self.tree.id,
             level: self.level,
             compression: self.options.compression_at(self.level as usize),
-            created_micros: self.core.env.wall_micros(),
-            warm: Some(self.core.memory.cache().clone()),
+            created_micros: self.inner.env.wall_micros(),
+            warm: Some(self.inner.memory.cache().clone()),
         };
         Ok(ValueWriter::new(file, &path, id, options))
     }
@@ -107,23 +107,23 @@ impl Outputs for PendingOutputs<'_> {
     }
 
     fn finished(&mut self, id: u64, warm: WarmBlocks) {
-        self.core.versions.opener().make_ready(id, warm);
-        self.core.memory.rebalance();
+        self.inner.versions.opener().make_ready(id, warm);
+        self.inner.memory.rebalance();
     }
 
     fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
-        self.core.versions.opener().make_values_ready(id, frames);
+        self.inner.versions.opener().make_values_ready(id, frames);
     }
 }
 
 impl PendingOutputs<'_> {
     /// Creates the next output file, with a new number.
     fn new_file(&self) -> Result<(Box<dyn WriteFile>, PathBuf, u64)> {
-        self.core.gate.check_process()?;
-        let id = self.core.versions.new_file();
+        self.inner.gate.check_process()?;
+        let id = self.inner.versions.new_file();
         self.task.creates(id);
-        let path = table_path(self.core.versions.dir(), id);
-        let file = self.core.env.create(&path)?;
+        let path = table_path(self.inner.versions.dir(), id);
+        let file = self.inner.env.create(&path)?;
         let file = match &self.written {
             Some(written) => Account::watch(written, file),
             None => file,
@@ -168,10 +168,10 @@ impl PendingOutputs<'_> {
 
 /// Removes files that were written but never named by the manifest. Files that cannot be removed
 /// are garbage-collected at the next open.
-pub fn remove_tables(core: &DbInner, ids: &[u64]) {
+pub fn remove_tables(inner: &DbInner, ids: &[u64]) {
     for &id in ids {
-        core.versions.opener().forget(id);
-        let _ = core.env.remove(&table_path(core.versions.dir(), id));
+        inner.versions.opener().forget(id);
+        let _ = inner.env.remove(&table_path(inner.versions.dir(), id));
     }
 }
 

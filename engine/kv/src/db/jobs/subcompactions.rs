@@ -90,13 +90,13 @@ struct PiecesState<T> {
 
 impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     /// Runs subcompactions while any are left to start.
-    fn work(&self, core: &DbInner, during: &mut During<'_>) {
+    fn work(&self, inner: &DbInner, during: &mut During<'_>) {
         while let Some(i) = self.begin() {
             let mut step = || {
                 self.check()?;
                 during()
             };
-            match Error::catch("a flush or a merge", || (self.work)(core, i, &mut step)) {
+            match Error::catch("a flush or a merge", || (self.work)(inner, i, &mut step)) {
                 Ok(done) => {
                     let mut state = self.state.lock();
                     state.done[i] = Some(done);
@@ -261,7 +261,7 @@ where
     T: Send + 'static,
     W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
 {
-    let core = db.me.get()?.upgrade()?;
+    let inner = db.me.get()?.upgrade()?;
     let taken = match job {
         DividedJob::Flush => db.scheduler.slots().take_for_flush(),
         DividedJob::Merge(_) => db.scheduler.slots().take_for_merge(),
@@ -272,14 +272,14 @@ where
     pieces.state.lock().hands += 1;
     let hand = Hand(pieces.clone(), db.scheduler.slots().clone());
     let work = move || match job {
-        DividedJob::Flush => hand.0.work(&core, &mut || Ok(())),
+        DividedJob::Flush => hand.0.work(&inner, &mut || Ok(())),
         DividedJob::Merge(holder @ Holder::Caller) => {
-            hand.0.work(&core, &mut || yield_slot(&core.scheduler, &core.gate, holder))
+            hand.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder))
         }
         DividedJob::Merge(holder @ Holder::Background) => {
-            core.env.give_way();
-            if let Some(_running) = core.scheduler.throttle().begin() {
-                hand.0.work(&core, &mut || yield_slot(&core.scheduler, &core.gate, holder));
+            inner.env.give_way();
+            if let Some(_running) = inner.scheduler.throttle().begin() {
+                hand.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder));
             }
         }
     };

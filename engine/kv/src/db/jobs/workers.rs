@@ -182,8 +182,8 @@ impl WorkerPoolHandle for DbInner {
             if let Some(gone) = thread.take() {
                 gone.join();
             }
-            let (core, compacts) = (me.clone(), i > 0 || n == 1);
-            let serve = move || core.serve(i, compacts);
+            let (inner, compacts) = (me.clone(), i > 0 || n == 1);
+            let serve = move || inner.serve(i, compacts);
             match start_thread(&*self.env, &format!("firn-worker-{i}"), serve) {
                 Ok(t) => *thread = Some(t),
                 Err(e) => {

@@ -291,7 +291,7 @@ fn open_once(
     names.iter().filter_map(|n| table_number(n)).for_each(|n| catalog.pass_file(n));
     let (meters, pins) = (tree_parts.meters.clone(), tree_parts.pins.clone());
     let gate = Arc::new(CloseGate::new(env.clone(), events.clone(), work.clone()));
-    let core = Arc::new(DbInner {
+    let inner = Arc::new(DbInner {
         commit: CommitPipeline::new(gate.clone(), last_seq),
         versions: VersionSet::new(
             dir.to_path_buf(),
@@ -317,8 +317,8 @@ fn open_once(
         options,
         me: OnceLock::new(),
     });
-    let log = held.as_ref().map_or(&*core.env, |h| h.log());
-    let replayed = replay(&core, log)?;
+    let log = held.as_ref().map_or(&*inner.env, |h| h.log());
+    let replayed = replay(&inner, log)?;
     if let (Some(h), Some(t)) =
         (&held, replayed.recovered.torn.as_ref().filter(|t| t.records_beyond > 0))
     {
@@ -329,8 +329,8 @@ fn open_once(
             return Err(e);
         }
     }
-    finish_open(&core, replayed, names)?;
-    Ok(core)
+    finish_open(&inner, replayed, names)?;
+    Ok(inner)
 }
 
 /// Returns the state of a Db that is being created.

@@ -82,7 +82,7 @@ impl ReplayChunk {
 
 /// Inserts the operations of some trees.
 struct Inserter {
-    core: Arc<DbInner>,
+    inner: Arc<DbInner>,
     /// Trees ordered by id.
     trees: Vec<ReplayPlace>,
     /// Indexes of the trees with operations in the current record.
@@ -107,7 +107,7 @@ struct ReplayPlace {
 }
 
 impl Inserter {
-    fn new(core: &Arc<DbInner>, trees: Vec<Flushed>, most: u64) -> Inserter {
+    fn new(inner: &Arc<DbInner>, trees: Vec<Flushed>, most: u64) -> Inserter {
         let place = |(tree, flushed): Flushed| {
             let active = tree.view.load_full().active.clone();
             let taken = taken(&tree);
@@ -118,7 +118,7 @@ impl Inserter {
         let taken = trees.iter().map(|p| p.taken).sum();
         // The limit must leave as much room for entries as empty memtables use.
         let most = most.max(2 * EMPTY * trees.len() as u64);
-        Inserter { core: core.clone(), trees, touched: vec![], taken, most }
+        Inserter { inner: inner.clone(), trees, touched: vec![], taken, most }
     }
 
     fn insert_all(&mut self, chunk: &ReplayChunk) -> Result<()> {
@@ -167,7 +167,7 @@ impl Inserter {
         for &i in &self.touched {
             let place = &mut self.trees[i];
             self.taken -= place.taken;
-            place.make_room(begin, self.core.memory.arenas())?;
+            place.make_room(begin, self.inner.memory.arenas())?;
             self.taken += place.taken;
         }
         Ok(())
@@ -218,7 +218,7 @@ impl Inserter {
             self.leave();
             if self.most < u64::MAX {
                 for &i in &part {
-                    self.trees[i].seal(begin, self.core.memory.arenas())?;
+                    self.trees[i].seal(begin, self.inner.memory.arenas())?;
                 }
                 match self.flush(&part) {
                     Err(e) if e.is_transient() && !is_flushed => self.do_without_flushes(e)?,
@@ -229,7 +229,7 @@ impl Inserter {
         }
         if is_flushed {
             for &i in &all {
-                self.trees[i].seal(end, self.core.memory.arenas())?;
+                self.trees[i].seal(end, self.inner.memory.arenas())?;
             }
             self.flush(&all)?;
         }
@@ -258,7 +258,7 @@ impl Inserter {
                 continue;
             }
             if place.active.is_touched() {
-                place.seal(begin, self.core.memory.arenas())?;
+                place.seal(begin, self.inner.memory.arenas())?;
             } else if place.tree.view.load_full().sealed.is_empty() {
                 continue;
             }
@@ -276,7 +276,7 @@ impl Inserter {
     /// Continues with everything in memory, as a reader does (P5).
     fn do_without_flushes(&mut self, e: Error) -> Result<()> {
         self.most = u64::MAX;
-        self.core.gate.postpone(e)
+        self.inner.gate.postpone(e)
     }
 
     /// Flushes the immutable memtables of these trees.
@@ -288,7 +288,7 @@ impl Inserter {
                 .collect();
             let together: Vec<_> = locks.iter().map(|(tree, one)| (*tree, one)).collect();
             loop {
-                match flush::flush_together(&self.core, &together) {
+                match flush::flush_together(&self.inner, &together) {
                     Ok(true) => {}
                     done => break done,
                 }
@@ -302,7 +302,7 @@ impl Inserter {
         }
         // Otherwise flushed memory would still be in use while new memtables fill as much again.
         nudge();
-        self.core.memory.arenas().trim();
+        self.inner.memory.arenas().trim();
         flushed.map(drop)
     }
 }
@@ -442,7 +442,7 @@ impl Crew {
     /// Trees whose helper cannot be started stay with the reading thread.
     fn divide(&mut self, env: &dyn Env, threads: usize) {
         let Crew::Alone(inserter) = self else { return };
-        let (core, most) = (inserter.core.clone(), inserter.most);
+        let (inner, most) = (inserter.inner.clone(), inserter.most);
         let mut trees: Vec<ReplayPlace> = std::mem::take(&mut inserter.trees);
         trees.sort_by_key(|p| std::cmp::Reverse(p.sum));
         let mut parts: Vec<(u64, Vec<Flushed>)> = vec![];
@@ -458,11 +458,11 @@ impl Crew {
             if most == u64::MAX { most } else { (most / parts.len().max(1) as u64).max(LEAST) };
         for (i, (_, part)) in parts.into_iter().enumerate() {
             let queue = Arc::new(ReplayQueue::default());
-            let (inserter, served) = (Inserter::new(&core, part.clone(), each), queue.clone());
+            let (inserter, served) = (Inserter::new(&inner, part.clone(), each), queue.clone());
             let serve = move || served.serve(inserter);
             match start_thread(env, &format!("firn-replay-{i}"), serve) {
                 Ok(thread) => helpers.push((queue, Some(thread))),
-                Err(_) => rest.push(Inserter::new(&core, part, each)),
+                Err(_) => rest.push(Inserter::new(&inner, part, each)),
             }
         }
         *self = Crew::Threads { helpers, rest, chunk: ReplayChunk::default() };
@@ -511,25 +511,25 @@ impl Drop for Crew {
 /// Then operations are applied only up to the first one that follows a manifest change missing from
 /// the log: a created or dropped tree, or an ingestion. Drops and ingestions take a sequence
 /// number. So a reader never sees a write without the changes before it.
-pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
-    let c = core.versions.lock_catalog();
+pub fn replay(inner: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
+    let c = inner.versions.lock_catalog();
     let (before, of_trees) = (Before::of(c.state()), |t: &Arc<TreeInner>| {
         (t.clone(), c.state().trees.get(&t.id).map_or(0, |s| s.flushed))
     });
-    let trees = core.versions.trees().iter().map(of_trees).collect();
+    let trees = inner.versions.trees().iter().map(of_trees).collect();
     let (first_table, manifest) = (c.state().next_file, c.number());
     drop(c);
-    let replayed = replay_into(core, env, &before, trees, manifest).and_then(|replayed| {
+    let replayed = replay_into(inner, env, &before, trees, manifest).and_then(|replayed| {
         let torn = replayed
             .recovered
             .torn
             .as_ref()
-            .filter(|_| !core.options.read_only && !core.options.accept_log_loss);
+            .filter(|_| !inner.options.read_only && !inner.options.accept_log_loss);
         torn.map_or(Ok(()), check_torn)?;
         Ok(replayed)
     });
     if replayed.is_err() {
-        let c = core.versions.lock_catalog();
+        let c = inner.versions.lock_catalog();
         let made: Vec<u64> = c
             .state()
             .trees
@@ -539,7 +539,7 @@ pub fn replay(core: &Arc<DbInner>, env: &dyn Env) -> Result<Replayed> {
             .filter(|&id| id >= first_table)
             .collect();
         drop(c);
-        remove_tables(core, &made);
+        remove_tables(inner, &made);
     }
     replayed
 }
@@ -570,17 +570,17 @@ impl Before {
 }
 
 fn replay_into(
-    core: &Arc<DbInner>,
+    inner: &Arc<DbInner>,
     env: &dyn Env,
     state: &Before,
     trees: Vec<Flushed>,
     manifest: u64,
 ) -> Result<Replayed> {
-    let (dir, beside) = (core.versions.dir(), core.options.read_only);
-    let threads = core.scheduler.workers();
+    let (dir, beside) = (inner.versions.dir(), inner.options.read_only);
+    let threads = inner.scheduler.workers();
     let (mut last_seq, mut is_past, mut next_seq) = (0, false, state.last_seq + 1);
-    let most = if beside { u64::MAX } else { core.memory.for_replay().max(LEAST) };
-    let mut crew = Crew::Alone(Inserter::new(core, trees, most));
+    let most = if beside { u64::MAX } else { inner.memory.for_replay().max(LEAST) };
+    let mut crew = Crew::Alone(Inserter::new(inner, trees, most));
     let mut bytes = 0;
     let known =
         KnownSegments { store: state.store, durable: state.durable, writers: Some(&state.writers) };
@@ -617,7 +617,7 @@ fn replay_into(
         crew.insert(seq, end, payload)?;
         bytes += payload.len() as u64;
         if threads > 0 && bytes >= ALONE {
-            crew.divide(&*core.env, threads);
+            crew.divide(&*inner.env, threads);
         }
         last_seq = last_seq.max(seq + count.max(1) - 1);
         Ok(())

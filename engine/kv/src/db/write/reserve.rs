@@ -56,7 +56,7 @@ pub fn renew_reserve(versions: &VersionSet, env: &dyn Env) {
 
 impl Batch {
     /// Reports whether the batch only deletes.
-    pub fn frees_space(&self) -> bool {
+    pub(in crate::db) fn frees_space(&self) -> bool {
         self.iter().all(|op| matches!(op, BatchOp::Delete { .. } | BatchOp::DeleteRange { .. }))
     }
 }

@@ -156,7 +156,7 @@ impl Retry {
             .first_pause
             .saturating_mul(1 << attempt.saturating_sub(1).min(20))
             .min(self.longest_pause);
-        let (env, nanos) = (&db.core().env, u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
+        let (env, nanos) = (&db.inner().env, u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX));
         if nanos > 0 {
             env.sleep(Duration::from_nanos(env.random() % nanos.saturating_add(1)));
         }
@@ -198,9 +198,9 @@ impl Db {
 
 impl ReadSource for Transaction {
     fn read(&self, tree: &Tree, key: &[u8]) -> Result<Option<Value>> {
-        tree.core.check_live()?;
+        tree.inner.check_live()?;
         self.snapshot.check_own(tree)?;
-        match self.state.get(&tree.core, key) {
+        match self.state.get(&tree.inner, key) {
             Some(own) => Ok(own.map(Value::from)),
             None => self.snapshot.read(tree, key),
         }
@@ -211,7 +211,7 @@ impl ReadSource for Transaction {
         if self.snapshot.check_own(tree).is_err() {
             return walk;
         }
-        let overlay = Overlay::new(&self.state, &tree.core, walk.walk.range.clone());
+        let overlay = Overlay::new(&self.state, &tree.inner, walk.walk.range.clone());
         walk.with_overlay(Box::new(overlay))
     }
 }
@@ -243,7 +243,7 @@ impl Transaction {
         self.snapshot.check_own(tree)?;
         check_key(key)?;
         check_value(value.unwrap_or_default())?;
-        self.state.write(&tree.core, key, value)
+        self.state.write(&tree.inner, key, value)
     }
 
     /// Deletes every key of a range when the transaction commits, those too that others have put
@@ -253,7 +253,7 @@ impl Transaction {
     /// As [`put`](Transaction::put).
     pub fn delete_range(&mut self, tree: &Tree, range: impl KeyBounds) -> Result<()> {
         self.snapshot.check_own(tree)?;
-        self.state.delete_range(&tree.core, &range)
+        self.state.delete_range(&tree.inner, &range)
     }
 
     /// The same transaction, which commits with this durability.
@@ -275,8 +275,10 @@ impl Transaction {
             return Ok(());
         }
         let since = self.snapshot.seq();
-        write::write_checked(self.db.core(), batch, self.db.durability, &|| self.state.check(since))
-            .map(|_| ())
+        write::write_checked(self.db.inner(), batch, self.db.durability, &|| {
+            self.state.check(since)
+        })
+        .map(|_| ())
     }
 }
 

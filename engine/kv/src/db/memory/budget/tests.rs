@@ -50,7 +50,7 @@ fn random(seed: &mut u64) -> u64 {
 
 /// What views name, active and sealed.
 fn named(db: &Db) -> (u64, u64) {
-    let trees = db.core().versions.trees().to_vec();
+    let trees = db.inner().versions.trees().to_vec();
     let taken = |m: &Arc<MemHandle>| m.mem.taken() as u64;
     trees.iter().map(|t| t.view.load_full()).fold((0, 0), |(active, sealed), v| {
         (active + taken(&v.active), sealed + v.sealed.iter().map(taken).sum::<u64>())
@@ -59,7 +59,7 @@ fn named(db: &Db) -> (u64, u64) {
 
 /// Memtables that were never written to are not counted: half a KiB each.
 fn check(db: &Db) {
-    let (own, trees) = (&db.core().memory.own, db.core().versions.trees().len() as u64);
+    let (own, trees) = (&db.inner().memory.own, db.inner().versions.trees().len() as u64);
     let (active, sealed) = named(db);
     assert!(
         own.active() <= active && active <= own.active() + 1024 * trees,
@@ -70,8 +70,8 @@ fn check(db: &Db) {
 }
 
 fn release_spare(db: &Db) {
-    let core = db.core();
-    workers::release_spare_memory(&core.commit, &core.versions, &core.memory);
+    let inner = db.inner();
+    workers::release_spare_memory(&inner.commit, &inner.versions, &inner.memory);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn what_views_name_is_counted() {
             check(db);
         }
         let own = |of: fn(&BudgetTally) -> u64| {
-            dbs.iter().map(|db| of(&db.core().memory.own)).sum::<u64>()
+            dbs.iter().map(|db| of(&db.inner().memory.own)).sum::<u64>()
         };
         assert_eq!(
             (all.all.active(), all.all.sealed()),
@@ -105,7 +105,7 @@ fn what_views_name_is_counted() {
     drop(dbs);
     assert_eq!(all.total(), 0, "who closes gives back what it had");
     let again = opened(0);
-    assert!(again.core().memory.own.active() > 0, "what the log gave back is counted");
+    assert!(again.inner().memory.own.active() > 0, "what the log gave back is counted");
     check(&again);
 }
 
@@ -113,7 +113,7 @@ fn what_views_name_is_counted() {
 fn history(n: usize) -> (u64, u64) {
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
     let (trees, mut seed) = (trees(&db, n), 3);
-    let budget = &db.core().memory.budget;
+    let budget = &db.inner().memory.budget;
     for i in 0..30_000u64 {
         let r = random(&mut seed);
         let tree = &trees[if r.is_multiple_of(2) { 0 } else { (r >> 8) as usize % n }];
@@ -157,7 +157,7 @@ fn a_page_is_left_to_each_tree() {
     const TREES: usize = 2000;
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
     let (trees, mut seed) = (trees(&db, TREES), 3);
-    let budget = &db.core().memory.budget;
+    let budget = &db.inner().memory.budget;
     let mut put = |of: usize| {
         let r = random(&mut seed);
         trees[(r >> 8) as usize % of].put(&r.to_be_bytes(), &[1; 100]).unwrap();
@@ -194,7 +194,7 @@ fn pages_of_one_db_are_its_own() {
     for _ in 0..20_000 {
         one_tree[0].put(&random(&mut seed).to_be_bytes(), &[1; 100]).unwrap();
         // Its half of three eighths, and what the memtable that passed it has grown by.
-        let (has, half) = (one.core().memory.own.active(), 3 * budget.eighth() / 2);
+        let (has, half) = (one.inner().memory.own.active(), 3 * budget.eighth() / 2);
         assert!(has <= 3 * half / 2, "{has} of {half}");
     }
     assert!(one.stats().flushes > 0);
@@ -210,10 +210,10 @@ fn small_tables_that_take_the_memory_are_merged_before_flushes() {
     let db =
         open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: 1 << 20, ..options(0) });
     let trees = trees(&db, 30);
-    let core = db.core();
+    let inner = db.inner();
     let seal = |t: &Tree| {
         t.put("k", "v").unwrap();
-        seal::seal_memtable(core, &core.commit.lock(), &t.core).unwrap();
+        seal::seal_memtable(inner, &inner.commit.lock(), &t.inner).unwrap();
     };
     let pause = db.pause_background().unwrap();
     let mut pile = |t: &Tree| (0..3).for_each(|i| (t.put([i], "v").unwrap(), t.flush().unwrap()).1);
@@ -222,15 +222,15 @@ fn small_tables_that_take_the_memory_are_merged_before_flushes() {
     assert!(said > 30 * 2048 && said < 30 * 4096, "{said} for 30 tables");
     seal(&trees[29]);
     drop(pause);
-    assert!(background::work_once(core, true).unwrap());
+    assert!(background::work_once(inner, true).unwrap());
     assert_eq!((db.stats().flushes, db.stats().compactions), (31, 0), "they are few");
     let pause = db.pause_background().unwrap();
     trees[10..29].iter().for_each(&mut pile);
     seal(&trees[29]);
     drop(pause);
-    assert!(background::work_once(core, true).unwrap());
+    assert!(background::work_once(inner, true).unwrap());
     assert_eq!((db.stats().flushes, db.stats().compactions), (88, 1), "they are many");
-    assert!(background::work_once(core, false).unwrap(), "somebody flushes all the same");
+    assert!(background::work_once(inner, false).unwrap(), "somebody flushes all the same");
     assert_eq!((db.stats().flushes, db.stats().compactions), (89, 1));
 }
 
@@ -240,7 +240,7 @@ fn what_trees_take_by_themselves_is_left_to_them() {
     let db = open(Arc::new(env.clone()), "/db", options(0));
     let named = |n: usize| (0..n).map(|i| (format!("t{i}"), TreeOptions::default()));
     let trees = db.trees(named(400)).unwrap();
-    let (budget, all) = (db.core().memory.budget.clone(), BUDGET as u64);
+    let (budget, all) = (db.inner().memory.budget.clone(), BUDGET as u64);
     assert_eq!(budget.of_trees(), 400 * TREE);
     assert!(
         budget.most() <= (all - 400 * TREE) / 4 * 3 && budget.most_active() <= budget.most() / 2
@@ -259,7 +259,7 @@ fn what_trees_take_by_themselves_is_left_to_them() {
     trees[0].put("k", "v").unwrap();
     drop((db, trees));
     assert_eq!(budget.of_trees(), 0);
-    assert_eq!(open(Arc::new(env), "/db", options(0)).core().memory.budget.of_trees(), all / 2);
+    assert_eq!(open(Arc::new(env), "/db", options(0)).inner().memory.budget.of_trees(), all / 2);
 }
 
 #[test]
@@ -269,11 +269,11 @@ fn a_tree_that_is_seldom_written_makes_way() {
     for _ in 0..1000 {
         trees[1].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     }
-    let held = trees[1].core.view.load_full().active.mem.used();
+    let held = trees[1].inner.view.load_full().active.mem.used();
     for _ in 0..20_000 {
         trees[0].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     }
-    let view = trees[1].core.view.load_full();
+    let view = trees[1].inner.view.load_full();
     assert!(
         held > 200 << 10 && !view.active.is_touched() && view.version.runs.len() == 1,
         "{held}"
@@ -286,8 +286,8 @@ fn a_tree_that_is_seldom_written_makes_way() {
 fn who_finds_no_memory_waits_for_flushes() {
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(1));
     let trees = trees(&db, 20);
-    let flushing: Vec<_> = trees.iter().map(|t| t.core.flushing.lock()).collect();
-    let budget = &db.core().memory.budget;
+    let flushing: Vec<_> = trees.iter().map(|t| t.inner.flushing.lock()).collect();
+    let budget = &db.inner().memory.budget;
     std::thread::scope(|s| {
         let writer = s.spawn(|| {
             let mut seed = 11;
@@ -322,7 +322,7 @@ fn fifty_dbs_share_one_budget() {
     let mut put = |i: usize| trees[i].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
     // One takes all that it can, then the others come.
     (0..20_000).for_each(|_| put(0));
-    assert!(dbs[0].core().memory.own.active() > budget.fair(&dbs[0].core().memory.own, 50) * 10);
+    assert!(dbs[0].inner().memory.own.active() > budget.fair(&dbs[0].inner().memory.own, 50) * 10);
     for i in 0..60_000 {
         put(i % 50);
         assert!(
@@ -333,10 +333,10 @@ fn fifty_dbs_share_one_budget() {
         );
     }
     assert!(
-        dbs[0].core().memory.own.active() <= budget.fair(&dbs[0].core().memory.own, 50) * 2,
+        dbs[0].inner().memory.own.active() <= budget.fair(&dbs[0].inner().memory.own, 50) * 2,
         "it has made way"
     );
-    assert!(Arc::ptr_eq(dbs[0].core().memory.cache(), dbs[49].core().memory.cache()));
+    assert!(Arc::ptr_eq(dbs[0].inner().memory.cache(), dbs[49].inner().memory.cache()));
     assert_eq!(dbs[7].stats().memory.budget, BUDGET as u64);
     assert!((0..50).all(|i| dbs[i].stats().flushes > 0));
 }
@@ -351,14 +351,14 @@ fn memory_that_nobody_fills_is_let_go() {
     (0..4_000u32).for_each(|i| tree.put(&i.to_be_bytes(), &[1; 500]).unwrap());
     assert!(db.stats().memory.memtables > 2 << 20);
     tree.flush().unwrap();
-    assert!(!tree.core.view.load_full().active.is_touched());
+    assert!(!tree.inner.view.load_full().active.is_touched());
     // Another test's thread may still look at the view that named the memtable.
-    while db.core().memory.arenas().bytes() > db.core().memory.arenas().spare_bytes() + 8192 {
+    while db.inner().memory.arenas().bytes() > db.inner().memory.arenas().spare_bytes() + 8192 {
         db.stats();
         std::thread::yield_now();
     }
     release_spare(&db);
-    assert!(db.core().memory.arenas().spare_bytes() > 2 << 20, "kept for the next one");
+    assert!(db.inner().memory.arenas().spare_bytes() > 2 << 20, "kept for the next one");
     release_spare(&db);
     assert_eq!(db.stats().memory.memtables, idle);
 }
@@ -368,7 +368,7 @@ fn buffers_of_jobs_are_taken_from_the_cache() {
     let budget = 64 << 20;
     let db =
         open(Arc::new(MemEnv::new(1)), "/db", DbOptions { memory_budget: budget, ..options(0) });
-    let share = &db.core().memory;
+    let share = &db.inner().memory;
     let capacity = || db.stats().memory.cache_capacity;
     share.rebalance();
     let before = capacity();
@@ -398,9 +398,9 @@ fn each_open_table_is_counted_once() {
     let options =
         TreeOptions { memtable_size: 64 << 10, table_size: 64 << 10, ..TreeOptions::default() };
     let tree = db.tree("t", options).unwrap();
-    let opener = db.core().versions.opener();
+    let opener = db.inner().versions.opener();
     let check = || {
-        let view = tree.core.view.load_full();
+        let view = tree.inner.view.load_full();
         let tables: Vec<_> = view.version.runs.iter().flat_map(|run| run.tables.clone()).collect();
         let opened: u64 = tables.iter().filter_map(|t| t.opened()).map(|t| t.memory() as u64).sum();
         assert!(opened > 0);
@@ -425,7 +425,7 @@ fn each_open_table_is_counted_once() {
     tree.compact().unwrap();
     assert!(check() > 3);
     // What is made ready in vain.
-    let view = tree.core.view.load_full();
+    let view = tree.inner.view.load_full();
     let id = view.version.runs[0].tables[0].meta.id;
     let before = opener.memory();
     opener.make_ready(id, WarmBlocks::default());

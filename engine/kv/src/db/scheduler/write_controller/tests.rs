@@ -54,22 +54,22 @@ fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_go
     ];
     for (what, end) in ends {
         let (db, tree, told) = open(Policy::default());
-        let (core, fill) = (db.core(), &tree.core.fill);
+        let (inner, fill) = (db.inner(), &tree.inner.fill);
         // As if the last flush had been slow.
         fill.flush_per_kib.store(u64::MAX / 1024, Ordering::Relaxed);
         let full =
-            |tree: &Tree| tree.core.view.load_full().sealed.len() >= core.memory.max_sealed();
+            |tree: &Tree| tree.inner.view.load_full().sealed.len() >= inner.memory.max_sealed();
         while !full(&tree) {
             tree.put("k", "v").unwrap();
             // Tells no worker of it.
-            seal::seal_memtable(core, &core.commit.lock(), &tree.core).unwrap();
+            seal::seal_memtable(inner, &inner.commit.lock(), &tree.inner).unwrap();
         }
-        seal::seal_memtable(core, &core.commit.lock(), &tree.core).unwrap();
+        seal::seal_memtable(inner, &inner.commit.lock(), &tree.inner).unwrap();
         assert!(fill.delay().rate() > 0, "{what}");
         end(&db, &tree);
         assert_eq!(fill.delay().rate(), 0, "{what}");
         // Whoever has sealed just before, and comes here late.
-        slowdown::begin_fill(core, &tree.core, core.env.monotonic_nanos(), 64 << 10);
+        slowdown::begin_fill(inner, &tree.inner, inner.env.monotonic_nanos(), 64 << 10);
         assert_eq!(fill.delay().rate(), 0, "{what}");
         drop((tree, db));
         check(&told, FLUSH, what);
@@ -91,15 +91,15 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         let (db, tree, told) =
             open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
         let pause = db.pause_background().unwrap();
-        while db.core().scheduler.writes().runs().rate() == 0 {
+        while db.inner().scheduler.writes().runs().rate() == 0 {
             tree.put("k", "v").unwrap();
             tree.flush().unwrap();
         }
         end(&db, &tree);
-        assert_eq!(db.core().scheduler.writes().runs().rate(), 0, "{what}");
+        assert_eq!(db.inner().scheduler.writes().runs().rate(), 0, "{what}");
         // Whoever has changed its tables just before, and comes here late.
-        pick::tables_changed(db.core(), &tree.core);
-        assert_eq!(db.core().scheduler.writes().runs().rate(), 0, "{what}");
+        pick::tables_changed(db.inner(), &tree.inner);
+        assert_eq!(db.inner().scheduler.writes().runs().rate(), 0, "{what}");
         drop((pause, tree, db));
         check(&told, RUNS, what);
     }

@@ -35,17 +35,17 @@ fn key(queue: u64, i: u64) -> Vec<u8> {
 /// Returns the number of a queue's keys outside empty ranges. Asserts that its remaining key is in
 /// none.
 fn outside_gaps(tree: &Tree, queue: u64) -> usize {
-    let read = tree.handle.core.commit.read_point();
+    let read = tree.handle.inner.commit.read_point();
     let is_known =
-        |i: u64| tree.core.gaps.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
+        |i: u64| tree.inner.gaps.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
     assert!(!is_known(N), "an existing key must not be in an empty range");
     (0..N).filter(|&i| !is_known(i)).count()
 }
 
 /// Returns the number of these keys of the first queue outside empty ranges.
 fn outside(tree: &Tree, keys: Range<u64>) -> u64 {
-    let read = tree.handle.core.commit.read_point();
-    keys.filter(|&i| !tree.core.gaps.skip_empty_range(&key(0, i), true, read, &mut vec![])).count()
+    let read = tree.handle.inner.commit.read_point();
+    keys.filter(|&i| !tree.inner.gaps.skip_empty_range(&key(0, i), true, read, &mut vec![])).count()
         as u64
 }
 
@@ -110,9 +110,9 @@ fn a_queue_has_one_gap() {
         }
         all.iter().for_each(|&i| tree.delete(&key(0, i)).unwrap());
         assert!(
-            (1..=2).contains(&tree.core.gaps.count()),
+            (1..=2).contains(&tree.inner.gaps.count()),
             "{} gaps, from the tail: {from_tail}",
-            tree.core.gaps.count()
+            tree.inner.gaps.count()
         );
         assert!(outside(&tree, 1..19_999) < 3 * NEAR, "{}", outside(&tree, 1..19_999));
     }
@@ -126,10 +126,10 @@ fn hundreds_of_queues_in_one_tree_are_looked_at() {
     let key = |q: u64, i: u64| format!("queue {q:03} {i:06}").into_bytes();
     (0..=EACH).for_each(|i| (0..600).for_each(|q| tree.put(&key(q, i), b"v").unwrap()));
     (0..EACH).for_each(|i| (0..600).for_each(|q| tree.delete(&key(q, i)).unwrap()));
-    let read = tree.handle.core.commit.read_point();
+    let read = tree.handle.inner.commit.read_point();
     let left = |q| {
         (0..EACH)
-            .filter(|&i| !tree.core.gaps.skip_empty_range(&key(q, i), true, read, &mut vec![]))
+            .filter(|&i| !tree.inner.gaps.skip_empty_range(&key(q, i), true, read, &mut vec![]))
             .count() as u64
     };
     let passed = (0..600).filter(|&q| left(q) < EACH * 2 / 3).count();
@@ -151,9 +151,9 @@ fn deletes_in_any_order_are_looked_at() {
         let mut all: Vec<u64> = (0..n).collect();
         Rng::new(n).shuffle(&mut all);
         all.iter().for_each(|&i| tree.delete(&key(i)).unwrap());
-        let read = tree.handle.core.commit.read_point();
+        let read = tree.handle.inner.commit.read_point();
         let left = (0..n)
-            .filter(|&i| !tree.core.gaps.skip_empty_range(&key(i), true, read, &mut vec![]))
+            .filter(|&i| !tree.inner.gaps.skip_empty_range(&key(i), true, read, &mut vec![]))
             .count();
         // A reader steps over this many entries in less time than ten seeks take.
         assert!(left < 400, "{left} of {n}, in tables: {in_tables}");
