@@ -116,3 +116,44 @@ impl CommitPipeline {
         self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.gate.latch(e))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::db::observe::events::Events;
+    use crate::env::Env;
+    use crate::env::mem::MemEnv;
+
+    fn pipeline() -> CommitPipeline {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+        let events = Arc::new(Events::open(env.clone(), Path::new("/"), false, None));
+        CommitPipeline::new(Arc::new(CloseGate::new(env, events, Arc::default())), 7)
+    }
+
+    #[test]
+    fn before_the_first_write_there_is_no_log_and_nothing_to_sync() {
+        let commit = pipeline();
+        assert_eq!((commit.read_point(), commit.writer_id()), (7, None));
+        assert!(!commit.lock().has_begun() && commit.torn().is_none());
+        assert_eq!(commit.sync_log().unwrap(), 0);
+        commit.sync_to(u64::MAX).unwrap();
+        let held = commit.lock();
+        assert!(commit.try_lock().is_none());
+        drop(held);
+        assert!(commit.try_lock().is_some());
+    }
+
+    #[test]
+    fn an_append_that_wrote_nothing_can_be_retried() {
+        let commit = pipeline();
+        for kind in [ErrorKind::NoSpace, ErrorKind::Exhausted, ErrorKind::InvalidArgument] {
+            assert_eq!(commit.append_failed(Error::new(kind, "no")).kind(), kind);
+            commit.gate.check_writable().unwrap();
+        }
+        commit.append_failed(Error::new(ErrorKind::Io, "lost"));
+        let refused = commit.sync_log().unwrap_err();
+        assert!(refused.to_string().contains("lost"), "{refused}");
+    }
+}

@@ -54,3 +54,32 @@ impl Observer {
         self.events.note(event);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::compaction::Action;
+    use crate::env::Env;
+    use crate::env::mem::MemEnv;
+
+    #[test]
+    fn counts_are_summed_and_events_reach_the_log() {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+        env.create_dir_all(Path::new("/db")).unwrap();
+        let events = Arc::new(Events::open(env.clone(), Path::new("/db"), true, None));
+        let observer = Observer::new(Meters::new(env.clone()), Pins::new(env.clone()), events);
+        observer.counters().flushed(10, 3);
+        observer.counters().flushed(20, 4);
+        observer.counters().compacted(Action::Move, 5, 0, 1);
+        let sums = observer.counters().sums();
+        assert_eq!((sums.flushes, sums.flush_out, sums.flush_nanos, sums.moves), (2, 30, 7, 1));
+        observer.note(|| Event::TreeDropped { tree: "t".to_owned(), id: 3 });
+        let file = env.open_read(Path::new("/db/EVENTS.jsonl"), false).unwrap();
+        let mut line = vec![0; file.len() as usize];
+        file.read_at(0, &mut line).unwrap();
+        let line = String::from_utf8(line).unwrap();
+        assert!(line.contains("\"tree dropped\"") && line.ends_with("}\n"), "{line}");
+    }
+}

@@ -191,3 +191,64 @@ fn forked() -> Error {
     let words = "this process was made by fork(), and the store belongs to the one that opened it; open stores after the fork";
     Error::new(ErrorKind::ReadOnly, words)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::env::mem::MemEnv;
+
+    fn gate() -> CloseGate {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+        let events = Arc::new(Events::open(env.clone(), Path::new("/"), false, None));
+        CloseGate::new(env, events, Arc::default())
+    }
+
+    fn error(kind: ErrorKind, words: &str) -> Error {
+        Error::new(kind, words.to_owned())
+    }
+
+    #[test]
+    fn the_first_failure_is_reported_to_all_later_writers() {
+        let gate = gate();
+        gate.check_writable().unwrap();
+        let first = gate.latch(error(ErrorKind::Corruption, "first"));
+        assert_eq!(first.kind(), ErrorKind::Corruption);
+        gate.latch(error(ErrorKind::Io, "second"));
+        let refused = gate.check_writable().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+        assert!(refused.to_string().contains("first"), "{refused}");
+    }
+
+    #[test]
+    fn a_lack_of_space_that_latches_is_no_longer_transient() {
+        let e = gate().latch(error(ErrorKind::NoSpace, "full"));
+        assert!(!e.is_transient() && e.to_string().contains("full"), "{e}");
+    }
+
+    #[test]
+    fn only_transient_failures_are_postponed() {
+        let gate = gate();
+        gate.postpone(error(ErrorKind::NoSpace, "full")).unwrap();
+        assert_eq!(gate.work.put_off().lock().check(0).unwrap_err().kind(), ErrorKind::NoSpace);
+        let damaged = gate.postpone(error(ErrorKind::Corruption, "damaged")).unwrap_err();
+        assert_eq!(damaged.kind(), ErrorKind::Corruption);
+        gate.latch(damaged);
+        // A read-only store postpones nothing.
+        assert!(gate.postpone(error(ErrorKind::NoSpace, "full")).is_err());
+    }
+
+    #[test]
+    fn a_closing_store_issues_no_permits_and_waits_for_those_issued() {
+        let gate = gate();
+        let permit = gate.pass().unwrap();
+        gate.begin_closing();
+        assert!(gate.is_passed());
+        assert_eq!(gate.pass().err().unwrap().kind(), ErrorKind::Closed);
+        drop(permit);
+        assert!(!gate.is_passed());
+        gate.set_closed();
+        assert_eq!(gate.check_open().unwrap_err().kind(), ErrorKind::Closed);
+    }
+}

@@ -144,3 +144,65 @@ impl Scheduler {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::base::error::ErrorKind;
+    use crate::env::mem::MemEnv;
+
+    fn scheduler(workers: usize, read_only: bool, rate: Option<u64>) -> Scheduler {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+        let events = Arc::new(Events::open(env.clone(), Path::new("/"), false, None));
+        let queue: Arc<BackgroundQueue> = Arc::default();
+        let gate = Arc::new(CloseGate::new(env.clone(), events.clone(), queue.clone()));
+        Scheduler::new(env, gate, events, queue, workers, read_only, rate)
+    }
+
+    #[test]
+    fn a_store_without_workers_or_for_reading_lacks_none() {
+        assert!(scheduler(0, false, None).has_all_workers());
+        assert!(scheduler(2, true, None).has_all_workers());
+        let two = scheduler(2, false, None);
+        assert!(!two.has_all_workers());
+        two.queue().hold().come(0);
+        two.queue().hold().come(1);
+        assert!(two.has_all_workers());
+        two.queue().gone(0);
+        assert!(!two.has_all_workers());
+    }
+
+    #[test]
+    fn compactions_wait_for_the_rate_until_the_store_closes() {
+        let s = scheduler(1, false, Some(1 << 20));
+        // 8 MiB at 1 MiB a second take 8 seconds, which nobody waits for here.
+        let mut account = Account::new(8 << 20, 8);
+        let calls = AtomicUsize::new(0);
+        let closing = s.wait_for_rate(&mut account, 8, &mut || {
+            if calls.fetch_add(1, Ordering::Relaxed) == 2 {
+                s.gate.begin_closing();
+            }
+            Ok(())
+        });
+        assert_eq!(closing.unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(account.passed(), 8 << 20);
+        assert_eq!(calls.into_inner(), 3);
+    }
+
+    #[test]
+    fn a_pause_ends_when_it_is_resumed() {
+        let s = scheduler(1, false, None);
+        s.wait_during_pause(&mut || panic!("there is no pause")).unwrap();
+        s.throttle().pause();
+        assert!(s.throttle().begin().is_none(), "no compaction begins in a pause");
+        s.wait_during_pause(&mut || {
+            s.throttle().resume();
+            Ok(())
+        })
+        .unwrap();
+        assert!(s.throttle().begin().is_some());
+    }
+}

@@ -133,3 +133,55 @@ impl VersionSet {
         drop(self.lock.lock().take());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::options::DbOptions;
+    use crate::cache::Cache;
+    use crate::db::observe::meters::Meters;
+    use crate::db::observe::pins::Pins;
+    use crate::env::mem::MemEnv;
+    use crate::manifest::{FoundManifest, ManifestState};
+    use crate::merge::gaps::EmptyRangeBudget;
+
+    fn version_set(lock: Option<Box<dyn FileLock>>, env: &Arc<dyn Env>) -> VersionSet {
+        let state = ManifestState { id: 77, next_file: 5, ..ManifestState::default() };
+        let found = FoundManifest { state, number: 0, end: None };
+        let cache = Cache::within(1 << 20, 1 << 19);
+        let dir = PathBuf::from("/db");
+        let opener = Arc::new(TableOpener::new(env.clone(), &dir, cache, &DbOptions::default()));
+        let parts = TreeParts {
+            env: env.clone(),
+            meters: Meters::new(env.clone()),
+            pins: Pins::new(env.clone()),
+            gaps: EmptyRangeBudget::new(1 << 16),
+            work: Arc::default(),
+        };
+        let catalog = TreeCatalog::new(env.clone(), dir.clone(), found);
+        VersionSet::new(dir, opener, catalog, OpenTrees::default(), parts, lock)
+    }
+
+    #[test]
+    fn files_and_identities_are_never_given_twice() {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+        let versions = version_set(None, &env);
+        assert_eq!((versions.new_file(), versions.new_file()), (5, 6));
+        let (a, b) = (versions.new_identity(), versions.new_identity());
+        assert_eq!((a.store, b.store), (77, 77));
+        assert_ne!(a.unique, b.unique);
+        assert_eq!((versions.store(), versions.last_writer_id()), (77, 0));
+        assert!(versions.tree(0).is_none());
+    }
+
+    #[test]
+    fn the_directory_is_locked_until_it_is_released() {
+        let env: Arc<dyn Env> = Arc::new(MemEnv::plain());
+        env.create_dir_all(Path::new("/db")).unwrap();
+        let file = Path::new("/db/LOCK");
+        let versions = version_set(Some(env.lock(file).unwrap()), &env);
+        assert!(env.lock(file).is_err());
+        versions.unlock_directory();
+        env.lock(file).unwrap();
+    }
+}
