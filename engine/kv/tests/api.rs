@@ -1,5 +1,5 @@
-//! The public interface as a program that embeds the engine meets it: what may be passed, what
-//! comes back, what is told in messages.
+//! Public API from the view of an embedding program: accepted argument types, returned types and
+//! error messages.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -36,7 +36,7 @@ fn keys_and_values_are_anything_that_is_bytes() {
     tree.put(Vec::from("array"), [1u8, 2]).unwrap();
     tree.put(7u32.to_be_bytes(), b"literal").unwrap();
     assert_eq!(tree.get("array").unwrap().unwrap(), [1, 2]);
-    // A value is a key, too.
+    // A returned value can be used as a key, too.
     let (key, value) = tree.last().unwrap().unwrap();
     tree.put(&value, &key).unwrap();
     assert!(tree.contains("String").unwrap() && tree.get(value).unwrap().unwrap() == "str");
@@ -67,7 +67,8 @@ fn ranges_are_written_as_one_likes() {
     assert_eq!(tree.range("c".."a").count(), 0);
 }
 
-/// What a deletion of any range leaves, alone, in a batch behind puts, and in a transaction.
+/// Checks the result of deleting ranges of all forms: alone, in a batch after puts, and in a
+/// transaction.
 #[test]
 fn a_range_of_any_form_is_deleted() {
     type Bounds = (Bound<&'static str>, Bound<&'static str>);
@@ -107,7 +108,7 @@ fn a_range_of_any_form_is_deleted() {
                     tx.commit().unwrap();
                 }
                 assert_eq!(keys(tree.iter()), left, "{range:?}, {how}, flushed: {flushed}");
-                // It deletes what was there, and nothing that comes later.
+                // It deletes earlier entries only, not later ones.
                 tree.put("x", "").unwrap();
                 assert!(tree.contains("x").unwrap());
             }
@@ -201,7 +202,7 @@ fn a_batch_is_read_back() {
     assert_eq!(batch.iter().count(), 0);
 }
 
-/// What each handle writes survives a power cut, or need not.
+/// A handle's durability decides whether its writes must survive a power cut.
 #[test]
 fn a_handle_has_a_durability() {
     let env = MemEnv::new(1);
@@ -219,7 +220,7 @@ fn a_handle_has_a_durability() {
     tree.put("lost", "").unwrap();
     assert!(!survives("lost"));
     safe.put("put", "").unwrap();
-    assert!(survives("put") && survives("lost"), "what came before survives too");
+    assert!(survives("put") && survives("lost"), "earlier writes survive too");
     type Write = fn(&Db, &Tree);
     let writes: [(&str, Write); 9] = [
         ("insert", |_, t| assert!(t.insert_if_absent("insert", "").unwrap().is_none())),
@@ -316,8 +317,7 @@ fn a_transaction_depends_on_what_it_has_walked() {
     assert_eq!(commit(&first_two, &|t| t.delete_range("a".."c").unwrap()), conflict);
     assert_eq!(commit(&last, &put("g")), Ok(()));
     assert_eq!(commit(&last, &put("i")), conflict);
-    // An iterator that was not asked for anything has read nothing; one that met its end has read
-    // everything.
+    // An unused iterator adds nothing to the read set; an exhausted iterator adds the whole range.
     assert_eq!(commit(&|tx, t| drop(tx.iter(t)), &put("c")), Ok(()));
     assert_eq!(commit(&|tx, t| assert_eq!(tx.iter(t).count(), 4), &put("i")), conflict);
     let both = |tx: &mut firn_kv::Transaction, t: &Tree| {
@@ -330,8 +330,8 @@ fn a_transaction_depends_on_what_it_has_walked() {
     assert_eq!(commit(&both, &put("z")), conflict);
 }
 
-/// An iterator of a transaction goes on while the transaction writes, and shows what was there when
-/// it began.
+/// An iterator of a transaction stays valid while the transaction writes. It shows the state at its
+/// creation.
 #[test]
 fn a_transaction_writes_while_it_walks() {
     let (db, tree) = filled(&["a", "b", "c", "d"]);
@@ -353,9 +353,9 @@ fn a_transaction_writes_while_it_walks() {
     assert_eq!(keys(tree.iter()), ["aa", "cc"]);
 }
 
-/// Taking the first item of a queue depends on neither its tail nor what was taken before: a commit
-/// leaps over that as reads do, which shows where somebody deletes there what is not there any
-/// more.
+/// The cost of taking the first item of a queue depends neither on the rest of the queue nor on the
+/// items taken before. The conflict check of a commit skips deleted ranges as reads do. Concurrent
+/// deletes of missing keys in that range make this visible.
 #[test]
 fn a_transaction_takes_the_first_item_without_walking_the_queue() {
     let (db, queue) = store();
@@ -374,7 +374,7 @@ fn a_transaction_takes_the_first_item_without_walking_the_queue() {
         }
         tx.commit().unwrap();
     }
-    // What is put there again is a conflict, though.
+    // A concurrent put of a deleted key, however, is a conflict.
     let mut tx = db.transaction();
     let (key, _) = tx.first(&queue).unwrap().unwrap();
     tx.delete(&queue, key).unwrap();
@@ -402,14 +402,14 @@ fn what_meets_conflicts_is_run_again_so_often_and_no_more() {
     assert_eq!(run(3, 2), (3, Ok(())));
     assert_eq!(run(3, 3), (3, Err(ErrorKind::Conflict)));
     assert_eq!(run(0, 1), (1, Err(ErrorKind::Conflict)));
-    // Other errors are told at once.
+    // Other errors are returned at once.
     let mut tries = 0;
     let done = db.transact(|tx| {
         tries += 1;
         tx.put(&tree, vec![0; MAX_KEY_LEN + 1], "")
     });
     assert_eq!((tries, done.unwrap_err().kind()), (1, ErrorKind::InvalidArgument));
-    // Without a pause of zero it sleeps, on the clock of the environment.
+    // With a nonzero pause it sleeps on the clock of the environment.
     let env = MemEnv::new(1);
     let db = Db::open_in(Arc::new(env.clone()), "/d", DbOptions::default()).unwrap();
     let tree = db.tree("t", TreeOptions::default()).unwrap();
@@ -434,7 +434,7 @@ fn a_transaction_larger_than_a_batch_is_refused_as_it_grows() {
     let value = vec![0; 200 << 20];
     tx.put(&tree, "a", &value).unwrap();
     tx.put(&tree, "b", &value).unwrap();
-    // What replaces another takes no more.
+    // An operation that replaces another one takes no additional space.
     tx.put(&tree, "b", &value[1..]).unwrap();
     assert_eq!(tx.put(&tree, "c", &value).unwrap_err().kind(), ErrorKind::InvalidArgument);
     tx.delete_range(&tree, "a"..="b").unwrap();
@@ -468,7 +468,7 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
                     .unwrap();
                 locked |= lock();
             }
-            // Another thread may have been in the way each time, but not for ever.
+            // Another thread may hold the lock each time, but not forever.
             while !locked {
                 std::thread::yield_now();
                 locked = lock();
@@ -488,7 +488,7 @@ fn threads_share_a_queue_a_lock_and_a_counter() {
     assert!(tree.get("y").unwrap().is_none());
 }
 
-/// Handles and what is got from them go from thread to thread, and are shared by threads.
+/// Handles and returned values are `Send` and `Sync`.
 #[test]
 fn handles_go_between_threads() {
     fn check<T: Send + Sync>() {}

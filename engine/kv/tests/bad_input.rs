@@ -1,9 +1,9 @@
-//! Bad input of every kind, at the level of the Db: each is a typed error that says what happened,
-//! where, and what to do next; nothing is lost by it, and nothing panics.
+//! Bad input of every kind at the level of the `Db`. Each causes a typed error that states what
+//! failed, where, and what to do next. No data is lost, and nothing panics.
 //!
-//! The words are in `bad_input.txt`, one conversation a case: a directive is a function here, its
-//! output what the store said. After each case the store is opened once more, the damage undone
-//! where there was some, and everything is read.
+//! `bad_input.txt` contains the expected messages, one conversation per case. A directive is a
+//! function in this file, and its output is the message of the store. After each case the damage is
+//! undone, if there was any. Then the store is opened once more and everything is read.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn key(i: u32) -> Vec<u8> {
     format!("key{i:02}").into_bytes()
 }
 
-/// A store of one tree, half in two tables, half in its log.
+/// Builds a store of one tree, with half of the entries in two tables and half in its log.
 fn store() -> MemEnv {
     let env = MemEnv::new(1);
     fill(&env, 0);
@@ -71,7 +71,8 @@ fn contents(db: &Db) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     db.existing_tree("t")?.iter().map(|item| item.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
 }
 
-/// Everything that [`store`] wrote is there, by scan and by key, and the tables are sound.
+/// Checks that all entries of [`store`] are present, by scan and by key, and that the tables are
+/// sound.
 fn whole(env: &MemEnv) {
     let db = open(env).unwrap();
     let there = contents(&db).unwrap();
@@ -83,12 +84,12 @@ fn whole(env: &MemEnv) {
     assert!(db.verify(|_, _| {}).unwrap().errors.is_empty());
 }
 
-/// What was said, in one line.
+/// Formats a result as one line.
 fn said<T, E: std::fmt::Display>(r: Result<T, E>) -> String {
     r.map_or_else(|e| format!("{e}\n"), |_| "fine\n".into())
 }
 
-/// Opens, reads everything, and verifies: the first thing that is said against it.
+/// Opens, reads everything and verifies; returns the first error.
 fn use_it(env: &MemEnv) -> Result<()> {
     let db = open(env)?;
     contents(&db)?;
@@ -102,7 +103,7 @@ fn files(env: &MemEnv, ext: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Removes a file, tells what is said, and puts it back.
+/// Removes a file, returns the resulting message, and restores the file.
 fn without(file: &Path, env: &MemEnv) -> String {
     let image = env.fork();
     image.remove(file).unwrap();
@@ -113,7 +114,7 @@ fn without(file: &Path, env: &MemEnv) -> String {
     words
 }
 
-/// Gives a file other bytes, tells what is said, and puts the old ones back.
+/// Replaces the bytes of a file, returns the resulting message, and restores the file.
 fn with(file: &Path, bytes: Vec<u8>, env: &MemEnv) -> String {
     let image = env.fork();
     image.write_file(file, &bytes).unwrap();
@@ -137,8 +138,8 @@ fn limits(t: &Tree) -> String {
     out += &said(t.ingest([(b"k", &huge)]));
     out += &said(t.merge(b"k", b"operand"));
     assert!(batch.is_empty());
-    // What is not bad: the longest key, the empty key, the empty value; asking for what cannot be
-    // there; inverted ranges.
+    // Valid input: the longest key, the empty key, the empty value, lookups of impossible keys,
+    // inverted ranges.
     t.put(&long[1..], b"longest").unwrap();
     t.put(b"", b"").unwrap();
     assert_eq!(
@@ -251,7 +252,7 @@ fn directories() -> String {
     out += &at("/missing", DbOptions { create: false, ..options() });
     out += &at("/missing", DbOptions { read_only: true, ..options() });
     out += &at("/full", DbOptions { read_only: true, ..options() });
-    assert!(env.list(Path::new("/missing")).is_err(), "a refused open has made a directory");
+    assert!(env.list(Path::new("/missing")).is_err(), "a refused open created a directory");
     assert_eq!(env.list(Path::new("/full")).unwrap(), ["letter.txt"]);
     whole(&env);
     out
@@ -264,7 +265,7 @@ fn locked(env: &MemEnv) -> String {
     out
 }
 
-/// The same bytes of another format version, with the checksums that belong to them.
+/// Sets another format version and recomputes the affected checksums.
 fn newer(env: &MemEnv) -> String {
     let mut out = String::new();
     let patch = |file: &Path, change: &dyn Fn(&mut Vec<u8>)| {
@@ -299,7 +300,7 @@ fn newer(env: &MemEnv) -> String {
     out
 }
 
-/// CRC-32 without context.
+/// Returns the CRC-32 of some bytes, without the context that block checksums include.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |c: u32, b| {
         (0..8).fold(c ^ *b as u32, |c, _| if c & 1 == 1 { c >> 1 ^ 0xEDB8_8320 } else { c >> 1 })
@@ -310,7 +311,7 @@ fn missing(env: &MemEnv) -> String {
     let mut out = String::new();
     let gone = ["CURRENT", "MANIFEST", ".sst"].map(|what| files(env, what).remove(0));
     gone.iter().for_each(|f| out += &without(f, env));
-    // Of the log: the segment that was closed last, and all of it.
+    // First remove the last closed log segment, then all segments.
     out += &without(&files(env, ".wal").pop().unwrap(), env);
     let image = env.fork();
     files(env, ".wal").iter().for_each(|f| image.remove(f).unwrap());
@@ -322,8 +323,8 @@ fn missing(env: &MemEnv) -> String {
     out
 }
 
-/// Under a manifest of an older time live tables look like garbage: the open that finds out removes
-/// nothing.
+/// With an older manifest, live tables look obsolete. An opening that detects this removes no
+/// files.
 #[test]
 fn an_older_manifest_removes_nothing() {
     let env = store();
@@ -332,7 +333,7 @@ fn an_older_manifest_removes_nothing() {
     open(&env).unwrap().existing_tree("t").unwrap().compact().unwrap();
     let now = env.fork();
     old.iter().for_each(|(f, bytes)| env.write_file(f, bytes).unwrap());
-    // When the tables that were merged go is up to readers.
+    // Readers decide when the compacted tables are removed.
     let merged = PathBuf::from("/db/00000001.sst");
     if env.files().contains(&merged) {
         env.remove(&merged).unwrap();
@@ -343,8 +344,8 @@ fn an_older_manifest_removes_nothing() {
     whole(&now);
 }
 
-/// Files that are not the store's stay; a table of another store, or under another name, is not
-/// taken for the store's own.
+/// Files of other programs stay. A table of another store, or under another name, is not accepted
+/// as a table of this store.
 fn foreign(env: &MemEnv) -> String {
     let strangers = [
         "notes.tmp",
@@ -370,7 +371,7 @@ fn foreign(env: &MemEnv) -> String {
         .filter(|f| f.extension().is_some_and(|x| x == "sst") && f.as_os_str().len() == 16)
         .collect();
     let mut out = with(&tables[0], env.read_file(&tables[1]).unwrap(), env);
-    // A twin of the store: the same names, the same lengths, other keys.
+    // A twin of the store: the same names and lengths, but other keys.
     let other = MemEnv::new(2);
     fill(&other, 50);
     let twin = other.read_file(&tables[0]).unwrap();
@@ -495,11 +496,11 @@ fn dropped(db: &Db) -> String {
         }
     }
     db.tree("gone", small()).unwrap().put(b"a", b"new").unwrap();
-    assert!(t.get(b"a").is_err(), "the new tree of the name is another one");
+    assert!(t.get(b"a").is_err(), "the new tree with the same name is another tree");
     out
 }
 
-/// Trees of another store in a snapshot, a transaction, a batch.
+/// Uses trees of another store in a snapshot, a transaction and a batch.
 fn strangers(db: &Db) -> String {
     let elsewhere = open(&store()).unwrap();
     let other = elsewhere.existing_tree("t").unwrap();
@@ -513,7 +514,7 @@ fn strangers(db: &Db) -> String {
     assert!(tx.get(&other, b"k").is_err() && tx.range(&other, ..).next().unwrap().is_err());
     assert!(tx.put(&other, b"k", b"").is_err() && tx.delete(&other, b"k").is_err());
     drop(tx);
-    // A refused transaction has written nothing, and gives up its snapshot.
+    // A refused transaction has written nothing, and releases its snapshot.
     let t = db.existing_tree("t").unwrap();
     let mut tx = db.transaction();
     tx.get(&t, b"key00").unwrap();
@@ -534,8 +535,8 @@ fn loading(env: &MemEnv, db: &Db) -> String {
     out += &said(t.import("/letter"));
     out += &said(t.import(&before[0]));
     out += &said(t.export(.., "/letter"));
-    assert_eq!(files(env, ".sst"), before, "what was refused leaves no files");
-    // Pairs that overlap what is there are no mistake: they replace it.
+    assert_eq!(files(env, ".sst"), before, "a refused ingestion leaves no files");
+    // Ingested pairs may overlap existing entries: they replace them.
     t.ingest([("key05", "value"), ("key35", "value")]).unwrap();
     out
 }
@@ -575,8 +576,8 @@ fn read_only(env: &MemEnv) -> String {
     out
 }
 
-/// The disk is full from some operation on, in the middle of each kind of work; then there is room
-/// again.
+/// The disk becomes full at some operation, in the middle of each kind of work. Then space is
+/// available again.
 fn full_disk() -> String {
     type Work = fn(&Db, &Tree) -> Result<()>;
     let works: [(&str, Work); 6] = [
@@ -620,7 +621,7 @@ fn full_disk() -> String {
             );
             assert!(
                 contents(&db).unwrap().len() >= 40,
-                "{what}, operation {n}: a full disk can be read"
+                "{what}, operation {n}: reads failed on a full disk"
             );
             fault.heal();
             drop((db, t));
@@ -663,8 +664,8 @@ fn every_kind_is_refused_with_words_and_loses_nothing() {
     });
 }
 
-/// A tree whose filters hold prefixes, opened without the hook: its filters say nothing then, and
-/// new tables get none.
+/// Opens a tree with prefix filters without the prefix hook. Its existing filters are then unused,
+/// and new tables get none.
 #[test]
 fn a_filter_is_not_asked_without_its_hook() {
     let env = MemEnv::new(3);
@@ -689,8 +690,8 @@ fn a_filter_is_not_asked_without_its_hook() {
     }
 }
 
-/// A batch may not be larger than the log takes. Needs a gigabyte of memory:
-/// `cargo test -- --ignored`.
+/// A batch may not be larger than the log accepts. Needs a gigabyte of memory: `cargo test --
+/// --ignored`.
 #[test]
 #[ignore = "needs a gigabyte of memory"]
 fn a_batch_over_its_limit() {
@@ -703,10 +704,10 @@ fn a_batch_over_its_limit() {
     assert_eq!((e.kind(), batch.size(), batch.len()), (ErrorKind::InvalidArgument, before, 1));
 }
 
-/// A directory of the operating system that may not be written to. The superuser may write
-/// anywhere: then there is nothing to see.
+/// Uses a directory of the operating system without write permission. The superuser may write
+/// anywhere, so the test checks nothing then.
 #[test]
-#[allow(clippy::disallowed_methods)] // the directory's rights are the test
+#[allow(clippy::disallowed_methods)] // the test is about the directory's permissions
 fn a_directory_that_is_not_writable() {
     use std::os::unix::fs::PermissionsExt;
     let dir = std::env::temp_dir().join(format!("firn-bad-input-{}", std::process::id()));

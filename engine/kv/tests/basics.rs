@@ -1,4 +1,4 @@
-//! Each promise of the public API once, in memory and on the real file system.
+//! Tests each guarantee of the public API once, in memory and on the real file system.
 
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
@@ -16,7 +16,7 @@ use firn_kv::{
     Movement, Policy, Readable, Result, Tree, TreeOptions,
 };
 
-/// A directory that goes with the test.
+/// A directory that is removed with the test.
 struct Place {
     env: Arc<dyn Env>,
     dir: PathBuf,
@@ -175,7 +175,7 @@ fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
         let tree = db
             .tree("t", TreeOptions { policy, merge: Some(Arc::new(Add)), ..tiny_tree() })
             .unwrap();
-        // In an older window, at "b" only: what the range delete must go on hiding.
+        // An older window with the key "b" only: the range deletion must continue to hide it.
         tree.put(b"b", b"1").unwrap();
         tree.flush().unwrap();
         env.advance(std::time::Duration::from_secs(3600));
@@ -434,7 +434,7 @@ fn every_policy_keeps_everything() {
     }
 }
 
-/// The bound on the age of deletes must not make work where there is no delete.
+/// A limit on the age of tombstones must cause no work for tables without tombstones.
 #[test]
 fn a_table_without_deletes_never_is_overdue() {
     let env = MemEnv::new(1);
@@ -455,7 +455,8 @@ fn a_table_without_deletes_never_is_overdue() {
     assert_eq!((stats.flushes, stats.compactions, stats.moves), (1, 0, 0));
 }
 
-/// A job that a worker had just taken was once overlooked: neither wanted any more nor counted yet.
+/// Once, `wait_idle` overlooked a job that a worker had just taken: it was neither queued nor
+/// counted as running.
 #[test]
 fn idle_means_that_no_job_runs() {
     let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", small()).unwrap();
@@ -487,14 +488,14 @@ fn many_trees_are_made_as_one() {
     let (_, one) = cost(vec!["second".into()]);
     let names: Vec<String> = (0..300).map(|n| format!("t{n}")).collect();
     let (trees, many) = cost(names.clone());
-    assert_eq!(one, many, "operations on files to make one tree, and 300");
+    assert_eq!(one, many, "creating 300 trees takes as many file operations as one");
     assert!(trees.iter().map(Tree::name).eq(&names));
-    // Those that are there and those that are not, in any order.
+    // Existing and new names, in any order.
     let mixed = ["t9", "new", "first"];
     let (mixed_trees, _) = cost(mixed.map(String::from).into());
     assert!(mixed_trees.iter().map(Tree::name).eq(mixed));
     assert_eq!(mixed_trees[2].get("k").unwrap().unwrap(), "v");
-    assert_eq!(cost(names.clone()).1, 0, "all are there");
+    assert_eq!(cost(names.clone()).1, 0, "all trees exist");
     assert!(cost(vec![]).0.is_empty());
     let before = db.tree_names();
     assert_eq!(before.len(), 303);
@@ -504,14 +505,14 @@ fn many_trees_are_made_as_one() {
     }
     let bad = TreeOptions { block_size: 0, ..tiny_tree() };
     assert!(db.trees([("x", tiny_tree()), ("y", bad)]).is_err());
-    assert_eq!(db.tree_names(), before, "nothing was made");
+    assert_eq!(db.tree_names(), before, "no tree was created");
     drop((db, first, trees, mixed_trees));
     let again = Db::open_in(Arc::new(env), "/db", inline()).unwrap();
     assert_eq!(again.tree_names(), before);
 }
 
-/// A hook may make more than a value can have. Readers are told so, and a flush keeps the operands
-/// as they are.
+/// A merge operator may return a value over the length limit. Reads then return an error, and a
+/// flush retains the operands.
 #[test]
 fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
     struct Long;

@@ -1,12 +1,15 @@
-//! Bit rot: every single bit of every file of a small store is flipped, one at a time, and the
-//! store is opened and read.
+//! Bit-rot test: flips every single bit of every file of a small store, then opens and reads the
+//! store.
 //!
-//! Each flip must be *detected*, by an error that names the file and the place, or be *harmless*:
-//! everything reads as before. There is one more way out, for the log alone: bytes that nothing
-//! proves to have been durable may be given up, as a power cut would have torn them (`format-spec`,
-//! "Write-ahead log"), and then what is read is exactly what was written before them. The same is
-//! asked of larger damage: files swapped, emptied, cut off, pages of zeros. Run with `--nocapture`
-//! for the tally.
+//! Each flip must be *detected* or *harmless*. A detected flip causes an error that names the file
+//! and the offset. After a harmless flip everything reads as before.
+//!
+//! The log alone has a third outcome. Recovery may discard bytes that nothing proves to have been
+//! durable, as if a power cut had torn them (`format-spec`, "Write-ahead log"). The contents must
+//! then be exactly those that were written before these bytes.
+//!
+//! The same rules apply to larger damage: files swapped, emptied, truncated, or with pages of
+//! zeros. Run with `--nocapture` to see the counts.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +32,7 @@ mod store;
 
 use store::{Contents, DIR, LogRecord, Sound, TREES, build, is_log, open, proven, read};
 
-/// Gives up with words where something does not hold.
+/// Returns an error with a formatted message unless a condition holds.
 macro_rules! ensure {
     ($holds:expr, $($words:tt)*) => {
         if !$holds {
@@ -38,7 +41,7 @@ macro_rules! ensure {
     };
 }
 
-/// What became of a damaged store.
+/// Outcome of opening and reading a damaged store.
 enum Fate {
     AtOpen(Error),
     AtRead(Error),
@@ -55,8 +58,8 @@ impl Fate {
     }
 }
 
-/// Opens and reads a store: `trees`, in both read modes in turn, and verifies its tables when
-/// nothing else has said a word.
+/// Opens a store and reads `trees` in the given read mode. If `verify` is set and no error was
+/// found, it also verifies the tables.
 fn examine(env: &MemEnv, trees: &[&str], known: &Contents, mode: ReadMode, verify: bool) -> Fate {
     let db = match open(env, mode) {
         Ok(db) => db,
@@ -79,7 +82,7 @@ fn examine(env: &MemEnv, trees: &[&str], known: &Contents, mode: ReadMode, verif
     Fate::Read(contents)
 }
 
-/// What was tried, and what came of it: by kind of bytes, then by outcome.
+/// Numbers of outcomes, by kind of damaged bytes and then by outcome; and the failures.
 #[derive(Default)]
 struct Tally {
     fates: Mutex<BTreeMap<String, BTreeMap<&'static str, usize>>>,
@@ -117,7 +120,7 @@ impl Tally {
     }
 }
 
-/// The blocks of a table file: where each is, and what it is called.
+/// Returns the byte range and the kind of each block of a table file.
 fn blocks(bytes: &[u8]) -> Vec<(std::ops::Range<usize>, &'static str)> {
     let (mut all, mut at) = (vec![], 0);
     while at < bytes.len() - FOOTER {
@@ -130,8 +133,8 @@ fn blocks(bytes: &[u8]) -> Vec<(std::ops::Range<usize>, &'static str)> {
     all
 }
 
-/// Whether a byte of a manifest is in a mark: a frame without payload, which only says that the one
-/// before it had been durable.
+/// Reports whether a byte of a manifest is in a mark. A mark is a frame without payload; it only
+/// states that the previous frame was durable.
 fn is_mark(manifest: &[u8], at: usize) -> bool {
     let mut frame = 16;
     loop {
@@ -143,7 +146,7 @@ fn is_mark(manifest: &[u8], at: usize) -> bool {
     }
 }
 
-/// One damaged store, judged. `at` is the first byte that differs.
+/// One damaged store to judge. `at` is the first byte that differs.
 struct Damage<'a> {
     sound: &'a Sound,
     file: &'a Path,
@@ -151,29 +154,32 @@ struct Damage<'a> {
 }
 
 impl Damage<'_> {
-    /// Checks that the error tells the damaged place.
+    /// Checks that the error names the damaged file, block and offset.
     fn check_place(&self, e: &Error) -> Result<(), String> {
         ensure!(
             matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible),
-            "of another kind: {e}"
+            "unexpected error kind: {e}"
         );
-        ensure!(e.file() == Some(self.file), "of another file: {e}");
+        ensure!(e.file() == Some(self.file), "error names another file: {e}");
         let Some(offset) = e.offset().map(|o| o as usize) else {
             return Err(format!("no offset: {e}"));
         };
-        ensure!(offset <= self.at, "the place told is behind the damage: {e}");
-        ensure!(e.block_kind().is_some(), "no kind of block: {e}");
+        ensure!(offset <= self.at, "reported offset is after the damage: {e}");
+        ensure!(e.block_kind().is_some(), "no block kind: {e}");
         if is_table(self.file) {
             let blocks = blocks(&self.sound.files[self.file]);
             let (place, name) =
                 blocks.into_iter().find(|(place, _)| place.contains(&self.at)).unwrap();
-            ensure!((offset, e.block_kind()) == (place.start, Some(name)), "another block: {e}");
+            ensure!(
+                (offset, e.block_kind()) == (place.start, Some(name)),
+                "error names another block: {e}"
+            );
         }
         Ok(())
     }
 
-    /// The first record of the log that is not as it was. Damage to a segment's header is damage to
-    /// all of its records.
+    /// Returns the first record of the log that has changed. Damage to a segment's header counts as
+    /// damage to all of its records.
     fn record(&self, image: &MemEnv) -> Option<&LogRecord> {
         self.sound.log.iter().find(|r| {
             let (was, is) =
@@ -191,23 +197,26 @@ impl Damage<'_> {
             let proven = proven(image);
             ensure!(
                 record.is_none_or(|r| r.lsn >= proven),
-                "given up, though known to be durable up to {proven}"
+                "discarded although known to be durable up to {proven}"
             );
-            ensure!(contents == self.sound.contents(record), "not what was written before it");
+            ensure!(
+                contents == self.sound.contents(record),
+                "contents differ from those written before the damage"
+            );
             return Ok(match record {
                 None => "harmless: not part of a record that is needed",
                 Some(r) if r.mark => "harmless: a mark at the end",
-                Some(_) => "given up as torn",
+                Some(_) => "discarded as torn",
             });
         };
-        ensure!(record.is_some(), "nothing that is needed is damaged: {e}");
+        ensure!(record.is_some(), "error although no needed record is damaged: {e}");
         ensure!(
             matches!(e.kind(), ErrorKind::Corruption | ErrorKind::Incompatible),
-            "of another kind: {e}"
+            "unexpected error kind: {e}"
         );
         ensure!(
             e.file() == Some(self.file) && e.offset().is_some_and(|o| o as usize <= self.at),
-            "another place: {e}"
+            "error names another place: {e}"
         );
         Ok("found at open")
     }
@@ -223,7 +232,7 @@ impl Damage<'_> {
             if self.file.to_string_lossy().contains("MANIFEST-") {
                 ensure!(
                     is_mark(&self.sound.files[self.file], self.at),
-                    "damage to a frame goes unnoticed"
+                    "damage to a frame was not detected"
                 );
                 return Ok("harmless: in a mark");
             }
@@ -238,7 +247,7 @@ impl Damage<'_> {
     }
 }
 
-/// What a byte of a file belongs to.
+/// Names the part of a file that a byte belongs to.
 fn part(sound: &Sound, file: &Path, at: usize) -> String {
     let bytes = &sound.files[file];
     let name = file.file_name().unwrap().to_str().unwrap();
@@ -268,7 +277,7 @@ fn part(sound: &Sound, file: &Path, at: usize) -> String {
             {
                 "log: records that are in tables".into()
             }
-            None => "log: zeros behind the end".into(),
+            None => "log: zeros after the end".into(),
         };
     }
     if name.starts_with("MANIFEST-") {
@@ -281,7 +290,7 @@ fn is_table(file: &Path) -> bool {
     file.extension().is_some_and(|x| x == "sst")
 }
 
-/// A tree and the facts of a table in it.
+/// Returns the name of the tree that owns a table, and the table's metadata.
 fn owner_of(sound: &Sound, file: &Path) -> (String, Arc<TableMeta>) {
     let (state, _) = Manifest::load(&sound.env, Path::new(DIR)).unwrap().unwrap();
     let id = file.file_stem().and_then(|s| s.to_str()?.parse::<u64>().ok());
@@ -292,8 +301,8 @@ fn owner_of(sound: &Sound, file: &Path) -> (String, Arc<TableMeta>) {
     tables.into_iter().find(|(_, m)| Some(m.id) == id).unwrap()
 }
 
-/// The trees that a file can have an influence on: a table is read by its own tree alone,
-/// everything else is read at open.
+/// Returns the trees that a file can affect. Only its own tree reads a table; an opening reads all
+/// other files.
 fn trees_of(sound: &Sound, file: &Path) -> Vec<&'static str> {
     if !is_table(file) {
         return TREES.to_vec();
@@ -302,7 +311,7 @@ fn trees_of(sound: &Sound, file: &Path) -> Vec<&'static str> {
     TREES.into_iter().filter(|t| *t == own).collect()
 }
 
-/// Calls `work` for each of `n` numbers, on all processors.
+/// Calls `work` for each of `n` numbers, on all processors (at most 8).
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn each(n: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
@@ -322,16 +331,17 @@ fn each(n: usize, work: impl Fn(usize) + Sync) {
     });
 }
 
-/// Which flips go through a whole Db where a shorter way reads the same bytes: one in so many, and
-/// 101 goes through all bits of a byte. `FIRN_ROT=1` takes them all through it.
+/// Returns how often a flip is tested through a whole `Db` where a shorter path reads the same
+/// bytes. Every 101st flip is; since 101 is odd, these cover all bits of a byte. `FIRN_ROT=1` tests
+/// all of them this way.
 fn through_db() -> usize {
     if std::env::var_os("FIRN_ROT").is_some() { 1 } else { 101 }
 }
 
-/// Flips every bit of a file that is read, if at all, by the first step of opening a Db: it fails
-/// there, at once.
+/// Flips every bit of a file through a whole `Db`. If the file is read at all, the first step of
+/// opening reads it, so failures are immediate.
 fn flip_whole(sound: &Sound, file: &Path, tally: &Tally) {
-    // Nothing reads the events but people: one bit a byte will do.
+    // Only people read the event log, so about one bit in seven bytes is enough.
     let step = if file.ends_with("EVENTS.jsonl") { 8 * 7 + 1 } else { 1 };
     each(8 * sound.files[file].len() / step, |i| judge_whole(sound, file, i * step, tally));
 }
@@ -347,7 +357,7 @@ fn mode_of(bit: usize) -> ReadMode {
     if bit.is_multiple_of(2) { ReadMode::Mmap } else { ReadMode::Pread }
 }
 
-/// Notes what was judged; a panic counts as a failure.
+/// Records a verdict; a panic counts as a failure.
 fn note(
     sound: &Sound,
     file: &Path,
@@ -384,7 +394,7 @@ fn judge_whole(sound: &Sound, file: &Path, bit: usize, tally: &Tally) {
 /// Key, trailer and value.
 type TableEntry = (Vec<u8>, Trailer, Vec<u8>);
 
-/// All entries of a table, read in every way there is.
+/// Returns all entries of a table, and checks that all ways of reading them agree.
 fn read_table(
     env: &MemEnv,
     file: &Path,
@@ -408,12 +418,12 @@ fn read_table(
             back.push((c.key().to_vec(), c.trailer(), c.value().to_vec()));
             c.prev()?;
         }
-        assert!(all.iter().eq(back.iter().rev()), "backward is not forward");
+        assert!(all.iter().eq(back.iter().rev()), "a backward scan differs from a forward scan");
         for (key, trailer, value) in &all {
             c.seek(key, *trailer)?;
             assert!(
                 c.valid() && c.key() == key && c.value() == value,
-                "a search that does not find what a scan does"
+                "a seek does not find an entry that a scan finds"
             );
         }
         Ok(all)
@@ -424,9 +434,9 @@ fn read_table(
     Ok(all)
 }
 
-/// Flips every bit of a table. Opening a Db looks at a table's length only, and everything that it
-/// reads of the file later goes through the functions that are called here: so only some of the
-/// flips are taken through a Db as well.
+/// Flips every bit of a table. Opening a `Db` looks only at a table's length; all later reads of
+/// the file go through the functions called here. So only some of the flips are tested through a
+/// `Db` as well.
 fn flip_table(sound: &Sound, file: &Path, tally: &Tally) {
     let owner = owner_of(sound, file);
     let Ok(whole) = read_table(&sound.env, file, &owner, ReadMode::Mmap) else {
@@ -448,7 +458,7 @@ fn flip_table(sound: &Sound, file: &Path, tally: &Tally) {
     });
 }
 
-/// The records that a Db would be given.
+/// Returns the records that recovery passes to a `Db`.
 fn recovered(
     env: &MemEnv,
     state: &ManifestState,
@@ -463,15 +473,15 @@ fn recovered(
     Ok(all)
 }
 
-/// Flips every bit of a log segment. A Db gets of the log what `recover` gives it, and nothing
-/// else: that must be the same records, or a prefix of them; and some of the flips are taken
-/// through a Db as well.
+/// Flips every bit of a log segment. A `Db` gets from the log only the records that `recover`
+/// passes to it. These must be the same records, or a prefix of them. Some of the flips are also
+/// tested through a `Db`.
 fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
     let state = Manifest::load(&sound.env, Path::new(DIR)).unwrap().unwrap().0;
     let durable = store::flushed(&sound.env);
     let whole = recovered(&sound.env, &state, durable).unwrap();
-    // Of a segment that is not needed any more one bit of each byte will do: its header and its
-    // length are all that is looked at.
+    // For a segment that is no longer needed, one bit of each byte is enough. Recovery looks only
+    // at its header and its length.
     let step = if sound.log.iter().any(|r| r.file == file) { 1 } else { 9 };
     each(8 * sound.files[file].len() / step, |i| {
         let bit = i * step;
@@ -484,7 +494,7 @@ fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
                     let lost =
                         damage.record(&image).filter(|r| !r.mark).map_or(u64::MAX, |r| r.seq);
                     let kept = whole.iter().filter(|(seq, _)| *seq < lost);
-                    ensure!(kept.eq(&records), "other records than those before it");
+                    ensure!(kept.eq(&records), "the records are not those before the damage");
                     Fate::Read(sound.contents(damage.record(&image)).clone())
                 }
             };
@@ -496,11 +506,11 @@ fn flip_log(sound: &Sound, file: &Path, tally: &Tally) {
     });
 }
 
-/// What is done to files, in words, with what is in them then.
+/// A change to files: its description, and the files with their new content.
 type Changed = (String, Vec<(PathBuf, Vec<u8>)>);
 
-/// Larger damage: each file emptied, cut off in many places, with pages of zeros; each two files
-/// swapped.
+/// Returns larger damage: each file emptied, truncated at many lengths, and with pages of zeros;
+/// and each pair of files swapped.
 fn larger(sound: &Sound) -> Vec<Changed> {
     let mut all = vec![];
     let files: Vec<_> =
@@ -529,8 +539,8 @@ fn larger(sound: &Sound) -> Vec<Changed> {
     all
 }
 
-/// Judges larger damage: found, in one of the damaged files; or harmless; or the end of the log
-/// that nothing proves to be durable.
+/// Judges larger damage. It must be detected in one of the damaged files, be harmless, or cost only
+/// the end of the log that nothing proves durable.
 fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'static str, String> {
     match examine(image, &TREES, sound.contents(None), ReadMode::Mmap, true) {
         Fate::Read(contents) => {
@@ -541,21 +551,24 @@ fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'st
             ensure!(logs || contents == *sound.contents(None), "wrong data");
             ensure!(
                 record.is_none_or(|r| r.lsn >= proven(image)),
-                "given up, though known to be durable"
+                "discarded although known to be durable"
             );
-            ensure!(contents == *sound.contents(record), "not what was written before it");
-            Ok(if record.is_none_or(|r| r.mark) { "harmless" } else { "given up as torn" })
+            ensure!(
+                contents == *sound.contents(record),
+                "contents differ from those written before the damage"
+            );
+            Ok(if record.is_none_or(|r| r.mark) { "harmless" } else { "discarded as torn" })
         }
         fate => {
             let Some(e) = fate.error() else { return Err("no error and no contents".into()) };
-            ensure!(e.kind() == ErrorKind::Corruption, "of another kind: {e}");
+            ensure!(e.kind() == ErrorKind::Corruption, "unexpected error kind: {e}");
             ensure!(e.offset().is_some(), "no offset: {e}");
-            // A segment that looks as if it had never been used is missed where the one before it
-            // ends.
+            // If a segment looks as if it had never been used, the error names the segment before
+            // it, at its end.
             let near = |f: &Path| {
                 e.file() == Some(f) || (is_log(f) && e.file().is_some_and(|e| is_log(e) && e < f))
             };
-            ensure!(changed.1.iter().any(|(f, _)| near(f)), "of another file: {e}");
+            ensure!(changed.1.iter().any(|(f, _)| near(f)), "error names another file: {e}");
             Ok("found")
         }
     }
@@ -604,7 +617,7 @@ fn every_bit_of_every_file() {
     tally.print("a store that was closed, every bit flipped:");
     tally.check();
     let tally = Tally::default();
-    // Closing gives up segments that were held in reserve.
+    // Closing the store releases the reserved segments.
     let differs = |f: &Path| is_log(f) && closed.files.get(f) != Some(&died.files[f]);
     died.files.keys().filter(|f| differs(f)).for_each(|f| flip_log(&died, f, &tally));
     tally.print("the log of a store whose process died, every bit flipped:");

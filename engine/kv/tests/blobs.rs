@@ -1,6 +1,6 @@
-//! Values that lie apart: whatever is done with them, readers see what they would see otherwise;
-//! no file is lost and none stays; merges do not write long values again; and what nobody refers to
-//! stays within its bound.
+//! Separated values (blobs): reads return the same results as with inline values. No blob file is
+//! lost and no obsolete file stays. Compactions do not rewrite long values. Garbage stays within
+//! its limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn key(i: u64) -> Vec<u8> {
     format!("key{i:05}").into_bytes()
 }
 
-/// A value, half of which does not compress: short, about as long as the threshold, or long.
+/// Returns a value that is half incompressible: short, about as long as the threshold, or long.
 fn value(rng: &mut Rng) -> Vec<u8> {
     let len = match rng.below(4) {
         0 => rng.below(40),
@@ -69,7 +69,7 @@ fn pairs(
     all.map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
 }
 
-/// That the tree shows the map: by keys, both ways, and by seeks.
+/// Checks that the tree equals the map: by key, in both directions, and by seeks.
 fn compare(tree: &Tree, map: &Map, rng: &mut Rng) {
     let wanted: Vec<_> = map.clone().into_iter().collect();
     assert_eq!(pairs(tree.iter()), wanted);
@@ -109,7 +109,7 @@ fn compare(tree: &Tree, map: &Map, rng: &mut Rng) {
     }
 }
 
-/// That the directory has the tables and value files that the manifest names, and no others.
+/// Checks that the directory has exactly the tables and blob files that the manifest names.
 fn check_files(env: &MemEnv, dir: &str) {
     let (state, _) = Manifest::load(env, Path::new(dir)).unwrap().unwrap();
     let named: BTreeSet<PathBuf> = state
@@ -154,7 +154,7 @@ impl Life {
         let options = db_options(&mut self.rng, self.threads);
         let db = Db::open_in(Arc::new(self.env.clone()), "/db", options).unwrap();
         let tree = db.tree("t", tree_options(&mut self.rng)).unwrap();
-        // What was given when the tree was made stands in the manifest.
+        // The manifest has the options from the creation of the tree.
         tree.set_options(tree_options(&mut self.rng)).unwrap();
         self.db = Some((db, tree));
     }
@@ -165,8 +165,8 @@ impl Life {
         drop(tree);
         db.close().unwrap();
         drop(db);
-        // A reader of another test may have kept what a merge had replaced from going before the
-        // close: then the next opening removes its files.
+        // A reader of another test may have delayed the removal of compacted tables past the close.
+        // Then the next opening removes their files.
         let options = DbOptions { background_threads: 0, ..DbOptions::default() };
         let db = Db::open_in(Arc::new(self.env.clone()), "/db", options).unwrap();
         db.tree("t", TreeOptions::default()).unwrap();
@@ -255,8 +255,8 @@ fn readers_see_what_they_would_see_otherwise() {
     }
 }
 
-/// A few puts, flushes and merges of a store without threads; after each step where the journal
-/// ends, and what was written until then.
+/// Runs puts, flushes and compactions on a store without threads. Returns, for each step, the end
+/// of the journal and the contents so far.
 fn history(env: &MemEnv, seed: u64) -> Vec<(usize, Map)> {
     let mut rng = Rng::new(seed);
     let (mut map, mut steps) = (Map::new(), vec![(0, Map::new())]);
@@ -297,11 +297,11 @@ fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
             let image = env.crash_image(at, &Cut::Process);
             let options = || DbOptions { background_threads: 0, ..DbOptions::default() };
             let Ok(db) = Db::open_in(Arc::new(image.clone()), "/db", options()) else {
-                assert!(at <= steps[1].0, "{at}: the store was made");
+                assert!(at <= steps[1].0, "{at}: the store exists by then");
                 continue;
             };
             let Ok(tree) = db.existing_tree("t") else {
-                assert!(at <= steps[1].0, "{at}: the tree was made");
+                assert!(at <= steps[1].0, "{at}: the tree exists by then");
                 continue;
             };
             let shown: Map = pairs(tree.iter()).into_iter().collect();
@@ -313,8 +313,8 @@ fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
             drop(tree);
             db.close().unwrap();
             drop(db);
-            // What was left by the crash, and by what was still held at the close, goes with an
-            // opening.
+            // An opening removes the files left by the crash, and those that readers still held at
+            // the close.
             drop(Db::open_in(Arc::new(image.clone()), "/db", options()).unwrap());
             check_files(&image, "/db");
         }
@@ -376,7 +376,7 @@ fn a_damaged_value_is_an_error_of_its_key_alone() {
             }
         }
         assert_eq!(wrong.len(), 1);
-        // Whoever comes to it is told of its key, and of no other.
+        // A read that reaches this value returns an error with its key, and with no other key.
         let mut cursor = tree.cursor(..).unwrap();
         cursor.seek_before(&wrong).unwrap();
         let [get, recorded] = [tree.get(&wrong), db.with_context(|_| tree.get(&wrong))];
@@ -401,7 +401,7 @@ fn a_damaged_value_is_an_error_of_its_key_alone() {
         db.close().unwrap();
         drop(db);
         env.write_file(&path, &sound).unwrap();
-        // A file of another name is no more believed than another table.
+        // A blob file under another name is refused, as a table is.
         let other = PathBuf::from("/db/00000001.sst");
         let first = env.read_file(&other).unwrap();
         if other != path {
@@ -423,8 +423,8 @@ fn pairs_or_error(
     all.collect()
 }
 
-/// What the files of values hold beside what is needed stays within the bound, and merges of tables
-/// write no value again that is not in a file that is given up.
+/// Garbage in blob files stays within its limit. Compactions rewrite only the values of blob files
+/// that they discard.
 #[test]
 fn garbage_stays_within_its_bound_and_merges_write_few_values() {
     let db = Db::open_in(
@@ -462,7 +462,7 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
         }
         tree.flush().unwrap();
         tree.compact().unwrap();
-        // Without threads, what is wanted is done by who writes.
+        // Without threads, writers run the picked jobs.
         for i in 0..20 {
             tree.put(key(i), b"short").unwrap();
             tree.flush().unwrap();
@@ -477,7 +477,7 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
     }
 }
 
-/// Tables and value files of the tree `name`, as the manifest has them.
+/// Returns the numbers of tables and blob files of the tree `name` in the manifest.
 fn files_of(env: &MemEnv, name: &str) -> (usize, usize) {
     let (state, _) = Manifest::load(env, Path::new("/db")).unwrap().unwrap();
     let t = state.tree_named(name).unwrap();
@@ -498,12 +498,12 @@ fn a_full_compaction_puts_values_where_the_options_say() {
         tree.set_options(TreeOptions { blob_threshold, ..TreeOptions::default() }).unwrap();
         tree.compact().unwrap();
         let expected = if blob_threshold == 600 { 1 } else { files };
-        assert_eq!(files_of(&env, "t").1, expected, "from {blob_threshold} bytes on");
+        assert_eq!(files_of(&env, "t").1, expected, "with a threshold of {blob_threshold} bytes");
         assert!(tree.iter().all(|e| *e.unwrap().1 == [7; 500]));
     }
 }
 
-/// A hook that folds to the longest operand.
+/// Merge operator that returns the longest operand.
 struct Longest;
 
 impl Merge for Longest {
@@ -572,7 +572,7 @@ fn a_value_that_cannot_be_read_keeps_no_store_from_going_on() {
     env.write_file(&path, &bytes).unwrap();
     let db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
     let tree = db.tree("t", apart).unwrap();
-    // Most of the file is garbage now, and it is given up.
+    // Most of the file is garbage now, so a compaction discards the file.
     for round in 0..5u8 {
         for i in 5..20 {
             tree.put(key(i), vec![round; 800]).unwrap();

@@ -1,4 +1,4 @@
-//! What is sound by its checksums and yet out of bounds is refused when a store is opened.
+//! An opening refuses files with valid checksums whose values are out of bounds.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The feed of changes: a replica that applies it holds what the store holds, over flushes, merges,
-//! loads, reopenings and crashes, beside writers; and what the log has not any more is told.
+//! Change feed tests. A replica that applies the feed equals the store, across flushes,
+//! compactions, ingestions, reopenings and crashes, and with concurrent writers. If the log no
+//! longer has some changes, the feed reports an error.
 
 #![allow(clippy::disallowed_methods, reason = "threads of tests")]
 
@@ -39,30 +40,30 @@ fn content(db: &Db) -> firn_kv::Result<Held> {
     db.tree_names().into_iter().map(tree).collect()
 }
 
-/// What follows a store.
+/// A follower of a store.
 #[derive(Default)]
 struct Replica {
     held: Held,
-    /// The numbers of its trees.
+    /// Numbers of its trees.
     numbers: BTreeMap<String, u32>,
     seq: u64,
     loads: u64,
-    /// Something was loaded past the log, and is not copied yet.
+    /// Whether an ingestion bypassed the log and has not been copied yet.
     is_stale: bool,
 }
 
 impl Replica {
-    /// What a reader sees now.
+    /// Returns a replica with the contents that a reader sees now.
     fn copied(db: &Db) -> Replica {
         let seq = db.stats().seq;
         let numbers = db.changes_since(seq, MANY).unwrap().trees().into_iter().collect();
         Replica { held: content(db).unwrap(), seq, numbers, ..Replica::default() }
     }
 
-    /// Applies all that there is.
+    /// Applies all available changes.
     fn drain(&mut self, db: &Db, feed: &mut ChangeFeed) -> firn_kv::Result<()> {
         while let Some(change) = feed.next(Duration::ZERO)? {
-            assert_eq!(*change.seqs().start(), self.seq + 1, "no gap, nothing twice");
+            assert_eq!(*change.seqs().start(), self.seq + 1, "sequence numbers are contiguous");
             self.seq = *change.seqs().end();
             assert_eq!(feed.seq(), self.seq);
             if change.is_loaded() {
@@ -105,7 +106,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether it holds what the store holds. Trees without entries are told of by none.
+    /// Reports whether the replica equals the store. The feed does not mention trees without
+    /// entries.
     fn is_as(&mut self, db: &Db) -> bool {
         for name in db.tree_names() {
             self.held.entry(name).or_default();
@@ -177,10 +179,10 @@ fn a_replica_holds_what_the_store_holds() {
                     assert_eq!(replica.seq, db.stats().seq, "seed {seed}");
                     assert!(replica.is_as(&db), "seed {seed}");
                 }
-                // A second one tells the same from there, or says that it can't.
+                // A second feed from there returns the same changes, or reports that it lags.
                 8 => match db.changes_since(replica.seq, MANY) {
                     Ok(again) => feed = again,
-                    Err(e) => panic!("seed {seed}: the other one holds the log: {e}"),
+                    Err(e) => panic!("seed {seed}: the other feed retains the log: {e}"),
                 },
                 9 => {
                     drop(feed);
@@ -227,7 +229,8 @@ fn a_crash_leaves_a_log_that_is_told_from_where_it_begins() {
                     assert!(replica.is_as(&db), "seed {seed}, {at}");
                     told += 1;
                 }
-                // At once, or where a power cut took what nobody needed any more.
+                // The error occurs at once, or when a power cut has removed log segments that were
+                // no longer needed.
                 Err(e) => {
                     assert_eq!(e.kind(), ErrorKind::Lagged, "{e}");
                     lagged += 1;
@@ -252,7 +255,7 @@ fn a_feed_that_is_too_far_behind_says_so() {
     let e = Replica::default().drain(&db, &mut near).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Lagged, "{e}");
     assert!(e.message().contains("the oldest that it has is "), "{e}");
-    assert!(near.seq() < 2, "what had been read before");
+    assert!(near.seq() < 2, "the position before the error");
     let mut replica = Replica::default();
     replica.drain(&db, &mut far).unwrap();
     assert!(replica.is_as(&db));
@@ -315,7 +318,7 @@ fn a_feed_beside_writers_tells_batches_whole_and_all() {
             while !done.load(Ordering::Acquire) {
                 replica.drain(&db, &mut feed).unwrap();
                 if let (Some(a), Some(b)) = (replica.held.get("t0"), replica.held.get("t1")) {
-                    assert_eq!(a.len(), b.len(), "a batch is whole");
+                    assert_eq!(a.len(), b.len(), "a batch is atomic");
                 }
             }
             replica.drain(&db, &mut feed).unwrap();

@@ -1,5 +1,5 @@
-//! Closing tells what dropping keeps to itself, waits for who is writing, and leaves handles that
-//! write nothing any more.
+//! Closing reports errors that a drop hides, waits for running writers, and leaves handles that
+//! write nothing more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-/// An environment that writes what it is told to by `MemEnv`, with its operations counted.
+/// Returns a `MemEnv` and a wrapper around it that counts operations of these classes.
 fn counted(classes: &[OpClass]) -> (MemEnv, FaultEnv, Arc<dyn Env>) {
     let mem = MemEnv::new(1);
     let env = FaultEnv::new(Arc::new(mem.clone()));
@@ -54,7 +54,7 @@ fn a_sync_that_fails_is_told_and_nothing_is_lost_with_the_process() {
     assert_eq!(tree.get("k").unwrap_err().kind(), ErrorKind::Closed);
     let again = open(&(Arc::new(mem.crash_image(0, &Cut::Process)) as Arc<dyn Env>), 0);
     assert_eq!(again.1.get("k").unwrap().unwrap(), "v");
-    // The lock is given up all the same.
+    // The lock is released all the same.
     faults.heal();
     drop(again);
     assert_eq!(open(&env, 0).1.get("k").unwrap().unwrap(), "v");
@@ -80,8 +80,8 @@ fn a_latched_store_says_why_when_it_is_closed() {
     reader.close().unwrap();
 }
 
-/// Everything that a handle can be asked for, after the store was closed: nothing is written,
-/// whatever was half done.
+/// Tries every call of a handle after the store was closed. None writes anything, even if an
+/// operation was in progress.
 #[test]
 fn handles_of_a_closed_store_write_nothing() {
     for threads in [0, 2] {
@@ -127,7 +127,7 @@ fn handles_of_a_closed_store_write_nothing() {
             assert!(e.to_string().contains("the store has been closed"), "{e}");
         }
         assert_eq!((&*first.0, db.tree_names().len(), db.stats().trees.len()), (&key(0)[..], 1, 1));
-        assert_eq!(iter.map(Result::unwrap).count(), 2999, "what an iterator holds");
+        assert_eq!(iter.map(Result::unwrap).count(), 2999, "an open iterator stays readable");
         drop((first, snapshot, tree, db));
         assert_eq!(
             faults.count(),
@@ -143,8 +143,8 @@ fn handles_of_a_closed_store_write_nothing() {
     }
 }
 
-/// An iterator that comes to a table which was not open yet, and which the next opening has merged
-/// away, says that the store is closed.
+/// An iterator reports that the store is closed when it reaches a missing table. That table was not
+/// open yet, and the next opening has compacted it away.
 #[test]
 fn an_iterator_whose_files_have_gone_says_so() {
     let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
@@ -152,15 +152,15 @@ fn an_iterator_whose_files_have_gone_says_so() {
     (0..2000).for_each(|n| tree.put(key(n), [1; 60]).unwrap());
     tree.flush().unwrap();
     drop((db, tree));
-    // Opened anew: no table is open.
+    // After the reopening, no table file is open.
     let (db, tree) = open(&env, 0);
     let mut held = tree.iter();
     db.close().unwrap();
     let (again, same) = open(&env, 0);
     (0..2000).for_each(|n| same.put(key(n), "new").unwrap());
     same.compact().unwrap();
-    // The merged table's file goes when the last reader of its view does; other threads of this
-    // process may keep that for a moment. A store that is closed removes nothing any more.
+    // The compacted table's file is removed when the last reader of its view ends. Other threads of
+    // this process may delay that briefly. A closed store removes no files.
     while again.stats().space.pinned > 0 {
         std::thread::yield_now();
     }
@@ -169,7 +169,7 @@ fn an_iterator_whose_files_have_gone_says_so() {
     assert_eq!(e.kind(), ErrorKind::Closed, "{e}");
 }
 
-/// While an ingestion runs, closing waits, and the lock stays where it is.
+/// While an ingestion runs, closing waits, and the store stays locked.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_waits_for_who_is_writing() {
@@ -184,7 +184,7 @@ fn closing_waits_for_who_is_writing() {
             if let Some(closes) = closes.take() {
                 let closer = closer.clone();
                 s.spawn(move || closes.send(closer.close()));
-                // Nothing new begins once the store is closing.
+                // No operation begins once the store is closing.
                 while db.checkpoint(format!("/copy-{n}")).is_ok() {
                     n += 1;
                 }
@@ -198,7 +198,7 @@ fn closing_waits_for_who_is_writing() {
         }))
     });
     closed.recv().unwrap().unwrap();
-    // It has been given up where it would have begun something, or it is whole.
+    // The ingestion either failed when it tried to start further work, or it is complete.
     let wanted = match done {
         Ok(n) => n,
         Err(e) => {
@@ -213,8 +213,8 @@ fn closing_waits_for_who_is_writing() {
     assert_eq!(files, tables);
 }
 
-/// Threads write, flush and merge while another closes: what they were told is there, and a second
-/// opening goes on beside them.
+/// Threads write, flush and compact while another thread closes. Acknowledged writes are present,
+/// and a second opening works while the old handles exist.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_beside_threads_loses_nothing() {

@@ -1,5 +1,5 @@
-//! Compactions that copy whole blocks: the same keys, snapshots and sound files as if every entry
-//! had been merged, under options that allow copies and options that forbid them.
+//! Compactions that copy whole blocks. They produce the same keys and snapshots and sound files as
+//! an entry-by-entry merge, under options that allow copies and options that forbid them.
 
 #![allow(clippy::disallowed_methods, reason = "temporary directories")]
 
@@ -32,7 +32,7 @@ impl Drop for Dir {
     }
 }
 
-/// Keeps everything, but wants to see it.
+/// Compaction filter that retains everything, but inspects each entry.
 struct Watch;
 
 impl Purge for Watch {
@@ -73,7 +73,7 @@ impl SummaryPass for Watch {
 }
 
 fn tree_options() -> TreeOptions {
-    // Nothing is merged unless asked for.
+    // Nothing is compacted unless the test requests it.
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     TreeOptions {
         memtable_size: 2 << 20,
@@ -105,7 +105,7 @@ fn put(tree: &Tree, map: &mut Map, i: u64, value: Vec<u8>) {
     map.insert(key(i), value);
 }
 
-/// How many blocks the compactions so far have copied, by the event log.
+/// Returns the number of blocks that compactions have copied so far, from the event log.
 fn copied(dir: &Path) -> u64 {
     let log = std::fs::read_to_string(dir.join("EVENTS.jsonl")).unwrap();
     let number = |line: &str| {
@@ -131,7 +131,7 @@ fn check(db: &Db, tree: &Tree, map: &Map, snapshots: &[(Snapshot, Map)]) {
     assert!(errors.is_empty(), "{errors:?}");
 }
 
-/// Two runs whose blocks lie between each other's, compacted.
+/// Compacts two runs with interleaved blocks, and returns the number of copied blocks.
 fn interleaved(name: &str, options: TreeOptions) -> u64 {
     let dir = Dir::new(name);
     let (db, tree) = open(&dir.0, options);
@@ -210,7 +210,7 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
             let what = rng.below(10);
             for i in (from..until).step_by(step) {
                 if what < 7 {
-                    // Now and then a value larger than a block, and one that does not compress.
+                    // Occasionally draw a value larger than a block, and an incompressible one.
                     let mut value = vec![0; [10, 30, 30, 700][rng.below(4) as usize]];
                     if rng.one_in(3) {
                         rng.fill(&mut value);
@@ -242,6 +242,6 @@ fn any_layers_compact_to_the_same_with_copies_among_them() {
         check(&db, &tree, &map, &[]);
         all += copied(&dir.0);
     }
-    // Tables that nothing touches are not copied block by block.
+    // Compactions do not copy untouched tables block by block.
     assert!(all > 4_000, "{all}");
 }

@@ -1,16 +1,17 @@
-//! Crash enumeration: seeded histories are recorded, and the disk after a crash at every operation,
-//! cut in every way, is opened.
+//! Crash enumeration: records seeded histories, and opens the disk after a crash at every
+//! operation, with every kind of cut.
 //!
-//! What is found must be the state after some prefix of the history's steps, each whole, and the
-//! prefix must hold everything that had been acknowledged: after a crash of the process every
-//! acknowledged step, after a power cut those that were acknowledged as durable. Opening never
-//! fails. What has been recovered stays: it can be written to, opened again, and a crash while it
-//! is being recovered loses nothing either.
+//! The recovered state must be the state after some prefix of the history's steps, each step whole.
+//! The prefix must include everything acknowledged. After a process crash these are all
+//! acknowledged steps; after a power cut, the steps acknowledged as durable.
 //!
-//! `FIRN_CRASH_SEEDS=n` runs n histories instead of the default, `FIRN_CRASH_SEEDS=a..b` those with
-//! these seeds.
+//! Opening never fails. Recovered data stays: the store accepts writes and opens again. A crash
+//! during recovery loses nothing either.
+//!
+//! `FIRN_CRASH_SEEDS=n` runs n histories instead of the default number. `FIRN_CRASH_SEEDS=a..b`
+//! runs those with these seeds.
 
-#![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
+#![allow(clippy::disallowed_methods)] // a test may read the clock to report its duration
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -25,22 +26,22 @@ use firn_testkit::rng::Rng;
 use super::history;
 use history::{DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
-/// Histories of a run that nobody asked more of.
+/// Default number of histories of a run.
 const DEFAULT_SEEDS: u64 = 4;
-/// Lives of a store in one history: each but the first begins with what a crash left of the one
-/// before.
+/// Number of lives of a store in one history. Each life after the first begins with the disk that a
+/// crash of the previous one left.
 const LIVES: usize = 3;
-/// Steps in one life.
+/// Number of steps in one life.
 const STEPS: usize = 40;
-/// One image in so many is written to and opened again.
+/// One in this number of images is written to and reopened.
 const CONTINUE: u64 = 120;
-/// One image in so many is opened by a reader first.
+/// One in this number of images is first opened by a reader.
 const READ: u64 = 20;
-/// One image in so many has its own recovery crashed at each operation.
+/// For one in this number of images, recovery itself is crashed at each operation.
 const RECRASH: u64 = 1500;
 
-/// A step that was taken: the recorded operations before and after it, and how many states are
-/// durable from then on.
+/// A step that was run: the numbers of recorded operations before and after it, and the number of
+/// states that are durable from then on.
 struct Mark {
     step: Step,
     start: usize,
@@ -50,15 +51,15 @@ struct Mark {
     returned: bool,
 }
 
-/// A history from one opening on, up to a crash.
+/// A history from one opening until a crash.
 struct Life {
     env: MemEnv,
-    /// `states[k]` is what the first `k` steps left.
+    /// `states[k]` is the state after the first `k` steps.
     states: Vec<Trees>,
     marks: Vec<Mark>,
 }
 
-/// Which states a crash image may show.
+/// Range of states that a crash image may show.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     low: usize,
@@ -66,8 +67,8 @@ struct Bounds {
 }
 
 impl Life {
-    /// Takes steps on the disk `env`, which shows the last of `states`; `marks` are the steps that
-    /// led there. Steps are numbered from `first` on.
+    /// Runs steps on the disk `env`, which shows the last of `states`. `marks` are the steps that
+    /// led there. Steps are numbered from `first`.
     fn live(
         env: MemEnv,
         states: Vec<Trees>,
@@ -102,7 +103,7 @@ impl Life {
         let all = self.states.len() - 1;
         let durable = match &step {
             step if step.is_durable(&before) => all,
-            // A flush makes durable what the tree had been given, and what came before that.
+            // A flush makes durable the earlier writes of its tree, and all writes before those.
             Step::Flush(t) | Step::Compact(t) => {
                 self.marks.iter().rposition(|m| m.step.touches(t)).map_or(0, |i| i + 1)
             }
@@ -112,7 +113,7 @@ impl Life {
         self.marks.push(Mark { step, start, end, durable, returned: true });
     }
 
-    /// The states that may be seen after a crash with the first `at` operations done.
+    /// Returns the states that are permitted after a crash that follows the first `at` operations.
     fn bounds(&self, at: usize, cut: &Cut) -> Bounds {
         let acknowledged = |at: usize| self.marks.partition_point(|m| m.end <= at);
         let high = self.marks.partition_point(|m| m.start < at || m.end <= at);
@@ -124,7 +125,7 @@ impl Life {
         Bounds { low, high }
     }
 
-    /// The newest state within the bounds that the store shows.
+    /// Returns the newest state within the bounds that equals the contents.
     fn find(&self, content: &history::Content, b: Bounds) -> Option<usize> {
         (b.low..=b.high).rev().find(|&k| same(content, &self.states[k]))
     }
@@ -149,7 +150,7 @@ fn words_of(step: &Step) -> String {
     s.chars().take(100).collect()
 }
 
-/// What was tried.
+/// Counts of the images and checks.
 #[derive(Default)]
 struct Tally {
     images: AtomicU64,
@@ -161,7 +162,7 @@ struct Tally {
 
 type Outcome<T> = Result<T, String>;
 
-/// Opens an image and tells which state it shows.
+/// Opens an image and returns the state that it shows.
 fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
     let store =
         Store::open(Arc::new(image.clone()), DIR).map_err(|e| format!("cannot be opened: {e}"))?;
@@ -179,7 +180,8 @@ fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
     }
 }
 
-/// What a reader of an image shows and says of it, which is what an opening for writing finds then.
+/// Opens an image read-only and returns its state and the torn tail that it reports. A later
+/// read-write opening must find the same.
 fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTail>)> {
     let options = DbOptions { read_only: true, ..history::db_options() };
     let files = image.files().len();
@@ -192,7 +194,7 @@ fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTa
     let again = store.db().refresh().map_err(|e| format!("a reader cannot refresh: {e}"))?;
     if again.stats().seq != store.db().stats().seq || again.tree_names() != store.db().tree_names()
     {
-        return Err("a reader that refreshes sees something else, though nobody writes".into());
+        return Err("a refreshed reader sees other contents although there is no writer".into());
     }
     let k = life
         .find(&content, b)
@@ -200,8 +202,7 @@ fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTa
     Ok((k, store.db().torn_log().cloned()))
 }
 
-/// A recovered store is a store: it takes writes, closes and opens again, and everything in it is
-/// sound.
+/// Checks that a recovered store is usable: it accepts writes, closes, reopens, and verifies.
 fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng) -> Outcome<()> {
     let said = |what: &'static str| move |e: firn_kv::Error| format!("{what} after recovery: {e}");
     let mut state = life.states[k].clone();
@@ -275,7 +276,7 @@ fn crash_recovery(
         );
         for second in &cuts {
             tally.during_recovery.fetch_add(1, Ordering::Relaxed);
-            // What a power cut left is durable, and so is what has been recovered once the opening
+            // Data left by a power cut is durable. Recovered data is durable too once the opening
             // has returned.
             let kept = matches!(second, Cut::Process | Cut::PowerAll | Cut::Torn { .. });
             let exact = *cut != Cut::Process || kept || crasher.at() >= open;
@@ -291,7 +292,7 @@ fn crash_recovery(
     }
 }
 
-/// All cuts at one place.
+/// Returns all cuts at one operation.
 fn cuts(last_write: Option<u64>, rng: &mut Rng) -> Vec<Cut> {
     let mut cuts = vec![
         Cut::Process,
@@ -309,7 +310,7 @@ fn cuts(last_write: Option<u64>, rng: &mut Rng) -> Vec<Cut> {
     cuts
 }
 
-/// The checkpoints that were acknowledged by then open with what they were made of, and the
+/// Checks that all checkpoints acknowledged by then open with the right contents, and that the
 /// exported files are whole.
 fn check_copies(life: &Life, image: &MemEnv, at: usize) -> Outcome<()> {
     for (i, m) in life.marks.iter().enumerate().filter(|(_, m)| m.end <= at && m.returned) {
@@ -372,13 +373,13 @@ fn enumerate(life: &Life, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
     Ok(())
 }
 
-/// One history: lives that end in crashes, each cut everywhere.
+/// Runs one history: lives that end in crashes, each with every cut at every operation.
 fn one(seed: u64, tally: &Tally) -> Outcome<()> {
     let mut rng = Rng::new(seed);
     let (mut disk, mut states, mut marks) = (MemEnv::new(seed), vec![Trees::new()], vec![]);
     if seed.is_multiple_of(2) {
-        // Where memory is short the log's segments are removed instead of used again, and no block
-        // is served from a map.
+        // With little memory the log removes segments instead of reusing them, and blocks are never
+        // served from a memory map.
         disk.set_memory(Some(64 << 10));
     }
     for n in 0..LIVES {
@@ -390,11 +391,11 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
         let cut = *rng.choose(&[Cut::Process, Cut::PowerNone, Cut::PowerRandom(seed)]).unwrap();
         disk = life.env.crash_image(at, &cut);
         let (k, _) = recover(&life, &disk.fork(), life.bounds(at, &cut))?;
-        // What the dead process had written is there, but a power cut may still take what was not
-        // durable.
+        // Writes of the dead process are visible, but a power cut may still lose those that were
+        // not durable.
         let from = if cut == Cut::Process { 0 } else { k };
         states = life.states.drain(from..=k).collect();
-        // A step that had not returned acknowledged nothing, though it may show.
+        // A step that had not returned acknowledged nothing, though its effect may be visible.
         let durable = life.bounds(at, &Cut::PowerNone).low;
         let past = |m: Mark| Mark {
             start: 0,

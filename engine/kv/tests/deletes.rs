@@ -1,6 +1,6 @@
-//! Long stretches of deletes, by key and by range, in layers of memtables and tables: what is
-//! passed over in leaps is compared with plain ordered maps, at the newest state and at older
-//! snapshots, in both directions.
+//! Long ranges of deletes, by key and by range, in layers of memtables and tables. Iterators skip
+//! them; the tests compare the results with ordered maps. They cover the newest state, older
+//! snapshots and both directions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -31,7 +31,7 @@ fn open(seed: u64) -> (Db, Tree) {
         ..DbOptions::default()
     };
     let db = Db::open_in(Arc::new(MemEnv::new(seed)), "/db", options).unwrap();
-    // Nothing is merged unless asked for, so that the layers stay.
+    // Nothing is compacted unless the test requests it, so the layers stay.
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     let tree = TreeOptions {
         memtable_size: 1 << 20,
@@ -44,7 +44,7 @@ fn open(seed: u64) -> (Db, Tree) {
     (db, tree)
 }
 
-/// Changes a stretch of keys.
+/// Changes a range of keys.
 fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) {
     let from = rng.below(KEYS);
     let until = from + 1 + rng.below(KEYS - from);
@@ -78,7 +78,7 @@ fn pair<'a>((k, v): (&'a Vec<u8>, &'a Vec<u8>)) -> (&'a [u8], &'a [u8]) {
     (k, v)
 }
 
-/// Walks a few steps from random places of a random range, turning around on the way.
+/// Moves a cursor a few steps from random positions in a random range, with changes of direction.
 fn wander(rng: &mut Rng, mut cursor: impl FnMut(Vec<u8>, Vec<u8>) -> Cursor, map: &Map) {
     for _ in 0..30 {
         let (from, until) = (rng.below(KEYS), rng.below(KEYS + 2));
@@ -149,7 +149,7 @@ fn stretches_of_deletes_in_any_layers_hide_what_is_older_and_nothing_else() {
             }
         }
         for _ in 0..2 {
-            // Twice: what was learnt of the blocks changes nothing.
+            // Check twice: knowledge about blocks from the first pass changes no result.
             check(&mut rng, &tree, None, &map);
             snapshots.iter().for_each(|(s, then)| check(&mut rng, &tree, Some(s), then));
         }
@@ -161,7 +161,7 @@ fn stretches_of_deletes_in_any_layers_hide_what_is_older_and_nothing_else() {
     }
 }
 
-/// Keeps all that it is shown.
+/// Compaction filter that retains everything.
 struct KeepsAll;
 
 impl Purge for KeepsAll {
@@ -179,9 +179,10 @@ impl PurgePass for KeepsAll {
     }
 }
 
-/// A bound of ten seconds on the age of deletes, and something that holds them back for 20 minutes.
-/// Each table was rewritten every three seconds meanwhile, and without a pause where that took
-/// longer: a put of a store without threads never returned.
+/// The tombstone age limit is ten seconds, but a snapshot or a compaction filter retains the
+/// tombstones for 20 minutes. A former version rewrote each table every three seconds meanwhile. If
+/// a rewrite took longer, it repeated without pause: a put in a store without threads never
+/// returned.
 #[test]
 fn deletes_that_are_held_back_are_rewritten_a_few_times_only() {
     for purge in [None, Some(Arc::new(KeepsAll) as Arc<dyn Purge>)] {
@@ -205,11 +206,11 @@ fn deletes_that_are_held_back_are_rewritten_a_few_times_only() {
             db.stats().compactions - before
         };
         let held = pass(1200);
-        assert!(held <= if is_purged { 10 } else { 2 }, "{held} rewritings, {is_purged}");
+        assert!(held <= if is_purged { 10 } else { 2 }, "{held} rewrites, {is_purged}");
         assert_eq!(snapshot.get(&tree, key(100)).unwrap().unwrap(), [7; 100]);
         drop(snapshot);
         if !is_purged {
-            // Nothing holds them any more: they go within the bound.
+            // Nothing retains the tombstones any more, so they are dropped within the limit.
             pass(9);
             let trees = db.stats().trees;
             let deletes: u64 = trees.iter().flat_map(|t| &t.runs).map(|r| r.deletes).sum();

@@ -1,6 +1,5 @@
-//! What a recording says of a read is what the read did: recorded reads answer as others do, and
-//! what they count is compared with what was written, with what the cache holds, and with the
-//! tables' own facts.
+//! Recorded read costs match the work of the reads. Recorded reads return the same results as
+//! others. Their counts agree with the written data, the cache contents and the tables' metadata.
 
 use super::append;
 
@@ -32,7 +31,7 @@ fn open(env: &Arc<MemEnv>) -> Db {
     Db::open_in(env.clone(), "db", options).unwrap()
 }
 
-/// Runs pile up: nothing is merged unless the test says so.
+/// Options that let runs accumulate: nothing is compacted unless the test requests it.
 fn piling() -> TreeOptions {
     let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }
@@ -44,7 +43,7 @@ fn recorded<T>(tree: &Tree, read: impl FnOnce() -> T) -> (T, Recorded) {
     (given, recording.finish())
 }
 
-/// The cost of the only read that was recorded.
+/// Returns the cost of the only read that was recorded.
 fn cost<T>(tree: &Tree, read: impl FnOnce() -> T) -> (T, ReadCost) {
     let (given, mut recorded) = recorded(tree, read);
     assert_eq!((recorded.reads.len(), recorded.more), (1, 0), "{recorded:?}");
@@ -111,11 +110,11 @@ fn recorded_reads_answer_as_others_do() {
                 (e.found, e.of.clone()),
                 (u64::from(value.is_some()), ReadOf::Key(k.clone()))
             );
-            // What was read is cached now, and the same blocks are looked at again.
+            // The blocks that were read are now cached, and the second read visits the same blocks.
             let again = cost(&tree, || snapshot.get(&tree, &k).unwrap()).1.total();
             assert!(again.blocks.iter().all(|b| b.origin == Origin::Cache), "{again:?}");
             assert_eq!(again.blocks.len(), e.total().blocks.len());
-            // A filter that said no was not searched behind; one that was wrong has cost a block
+            // A negative filter skips the search of its source. A false positive costs one block
             // and no entry.
             let wrong =
                 e.sources.iter().filter(|s| s.filters.iter().any(|f| f.right == Some(false)));
@@ -168,8 +167,8 @@ fn a_cold_read_reads_what_a_warm_one_finds() {
     drop((tree, db));
     let db = open(&env);
     let tree = db.tree("t", piling()).unwrap();
-    // In the oldest run: the newer ones have it between their bounds and are asked for their
-    // filters.
+    // The key is in the oldest run. The newer runs have it within their bounds, so their filters
+    // are checked.
     let cold = cost(&tree, || tree.get(&key(300)).unwrap()).1;
     assert_eq!(
         cold.sources.iter().map(|s| s.skipped).collect::<Vec<_>>(),
@@ -186,19 +185,19 @@ fn a_cold_read_reads_what_a_warm_one_finds() {
         (1, Origin::File, true)
     );
     assert_eq!((all.entries.puts, all.entries.all()), (1, 1));
-    // The file has such a block, and it is the one with the key.
+    // The file has this block, and the block has the key.
     let (id, path) = (all.blocks[0].table, table_path(Path::new("db"), all.blocks[0].table));
     let table =
         Table::open(env.open_read(&path, false).unwrap(), &path, id, Cache::new(1 << 20)).unwrap();
     let block = table.blocks().nth(table.locate(&key(300)).unwrap()).unwrap();
     assert_eq!((block.offset, u64::from(block.len)), (all.blocks[0].offset, all.blocks[0].stored));
-    // Now it is there.
+    // Now the block is cached.
     let warm = cost(&tree, || tree.get(&key(300)).unwrap()).1.total();
     assert_eq!(
         (warm.opened.len(), warm.blocks[0].origin, warm.blocks[0].decompressed),
         (0, Origin::Cache, false)
     );
-    // A walk reads each of its blocks once, and a second one none.
+    // A scan reads each of its blocks once, and a second scan reads none.
     let blocks =
         |e: &ReadCost, o: Origin| e.total().blocks.iter().filter(|b| b.origin == o).count();
     let cold = cost(&tree, || walk(&tree, &key(1000), &key(2000), usize::MAX, false)).1;
@@ -210,8 +209,7 @@ fn a_cold_read_reads_what_a_warm_one_finds() {
         (0, blocks(&cold, Origin::File))
     );
     assert!(cold.total().seeks >= 3);
-    // Each read tells of its own blocks, also where another reads on behind it while both are
-    // recorded.
+    // Each read reports its own blocks, even if a second recorded read continues after it.
     let (_, both) = recorded(&tree, || {
         walk(&tree, &key(2400), &key(2401), 1, false);
         walk(&tree, &key(2400), &key(2500), 100, false);
@@ -225,8 +223,8 @@ fn tombstones_are_counted_where_they_lie() {
     for reverse in [false, true] {
         let db = open(&Arc::new(MemEnv::new(2)));
         let tree = db.tree("t", piling()).unwrap();
-        // While a transaction wants to know what changes, flushes keep deletes as they are, and put
-        // no range deletion in their place.
+        // While a transaction tracks conflicts, flushes retain point deletes and do not replace
+        // them by a range deletion.
         let _running = db.transaction();
         for n in 0..20_000 {
             tree.put(&key(n), b"v").unwrap();
@@ -240,13 +238,13 @@ fn tombstones_are_counted_where_they_lie() {
         let deletes = newest(&tree);
         let (from, until) = if reverse { (0, 19_990) } else { (10, 20_000) };
         let e = cost(&tree, || walk(&tree, &key(from), &key(until), 1, reverse)).1;
-        // Each hides a put: both are stepped over, one by one.
+        // Each tombstone hides a put; the scan steps over both, one by one.
         assert_eq!((e.found, e.total().entries.tombstones()), (1, 19_980));
         let of = |e: &ReadCost, id: u64| e.total().tables.iter().find(|(t, _)| *t == id).unwrap().1;
         assert_eq!(of(&e, deletes).tombstones(), 19_980);
         assert!(e.total().entries.puts > 19_980);
 
-        // Alone they are passed by whole blocks, and all are accounted for.
+        // Without hidden puts the scan skips whole blocks of tombstones, and all are counted.
         let alone = db.tree("alone", piling()).unwrap();
         for n in 0..20_000 {
             alone.delete(&key(n)).unwrap();
@@ -298,20 +296,20 @@ fn range_deletions_are_named_with_what_they_cover() {
                 (1, 1, Some(seq)),
                 "{reverse}"
             );
-            // Going backward it takes the key before to know that the versions of a key are all
-            // met.
+            // A backward scan must reach the previous key to know that it has seen all versions of
+            // a key.
             assert_eq!(
                 (all.entries.beneath(), all.entries.puts - all.entries.covered),
                 (8_900, 1 + u64::from(reverse)),
                 "{reverse}"
             );
         }
-        // From a table it is the same.
+        // Repeat with a table instead of the memtable.
         tree.flush().unwrap();
     }
 }
 
-/// Filters hold the first byte of keys.
+/// Filter prefix: the first byte of keys.
 struct First;
 
 impl FilterPrefix for First {
@@ -346,14 +344,14 @@ fn operands_old_versions_and_prefixes_are_told() {
     let (value, e) = cost(&tree, || snapshot.get(&tree, b"k").unwrap());
     assert_eq!((value.as_deref(), e.searched()), (Some(&b"0123"[..]), 2));
     assert_eq!((e.total().entries.operands, e.total().entries.puts), (3, 1));
-    // A cursor meets the operand that it may not see.
+    // A cursor visits the operand that is invisible to its snapshot.
     let (_, e) = cost(&tree, || {
         let mut c = snapshot.cursor(&tree, ..).unwrap();
         c.first().unwrap();
         assert_eq!(c.value(), b"0123");
     });
     assert_eq!((e.found, e.total().entries.operands - e.total().entries.unseen), (1, 3));
-    // A range with one prefix asks filters, and leaves out what has none of it.
+    // A range with one prefix checks filters, and skips tables without that prefix.
     for k in [b"aa", b"zz"] {
         tree.put(k, b"v").unwrap();
     }
@@ -388,7 +386,7 @@ fn a_recording_is_bounded_and_ends() {
     drop(db.record_reads());
     tree.get(b"k").unwrap();
     assert_eq!(recording.finish().reads.len(), 1);
-    // A cursor that lives on says what it has cost so far.
+    // A cursor that outlives the recording reports its cost so far.
     let recording = db.record_reads();
     let mut c = tree.cursor(..).unwrap();
     c.first().unwrap();
@@ -398,8 +396,8 @@ fn a_recording_is_bounded_and_ends() {
     assert!(!c.valid());
 }
 
-/// Values that lie apart are blocks of their own files: each that a read shows is told with its file,
-/// its place and where it came from, and none where only keys are shown.
+/// Separated values are blocks of blob files. A read that returns a value reports its block with
+/// the file, the offset and the origin. A read of keys alone reports none.
 #[test]
 fn values_that_lie_apart_are_told_with_their_file() {
     for (read_mode, compression) in [
@@ -414,7 +412,7 @@ fn values_that_lie_apart_are_told_with_their_file() {
         let db = Db::open_in(env.clone(), "db", options.clone()).unwrap();
         let tree = db.tree("t", tree_options.clone()).unwrap();
         for n in 0..40 {
-            // Half of them lie in place.
+            // Half of the values are stored inline.
             tree.put(&key(n), &vec![n as u8; if n % 2 == 0 { 3000 } else { 30 }]).unwrap();
         }
         tree.flush().unwrap();
@@ -453,7 +451,7 @@ fn values_that_lie_apart_are_told_with_their_file() {
         let keys = recorded(&tree, || tree.keys().count());
         assert_eq!(keys.0, 40);
         assert!(keys.1.reads.iter().all(|r| r.total().values.is_empty()), "{keys:?}");
-        // The sum of an operation has them among its blocks.
+        // The totals of an operation include these blocks.
         let sum = db.with_context(|context| {
             tree.get(&key(20)).unwrap();
             context.sum()

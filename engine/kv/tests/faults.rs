@@ -1,15 +1,18 @@
-//! The nth I/O operation fails, for every n of seeded histories and every kind of fault.
+//! Fails the nth I/O operation of seeded histories, for every n and every kind of fault.
 //!
-//! A history runs until the fault shows. Then, with the device well again, the store must be
-//! readable at once and show what was acknowledged, with the step that failed wholly there or
-//! wholly absent; go on taking writes, or be latched read-only and say so; and hold exactly that
-//! when it is opened again, after a crash of the process and after a power cut. Every error says
-//! what failed and where. An interrupted call is never seen at all.
+//! A history runs until the fault occurs. Then the device is healthy again, and the following must
+//! hold:
+//! - The store is readable at once and shows everything acknowledged. The failed step is wholly
+//!   present or wholly absent.
+//! - The store accepts further writes, or is latched read-only and reports it.
+//! - It has exactly the same contents after reopening, after a process crash and after a power cut.
+//! - Every error names the failed operation and the file.
+//! - An interrupted call (`EINTR`) is never visible.
 //!
-//! `FIRN_FAULT_SEEDS=n` runs n histories instead of the default, `FIRN_FAULT_SEEDS=a..b` those with
-//! these seeds.
+//! `FIRN_FAULT_SEEDS=n` runs n histories instead of the default number. `FIRN_FAULT_SEEDS=a..b`
+//! runs those with these seeds.
 
-#![allow(clippy::disallowed_methods)] // a test may look at the clock to say how long it took
+#![allow(clippy::disallowed_methods)] // a test may read the clock to report its duration
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,11 +28,11 @@ use firn_testkit::rng::Rng;
 use super::history;
 use history::{Change, DIR, Step, Store, Trees, checkpoint_dir, difference, same, step};
 
-/// Histories of a run that nobody asked more of.
+/// Default number of histories of a run.
 const DEFAULT_SEEDS: u64 = 3;
-/// Steps of a history.
+/// Number of steps of a history.
 const STEPS: usize = 18;
-/// Steps that are taken after the fault, at most.
+/// Maximum number of steps after the fault.
 const AFTER: usize = 5;
 
 const PLANS: [Plan; 8] = [
@@ -43,7 +46,7 @@ const PLANS: [Plan; 8] = [
     Plan { fault: Fault::Eintr, lasting: true },
 ];
 
-/// The operations that a fault can meet: only they are counted.
+/// Returns the classes of operations that a fault can affect. Only these are counted.
 fn classes(fault: Fault) -> &'static [OpClass] {
     match fault {
         Fault::Enospc => &[OpClass::Write, OpClass::Sync, OpClass::Dir],
@@ -62,7 +65,7 @@ struct Plan {
 
 type Outcome<T> = Result<T, String>;
 
-/// The steps of a history, and the options it runs under.
+/// Steps of a history, and its store options.
 struct History {
     seed: u64,
     steps: Vec<Step>,
@@ -79,20 +82,20 @@ impl History {
             next.apply(&mut trees);
             steps.push(next);
         }
-        // Reads of blocks can fail only where blocks are read by calls.
+        // Block reads can fail only if blocks are read with system calls.
         let read_mode = if seed.is_multiple_of(2) { ReadMode::Pread } else { ReadMode::Mmap };
         History { seed, steps, options: DbOptions { read_mode, ..history::db_options() } }
     }
 }
 
-/// What is known of the store's content.
+/// The known contents of the store.
 struct Known {
-    /// What was acknowledged.
+    /// Acknowledged state.
     now: Trees,
-    /// What is there if the step that failed has happened after all, or has not although it seems
-    /// so: as long as no later step has been acknowledged, opening again may show either.
+    /// State if the failed step happened after all, or did not happen although it appears so. Until
+    /// a later step is acknowledged, a reopening may show either state.
     or: Option<Trees>,
-    /// What a power cut must leave, at least: the states since then are all possible.
+    /// States that a power cut may leave; the first is the last durable one.
     since_durable: Vec<Trees>,
 }
 
@@ -118,7 +121,8 @@ impl Known {
         self.or = Some(or);
     }
 
-    /// Finds out which of the two it is: whether the step that failed has happened after all.
+    /// Determines which of the two states holds: reports whether the failed step happened after
+    /// all.
     fn resolve(&mut self, content: &history::Content) -> Outcome<bool> {
         match &mut self.or {
             _ if same(content, &self.now) => Ok(false),
@@ -131,19 +135,19 @@ impl Known {
     }
 }
 
-/// An error must say what could not be done, and where.
+/// Checks that an error names the failed operation and the file.
 fn check_words(e: &Error, what: &Step) -> Outcome<()> {
     let placed = e.file().is_some();
     let sound = match e.kind() {
         ErrorKind::Io | ErrorKind::NoSpace => placed && e.message().contains("cannot "),
-        // The latch hands on the cause.
+        // The read-only latch passes on its cause.
         ErrorKind::ReadOnly => e.to_string().len() > 40,
         _ => false,
     };
     if sound {
         Ok(())
     } else {
-        Err(format!("{} failed with {e}, which says too little", words(what)))
+        Err(format!("{} failed with {e}, an incomplete message", words(what)))
     }
 }
 
@@ -151,7 +155,7 @@ fn words(step: &Step) -> String {
     format!("{step:?}").chars().take(80).collect()
 }
 
-/// A write that a store can always take.
+/// Returns a write that a store can always accept.
 fn probe(trees: &Trees) -> Option<Step> {
     let tree = trees.keys().next()?;
     Some(Step::Write(
@@ -171,7 +175,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// Runs the history with operation `n` failing. False when the history has no such operation.
+    /// Runs the history and fails operation `n`. Returns false if the history has fewer operations.
     fn run(history: &History, plan: Plan, n: u64, threads: usize) -> Outcome<bool> {
         let disk = MemEnv::new(history.seed);
         let env = FaultEnv::new(Arc::new(disk.clone()));
@@ -181,7 +185,7 @@ impl Trial {
         } else {
             env.fail_nth(n, plan.fault)
         }
-        // Of its own: trials run beside each other.
+        // Use a separate limit of open files, because trials run concurrently.
         let open_files = Some(OpenFiles::new(history::FILES));
         let options =
             DbOptions { background_threads: threads, open_files, ..history.options.clone() };
@@ -203,7 +207,7 @@ impl Trial {
         Ok(met)
     }
 
-    /// The step failed: what is left must be sound.
+    /// Checks that the store is sound after a failed step.
     fn after(&mut self, step: &Step, e: &Error, rest: &[Step]) -> Outcome<()> {
         if self.plan.fault == Fault::Eintr {
             return Err(format!(
@@ -218,8 +222,8 @@ impl Trial {
             self.store.run(&Step::Open).map_err(|e| format!("cannot be opened again: {e}"))?;
         }
         let happened = self.look("at once")?;
-        // A tree that is being made or dropped is settled by doing it again; NotFound says that it
-        // is gone.
+        // Repeating the call completes a tree creation or drop; `NotFound` means that the tree was
+        // dropped.
         let pending = match step {
             Step::Create(_) => true,
             Step::Drop(t) => self.store.db().tree_names().iter().any(|n| n == t),
@@ -228,7 +232,7 @@ impl Trial {
         if let Step::Checkpoint(n) = step
             && self.plan.lasting
         {
-            // The fault also kept the store from removing what it had linked there: the user does.
+            // The fault also prevented the store from removing its links, so the user removes them.
             let dir = PathBuf::from(checkpoint_dir(*n));
             for name in self.disk.list(&dir).unwrap_or_default() {
                 self.disk.remove(&dir.join(name)).map_err(|e| e.to_string())?;
@@ -245,7 +249,7 @@ impl Trial {
                 }
                 Err(e) => {
                     return Err(format!(
-                        "{} failed on a device that is well again: {e}",
+                        "{} failed on a device that is healthy again: {e}",
                         words(next)
                     ));
                 }
@@ -254,7 +258,8 @@ impl Trial {
         self.finish()
     }
 
-    /// A latched store stays latched, says so to every write, and goes on reading.
+    /// Checks that a latched store stays latched, refuses every write with that reason, and still
+    /// serves reads.
     fn latched(&mut self) -> Outcome<()> {
         self.latched = true;
         self.look("when latched")?;
@@ -268,26 +273,26 @@ impl Trial {
         self.look("when latched, after more writes").map(|_| ())
     }
 
-    /// Reads everything; whether the step that failed has happened after all.
+    /// Reads everything and reports whether the failed step happened after all.
     fn look(&mut self, when: &str) -> Outcome<bool> {
         let content = self.store.content().map_err(|e| format!("cannot be read {when}: {e}"))?;
         self.known.resolve(&content).map_err(|e| format!("{when}: {e}"))
     }
 
-    /// What is there now, after a crash of the process and after a power cut.
+    /// Checks the final contents: now, after a process crash, and after a power cut.
     fn finish(&mut self) -> Outcome<()> {
         self.look("in the end")?;
-        // Threads may change the disk between the two looks at it.
+        // Threads may change the disk between the two checks.
         if self.threads == 0 {
             self.reopen(self.disk.crash_image(0, &Cut::Process), "after a crash", false)?;
             self.reopen(self.disk.crash_image(0, &Cut::PowerNone), "after a power cut", true)?;
         }
         match self.store.close() {
             Ok(()) if self.latched => {
-                return Err("the closing of a latched store tells nothing".into());
+                return Err("closing a latched store returned no error".into());
             }
             Err(e) if e.kind() != ErrorKind::ReadOnly => {
-                return Err(format!("cannot be closed on a device that is well again: {e}"));
+                return Err(format!("cannot be closed on a device that is healthy again: {e}"));
             }
             _ => {}
         }
@@ -323,7 +328,7 @@ impl Trial {
         Ok(())
     }
 
-    /// A store that has just been opened holds no files but its own.
+    /// Checks that a store that was just opened has no obsolete files.
     fn nothing_leaks(&self, store: &Store, disk: &MemEnv) -> Outcome<()> {
         let names = disk.list(Path::new(DIR)).map_err(|e| e.to_string())?;
         let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();
@@ -344,7 +349,7 @@ struct Tally {
     operations: AtomicU64,
 }
 
-/// One history, every kind of fault, every n.
+/// Runs one history with every kind of fault at every operation.
 fn one(seed: u64, tally: &Tally) -> Outcome<()> {
     let history = History::new(seed);
     for plan in PLANS {
@@ -353,7 +358,7 @@ fn one(seed: u64, tally: &Tally) -> Outcome<()> {
             let met = Trial::run(&history, plan, n, 0)
                 .map_err(|e| format!("seed {seed}, {plan:?}, operation {n}: {e}"))?;
             tally.runs.fetch_add(1, Ordering::Relaxed);
-            // Interruptions are all met in one run.
+            // One run meets all interruptions.
             if !met || plan.fault == Fault::Eintr {
                 break;
             }
@@ -408,8 +413,8 @@ fn the_nth_operation_fails_and_nothing_is_lost() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The same with background threads, where the nth operation is not the same one in each run: for
-/// some n.
+/// The same test with background threads, for some values of n. There the nth operation differs
+/// between runs.
 #[test]
 fn faults_in_the_background_lose_nothing() {
     let history = History::new(100);

@@ -1,5 +1,5 @@
-//! How runs share the memory of their filters: as Monkey has it fewer of them err, for the same
-//! memory, under policies with runs of different sizes; and all that was written is found.
+//! Distribution of filter memory over runs. With Monkey's allocation fewer filters err for the same
+//! memory, under policies with runs of different sizes. All written keys are found.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,26 +16,26 @@ use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
 
 const DIR: &str = "/db";
-/// Keys that are written; others are drawn beside them.
+/// Number of keys written; lookups draw other keys as well.
 const KEYS: u64 = 120_000;
 
 fn key(i: u64) -> [u8; 8] {
     i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
-/// What the filters of a tree come to.
+/// Summary of the filters of a tree.
 #[derive(Debug, Default)]
 struct Filters {
-    /// Bits of fingerprints, of all keys.
+    /// Fingerprint bits of all keys.
     bits: f64,
     keys: f64,
-    /// Expected false positives of a look for a key that is not there.
+    /// Expected false positives of a lookup of a missing key.
     errors: f64,
-    /// The same, as found with keys that are not there.
+    /// The same, measured with missing keys.
     found: f64,
-    /// Bits in each run, newest first, on average.
+    /// Average bits per key in each run, newest first.
     runs: Vec<f64>,
-    /// The most that those of two tables of a run differ by.
+    /// Largest difference in bits per key between two tables of a run.
     widest: f64,
 }
 
@@ -105,7 +105,7 @@ fn written(policy: &str, allocation: FilterAllocation) -> Filters {
 
 #[test]
 fn shared_memory_makes_fewer_filters_err() {
-    // With whether a run is made by one merge, be it in steps.
+    // Each policy, and whether one merge (possibly in steps) makes a run.
     let policies = [
         ("tiered:4", true),
         ("leveled:4:2:256k", false),
@@ -140,7 +140,7 @@ fn one_run_has_the_usual_filter() {
         tree.flush().unwrap();
     }
     tree.compact().unwrap();
-    // A second one ends at once.
+    // A second compaction finds no work.
     tree.compact().unwrap();
     db.close().unwrap();
     assert_eq!(filters(&env).runs, [8.0]);

@@ -1,11 +1,11 @@
-//! A room imports only lower floors, files of a room make no new rings, and every file says what it
-//! is.
+//! Checks the module layers. A module imports only from lower floors, files of a module form no new
+//! import cycles, and every file has a module doc.
 
 use std::path::Path;
 
 use firn_testkit::floors::{FloorPlan, check};
 
-/// Siblings do not know each other, but options in `base` name a policy.
+/// Modules of one floor do not import each other, except that options in `base` name a policy.
 const PLAN: FloorPlan<'_> = FloorPlan {
     floors: &[
         ("compaction", 0),

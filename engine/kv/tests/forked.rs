@@ -1,10 +1,9 @@
-//! A process that forks over an open store with workers in the middle of their work: the child
-//! reads all that was there, pays for it as any reader does, calls nobody and writes nothing; the
-//! parent goes on as if nothing had been.
+//! Forks a process with an open store while workers are running. The child reads all contents with
+//! the usual read costs, calls no other thread and writes nothing. The parent continues unaffected.
 //!
-//! The test runs in a process of its own. When that forks all its threads but one are known to
-//! stand still: the main thread waits for the test, and each worker waits in the environment with no
-//! lock of the engine held. So no lock is held in the child for ever.
+//! The test runs in a process of its own. At the fork, all threads except one are known to be
+//! stopped. The main thread waits for the test. Each worker waits in the environment and holds no
+//! lock of the engine. So no lock is held in the child forever.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "fork() is C's")]
 #![allow(clippy::disallowed_methods, reason = "a directory and processes of this test's own")]
@@ -23,14 +22,14 @@ use firn_kv::{
 use firn_testkit::as_inside;
 use firn_testkit::own_process;
 
-/// How many threads wait where they would begin a table, and whether they are to.
+/// Number of threads that wait before they create a table, and whether the gate is closed.
 #[derive(Default)]
 struct TableGate {
     waiting: usize,
     shut: bool,
 }
 
-/// The operating system's, with a gate before new tables.
+/// Environment of the operating system with a gate before new tables.
 struct Gated {
     inner: Arc<dyn Env>,
     gate: Mutex<TableGate>,
@@ -48,7 +47,7 @@ impl Gated {
         self.changed.notify_all();
     }
 
-    /// Waits until so many threads wait.
+    /// Waits until `waiting` threads wait at the gate.
     fn wait_for(&self, waiting: usize) {
         let mut gate = self.gate.lock().unwrap();
         while gate.waiting < waiting {
@@ -95,12 +94,12 @@ fn put(tree: &Tree, map: &mut Map, i: u32, round: u8) {
     map.insert(key, value);
 }
 
-/// What the child does; that it comes back from here says that it found what it should.
+/// Runs the child's checks. It returns normally only if the child found the expected contents.
 fn read_as_child(db: &Db, tree: &Tree, map: &Map) {
     assert!(db.stats().trees[0].runs.len() > 1);
     let all: Map = tree.iter().map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
     assert!(all == *map);
-    // Enough that readers in the parent would call for a merge.
+    // Read often enough that reads in the parent would trigger a compaction.
     let mut c = tree.cursor(..).unwrap();
     for _ in 0..3 {
         for (key, value) in map {
@@ -151,7 +150,7 @@ fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
         tree.flush().unwrap();
     }
     db.wait_idle().unwrap();
-    // One worker begins a merge, then the other one a flush.
+    // One worker begins a compaction, then the other one begins a flush.
     env.set(true);
     drop(pause);
     env.wait_for(1);
@@ -162,17 +161,17 @@ fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
     }
     put(&tree, &mut map, i, 9);
     env.wait_for(2);
-    // SAFETY: no other thread of this process runs, as said above, so what the child finds is whole;
-    // it leaves by `_exit`, which runs nothing of the parent's.
+    // SAFETY: no other thread of this process runs, as the module docs explain. So the child sees
+    // consistent memory. It exits by `_exit`, which runs none of the parent's exit handlers.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "{}", std::io::Error::last_os_error());
     if child == 0 {
         let read = catch_unwind(AssertUnwindSafe(|| read_as_child(&db, &tree, &map)));
-        // SAFETY: it ends the process, whatever state it is in.
+        // SAFETY: `_exit` ends the process in any state.
         unsafe { libc::_exit(i32::from(read.is_err())) };
     }
     let child = rustix::process::Pid::from_raw(child).unwrap();
-    // One that hangs is ended, so that the test fails and not its runner.
+    // Stop a child that hangs, so that the test fails instead of its runner.
     let ended = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
         rustix::process::waitpid(Some(child), rustix::process::WaitOptions::NOHANG).unwrap()
@@ -181,9 +180,9 @@ fn a_child_reads_what_workers_of_its_parent_are_busy_with() {
         rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
         rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
     }
-    let (_, status) = ended.expect("the child came to no end");
-    assert_eq!(status.exit_status(), Some(0), "the child says why");
-    // The parent's work goes on where it stood.
+    let (_, status) = ended.expect("the child did not exit");
+    assert_eq!(status.exit_status(), Some(0), "the child prints the reason");
+    // The parent's jobs continue at the gate.
     env.set(false);
     (0..3000).for_each(|i| put(&tree, &mut map, i, 10));
     db.wait_idle().unwrap();

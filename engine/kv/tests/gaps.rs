@@ -1,5 +1,5 @@
-//! Stretches without anything to be seen are learnt by readers and leapt over: what is seen is the
-//! same as without, whatever else happens.
+//! Empty-range cache tests. Readers learn ranges without visible keys and later skip them. Results
+//! must equal those without the cache, under all concurrent changes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -108,8 +108,8 @@ fn what_is_seen_is_the_same_as_without() {
     }
 }
 
-/// Walks that end within what a range deletion covers note it as far as they came: keys beyond, keys
-/// that are put there again, and snapshots of before are seen as without.
+/// Scans that end within a range deletion cache the covered range up to their last position. Keys
+/// after it, keys that are written there later, and older snapshots must read as without the cache.
 #[test]
 fn walks_that_end_in_what_is_covered_hide_nothing() {
     const EACH: u64 = 40;
@@ -157,7 +157,8 @@ fn walks_that_end_in_what_is_covered_hide_nothing() {
             }
             for _ in 0..4 {
                 let from = rng.below(KEYS);
-                // From there to the end of its block of keys, from the block's begin, or all behind.
+                // From that key to the end of its block of keys, from the start of the block, or to
+                // the end of the tree.
                 let (from, until) = match rng.below(3) {
                     0 => (from, Some(from / EACH * EACH + EACH)),
                     1 => (from / EACH * EACH, Some(from + 1)),
@@ -176,8 +177,8 @@ fn walks_that_end_in_what_is_covered_hide_nothing() {
     }
 }
 
-/// One key is there at every moment, always another one: every reader must meet exactly one, among
-/// all the deletes.
+/// One key exists at every moment, but it moves. Every reader must meet exactly one key among all
+/// the deletes.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn a_key_that_wanders_among_deletes_is_always_met() {

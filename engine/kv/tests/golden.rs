@@ -1,10 +1,12 @@
-//! The golden files in `format-spec/golden`: this program reads everything in them, and writes the
-//! very same bytes.
+//! Golden files in `format-spec/golden`: this program reads all of them and writes exactly the same
+//! bytes.
 //!
-//! Bytes that the format leaves open are decided by others: what LZ4 and zstd find, where the construction
-//! of a filter ends, and the version in the properties' `writer`. `versions.json` says which
-//! versions decided. With the same ones every byte must be the same; with others, everything that
-//! they do not decide must be. A build without zstd refuses the tables that are compressed with it.
+//! Dependencies decide the bytes that the format leaves open. These are the output of LZ4 and zstd,
+//! the result of a filter's construction, and the version in the property `writer`. `versions.json`
+//! names the versions of these dependencies.
+//!
+//! With the same versions every byte must be equal. With others, all bytes that they do not decide
+//! must be equal. A build without zstd refuses the tables that are compressed with it.
 
 #![allow(clippy::disallowed_methods, reason = "golden files are read as they are")]
 
@@ -25,7 +27,7 @@ use firn_testkit::own_process;
 use serde_json::Value;
 
 #[path = "../examples/golden/damage.rs"]
-#[allow(dead_code)] // the generator's; of which only the golden files are made here
+#[allow(dead_code)] // shared with the generator; this test makes only the golden files
 mod damage;
 #[path = "../examples/golden/logs.rs"]
 #[allow(dead_code)]
@@ -46,11 +48,11 @@ mod tables;
 
 const HOW_TO_GO_ON: &str = "\
 The bytes that the engine writes have changed.
-If the format has changed: raise its version, describe it in format-spec/README.md (History), keep reading the old one, and add golden
-files of the new version beside these.
-If it has not, and other bytes of the same format are wanted: remove format-spec/golden/v1, write it anew with
+If the format has changed: raise its version, describe it in format-spec/README.md (History), keep reading the old version, and add
+golden files of the new version next to these.
+If only the bytes have changed, on purpose: remove format-spec/golden/v1 and write it again with
     cargo run -p firn-kv --features zstd --example golden -- golden format-spec/golden/v1
-and say in the commit why every reader of version 1 still reads them.";
+and explain in the commit why every reader of version 1 can still read them.";
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/golden")
@@ -62,7 +64,7 @@ fn number(path: &Path) -> u64 {
     digits.parse().unwrap()
 }
 
-/// What the engine reads at a path.
+/// Returns the engine's reading of a path.
 fn read(kind: &str, path: &Path, from: u64) -> Value {
     let env = OsEnv::new();
     let content = match kind {
@@ -76,7 +78,7 @@ fn read(kind: &str, path: &Path, from: u64) -> Value {
     content.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Whether this build cannot write and read what a line of `expected.jsonl` tells of.
+/// Reports whether this build lacks the codec for the file in a line of `expected.jsonl`.
 fn is_left_out(line: &str) -> bool {
     let told: Value = serde_json::from_str(line).unwrap();
     let path = Path::new(told["path"].as_str().unwrap());
@@ -109,7 +111,7 @@ fn golden_files_of_all_versions_are_read_in_full() {
     assert!(n > 20, "{n}");
 }
 
-/// What of a table's bytes the engine decides alone.
+/// Describes the parts of a table that the engine alone decides.
 fn meaning_of_table(bytes: &[u8], id: u64) -> String {
     let (mut out, mut at) = (String::new(), 0);
     while at < bytes.len() - FOOTER {
@@ -142,13 +144,13 @@ fn meaning_of_table(bytes: &[u8], id: u64) -> String {
     out
 }
 
-/// Bytes of filter and tombstones, from the footer.
+/// Returns the length in bytes of filter and tombstones, from the footer.
 fn before_index(bytes: &[u8]) -> u64 {
     let footer = &bytes[bytes.len() - FOOTER..];
     [16, 20].iter().map(|&i| u64::from(firn_kv::internals::base::coding::u32_at(footer, i))).sum()
 }
 
-/// The edits of a manifest without the lengths of table files.
+/// Describes the edits of a manifest without the lengths of table files.
 fn meaning_of_manifest(bytes: &[u8], number: u64) -> String {
     let (env, dir) = (MemEnv::new(0), Path::new("/m"));
     env.create_dir_all(dir).unwrap();
@@ -179,7 +181,7 @@ fn meaning(path: &str, bytes: &[u8]) -> String {
 
 #[test]
 fn the_writer_writes_the_golden_files_of_the_present_version() {
-    // Obsolete files are removed when no thread of the process reads any more.
+    // Obsolete files are removed once no thread of the process reads.
     own_process!();
     let folder = golden().join("v1");
     let made = set::golden().unwrap();
@@ -216,7 +218,7 @@ fn the_meaning_of_a_table_leaves_out_only_what_others_decide() {
         .map(|compression| tables::Recipe { compression, ..recipe })
         .into();
     let differ = lines(raw).iter().zip(lines(lz4)).filter(|(a, b)| *a != b).count();
-    assert_eq!(differ, 1, "only the property `compression` tells them apart");
+    assert_eq!(differ, 1, "only the property `compression` differs");
     assert_ne!(of(recipe), of(tables::Recipe { level: recipe.level + 1, ..recipe }));
     assert_ne!(of(recipe), of(tables::Recipe { block_size: 1000, ..recipe }));
 }

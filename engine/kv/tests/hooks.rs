@@ -1,6 +1,6 @@
-//! What compactions may forget: a `Purge` hook that lets values expire, as a layer above would use
-//! it, and `Fifo` with bounds. Seeded histories against a map; the answers of readers never depend
-//! on whether a compaction has run.
+//! Data that compactions may drop. The tests use a `Purge` hook (a compaction filter) that expires
+//! values, as an upper layer would, and `Fifo` with limits. They compare seeded histories with a
+//! map. Read results never depend on whether a compaction has run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use firn_testkit::rng::Rng;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Values begin with the second after which nobody sees them.
+/// Compaction filter for values that begin with the second of their expiry.
 struct Expiry;
 
 fn expiry(value: &[u8]) -> u64 {
@@ -40,8 +40,8 @@ struct ExpiryPass(u64);
 impl PurgePass for ExpiryPass {
     fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
         match kind {
-            // Something older that is not expired may lie beneath: then a short stub has to stay
-            // and hide it.
+            // An older version that is not expired may exist. Then a short stub must stay to hide
+            // it.
             Kind::Put if expiry(value) < self.0 && alone => Verdict::Drop,
             Kind::Put if expiry(value) < self.0 => {
                 Verdict::Replace(expiry(value).to_be_bytes().to_vec())
@@ -83,7 +83,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
     format!("key{:04}", rng.below(400)).into_bytes()
 }
 
-/// A snapshot with the state and the second of its taking.
+/// A snapshot with the state and the second of its creation.
 struct Frozen(Snapshot, Map, u64);
 
 fn check(tree: &Tree, map: &Map, frozen: &Option<Frozen>, now: u64, what: &str) {
@@ -155,7 +155,7 @@ fn expire(seed: u64, policy: Policy) -> u64 {
     env.advance(Duration::from_secs(1000));
     tree.compact().unwrap();
     check(&tree, &map, &frozen, seconds(&env), "at the end");
-    assert_eq!(tree.iter().count(), 0, "everything has expired, and a full compaction forgets it");
+    assert_eq!(tree.iter().count(), 0, "a full compaction drops all expired values");
     purged + db.stats().dropped_purged
 }
 
@@ -185,7 +185,7 @@ fn what_has_expired_is_forgotten_and_uncovers_nothing() {
     }
 }
 
-/// Bytes of table files in the directory.
+/// Returns the bytes of table files in the directory.
 fn table_bytes(env: &MemEnv) -> u64 {
     let names = env.list(Path::new("/db")).unwrap();
     names
@@ -195,14 +195,14 @@ fn table_bytes(env: &MemEnv) -> u64 {
         .sum()
 }
 
-/// A key is either as it was written last or forgotten, never as it was before; what is newest is
-/// there; sizes and ages are held.
+/// Each key shows its last write or is dropped; an older version never reappears. The newest data
+/// is present, and the limits on size and age hold.
 fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
     let mut rng = Rng::new(seed);
     let mut env = MemEnv::new(seed);
     let all = options(Policy::Fifo(Fifo { max_bytes, max_age_secs }));
     let (mut db, mut tree) = open(&env, all.clone());
-    // Of each key its last value, and when it was written.
+    // Last value and write time of each key.
     let mut map: BTreeMap<Vec<u8>, (Option<Vec<u8>>, u64)> = BTreeMap::new();
     let mut forgotten = 0;
     for step in 0..8_000 {
@@ -255,7 +255,11 @@ fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
         tree.flush().unwrap();
         env.advance(Duration::from_secs(max_age_secs + 1));
         db.wait_idle().unwrap();
-        assert_eq!((tree.iter().count(), db.stats().table_bytes()), (0, 0), "all is too old");
+        assert_eq!(
+            (tree.iter().count(), db.stats().table_bytes()),
+            (0, 0),
+            "all data exceeds the age limit"
+        );
         drop((db, tree));
         let (_db, _tree) = open(&env, all);
         assert_eq!(table_bytes(&env), 0);
@@ -278,8 +282,8 @@ fn fifo_forgets_the_oldest_by_age() {
     assert!(first_in_first_out(5, 400 << 10, 300) > 1000);
 }
 
-/// The first two bytes of a key are a row; the key of two bytes is the row's marker, which speaks
-/// for the whole row.
+/// Prefix of two bytes: a row. The key of two bytes is the row's marker, which decides about the
+/// whole row.
 struct Rows;
 
 impl firn_kv::FilterPrefix for Rows {
@@ -323,14 +327,14 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
         ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
     };
     let (db, tree) = open(&env, hooks);
-    // An older table that begins after the marker, so that a job over the marker's key doesn't take
-    // it in: it holds the row, or doesn't.
+    // Write an older table that begins after the marker, so that a compaction of the marker's key
+    // does not include it. It either contains the row or does not.
     for (keys, kept) in [(&["bb1", "cc1"][..], true), (&["bd1", "cc1"], false)] {
         keys.iter().for_each(|k| tree.put(k.as_bytes(), b"").unwrap());
         tree.flush().unwrap();
         tree.put(b"bb", b"").unwrap();
         tree.flush().unwrap();
-        // Of the same row, but newer than the marker.
+        // A newer key of the same row.
         tree.put(b"bb9", b"").unwrap();
         tree.flush().unwrap();
         let seen = |range: firn_kv::Range| items(range).map(|(k, _)| k).collect::<Vec<_>>();
@@ -339,7 +343,7 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
         assert_eq!(
             seen(tree.range("bb".."bc")),
             row,
-            "filters leave out only what holds nothing of the range"
+            "filters skip only tables without keys in the range"
         );
         tree.compact_range("bb"..="bb").unwrap();
         let there = tree.contains(b"bb").unwrap();
@@ -351,7 +355,7 @@ fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
     drop((tree, db));
 }
 
-/// The number of entries.
+/// Summary that counts entries.
 struct Count(u8);
 
 impl Summary for Count {
@@ -382,7 +386,7 @@ fn tables_are_listed_with_what_their_summary_says() {
     let (db, tree) = open(&env, hooks);
     for keys in [&["a", "c", "e"][..], &["b"]] {
         keys.iter().for_each(|k| tree.put(k.as_bytes(), b"v").unwrap());
-        assert!(tree.tables().unwrap().len() < 2, "what is in memtables is in no table");
+        assert!(tree.tables().unwrap().len() < 2, "entries of memtables are in no table");
         tree.flush().unwrap();
     }
     let tables = tree.tables().unwrap();
@@ -403,7 +407,7 @@ fn tables_are_listed_with_what_their_summary_says() {
     assert!(tree.tables().is_err());
 }
 
-/// Without the hook nobody can ask a filter of prefixes; that is no damage.
+/// Without the hook, a prefix filter cannot be used; this is no corruption.
 #[test]
 fn a_store_without_its_prefixes_is_sound() {
     let env = MemEnv::new(1);
@@ -422,7 +426,8 @@ fn a_store_without_its_prefixes_is_sound() {
     assert!(found.errors.is_empty() && found.entries == 500, "{:?}", found.errors);
 }
 
-/// Adds up, and drops keys whose sum is zero. Notes what a compaction asks about.
+/// Merge operator that adds numbers, and a compaction filter that drops keys whose sum is zero. It
+/// records the calls of a compaction.
 #[derive(Default)]
 struct Counters {
     judged: Mutex<Vec<(Vec<u8>, i64)>>,
@@ -460,7 +465,8 @@ impl PurgePass for DropZeros {
     }
 }
 
-/// One compaction shows each key's newest version once, in ascending order, folded or not.
+/// One compaction passes each key's newest version to the filter once, in ascending order, folded
+/// or not.
 #[test]
 fn a_compaction_shows_the_purge_hook_every_key_once() {
     for seed in 0..20 {

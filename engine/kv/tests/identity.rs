@@ -1,6 +1,6 @@
-//! Every file knows its store: files of another store, of a clone and of another time are known for
-//! what they are, and never read as the store's own, though their names, numbers, lengths and
-//! checksums are right.
+//! Every file has the identity of its store. The engine recognizes files of another store, of a
+//! clone and of an earlier state. It never reads them as its own, even if their names, numbers,
+//! lengths and checksums are valid.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn read_only(env: &MemEnv) -> Result<Db, Error> {
 }
 
 fn error_of<T>(result: Result<T, Error>) -> Error {
-    let Err(e) = result else { panic!("it was taken") };
+    let Err(e) = result else { panic!("the file was accepted") };
     assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
     e
 }
@@ -52,7 +52,7 @@ fn segment(number: u64) -> PathBuf {
     Path::new(DIR).join(segment_name(number))
 }
 
-/// What a killed process leaves of a store that was opened in `env` and got these pairs.
+/// Returns the disk of a killed process that opened a store in `env` and wrote these pairs.
 fn killed(env: &MemEnv, pairs: &[(&str, &str)]) -> MemEnv {
     let (db, tree) = open(env).unwrap();
     pairs.iter().for_each(|(k, v)| tree.put(k.as_bytes(), v.as_bytes()).unwrap());
@@ -66,13 +66,13 @@ fn value(env: &MemEnv, key: &str) -> Option<Vec<u8>> {
     tree.get(key.as_bytes()).unwrap().map(|v| v.to_vec())
 }
 
-/// A store, and two clones of it that went on for themselves.
+/// Returns two clones of one store, which then continue independently.
 fn clones() -> (MemEnv, MemEnv) {
     let store = MemEnv::new(1);
     let (db, tree) = open(&store).unwrap();
     tree.put(b"a", b"1").unwrap();
     drop((tree, db));
-    // Whoever copies a directory draws other numbers from then on: forks of one environment would
+    // A copy of a directory draws other random numbers from then on; forks of one environment would
     // draw the same.
     let copy = |seed: u64| {
         let env = MemEnv::new(seed);
@@ -106,7 +106,7 @@ fn a_log_segment_of_a_clone_is_refused_and_named() {
         );
         assert!(e.to_string().contains("a clone"), "{e}");
     }
-    // It is no better under a number that the store has not used yet.
+    // The clone's segment is also refused under a number that the store has not used yet.
     let beside = one.fork();
     let (db, tree) = open(&two).unwrap();
     drop((tree, db));
@@ -148,7 +148,7 @@ fn an_empty_segment_of_a_clone_takes_nothing_away() {
     let two = killed(&killed(&two, &[("b", "less")]), &[]);
     let number = newest_segment(&two);
     assert!(number > newest_segment(&one));
-    // Its base lies before this store's last record, which it would void if it counted.
+    // Its base is before this store's last record, and it would void that record if it counted.
     one.write_file(&segment(number), &two.read_file(&segment(number)).unwrap()).unwrap();
     assert_eq!(value(&one, "c").as_deref(), Some(&b"mine"[..]));
 }
@@ -206,12 +206,12 @@ fn writers_are_listed_as_long_as_their_segments_are_there() {
             tree.flush().unwrap();
         }
     }
-    // The log begins behind what was flushed: what lies before has been let go of, and its writers
-    // with it.
+    // The log begins after the flushed records. Earlier records and their writers have been
+    // released.
     assert!(state(&env).writers.len() <= 4, "{:?}", state(&env).writers);
 }
 
-/// Two tables of one id, size, counts, numbers and bounds.
+/// Writes a table; two such tables have equal id, size, counts, sequence numbers and bounds.
 fn with_table(env: &MemEnv, value: &str) -> PathBuf {
     let (_db, tree) = open(env).unwrap();
     tree.put(b"a", value.as_bytes()).unwrap();
@@ -248,7 +248,7 @@ fn a_table_of_another_store_or_of_a_clone_is_refused_and_named() {
         "{e}"
     );
     assert!(told.iter().any(|t| t.contains("another store")), "{told:?}");
-    // Opened for writing the store says so when the table is first met.
+    // A read-write opening reports it when the table is first read.
     let e = match open(&one) {
         Ok((_db, tree)) => error_of(tree.get(b"a").map(|_| ())),
         Err(e) => e,
@@ -279,7 +279,7 @@ fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
             .collect::<Vec<_>>()
     };
     assert_eq!(stores(&copy), [own.id]);
-    // It goes on for itself, and reads what it was given.
+    // The copy continues independently, and reads its initial contents.
     let copied = Db::open_in(Arc::new(env.clone()), "/copy", options()).unwrap();
     let t = copied.tree("t", TreeOptions::default()).unwrap();
     t.put(b"b", b"2").unwrap();

@@ -1,22 +1,25 @@
-//! Searches interleavings: programs of a few threads run on a whole Db, its workers among them,
-//! under a deterministic scheduler; what every call answered must fit one order
-//! (`firn_testkit::linear`), also after closing and opening, in checkpoints and exports, and after
-//! a crash in the middle.
+//! Searches interleavings of small multi-threaded programs on a whole `Db`, including its workers,
+//! under a deterministic scheduler.
 //!
-//! `RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave cargo test -p firn-kv --release
-//! --test interleave`; with `CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true` the engine's own
-//! assertions look on too. In the environment:
-//! - `FIRN_INTERLEAVE_SCHEDULES=100000` for so many schedules, `FIRN_INTERLEAVE_SEED=7` for those
-//!   from this number on. A schedule's number is all that it depends on, so a failing one is played
-//!   again by its number and one schedule.
-//! - `FIRN_INTERLEAVE_GO_ON=1` counts failures instead of ending at the first one, which is made
-//!   smaller and printed as a script.
+//! The answers of all calls must fit one sequential order (`firn_testkit::linear`). This also holds
+//! after closing and reopening, in checkpoints and exports, and after a crash in the middle.
 //!
-//! CallKind was found is kept in `tests/interleave/scripts`: each script is searched again for
-//! [`TRIES`] schedules.
+//! Run it with `RUSTFLAGS="--cfg interleave" CARGO_TARGET_DIR=target/interleave cargo test -p
+//! firn-kv --release --test interleave`. With `CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true`, the
+//! engine's own assertions are checked as well.
+//!
+//! Environment variables:
+//! - `FIRN_INTERLEAVE_SCHEDULES=100000` sets the number of schedules.
+//! - `FIRN_INTERLEAVE_SEED=7` sets the number of the first schedule. A schedule depends only on its
+//!   number. So its number and a count of one schedule replay a failure.
+//! - `FIRN_INTERLEAVE_GO_ON=1` counts failures and continues. By default the search ends at the
+//!   first failure, shrinks its program and prints it as a script.
+//!
+//! `tests/interleave/scripts` has the programs that exposed faults. Each script is searched again
+//! for [`TRIES`] schedules.
 
 #![cfg(interleave)]
-#![allow(clippy::disallowed_methods)] // a test may look at the clock and start threads to search in
+#![allow(clippy::disallowed_methods)] // a test may read the clock and start threads for the search
 
 mod draw;
 #[path = "interleave/play.rs"]
@@ -32,11 +35,11 @@ use std::time::Instant;
 
 use program::Program;
 
-/// Schedules of a run that nobody asked more of.
+/// Default number of schedules of a run.
 const SCHEDULES: u64 = 1000;
-/// Schedules in which a script is tried.
+/// Schedules to try per script.
 const TRIES: u64 = 300;
-/// Schedules of one program.
+/// Schedules per program.
 const OF_A_PROGRAM: u64 = 5;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -48,7 +51,7 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// CallKind a search has met.
+/// Statistics of a search.
 #[derive(Default)]
 struct Tally {
     schedules: u64,
@@ -72,8 +75,8 @@ fn program_of(seed: u64) -> Arc<Program> {
     Arc::new(Program::of(seed / OF_A_PROGRAM))
 }
 
-/// Plays schedules one after the other, in a thread of their own since a failure leaves it in
-/// pieces, until one fails.
+/// Plays schedules one after the other until one fails. It runs in a thread of its own, because a
+/// failure leaves that thread's state broken.
 fn search(
     from: u64,
     until: u64,
@@ -92,7 +95,7 @@ fn search(
     std::thread::spawn(work).join().unwrap()
 }
 
-/// CallKind is alike in the words of failures of one kind.
+/// Reduces a failure message to its kind: failures of the same kind get equal text.
 fn kind_of(words: &str) -> String {
     let mut lines = words.lines();
     let first = lines.next().unwrap_or_default();
@@ -121,7 +124,7 @@ fn kind_of(words: &str) -> String {
     kind.chars().take(200).collect()
 }
 
-/// Takes calls away as long as some schedule still fails in the same way.
+/// Removes calls from a program as long as some schedule still fails in the same way.
 fn shrink(mut program: Arc<Program>, mut words: String) -> (Arc<Program>, String) {
     let (began, kind) = (Instant::now(), kind_of(&words));
     loop {
@@ -151,7 +154,7 @@ fn schedules_fit_one_order() {
     let mut all = Tally::default();
     let mut failures: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     while at < end {
-        // In pieces, so that a long search says how far it is.
+        // Search in chunks, so that a long search reports its progress.
         let until = end.min((at / 20_000 + 1) * 20_000);
         let (tally, failure) = search(at, until, program_of);
         all.schedules += tally.schedules;

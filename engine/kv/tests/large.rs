@@ -1,5 +1,5 @@
-//! Values that have a block each: cursors and merges know their keys before they decode them, merges
-//! copy them, and hand on what the cache has of them.
+//! Values with a block each: cursors and compactions know the keys before they decode the values.
+//! Compactions copy these blocks and pass on their cached frames.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn key(i: u64) -> Vec<u8> {
     format!("key{i:06}").into_bytes()
 }
 
-/// A value of so many bytes, of which LZ4 leaves about half.
+/// Returns a value of `len` bytes that LZ4 compresses to about half.
 fn value(rng: &mut Rng, len: usize) -> Vec<u8> {
     let mut value = vec![0; len];
     value.chunks_mut(2 * 64).for_each(|piece| {
@@ -36,7 +36,7 @@ fn open(env: &MemEnv, budget: usize, read_mode: ReadMode, compression: Compressi
         background_threads: 0,
         ..DbOptions::default()
     };
-    // Nothing is merged unless asked for.
+    // Nothing is compacted unless the test requests it.
     let policy = Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 2.0 });
     let tree = TreeOptions {
         memtable_size: 4 << 20,
@@ -50,7 +50,7 @@ fn open(env: &MemEnv, budget: usize, read_mode: ReadMode, compression: Compressi
     (db, tree)
 }
 
-/// A walk of steps in both directions and seeks, held against the map.
+/// Moves a cursor by steps in both directions and by seeks, and compares it with the map.
 fn wander(rng: &mut Rng, c: &mut Cursor, map: &Map, keys: u64) {
     for _ in 0..60 {
         let expected = match rng.below(4) {
@@ -101,7 +101,7 @@ fn any_layers_read_and_merge_to_the_same() {
     for seed in 0..24 {
         let mut rng = Rng::new(seed);
         let env = MemEnv::new(seed);
-        // Some caches hold all, some nearly nothing.
+        // Some caches hold all blocks, some nearly none.
         let budget = [1 << 20, 4 << 20, 64 << 20][rng.below(3) as usize];
         let mode = [ReadMode::Pread, ReadMode::Mmap, ReadMode::Auto][rng.below(3) as usize];
         let codec = [Compression::Lz4, Compression::Lz4, Compression::None][rng.below(3) as usize];
@@ -150,7 +150,7 @@ fn any_layers_read_and_merge_to_the_same() {
     }
 }
 
-/// Three runs of values of 20,000 bytes, each over all keys.
+/// Writes three runs of values of 20,000 bytes, each over all keys.
 fn overwritten(env: &MemEnv, keys: u64) -> (Db, Tree) {
     let (db, tree) = open(env, 64 << 20, ReadMode::Pread, Compression::Lz4);
     let mut rng = Rng::new(7);
@@ -170,7 +170,7 @@ fn what_nobody_wants_is_read_once_and_not_cached() {
     assert_eq!(tree.iter().count(), KEYS as usize);
     let once = db.stats();
     assert_eq!(once.reads.blocks_read, 3 * KEYS);
-    // What was wanted takes more than 20,000 bytes, what was not a kibibyte.
+    // A value that was read takes more than 20,000 bytes; a skipped one takes less than a kibibyte.
     assert!(once.cache.frame_bytes < KEYS as usize * 25_000, "{:?}", once.cache);
     assert_eq!(tree.iter().count(), KEYS as usize);
     assert_eq!(tree.keys().count(), KEYS as usize);
@@ -185,7 +185,11 @@ fn a_merge_hands_on_what_is_cached() {
     let expected: Vec<Vec<u8>> = tree.iter().map(|item| item.unwrap().1.to_vec()).collect();
     let before = db.stats();
     tree.compact().unwrap();
-    assert_eq!(db.stats().cache.inserts, before.cache.inserts, "the same frames");
+    assert_eq!(
+        db.stats().cache.inserts,
+        before.cache.inserts,
+        "the compaction passes on the cached frames"
+    );
     let found = tree.iter().map(|item| item.unwrap().1.to_vec());
     assert!(found.eq(expected));
     assert_eq!(db.stats().reads.blocks_read, before.reads.blocks_read);

@@ -1,8 +1,8 @@
-//! What a store leaves behind in its process when its last handle has gone, or when it could not be
-//! opened: nothing, though no other store is used afterwards. The epoch is the process's, so the
-//! test runs in a process of its own.
+//! Checks that a store leaves no resources in its process after its last handle was dropped, or
+//! after a failed opening. This holds even if no other store is used afterwards. The epoch is
+//! global to the process, so the test runs in a process of its own.
 
-#![allow(clippy::disallowed_methods)] // the directory of the store is removed directly
+#![allow(clippy::disallowed_methods)] // the test removes the store's directory directly
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use firn_kv::{
 };
 use firn_testkit::{as_inside, own_process};
 
-/// The operating system without held directories: a store then holds this environment itself, and
-/// not one that was made for its directory, so the references to it can be counted.
+/// Environment of the operating system without held directories. A store then holds this
+/// environment itself, not one that was made for its directory. So its references can be counted.
 struct Counted {
     inner: Arc<dyn Env>,
 }
@@ -42,7 +42,7 @@ fn nothing_stays_when_the_last_handle_goes() {
     {
         let env = counted();
         let files = OpenFiles::new(100);
-        // Compressed tables are read through descriptors.
+        // Compressed tables are read through file descriptors.
         let lz4 = TreeOptions { compression: vec![Compression::Lz4], ..TreeOptions::default() };
         let options = DbOptions {
             background_threads: threads,
@@ -63,7 +63,7 @@ fn nothing_stays_when_the_last_handle_goes() {
         if closes {
             db.close().unwrap();
         }
-        // One of them is the last handle.
+        // Drop both; one of them is the last handle.
         if tree_last {
             drop(db);
             drop(tree);
@@ -72,13 +72,13 @@ fn nothing_stays_when_the_last_handle_goes() {
             drop(db);
         }
         assert_eq!(files.open(), 0, "{threads} threads: files");
-        assert_eq!(Arc::strong_count(&env), 1, "{threads} threads: who holds the environment");
+        assert_eq!(Arc::strong_count(&env), 1, "{threads} threads: references to the environment");
         nothing_stays_of_what_fails(&dir, threads);
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }
 
-/// An opening, and a refresh, that meet a damaged log when tables have been opened.
+/// Runs an opening, and a refresh, that meet a damaged log after tables have been opened.
 fn nothing_stays_of_what_fails(dir: &Path, threads: usize) {
     let env = counted();
     let files = OpenFiles::new(100);

@@ -1,8 +1,8 @@
-//! Walks over more than the cache holds: what others read stays in it, a walk that comes again finds
-//! some of what it passed, and all of them are shown everything.
+//! Scans over more data than the cache holds. Blocks that other readers use stay cached. A repeated
+//! scan finds some of its blocks again. All scans return all entries.
 //!
-//! The test runs in a process of its own: the cache uses a frame again only when no thread of the
-//! process is reading.
+//! The test runs in a process of its own, because the cache reuses a frame only when no thread of
+//! the process is reading.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use firn_kv::{Compression, Db, DbOptions, Env, MemEnv, Tree, TreeOptions};
 use firn_testkit::own_process;
 use firn_testkit::rng::Rng;
 
-/// Entries, and bytes of their values, of which LZ4 leaves about half.
+/// Number of entries, and length of their values in bytes; LZ4 compresses these to about half.
 #[derive(Clone, Copy)]
 struct Stored {
     number: u32,
@@ -33,7 +33,7 @@ impl Stored {
         value
     }
 
-    /// Keys that lie in a few blocks.
+    /// Returns keys that are stored in a few blocks.
     fn hot(self) -> impl Iterator<Item = u32> {
         (0..self.number).step_by(if self.len > 4096 { 25 } else { 1000 })
     }
@@ -52,7 +52,7 @@ impl Stored {
             if i % 7 == 0 {
                 assert!(c.value() == self.value(i));
             }
-            // A step back, amid it.
+            // Step once in the opposite direction, in the middle of the scan.
             if n == self.number / 2 {
                 for back in [true, false] {
                     if back == backward { c.next() } else { c.prev() }.unwrap();
@@ -70,15 +70,15 @@ fn a_long_walk_leaves_a_full_cache_to_others() {
     own_process!();
     for (len, deferred) in [(100, false), (10_000, false), (10_000, true)] {
         let (put, blocks) = put_by_a_walk(len, deferred);
-        // 128 before it is long, and one in 16 of the others.
+        // The first 128 blocks count as a short scan; afterwards one block in 16 is cached.
         let expected = 128 + (blocks - 128) / 16;
         assert!(put > expected / 2 && put < 2 * expected, "{put} of {blocks} for {expected}");
     }
     beside_gets();
 }
 
-/// How many blocks a walk over values of this length puts into a cache for a few of them, and how many
-/// blocks there are.
+/// Scans values of this length with a cache for a few blocks. Returns the number of blocks that
+/// were cached, and the number of all blocks.
 fn put_by_a_walk(len: usize, deferred: bool) -> (u64, u64) {
     let stored = Stored { number: if len > 4096 { 3000 } else { 100_000 }, len };
     let (env, path): (Arc<dyn Env>, _) = (Arc::new(MemEnv::new(1)), Path::new("/t"));
@@ -124,7 +124,7 @@ fn beside_gets() {
         let read = || db.stats().reads.blocks_read;
         let before = read();
         stored.walk(&tree, false);
-        // What the fill has left in the cache counts as found.
+        // Blocks that the fill left in the cache count as hits.
         let blocks = read() - before;
         let mut gone = 0;
         for backward in [false, true, false, true] {
@@ -141,7 +141,7 @@ fn beside_gets() {
         }
         let hot = 4 * stored.hot().count() as u64;
         assert!(gone <= hot / 4, "{gone} of {hot}");
-        // Who knows the keys already, and asks for all values then.
+        // This reader knows the keys already, and then reads all values.
         assert_eq!(tree.keys().count(), stored.number as usize);
         stored.hot().chain(stored.hot()).for_each(|i| stored.look(&tree, i));
         stored.walk(&tree, false);
@@ -149,7 +149,7 @@ fn beside_gets() {
         stored.hot().for_each(|i| stored.look(&tree, i));
         let (gone, hot) = (read() - before, hot / 4);
         assert!(gone <= hot / 4, "{gone} of {hot} after a walk of keys");
-        // Short walks keep what they read.
+        // Short scans cache the blocks that they read.
         let before = read();
         for _ in 0..50 {
             let mut c = tree.cursor(..).unwrap();

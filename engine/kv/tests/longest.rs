@@ -1,7 +1,7 @@
-//! Keys of the greatest length, and bounds beyond it: in range deletions that are cut between
-//! tables, in seeks, ranges and dropped ranges, in exported files, before and after the store is
-//! opened again. And keys about 65,535 bytes, where lengths in memory and shared prefixes in blocks
-//! come to the end of their 16 bits.
+//! Keys of the maximum length, and longer bounds. The tests cover range deletions that are cut
+//! between tables, seeks, ranges, dropped ranges and exported files, before and after a reopening.
+//! They also cover keys of about 65,535 bytes, where 16-bit lengths in memory and shared prefixes
+//! in blocks overflow.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -29,13 +29,13 @@ fn open(env: &MemEnv) -> (Db, Tree) {
     (db, tree)
 }
 
-/// A key of the greatest length that begins with `m` and ends with `end`.
+/// Returns a key of the maximum length that begins with `m` and ends with `end`.
 fn longest(end: &[u8]) -> Vec<u8> {
     [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat()
 }
 
-/// A value that fills a small table, also one whose first and last key have the greatest length:
-/// the manifest repeats them, so such a table is cut at eight times their length.
+/// Returns a value that fills a small table, even one whose first and last key have the maximum
+/// length. The manifest repeats both keys, so such a table is cut at eight times their length.
 fn large() -> Vec<u8> {
     let mut value = vec![0; 9 << 20];
     Rng::new(1).fill(&mut value);
@@ -62,8 +62,8 @@ fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
         let env = MemEnv::new(1);
         let (db, tree) = open(&env);
         let key = longest(end);
-        // Older entries on both sides of the cut: the deletion must hide them from its table's
-        // neighbour, too.
+        // Older entries on both sides of the cut: the deletion must also hide those in the
+        // neighbouring table.
         let mut beyond = key[..key.iter().rposition(|&b| b != 0xff).unwrap() + 1].to_vec();
         *beyond.last_mut().unwrap() += 1;
         for old in [&b"b"[..], &key, &beyond, b"mo", b"y"] {
@@ -74,7 +74,7 @@ fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
         tree.put(&key, &large()).unwrap();
         tree.put(b"n", b"new").unwrap();
         tree.flush().unwrap();
-        assert!(tree.tables().unwrap().len() > 2, "the deletion has been cut");
+        assert!(tree.tables().unwrap().len() > 2, "the deletion is cut between tables");
         let map: Map = [(key.clone(), large()), (b"n".to_vec(), b"new".to_vec())].into();
         check(&tree, &map);
         assert_eq!(tree.get(&beyond).unwrap(), None);
@@ -157,7 +157,7 @@ fn bounds_may_be_longer_than_any_key() {
         assert_eq!(tx.range(&tree, over(&key)..=over(&greatest)).count(), 2);
         tx.put(&tree, b"a", b"v").unwrap();
         tx.commit().unwrap();
-        // What is written has keys for bounds.
+        // Writes accept only valid keys as bounds.
         for (start, end) in [(over(&key), greatest.clone()), (b"a".to_vec(), over(&greatest))] {
             assert_eq!(
                 tree.delete_range(&start..&end).unwrap_err().kind(),
@@ -173,8 +173,7 @@ fn bounds_may_be_longer_than_any_key() {
     check(&open(&env).1, &map);
 }
 
-/// The bytes of a key of `len` bytes that differs from all other such keys of its length at `at` at
-/// the first.
+/// Returns a key of `len` bytes. It first differs at `at` from all other such keys of its length.
 fn about(len: usize, at: usize, byte: u8) -> Vec<u8> {
     let mut key = vec![b'p'; len];
     key[at] = byte;
@@ -187,7 +186,7 @@ fn keys_that_share_more_than_a_prefix_can_be_long() {
     let (db, tree) = open(&env);
     let mut map = Map::new();
     let mut snapshots = vec![];
-    // Twice, so that each key has an older version.
+    // Write twice, so that each key has an older version.
     for round in 0..2u8 {
         for len in [65_534, 65_535, 65_536, 65_544, MAX_KEY_LEN] {
             for at in
@@ -248,8 +247,7 @@ fn keys_that_share_more_than_a_prefix_can_be_long() {
     tree.compact().unwrap();
     seeks(&tree, &map);
     drop(snapshots);
-    // All between two keys that only their last bytes tell apart goes, and what is written
-    // afterwards stays.
+    // Delete all keys between two keys that differ only in their last bytes. Later writes stay.
     let (from, to) =
         (about(MAX_KEY_LEN, MAX_KEY_LEN - 9, b'a'), about(MAX_KEY_LEN, MAX_KEY_LEN - 9, 0xff));
     tree.delete_range(&from..&to).unwrap();
@@ -289,8 +287,8 @@ fn an_error_shows_the_beginning_of_a_long_key() {
     );
 }
 
-/// Small tables of long keys: what the manifest repeats of them stays a fraction of the data, so it
-/// does not reach its limit long before the device is full, and the store opens.
+/// Small tables of long keys: the bounds in the manifest stay a fraction of the data. So the
+/// manifest does not reach its limit long before the device is full, and the store opens.
 #[test]
 fn bounds_of_tables_are_a_fraction_of_the_data() {
     let env = MemEnv::new(1);
@@ -307,7 +305,7 @@ fn bounds_of_tables_are_a_fraction_of_the_data() {
     let bounds: usize = tables.iter().map(|t| t.first_key.len() + t.last_key.len()).sum();
     let bytes: u64 = tables.iter().map(|t| t.bytes).sum();
     assert!(bytes > 25 << 20 && tables.len() > 2);
-    // The last table may be any size.
+    // The last table may have any size.
     assert!(
         (bounds as u64) < bytes / 8 + (1 << 20),
         "{bounds} bytes of bounds for {bytes} bytes of data in {} tables",

@@ -1,4 +1,4 @@
-//! A table file that may be closed while nobody reads it; the next read opens it again.
+//! A table file that may be closed between reads; the next read opens it again.
 //!
 //! Invariants:
 //! - A read holds the slot's lock, shared, so the file is never closed during a read. Closing only

@@ -1,8 +1,8 @@
-//! A merge operator that several tests open trees with.
+//! Append merge operator that several tests share.
 
 use firn_kv::{Folded, Merge, Result};
 
-/// Appends operands in the order in which they were merged.
+/// Merge operator that appends operands in the order of their writes.
 pub struct Append;
 
 impl Merge for Append {

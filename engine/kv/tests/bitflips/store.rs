@@ -1,9 +1,9 @@
-//! A small but whole store for the bit flips: every kind of file, block and record that a store can
-//! have, in a few kilobytes each.
+//! Builds a small store for the bit-flip tests, with every kind of file, block and record in a few
+//! kilobytes each.
 //!
-//! [`build`] gives two disks of one history: one where the process died with the store open, its
-//! last records not synced, and one where the store was closed. [`Sound::contents`] says what is to
-//! be read, also when the log ends earlier.
+//! [`build`] returns two disks with one history. On one, the process died with the store open and
+//! its last records not synced. On the other, the store was closed. [`Sound::contents`] returns the
+//! expected contents, also for a log that ends earlier.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ use firn_kv::{
     Result, TreeOptions,
 };
 
-/// The directory of the store.
+/// Directory of the store.
 pub const DIR: &str = "/db";
-/// Its trees.
+/// Names of its trees.
 pub const TREES: [&str; 5] = ["raw", "packed", "rows", "logged", "late"];
-/// Of the zeros that a log segment is made of, so many bytes are kept behind its last record. What
-/// is read of a segment depends on the file's length, not on the length that it once had; so the
-/// cut files stand for the whole ones and take less time.
+/// Number of zero bytes to retain after the last record of a log segment. Reading a segment depends
+/// on the file's length, not on the length at creation. So the truncated files are equivalent to
+/// the whole ones and take less time.
 const ZEROS: usize = 256;
 
 /// All keys and values, by tree.
 pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// Operands are joined.
+/// Merge operator that concatenates operands.
 struct Join;
 
 impl Merge for Join {
@@ -42,7 +42,7 @@ impl Merge for Join {
     }
 }
 
-/// The filter holds the first four bytes.
+/// Filter prefix of four bytes.
 struct Four;
 
 impl FilterPrefix for Four {
@@ -54,7 +54,7 @@ impl FilterPrefix for Four {
     }
 }
 
-/// The options of a tree.
+/// Returns the options of a tree.
 pub fn tree_options(name: &str) -> TreeOptions {
     let small = TreeOptions {
         block_size: 512,
@@ -88,8 +88,7 @@ pub fn open(env: &MemEnv, read_mode: ReadMode) -> Result<Db> {
     Db::open_in(Arc::new(env.clone()), DIR, options)
 }
 
-/// Everything in the store, read in every way there is; the ways must agree. `trees` are those that
-/// are read.
+/// Reads everything in the named `trees` in every possible way, and checks that the ways agree.
 pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
     let mut all = Contents::new();
     let names = db.tree_names();
@@ -110,7 +109,10 @@ pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
             back.push((k.to_vec(), v.to_vec()));
         }
         back.reverse();
-        assert!(back.into_iter().eq(there.clone()), "{name}: backward is not forward");
+        assert!(
+            back.into_iter().eq(there.clone()),
+            "{name}: a backward scan differs from a forward scan"
+        );
         for key in known.get(name).into_iter().flatten().map(|(k, _)| k).chain(there.keys()) {
             assert_eq!(
                 tree.get(key)?.as_deref(),
@@ -124,22 +126,22 @@ pub fn read(db: &Db, trees: &[&str], known: &Contents) -> Result<Contents> {
     Ok(all)
 }
 
-/// A record of the log that is not in tables.
+/// A log record whose entries are not in tables.
 pub struct LogRecord {
     pub file: PathBuf,
-    /// Where its header begins, and where its payload ends.
+    /// Byte range from the start of its header to the end of its payload.
     pub bytes: std::ops::Range<usize>,
-    /// Its position in the log.
+    /// Position in the log.
     pub lsn: u64,
     pub seq: Seq,
     pub mark: bool,
 }
 
-/// A disk with a sound store on it.
+/// A disk with an undamaged store.
 pub struct Sound {
     pub env: MemEnv,
     pub files: BTreeMap<PathBuf, Vec<u8>>,
-    /// The records that are read when the store is opened, in order.
+    /// Records that an opening reads, in order.
     pub log: Vec<LogRecord>,
     states: BTreeMap<Seq, Contents>,
 }
@@ -159,7 +161,8 @@ impl Sound {
         Sound { env, files, log, states }
     }
 
-    /// What the store holds when its log ends before `record`; all of it without.
+    /// Returns the contents of the store if its log ends before `record`, or all contents for
+    /// `None`.
     pub fn contents(&self, record: Option<&LogRecord>) -> &Contents {
         let before = self
             .log
@@ -171,7 +174,7 @@ impl Sound {
     }
 }
 
-/// Whether a file is a log segment.
+/// Reports whether a file is a log segment.
 pub fn is_log(file: &Path) -> bool {
     segment(file).is_some()
 }
@@ -188,7 +191,7 @@ fn records(env: &MemEnv) -> Vec<LogRecord> {
         while let Some(LogItem::Record(r)) = reader.next().unwrap() {
             let start = r.offset as usize;
             let bytes = start..start + 32 + r.payload.len();
-            // The mark of a clean close is void where the next writer begins at its position.
+            // The mark of a clean close is void if the next writer begins at its position.
             if r.lsn.unwrap() < s.end {
                 all.push(LogRecord {
                     file: file.clone(),
@@ -204,14 +207,15 @@ fn records(env: &MemEnv) -> Vec<LogRecord> {
     all
 }
 
-/// How far some tree was flushed: the log was durable up to there.
+/// Returns the highest log position up to which a tree was flushed. The log was durable up to
+/// there.
 pub fn flushed(env: &MemEnv) -> u64 {
     let state = Manifest::load(env, Path::new(DIR)).unwrap().unwrap().0;
     state.trees.values().map(|t| t.flushed).max().unwrap()
 }
 
-/// How far the manifest and the sound bytes of a damaged log still prove the log to have been
-/// durable.
+/// Returns the log position up to which the manifest and the undamaged bytes of a damaged log prove
+/// the log durable.
 pub fn proven(env: &MemEnv) -> u64 {
     let mut synced = flushed(env);
     for number in env.files().iter().filter_map(|f| segment(f)) {
@@ -234,7 +238,7 @@ fn value(i: u32, words: &str) -> Vec<u8> {
     format!("{words}-{i}-{words}-{words}").into_bytes()
 }
 
-/// Opens the store as its owner does, and its trees.
+/// Opens the store and its trees with the options of its owner.
 fn owner(env: &MemEnv) -> (Db, Vec<firn_kv::Tree>) {
     let options = DbOptions {
         memory_budget: 1 << 20,
@@ -247,7 +251,8 @@ fn owner(env: &MemEnv) -> (Db, Vec<firn_kv::Tree>) {
     (db, trees)
 }
 
-/// Two disks: the process died with the store open; the store was closed.
+/// Builds two disks: on the first the process died with the store open, on the second the store was
+/// closed.
 pub fn build() -> (Sound, Sound) {
     let env = MemEnv::new(7);
     tables(&env);
@@ -255,7 +260,7 @@ pub fn build() -> (Sound, Sound) {
     let note = |db: &Db, states: &mut BTreeMap<Seq, Contents>| {
         states.insert(db.snapshot().seq(), read(db, &TREES, &Contents::new()).unwrap());
     };
-    // A sealed segment with records that are in no table.
+    // A sealed segment with records that are not in any table.
     let (db, t) = owner(&env);
     note(&db, &mut states);
     for i in 0..4 {
@@ -264,7 +269,7 @@ pub fn build() -> (Sound, Sound) {
     }
     drop((db, t));
     let (db, t) = owner(&env);
-    // Frames in the manifest: a flush, a new tree.
+    // Frames in the manifest: a flush and a new tree.
     t[0].put(&key(3), b"changed").unwrap();
     note(&db, &mut states);
     t[0].flush().unwrap();
@@ -287,7 +292,7 @@ pub fn build() -> (Sound, Sound) {
     (died, Sound::new(env, states))
 }
 
-/// Tables of every kind, and log segments that are not needed any more.
+/// Writes tables of every kind, and log segments that are no longer needed.
 fn tables(env: &MemEnv) {
     for round in 0..3u32 {
         let (_db, t) = owner(env);

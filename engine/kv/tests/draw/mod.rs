@@ -1,5 +1,5 @@
-//! Options drawn at random, within their bounds but on the side of what is small: tables and
-//! memtables that few operations fill.
+//! Draws random options within their bounds, with a preference for small tables and memtables that
+//! few operations fill.
 
 use firn_kv::{Compression, DbOptions, Durability, FilterKind, Policy, ReadMode, TreeOptions};
 use firn_testkit::rng::Rng;
@@ -8,14 +8,15 @@ fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize].clone()
 }
 
-/// A policy with parameters. None that drops what was written: what is left could not be foretold.
+/// Draws a policy with parameters. Policies that drop live data are excluded, because their results
+/// cannot be predicted.
 pub fn policy(rng: &mut Rng) -> Policy {
     let kept =
         |rng: &mut Rng| Some(Policy::draw(&mut |n| rng.below(n))).filter(|p| !p.drops_live_data());
     (0..64).find_map(|_| kept(rng)).unwrap_or_default()
 }
 
-/// Options of a tree, without hooks.
+/// Draws options of a tree, without hooks.
 pub fn tree(rng: &mut Rng) -> TreeOptions {
     use Compression::{Lz4, None};
     use FilterKind::{Fuse8, Fuse16};
@@ -40,7 +41,7 @@ pub fn tree(rng: &mut Rng) -> TreeOptions {
     }
 }
 
-/// Options of a Db.
+/// Draws options of a `Db`.
 pub fn db(rng: &mut Rng) -> DbOptions {
     DbOptions {
         memory_budget: (1 << 20) << rng.below(4),

@@ -1,8 +1,8 @@
-//! Seeded histories over a few trees, run beside a model of what each operation leaves: what the
-//! tests of crashes and of faults have in common.
+//! Seeded histories over a few trees, run beside a model of the state after each operation. The
+//! tests of crashes and of faults share them.
 //!
-//! Invariant: a step is one operation that happens as a whole or not at all; `states[k]` is what
-//! the first `k` steps leave.
+//! Invariant: a step is one operation that happens as a whole or not at all. `states[k]` is the
+//! state after the first `k` steps.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,16 +19,16 @@ use firn_testkit::rng::Rng;
 
 use crate::draw;
 
-/// Where the store lies.
+/// Directory of the store.
 pub const DIR: &str = "/data/db";
-/// How many files of tables are open at once.
+/// Maximum number of open table files.
 pub const FILES: u64 = 3;
-/// The names that trees can have.
+/// Possible names of trees.
 pub const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// The content of a tree.
+/// Contents of a tree.
 pub type Map = BTreeMap<Vec<u8>, Arc<[u8]>>;
-/// The content of a store. Copies share the trees that are the same.
+/// Contents of a store. Copies share unchanged trees.
 pub type Trees = BTreeMap<&'static str, Arc<Map>>;
 
 /// One change to one tree.
@@ -40,19 +40,19 @@ pub enum Change {
     DeleteRange(&'static str, Vec<u8>, Vec<u8>),
 }
 
-/// What looks at a tree and then writes to it as one.
+/// Atomic read-modify-write operation on a tree.
 #[derive(Clone, Debug)]
 pub enum One {
     PopFirst,
     PopLast,
     InsertIfAbsent(Vec<u8>, Vec<u8>),
-    /// Sets a key to a value, or deletes it, by naming the value that is there.
+    /// Sets a key to a value, or deletes it, if it has the expected current value.
     CompareAndSwap(Vec<u8>, Option<Vec<u8>>),
-    /// Appends to a value that is there, but not to long ones, which are deleted.
+    /// Appends to the current value if it is short; deletes the key if the value is long.
     Update(Vec<u8>, Vec<u8>),
 }
 
-/// One operation.
+/// One operation of a history.
 #[derive(Clone, Debug)]
 pub enum Step {
     Open,
@@ -61,26 +61,27 @@ pub enum Step {
     Sync,
     Flush(&'static str),
     Compact(&'static str),
-    /// Makes trees with one call.
+    /// Creates trees with one call.
     Create(Vec<&'static str>),
     Drop(&'static str),
     Checkpoint(u32),
     Ingest(&'static str, Vec<(Vec<u8>, Vec<u8>)>),
     DropRange(&'static str, Vec<u8>, Vec<u8>),
-    /// Exports a tree into the file of this number and imports it into another, or the same.
+    /// Exports a tree into the file of this number and imports it into another tree, or into
+    /// itself.
     Copy(&'static str, &'static str, u32),
-    /// Other options for a tree that is open.
+    /// Changes the options of an open tree.
     Options(&'static str, u64),
-    /// Takes a snapshot with a name, which stays until the store closes or as many have been taken
-    /// after it.
+    /// Takes a named snapshot. It is released when the store closes or after [`SNAPSHOTS`] further
+    /// snapshots.
     Snapshot,
     Reopen,
 }
 
-/// Snapshots that are held at most.
+/// Maximum number of snapshots held at once.
 const SNAPSHOTS: usize = 2;
 
-/// Values are appended to: order and number of the operands can be seen in the result.
+/// Merge operator that appends: the result shows order and number of the operands.
 pub struct Append;
 
 impl Merge for Append {
@@ -97,7 +98,7 @@ impl Merge for Append {
     }
 }
 
-/// Options with everything as small as it may be.
+/// Returns store options with the smallest permitted sizes.
 pub fn db_options() -> DbOptions {
     DbOptions {
         memory_budget: 1 << 20,
@@ -109,7 +110,7 @@ pub fn db_options() -> DbOptions {
     }
 }
 
-/// The options of a tree: each name has its own policy.
+/// Returns the options of a tree; each name has its own policy.
 pub fn tree_options(name: &str) -> TreeOptions {
     let policy = match name {
         "a" => Policy::Tiered(Tiered { min_runs: 2, max_runs: 4, bucket: 4.0 }),
@@ -148,7 +149,7 @@ impl Change {
         }
     }
 
-    /// The key, or the first one.
+    /// Returns the key, or the first key of a range.
     fn key(&self) -> &[u8] {
         match self {
             Change::Put(_, k, _)
@@ -171,7 +172,7 @@ impl Change {
     }
 }
 
-/// What [`One::Update`] makes of a value.
+/// Returns the value that [`One::Update`] computes.
 fn updated(old: Option<&[u8]>, more: &[u8]) -> Option<Vec<u8>> {
     old.filter(|v| v.len() < 200).map(|v| [v, more].concat())
 }
@@ -203,7 +204,7 @@ impl One {
                 let swapped = tree.compare_and_swap(k, old.as_deref(), new.as_deref())?;
                 assert!(
                     swapped.is_ok(),
-                    "nobody else writes, and {} was another value",
+                    "the value of {} changed without a concurrent writer",
                     k.escape_ascii()
                 );
                 Ok(())
@@ -218,7 +219,7 @@ impl One {
 }
 
 impl Step {
-    /// What the step makes of the trees.
+    /// Applies the step to the model.
     pub fn apply(&self, trees: &mut Trees) {
         match self {
             Step::Write(changes, _) => {
@@ -244,9 +245,9 @@ impl Step {
         }
     }
 
-    /// Whether all that was written so far, and the step itself, survives a power cut once it has
-    /// returned; `before` is what was there. (A flush makes durable what its tree had been given,
-    /// so it isn't one of these.)
+    /// Reports whether this step and all writes before it survive a power cut after the step has
+    /// returned. `before` is the state before the step. A flush makes only the earlier writes of
+    /// its own tree durable, so it is not included.
     pub fn is_durable(&self, before: &Trees) -> bool {
         match self {
             Step::Write(_, durability) => *durability == Durability::Power,
@@ -255,13 +256,13 @@ impl Step {
             | Step::Compact(_)
             | Step::Options(..)
             | Step::Snapshot => false,
-            // Of nothing no table is made.
+            // An empty tree exports no table.
             Step::Copy(from, ..) => !before[from].is_empty(),
             _ => true,
         }
     }
 
-    /// Whether the step changes this tree, or makes it.
+    /// Reports whether the step changes or creates this tree.
     pub fn touches(&self, tree: &str) -> bool {
         match self {
             Step::Write(changes, _) => changes.iter().any(|c| c.tree() == tree),
@@ -286,7 +287,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         _ => 1 + rng.below(60),
     };
     let mut v = vec![0; len as usize];
-    // Half of the long values cannot be compressed.
+    // Half of the long values are incompressible.
     if rng.one_in(2) {
         rng.fill(&mut v)
     } else {
@@ -320,7 +321,7 @@ fn one(rng: &mut Rng) -> One {
     }
 }
 
-/// A step that can be taken now.
+/// Draws a step that is possible in the current state.
 pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
     let names: Vec<_> = trees.keys().copied().collect();
     let missing: Vec<_> = NAMES.into_iter().filter(|t| !trees.contains_key(t)).collect();
@@ -358,7 +359,7 @@ pub fn step(rng: &mut Rng, trees: &Trees, n: u32) -> Step {
     }
 }
 
-/// A store that is open, with its trees, all hooks handed in.
+/// A store with its trees, opened with all hooks.
 pub struct Store {
     env: Arc<dyn Env>,
     options: DbOptions,
@@ -367,12 +368,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store that is not open yet.
+    /// Returns a store that is not open yet.
     pub fn closed(env: Arc<dyn Env>) -> Store {
         Self::closed_with(env, db_options())
     }
 
-    /// A store that is not open yet, with other options.
+    /// Returns a store that is not open yet, with other options.
     pub fn closed_with(env: Arc<dyn Env>, options: DbOptions) -> Store {
         Store { env, options, open: None, snapshots: vec![] }
     }
@@ -382,7 +383,7 @@ impl Store {
         Self::open_with(env, dir, db_options())
     }
 
-    /// The same with other options.
+    /// Opens the store in `dir` and all its trees, with other options.
     pub fn open_with(env: Arc<dyn Env>, dir: &str, options: DbOptions) -> Result<Store> {
         let db = Db::open_in(env.clone(), dir, options.clone())?;
         let mut trees = BTreeMap::new();
@@ -404,12 +405,12 @@ impl Store {
         &self.open.as_ref().unwrap().1[name]
     }
 
-    /// The names of the trees.
+    /// Returns the names of the trees.
     pub fn names(&self) -> Vec<String> {
         self.open.as_ref().unwrap().1.keys().cloned().collect()
     }
 
-    /// Closes it, if it is open. Snapshots and trees are still there when it closes.
+    /// Closes the store if it is open. Snapshots and trees still exist at that moment.
     pub fn close(&mut self) -> Result<()> {
         let closed = self.open.as_ref().map_or(Ok(()), |(db, _)| db.close());
         self.snapshots.clear();
@@ -417,11 +418,11 @@ impl Store {
         closed
     }
 
-    /// Takes a step.
+    /// Runs a step.
     pub fn run(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Open | Step::Reopen => {
-                // What has latched a store was told when it happened.
+                // An earlier call already reported the cause of a read-only latch.
                 let closed = self
                     .close()
                     .or_else(|e| if e.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(e) });
@@ -473,7 +474,8 @@ impl Store {
         }
     }
 
-    /// The changes between two moments: each number once, unless the log has not all of them.
+    /// Checks the change feed between two moments: each sequence number appears once, unless the
+    /// log no longer has all of them.
     fn follow(&self, from: u64, to: u64) -> Result<()> {
         let mut feed = match self.db().changes_since(from, 1 << 30) {
             Err(e) if e.kind() == ErrorKind::Lagged => return Ok(()),
@@ -482,8 +484,11 @@ impl Store {
         let mut seq = from;
         while let Some(change) = feed.next(Duration::ZERO)? {
             let first = *change.seqs().start();
-            // A batch may have begun before.
-            assert!(first == seq + 1 || (seq == from && first <= seq), "{first} behind {seq}");
+            // A batch may have begun before `from`.
+            assert!(
+                first == seq + 1 || (seq == from && first <= seq),
+                "change {first} follows {seq}"
+            );
             seq = *change.seqs().end();
         }
         assert!(seq >= to, "changes up to {seq}, not to {to}");
@@ -491,7 +496,7 @@ impl Store {
     }
 
     fn copy(&self, from: &str, to: &str, file: &str) -> Result<()> {
-        // Of an earlier life, or of a first try.
+        // An earlier life of the store, or an earlier attempt, may have left the file.
         match self.env.remove(Path::new(file)) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -534,7 +539,7 @@ impl Store {
         }
     }
 
-    /// Everything that is in it.
+    /// Returns the whole contents.
     pub fn content(&self) -> Result<Content> {
         let mut all = vec![];
         for tree in self.open.as_ref().unwrap().1.values() {
@@ -551,17 +556,17 @@ impl Store {
 /// The trees by name, each with its entries in order.
 pub type Content = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
 
-/// Where the checkpoint of step `n` goes.
+/// Returns the directory of the checkpoint of step `n`.
 pub fn checkpoint_dir(n: u32) -> String {
     format!("/data/copy{n}")
 }
 
-/// Where what step `n` exports goes.
+/// Returns the export file of step `n`.
 pub fn export_file(n: u32) -> String {
     format!("/data/export{n}")
 }
 
-/// Whether a store holds exactly this.
+/// Reports whether the contents equal the model.
 pub fn same(content: &Content, trees: &Trees) -> bool {
     content.len() == trees.len()
         && content.iter().zip(trees).all(|((name, entries), (want, map))| {
@@ -571,7 +576,7 @@ pub fn same(content: &Content, trees: &Trees) -> bool {
         })
 }
 
-/// The first difference, in words.
+/// Describes the first difference between the contents and the model.
 pub fn difference(content: &Content, trees: &Trees) -> String {
     let names: Vec<_> = content.iter().map(|(n, _)| n.as_str()).collect();
     if names != trees.keys().copied().collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! Calls that read and write as one, and looks at the ends of a tree.
+//! Calls that read and write atomically, and reads of the first and last key of a tree.
 
 use firn_kv::{Result, Value};
 use firn_testkit::linear::{CallKind, KEYS, LinearChange, LinearHandle, LinearKey, Look};
@@ -7,7 +7,7 @@ use super::{Caller, or_closed};
 use crate::program::{Kind, Op};
 use crate::record::{bytes_of, key, key_of, pieces_of};
 
-/// The state in which `found` is the first key, or the last one, of a tree.
+/// Returns the observation that `found` is the first (or last) key of a tree.
 fn edge(handle: LinearHandle, found: Option<&(Value, Value)>, last: bool) -> Look {
     let pairs = found.iter().map(|(k, v)| (key_of(k), pieces_of(v))).collect();
     let at = found.map(|(k, _)| key_of(k));
@@ -19,7 +19,7 @@ fn edge(handle: LinearHandle, found: Option<&(Value, Value)>, last: bool) -> Loo
 }
 
 impl Caller {
-    /// Notes a call that may do `change`, and says what it has seen and done.
+    /// Records a call that may make `change`, and the reads and writes that it reports.
     fn step(
         &self,
         op: &Op,
@@ -75,7 +75,7 @@ impl Caller {
                 });
             }
             Kind::Swap => {
-                // CallKind is there now is compared with what will be there.
+                // Compares the current value with the one to write.
                 let old = t.tree.get(key(a[1])).ok()?;
                 let piece = (a[2] > 1).then(|| self.record.piece());
                 let new = piece.map(|p| bytes_of(p, 20));
@@ -111,8 +111,8 @@ impl Caller {
                 self.write(op, vec![(h, all)], false, || t.tree.clear());
             }
             Kind::Len => self.look(op, h, || {
-                // The length of a state that nobody else sees says little; so it is that of one
-                // that is seen.
+                // The length of a state that no other thread sees proves little. So the call reads
+                // the length together with a recorded scan.
                 let (n, all) = (t.tree.keys(), t.tree.iter());
                 let keys = n.map(|k| k.map(|k| key_of(&k))).collect::<Result<Vec<LinearKey>>>()?;
                 assert!(keys.is_sorted() && keys.len() <= KEYS);

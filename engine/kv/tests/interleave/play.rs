@@ -1,7 +1,7 @@
-//! Plays a program by a schedule, and judges what came.
+//! Plays a program under one schedule and judges the results.
 //!
-//! All of it runs as threads of the scheduler: opening, the program's threads, the store's workers,
-//! closing, and opening again.
+//! Everything runs in threads of the scheduler: opening, the program's threads, the store's
+//! workers, closing and reopening.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::record::{Image, Record, bytes_of, key, key_of, pieces_of};
 mod one_step;
 
 const DIR: &str = "/db";
-/// Points of a schedule that has come to no end.
+/// Maximum number of scheduling points; a schedule that exceeds it counts as a hang.
 const MAX_STEPS: u64 = 400_000;
 
-/// Values are appended to.
+/// Merge operator that appends to values.
 struct Append;
 
 impl Merge for Append {
@@ -42,17 +42,17 @@ impl Merge for Append {
     }
 }
 
-/// CallKind one schedule was like.
+/// Statistics of one schedule.
 pub struct Played {
     pub report: Report,
     pub calls: usize,
     pub crashes: usize,
 }
 
-/// Plays a program by a plan.
+/// Plays a program under the schedule `plan_seed`.
 pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Played, String> {
     let record = Record::default();
-    // A bound of its own: one schedule knows nothing of another's files.
+    // Use a separate limit of open files: one schedule must not depend on another's files.
     let mut fresh = Program::clone(program);
     fresh.db.open_files = fresh.db.open_files.map(|f| OpenFiles::new(f.most()));
     let (mine, p) = (record.clone(), Arc::new(fresh));
@@ -112,14 +112,15 @@ fn everything(program: &Arc<Program>, record: &Record) {
         }
         let closed = record.0.lock().closed;
         if !closed {
-            first.look_at_all("the state in the end", &db);
+            first.look_at_all("the final state", &db);
         }
         if !closed && program.seed.is_multiple_of(3) {
             db.wait_idle().unwrap_or_else(|e| panic!("wait_idle: {e}"));
         }
         check_copies(program, record, &env);
     }
-    // Closed, and opened with other threads: the same state, and sound.
+    // Close the store and reopen it with another number of threads: its state must be the same and
+    // sound.
     let options =
         DbOptions { background_threads: (program.seed % 2) as usize, ..program.db.clone() };
     {
@@ -154,7 +155,8 @@ fn everything(program: &Arc<Program>, record: &Record) {
     }
 }
 
-/// Checkpoints open with what they were made of, exports hold it.
+/// Checks that checkpoints open with the contents at their creation, and that exports contain the
+/// exported pairs.
 fn check_copies(program: &Program, record: &Record, env: &MemEnv) {
     let (checkpoints, exports, imports) = {
         let log = record.0.lock();
@@ -178,12 +180,12 @@ fn check_copies(program: &Program, record: &Record, env: &MemEnv) {
         );
         let tree = tree.unwrap_or_else(|e| panic!("scratch: {e}"));
         tree.import(format!("/export-{call}"))
-            .unwrap_or_else(|e| panic!("what was exported cannot be imported: {e}"));
+            .unwrap_or_else(|e| panic!("the exported file cannot be imported: {e}"));
         let pairs = pairs(tree.iter());
         for (importer, _, into) in imports.iter().filter(|i| i.1 == call) {
             let mut log = record.0.lock();
             if let CallKind::Write(changes) = &mut log.calls[*importer].what {
-                // An import's pieces are those that were exported.
+                // The imported pieces are those that were exported.
                 changes
                     .extend(pairs.iter().map(|(k, v)| (*into, LinearChange::Set(*k, v.clone()))));
             }
@@ -201,13 +203,11 @@ fn pairs(range: Range) -> LinearPairs {
         .collect()
 }
 
-/// All that a store holds.
+/// Returns the whole contents of a store.
 fn whole(program: &Program, db: &Db) -> Vec<(TreeNumber, LinearPairs)> {
     let read = |name: &String| {
-        let n = NAMES
-            .iter()
-            .position(|k| k == name)
-            .unwrap_or_else(|| panic!("a tree {name:?} that nobody made"));
+        let n =
+            NAMES.iter().position(|k| k == name).unwrap_or_else(|| panic!("unknown tree {name:?}"));
         let tree = db
             .tree(name, options_of(program, n, 0))
             .unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
@@ -234,7 +234,7 @@ fn pairs_back(range: Range) -> LinearPairs {
 struct Held {
     tree: Tree,
     handle: LinearHandle,
-    /// When it was got.
+    /// Time at which the handle was obtained.
     since: u64,
 }
 
@@ -273,7 +273,8 @@ struct Caller {
     txs: [Option<Tx>; SLOTS],
 }
 
-/// The outcome of a call on a tree that may be dropped beside it, or of a store that may be closed.
+/// Returns the outcome of a call on a tree or store that another thread may drop or close at the
+/// same time.
 fn or_closed(result: Result<CallKind>, handles: &[LinearHandle]) -> CallKind {
     match result {
         Ok(what) => what,
@@ -285,7 +286,7 @@ fn or_closed(result: Result<CallKind>, handles: &[LinearHandle]) -> CallKind {
     }
 }
 
-/// The outcome of a compaction that another thread's pause may be in the way of.
+/// Accepts a compaction that conflicts with a pause by another thread.
 fn or_paused(done: Result<()>) -> Result<()> {
     done.or_else(|e| if e.kind() == ErrorKind::Conflict { Ok(()) } else { Err(e) })
 }
@@ -318,7 +319,7 @@ impl Caller {
         self.record.end(call, CallKind::Look(vec![Look::Whole(whole)]), false);
     }
 
-    /// Ends what is still open.
+    /// Ends all iterators, snapshots and transactions that are still open.
     fn finish(&mut self) {
         (0..SLOTS).for_each(|s| self.close_walk(s));
         self.snapshots = Default::default();
@@ -335,8 +336,8 @@ impl Caller {
         }
     }
 
-    /// Notes a call around `work`, which says what it has done. Until then it may have done
-    /// `intent`.
+    /// Records a call around `work`, which returns its effect. Until the call returns, it may have
+    /// had the effect `intent`.
     fn note(
         &self,
         op: &Op,
@@ -403,7 +404,7 @@ impl Caller {
     }
 
     fn call(&mut self, op: &Op) {
-        // A call on a tree or slot that is not there does nothing.
+        // A call on a tree or slot that does not exist does nothing.
         let _ = self
             .write_call(op)
             .or_else(|| self.one_step_call(op))
@@ -485,7 +486,7 @@ impl Caller {
                 let what = CallKind::Write(changes);
                 self.note(op, what.clone(), true, || {
                     match t.tree.ingest(keys.map(|k| (key(k), bytes_of(piece, 50)))) {
-                        // Writers never left the range alone.
+                        // Other writers never stopped writing to the range.
                         Err(e) if e.kind() == ErrorKind::Conflict => CallKind::Nothing,
                         other => or_closed(other.map(|_| what), &[t.handle]),
                     }
@@ -725,11 +726,12 @@ impl Caller {
         Some(())
     }
 
-    /// Something that was seen of the state of an earlier call, through a handle that may be
-    /// younger.
+    /// Records an observation of the state at an earlier call, through a handle that may be younger
+    /// than that call.
     fn saw_at(&self, call: usize, at: u64, t: &Held, seen: Result<Look>) {
         match seen {
-            // The tree may be younger than the snapshot; when it was dropped shows elsewhere.
+            // The tree may be younger than the snapshot. Other observations show when the tree was
+            // dropped.
             Ok(look) if t.since < at => self.record.saw(call, look),
             Ok(_) => {}
             Err(e) if is_closed(&e) => {}
@@ -752,7 +754,7 @@ impl Caller {
             }),
             Kind::TxRange => {
                 let (from, mut to) = bounds(a[2], a[3]);
-                // CallKind it does not come to is not read.
+                // Keys that the iterator does not reach are not part of the read set.
                 let limit = if a[3] % 2 == 0 { 1 } else { KEYS };
                 let items = x.tx.range(&t.tree, key(from.into())..key(to.into())).take(limit);
                 items.collect::<Result<Vec<_>>>().map(|items| {
@@ -779,8 +781,7 @@ impl Caller {
             }
         };
         match look {
-            // CallKind it wrote itself shows in what it reads: that is judged where there is one
-            // thread.
+            // The reads include the transaction's own writes. Tests with one thread check those.
             Ok((from, to, look)) if t.since < x.at && !own(x, from, to) => {
                 self.record.saw(x.call, look.clone());
                 x.reads.push(look);
@@ -845,7 +846,7 @@ impl Caller {
                 });
             }
             Kind::Sync => {
-                // CallKind had returned before it began survives.
+                // The sync makes every call durable that had returned before it began.
                 let before: Vec<usize> = {
                     let log = self.record.0.lock();
                     (0..log.calls.len()).filter(|i| log.calls[*i].end.is_some()).collect()
@@ -906,8 +907,8 @@ impl Caller {
                     return None;
                 }
                 let mut made = None;
-                // A new one is durable, options of one that is there need not be; who can say which
-                // it was?
+                // A new tree is durable, but options of an existing tree need not be. Concurrent
+                // threads cannot tell which case it was.
                 let durable = self.thread == self.program.threads.len();
                 self.note(op, CallKind::Create(name as TreeNumber, handle), durable, || {
                     let options = options_of(&self.program, name as usize, variant);
@@ -916,7 +917,7 @@ impl Caller {
                             made = Some(tree);
                             CallKind::Create(name as TreeNumber, handle)
                         }
-                        // It was dropped while it was opened again.
+                        // Another thread dropped the tree while this one opened it.
                         Err(e) if is_closed(&e) => CallKind::Nothing,
                         Err(e) => panic!("an error: {e}"),
                     }
@@ -983,9 +984,9 @@ impl Caller {
 }
 
 impl Caller {
-    /// Closes the store beside all that others do. The first who does opens it again at once,
-    /// beside all old handles: what others have been told is there, and stays, whatever they still
-    /// try.
+    /// Closes the store while other threads use it. The first thread that closes it reopens it at
+    /// once, while all old handles still exist. Acknowledged writes of other threads must be
+    /// present. Further calls on old handles must not change them.
     fn close(&mut self, op: &Op) {
         self.note(op, CallKind::Nothing, false, || {
             self.db.close().unwrap_or_else(|e| panic!("closing: {e}"));
@@ -1005,13 +1006,13 @@ impl Caller {
         self.look_at_all("the state after a close", &db);
         for name in db.tree_names() {
             let tree = db.existing_tree(&name).unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
-            tree.compact().unwrap_or_else(|e| panic!("merging {name:?}: {e}"));
+            tree.compact().unwrap_or_else(|e| panic!("compacting {name:?}: {e}"));
         }
         db.close().unwrap_or_else(|e| panic!("closing again: {e}"));
     }
 }
 
-/// The pairs that a cursor meets.
+/// Returns the pairs that a cursor visits.
 fn walk(mut c: Cursor, forward: bool) -> Result<LinearPairs> {
     let mut pairs = vec![];
     if forward {

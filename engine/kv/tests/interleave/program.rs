@@ -1,8 +1,7 @@
-//! Programs: a few threads with a few calls each, as data that can be printed, read again and made
-//! smaller.
+//! Programs of a few threads with a few calls each, as data that can be printed, parsed and shrunk.
 //!
-//! A program is drawn from a seed with its options. Each draws which kinds of calls it has, too, so
-//! that rare ones meet each other often in some ("swarm testing", Groce et al.).
+//! A seed determines a program and its options. Each program also draws which kinds of calls it
+//! contains, so that rare kinds meet often in some programs ("swarm testing", Groce et al.).
 
 use std::fmt;
 
@@ -12,17 +11,16 @@ use firn_testkit::rng::Rng;
 
 use crate::draw;
 
-/// The names that trees can have; the first three are there at the start, and the third folds what
-/// is merged.
+/// Possible names of trees. The first three exist at the start, and the third has a merge operator.
 pub const NAMES: [&str; 5] = ["a", "b", "folds", "d", "e"];
-/// Trees at the start.
+/// Number of trees at the start.
 pub const AT_START: usize = 3;
-/// The tree with a merge hook.
+/// Index of the tree with a merge operator.
 pub const FOLDS: u32 = 2;
-/// Snapshots, iterators and transactions of a thread, of each.
+/// Slots of a thread for snapshots, for iterators and for transactions.
 pub const SLOTS: usize = 2;
 
-/// CallKind an argument of a call is.
+/// Meaning of an argument of a call.
 #[derive(Clone, Copy)]
 enum Arg {
     Tree,
@@ -34,7 +32,7 @@ enum Arg {
 
 macro_rules! ops {
     ($($weight:literal $kind:ident $word:literal ($($arg:ident)*);)*) => {
-        /// A kind of call.
+        /// Kind of a call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind { $($kind),* }
 
@@ -110,7 +108,7 @@ ops! {
     1 Close "close" ();
 }
 
-/// A call: what, and with which arguments.
+/// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
     pub kind: Kind,
@@ -142,9 +140,9 @@ impl fmt::Display for Op {
 /// Threads of calls on one store.
 #[derive(Clone)]
 pub struct Program {
-    /// CallKind the options are drawn from.
+    /// Seed of the options.
     pub seed: u64,
-    /// CallKind is written, and perhaps flushed, before the threads start.
+    /// Calls that run, and perhaps flush, before the threads start.
     pub before: Vec<Op>,
     pub threads: Vec<Vec<Op>>,
     pub db: DbOptions,
@@ -152,8 +150,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of a seed. Every third one is narrow: a few kinds of calls on one tree, which
-    /// meet far more often than calls of many kinds on many trees do.
+    /// Returns the program of a seed. Every third program is narrow: a few kinds of calls on one
+    /// tree. Such calls conflict far more often than many kinds of calls on many trees.
     pub fn of(seed: u64) -> Program {
         let mut rng = Rng::new(seed ^ 0x0f1f_2f3f);
         let narrow = seed % 3 == 0;
@@ -186,7 +184,7 @@ impl Program {
         Program::with(seed, before, threads)
     }
 
-    /// A program with the options of a seed.
+    /// Returns a program with the options of a seed.
     pub fn with(seed: u64, before: Vec<Op>, threads: Vec<Vec<Op>>) -> Program {
         let mut rng = Rng::new(seed ^ 0x77);
         let mut db = draw::db(&mut rng);
@@ -196,7 +194,7 @@ impl Program {
         Program { seed, before, threads, db, trees }
     }
 
-    /// Reads what [`Display`](fmt::Display) wrote.
+    /// Parses the output of [`Display`](fmt::Display).
     pub fn parse(text: &str) -> Program {
         let (mut seed, mut before, mut threads) = (0, vec![], vec![]);
         for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
@@ -214,7 +212,7 @@ impl Program {
         Program::with(seed, before, threads)
     }
 
-    /// The programs with one call less, and then those with simpler arguments.
+    /// Returns the programs with one call less, then those with simpler arguments.
     pub fn smaller(&self) -> Vec<Program> {
         let mut all = vec![];
         for i in 0..self.threads.len() {

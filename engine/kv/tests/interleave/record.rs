@@ -1,5 +1,5 @@
-//! CallKind the threads of a program called and what came, with the times; and how keys and values
-//! are written.
+//! Records the calls of a program's threads, their outcomes and their times; and encodes keys and
+//! values.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use firn_kv::MemEnv;
 use firn_testkit::linear::{CallKind, LinearCall, LinearHandle, LinearKey, Look, WriteNumber};
 use parking_lot::Mutex;
 
-/// A disk as a crash left it: `from` and `until` are around the moment.
+/// A disk after a crash. The crash happened between `from` and `until`.
 pub struct Image {
     pub from: u64,
     pub until: u64,
@@ -20,19 +20,19 @@ pub struct Log {
     pub clock: u64,
     pub calls: Vec<LinearCall>,
     pub images: Vec<Image>,
-    /// Calls of checkpoints and exports that are to be looked at in the end.
+    /// Calls that made checkpoints and exports, which are checked at the end.
     pub checkpoints: Vec<usize>,
     pub exports: Vec<(usize, LinearHandle, LinearKey, LinearKey)>,
     /// Calls that imported the export of this number.
     pub imports: Vec<(usize, usize, LinearHandle)>,
-    /// Whether somebody has closed the store.
+    /// Whether a thread has closed the store.
     pub closed: bool,
     handles: usize,
     pieces: WriteNumber,
 }
 
-/// The record of a run. Its lock is invisible to the scheduler on purpose: it must not order
-/// anything.
+/// Record of a run. Its lock is deliberately invisible to the scheduler: it must not order any
+/// calls.
 #[derive(Clone, Default)]
 pub struct Record(pub Arc<Mutex<Log>>);
 
@@ -54,7 +54,7 @@ impl Record {
         let end = self.now();
         let mut log = self.0.lock();
         let c = &mut log.calls[call];
-        // CallKind has done nothing keeps nothing.
+        // A call without effect has nothing to make durable.
         let durable = durable
             && matches!(
                 what,
@@ -66,7 +66,7 @@ impl Record {
         (c.end, c.what, c.durable) = (Some(end), what, durable.then_some(end));
     }
 
-    /// Something else that was seen at the moment of a call.
+    /// Records a further observation at the moment of a call.
     pub fn saw(&self, call: usize, look: Look) {
         if let CallKind::Look(looks) | CallKind::Commit(looks, _) =
             &mut self.0.lock().calls[call].what
@@ -88,7 +88,7 @@ impl Record {
     }
 }
 
-/// Four keys to each first letter.
+/// Encodes a key. Four keys share each first letter.
 pub fn key(k: u32) -> Vec<u8> {
     vec![b'a' + (k / 4) as u8, b'0' + (k % 4) as u8]
 }
@@ -96,13 +96,13 @@ pub fn key(k: u32) -> Vec<u8> {
 pub fn key_of(bytes: &[u8]) -> LinearKey {
     match bytes {
         [a @ b'a'..=b'd', n @ b'0'..=b'3'] => (a - b'a') * 4 + (n - b'0'),
-        other => panic!("a key that nobody wrote: {}", other.escape_ascii()),
+        other => panic!("a key that was never written: {}", other.escape_ascii()),
     }
 }
 
 const HEADER: usize = 6;
 
-/// The bytes of a piece: its number, its length, and filler.
+/// Returns the bytes of a piece: its number, its length, and filler.
 pub fn bytes_of(piece: WriteNumber, len: u32) -> Vec<u8> {
     let len = (len as usize).max(HEADER);
     let mut bytes = vec![piece as u8; len];
@@ -111,7 +111,7 @@ pub fn bytes_of(piece: WriteNumber, len: u32) -> Vec<u8> {
     bytes
 }
 
-/// The pieces that a value is made of.
+/// Returns the pieces of a value.
 pub fn pieces_of(mut value: &[u8]) -> Vec<WriteNumber> {
     let mut pieces = vec![];
     while let Some((head, _)) = value.split_first_chunk::<HEADER>() {
@@ -119,10 +119,13 @@ pub fn pieces_of(mut value: &[u8]) -> Vec<WriteNumber> {
         let len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
         let whole =
             value.get(HEADER..len).is_some_and(|filler| filler.iter().all(|b| *b == piece as u8));
-        assert!(whole, "a value that nobody wrote: piece {piece} of {len} bytes, cut or garbled");
+        assert!(
+            whole,
+            "a value that was never written: piece {piece} of {len} bytes, cut or garbled"
+        );
         pieces.push(piece);
         value = &value[len..];
     }
-    assert!(value.is_empty(), "a value that nobody wrote: {}", value.escape_ascii());
+    assert!(value.is_empty(), "a value that was never written: {}", value.escape_ascii());
     pieces
 }

@@ -23,7 +23,7 @@ policy! {
     /// tables to be dropped they stay, and the tree is larger than its bounds by what has been
     /// written since they would have gone.
     Fifo = "fifo" {
-        /// Largest total of table files and of values apart, in bytes; 0 for no bound.
+        /// Largest total of table files and of blob files, in bytes; 0 for no bound.
         max_bytes: u64 = 1 << 30, bytes(0, u64::MAX);
         /// Oldest age in seconds; 0 for no bound.
         max_age_secs: u64 = 0, seconds(0, u64::MAX);

@@ -1,10 +1,10 @@
-//! The log of an open store, the sequence numbers, and which memtables need the log: what the write
-//! lock protects.
+//! State under the write lock: the write-ahead log, the sequence numbers, and the memtables that
+//! need the log.
 //!
 //! Invariants:
 //! - W1 of the write path: sequence numbers are consecutive and in log order.
-//! - Each memtable that was written to and is not in tables yet waits here, by where it needs the
-//!   log from.
+//! - `waiting` contains each memtable that was written to and is not yet flushed, ordered by the
+//!   log position from which it needs the log.
 
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -18,55 +18,57 @@ use crate::wal::{self, Lsn, RecoveredLog, Wal};
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::scheduler::gate::closed;
 
-/// More segments of the log are too many: each costs an opening a file to be opened.
+/// Number of log segments above which the log is too long. Each segment costs an open one more file
+/// to open.
 const MANY_SEGMENTS: usize = 16;
 
-/// What the write lock protects. What every write changes is its first cache line: each line more
-/// would have to come from the core of the writer before, while all others wait.
+/// State that the write lock protects. The fields that every write changes are in its first cache
+/// line. Each further line would be transferred from the core of the previous writer while all
+/// others wait.
 #[repr(C, align(128))]
 pub struct WriteState {
     next_seq: Seq,
     /// Operations and bytes written since the store was opened.
     ops: u64,
     bytes: u64,
-    /// None when the store was opened read-only, and as long as it has not begun to write.
+    /// `None` if the store was opened read-only, and until the store begins to write.
     wal: Option<Wal>,
-    /// Until it has: the log as opening found it.
+    /// Log as the open found it, until the store begins to write.
     found: Option<RecoveredLog>,
     waiting: BTreeSet<(Lsn, TreeId)>,
-    /// The next sequence number when somebody asked last whether it rests, and since when it has
-    /// been that; nanoseconds.
+    /// Next sequence number at the last call of `rests`, and the time since when it has been that,
+    /// in nanoseconds.
     rests: (Seq, u64),
 }
 
 const _: () = assert!(offset_of!(WriteState, wal) + Wal::HOT <= 64);
 
-/// Nanoseconds: where nothing was written for so long the store rests.
+/// Nanoseconds without a write after which the store is idle.
 const REST: u64 = 1_000_000_000;
 
-/// The write lock, held.
+/// Guard of the write lock.
 pub type Writing<'a> = MutexGuard<'a, WriteState, rank::Write>;
 
-/// What was written since a store was opened.
+/// Amount of writes since a store was opened.
 #[derive(Clone, Copy)]
 pub struct WrittenSum {
-    /// Operations.
+    /// Number of operations.
     pub ops: u64,
     /// Bytes of keys and values, or of encoded batches.
     pub bytes: u64,
 }
 
-/// The place of a record in the log.
+/// Range of a record in the log.
 #[derive(Clone, Copy)]
 pub struct RecordPlace {
-    /// Where it begins.
+    /// Position of its first byte.
     pub begin: Lsn,
-    /// Where it ends.
+    /// Position after its last byte.
     pub end: Lsn,
 }
 
 impl WriteState {
-    /// Of a store in which this is the newest sequence number; its log is still to be read.
+    /// Creates the state of a store with this newest sequence number, before its log is read.
     pub fn new(last_seq: Seq) -> WriteState {
         WriteState {
             wal: None,
@@ -79,32 +81,32 @@ impl WriteState {
         }
     }
 
-    /// The log has been read: this is the newest sequence number, and the log is to be gone on
-    /// with where it ends, if ever.
+    /// Ends the reading of the log: sets the newest sequence number, and the log to continue at its
+    /// end once the store begins to write.
     pub fn go_on_from(&mut self, last_seq: Seq, found: Option<RecoveredLog>) {
         self.next_seq = last_seq + 1;
         self.found = found;
     }
 
-    /// The log as opening found it, as long as the store has not begun to write.
+    /// Returns the log as the open found it, until the store begins to write.
     pub fn found(&self) -> Option<&RecoveredLog> {
         self.found.as_ref()
     }
 
-    /// The store begins to write, into this log.
+    /// Begins to write into this log.
     pub fn begin(&mut self, wal: Wal) {
         self.found = None;
         self.wal = Some(wal);
     }
 
-    /// Whether the store has begun to write.
+    /// Reports whether the store has begun to write.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.wal.is_some()
     }
 
-    /// Whether the store has begun to write, and nothing has been written for a while. `now` is the
-    /// monotonic clock.
+    /// Reports whether the store has begun to write and has been idle for [`REST`]. `now` is the
+    /// monotonic clock in nanoseconds.
     pub fn rests(&mut self, now: u64) -> bool {
         if self.rests.0 != self.next_seq {
             self.rests = (self.next_seq, now);
@@ -112,17 +114,20 @@ impl WriteState {
         self.has_begun() && now.saturating_sub(self.rests.1) >= REST
     }
 
-    /// The log, to be closed; nothing is written after it.
+    /// Removes and returns the log, to be closed. Later writes fail.
     pub fn take_log(&mut self) -> Option<Wal> {
         self.wal.take()
     }
 
-    /// The log, for what is done with its segments.
+    /// Returns the log, for operations on its segments.
     pub fn log(&mut self) -> Option<&mut Wal> {
         self.wal.as_mut()
     }
 
-    /// The sequence number of the next operation, when there are numbers left for so many.
+    /// Returns the sequence number of the next operation.
+    ///
+    /// # Errors
+    /// `ReadOnly` if fewer than `count` sequence numbers are left.
     #[inline]
     pub fn next_seq(&self, count: u64) -> Result<Seq> {
         if self.next_seq + count > MAX_SEQ {
@@ -134,20 +139,20 @@ impl WriteState {
         Ok(self.next_seq)
     }
 
-    /// The newest sequence number that was given to anything.
+    /// Returns the newest sequence number in use.
     #[inline]
     pub fn newest(&self) -> Seq {
         self.next_seq - 1
     }
 
-    /// Takes the next sequence number for something that is not in the log.
+    /// Allocates the next sequence number for a change that is not in the log.
     pub fn take_seq(&mut self) -> Seq {
         self.next_seq += 1;
         self.next_seq - 1
     }
 
-    /// Appends a record of `count` operations, the first with the number `seq`, which is the
-    /// next; `bytes` are those that the user counts.
+    /// Appends a record of `count` operations. The first one has the number `seq`, which must be
+    /// the next. `bytes` is added to the bytes written that statistics report.
     #[inline]
     pub fn append(
         &mut self,
@@ -165,7 +170,7 @@ impl WriteState {
         Ok(RecordPlace { begin, end })
     }
 
-    /// Sends a writer, whose record begins at this place in the log, into a memtable.
+    /// Enters a writer, whose record begins at this log position, into a memtable.
     #[inline]
     pub fn enter(&mut self, tree: TreeId, mem: &MemHandle, begin: Lsn) {
         if mem.enter(begin) {
@@ -173,29 +178,30 @@ impl WriteState {
         }
     }
 
-    /// Says that a memtable needs the log, if it was written to: one that opening has filled.
+    /// Records that a memtable needs the log, if it was written to. Replay calls this for memtables
+    /// that it filled.
     pub fn wait(&mut self, tree: TreeId, mem: &MemHandle) {
         if mem.is_touched() {
             self.waiting.insert((mem.start(), tree));
         }
     }
 
-    /// Says that a memtable is in tables, or that its tree is gone.
+    /// Records that a memtable was flushed, or that its tree was dropped.
     pub fn release(&mut self, tree: TreeId, mem: &MemHandle) {
-        // The one behind an untouched memtable may begin where that was made.
+        // The successor of an untouched memtable may start at the same log position.
         if mem.is_touched() {
             self.waiting.remove(&(mem.start(), tree));
         }
     }
 
-    /// The memtables that need the log, those first that need most of it: from where, and of which
-    /// tree.
+    /// Returns the memtables that need the log, the one with the lowest position first: log
+    /// position and tree.
     pub fn waiting(&self) -> impl Iterator<Item = (Lsn, TreeId)> + '_ {
         self.waiting.iter().copied()
     }
 
-    /// The position below which no tree needs the log any more, once these memtables are in tables.
-    /// Under the write lock, because a writer has its place in the log before its entry is in the
+    /// Returns the position below which no tree needs the log once these memtables are flushed.
+    /// Requires the write lock, because a writer has its log position before its entry is in the
     /// memtable.
     pub fn wal_floor(&self, flushed: &[(TreeId, &MemHandle)]) -> Lsn {
         let done = |&&(start, tree): &&(Lsn, TreeId)| {
@@ -204,7 +210,7 @@ impl WriteState {
         self.waiting.iter().find(|w| !done(w)).map_or(self.end(), |w| w.0)
     }
 
-    /// Where the log ends.
+    /// Returns the end of the log.
     pub fn end(&self) -> Lsn {
         match (&self.wal, &self.found) {
             (Some(wal), _) => wal.end(),
@@ -212,7 +218,7 @@ impl WriteState {
         }
     }
 
-    /// Bytes of log that are kept.
+    /// Returns the bytes of live log segments.
     pub fn log_bytes(&self) -> u64 {
         match (&self.wal, &self.found) {
             (Some(wal), _) => wal.live_bytes(),
@@ -220,12 +226,13 @@ impl WriteState {
         }
     }
 
-    /// What was written since the store was opened.
+    /// Returns the amount of writes since the store was opened.
     pub fn written(&self) -> WrittenSum {
         WrittenSum { ops: self.ops, bytes: self.bytes }
     }
 
-    /// Whether the segments of the log are many, or take more than `limit` bytes, full or not.
+    /// Reports whether the log has more than [`MANY_SEGMENTS`] segments or takes more than `limit`
+    /// bytes, in full segments or not.
     pub fn is_log_long(&self, limit: u64) -> bool {
         let (bytes, segments) = match (&self.wal, &self.found) {
             (Some(wal), _) => wal.kept(),
@@ -234,8 +241,8 @@ impl WriteState {
         bytes > limit || segments > MANY_SEGMENTS
     }
 
-    /// Where the segments end that earlier openings have left, when there are twice as many of them
-    /// as an opening should find; else 0.
+    /// Returns the end of the segments from earlier opens, if they are more than twice
+    /// [`MANY_SEGMENTS`]. Returns 0 otherwise.
     pub fn inherited_too_many(&self) -> Lsn {
         let (segments, end) = self.wal.as_ref().map_or((0, 0), Wal::inherited);
         if segments > 2 * MANY_SEGMENTS { end } else { 0 }

@@ -7,8 +7,8 @@
 //! - The job's owner runs subcompactions itself, so the job ends even without helpers. The owner
 //!   finishes after all helpers have exited, so no thread works for a job that is over.
 //! - A Db has one helper slot fewer than background threads
-//!   ([`hands`](crate::db::scheduler::slots), H1). With one thread or none every job runs on one thread:
-//!   equal histories give equal directories.
+//!   ([`SubcompactionSlots`], H1). With one thread or none every job runs on one thread: equal
+//!   histories give equal directories.
 //! - The owner asks for helpers at each step while subcompactions are left to start. Slots become
 //!   free when other jobs return them, or after a pause.
 //! - A flush is split only if writers wait for it. At its steps it takes slots from compactions,

@@ -1,34 +1,36 @@
-//! The memory of memtables and of the cache, of one Db or of several that share it: how much is
-//! granted, and who makes room.
+//! Memory budget of memtables and the block cache, for one Db or for several Dbs that share it.
 //!
-//! What is granted is room in memtables ([`MemtableRoom`](crate::memtable::MemtableRoom)), a piece
-//! at a time and under the write lock of their Db. Trees have what they take by themselves
-//! ([`TREE`]), up to half of the budget. Of the rest memtables that take writes may have three
-//! eighths, with those on their way to tables three quarters. The cache has what is left, an eighth
-//! of the budget at least.
+//! Memtables get their memory as [`MemtableRoom`](crate::memtable::MemtableRoom), one piece at a
+//! time, under the write lock of their Db. The budget is divided as follows:
+//! - Each tree has a fixed cost ([`TREE`]). All trees together count for at most half of the
+//!   budget.
+//! - Active memtables may take three eighths of the rest.
+//! - Active and immutable memtables together may take three quarters of the rest.
+//! - The block cache gets the remainder, but at least an eighth of the budget.
 //!
-//! The smallest memtable that holds anything takes a page ([`LEAST`]), for one entry as for twenty.
-//! Where trees are so many that their pages alone are more than three eighths, whoever seals one
-//! gains a page until the next put into its tree, and each put would cost a table. So a page is
-//! left to its tree, and those who have more than one share an eighth beside all pages at least:
-//! where a budget is too small for its trees, it takes as much memory as they need at least, and
-//! not a flush a put.
+//! The smallest memtable with an entry takes one page ([`LEAST`]), for one entry as for twenty.
+//! With very many trees, the pages alone may exceed three eighths. Sealing such a memtable frees
+//! one page until the next put into its tree, and then each put would cost a table. So each tree
+//! keeps its first page. Beyond these pages, active memtables share at least another eighth. A
+//! budget that is too small for its trees therefore exceeds its limit by the pages. It does not
+//! cause one flush per put.
 //!
 //! Invariants:
-//! - B1: memtables are counted as long as a current view names them, whatever readers of older
-//!   states hold. So without worker threads it depends on the history of writes alone what is
+//! - B1: a memtable is counted as long as a current view refers to it. Readers of older views do
+//!   not matter. So without worker threads, only the history of writes decides which memtable is
 //!   sealed when.
-//! - B2: who finds three eighths used up seals memtables until seven eighths of that are left,
-//!   those first of which bytes times age is the largest, the age in bytes of log: the largest
-//!   alone would leave the memory to what is seldom written, the oldest alone would write the
-//!   smallest tables. Their flushes run beside. None is sealed that takes no more than a page.
-//! - B3: a writer waits only while three quarters are used up and its own Db has something sealed,
-//!   so until the next flush or its error. A Db that has nothing on its way to tables is never kept
-//!   from writing, whatever others hold. By as much as those that take writes may have more than
-//!   three eighths because of their pages, all may have more than three quarters.
-//! - B4: a Db seals its own memtables only, and not below its share of the budget. Those that hold
-//!   more than theirs are asked ([`MemoryManager::ask_others`]), and do it as soon as a worker or writer of
-//!   theirs comes by.
+//! - B2: a writer that finds three eighths in use seals memtables until usage is seven eighths of
+//!   that. It first seals the memtable with the largest size times age, the age in bytes of log. By
+//!   size alone, rarely written trees would keep the memory. By age alone, flushes would write the
+//!   smallest tables. The flushes run concurrently. A memtable of at most one page is never sealed
+//!   for this.
+//! - B3: a writer waits only while three quarters are in use and its own Db has an immutable
+//!   memtable. So it waits until the next flush ends or fails. A Db without immutable memtables may
+//!   always write, regardless of the memory of other Dbs. If pages raise the limit of active
+//!   memtables above three eighths, the limit of all memtables rises by the same amount.
+//! - B4: a Db seals only its own memtables, and not below its share of the budget. Dbs above their
+//!   share are asked for memory ([`MemoryManager::ask_others`]). They seal as soon as one of their workers
+//!   or writers checks.
 
 #[cfg(test)]
 mod tests;
@@ -45,29 +47,29 @@ use crate::merge::run::TableOpener;
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::scheduler::queue::BackgroundQueue;
 
-/// In debug builds openings with so little memory make do with a sixteenth of it, so that tests
-/// with short logs have some that flush.
+/// Budget in bytes up to which an open in a debug build uses only a sixteenth for replay. This
+/// makes tests with short logs flush during the open.
 const TINY: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
 
-/// Bytes that a tree takes by itself, in which nothing is: its view, its options, its names, its
-/// place in the manifest, a memtable of which nothing but its fields is there.
+/// Bytes that an empty tree takes: its view, options, names, manifest entry, and a memtable without
+/// arena memory.
 pub const TREE: u64 = 7 << 9;
 
-/// Steps in which a job says how much it takes, in bytes.
+/// Smallest increase that a job reports, in bytes.
 const BUFFER_STEP: u64 = 1 << 20;
 
 const _: () = assert!(size_of::<Memtable>() + size_of::<MemHandle>() <= TREE as usize / 2);
 
-/// Bytes of memtables, and trees.
+/// Counts of memtable bytes and of trees.
 #[derive(Default)]
 struct BudgetTally {
-    /// Of those that take writes.
+    /// Bytes of active memtables.
     active: AtomicU64,
-    /// Of that what they have beyond a page each.
+    /// Part of `active` beyond one page for each memtable.
     beyond: AtomicU64,
-    /// Of those that wait for their flush.
+    /// Bytes of immutable memtables.
     sealed: AtomicU64,
-    /// How many trees there are.
+    /// Number of trees.
     trees: AtomicU64,
 }
 
@@ -80,7 +82,7 @@ impl BudgetTally {
         self.beyond.load(Ordering::Relaxed)
     }
 
-    /// What its memtables that take writes have but for what is beyond a page.
+    /// Returns the bytes of active memtables within their first page.
     fn pages(&self) -> u64 {
         self.active().saturating_sub(self.beyond())
     }
@@ -89,7 +91,7 @@ impl BudgetTally {
         self.sealed.load(Ordering::Relaxed)
     }
 
-    /// A memtable that takes writes, or one that `is_sealed`, took `before`, and takes `now`.
+    /// Records that an active or sealed memtable took `before` bytes and now takes `now`.
     fn resize(&self, is_sealed: bool, before: u64, now: u64) {
         if is_sealed {
             self.sealed.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
@@ -104,31 +106,31 @@ impl BudgetTally {
     }
 }
 
-/// What a memtable of so many bytes takes beyond the page that is left to its tree.
+/// Returns the bytes of a memtable beyond its first page, which its tree always keeps.
 fn beyond(bytes: u64) -> u64 {
     bytes.saturating_sub(LEAST as u64)
 }
 
-/// Memory that one Db has, or several share.
+/// Memory budget of one Db, or of several Dbs that share it.
 pub struct Budget {
     bytes: u64,
-    /// Decoded blocks.
+    /// Block cache with decoded blocks.
     pub cache: Arc<Cache>,
-    /// Memory of memtables.
+    /// Arenas of memtables.
     pub arenas: Arc<ArenaPool>,
-    /// What flushes and merges take beside what they write.
+    /// Bytes of working buffers of flushes and compactions.
     buffers: AtomicU64,
-    /// Memory for what trees know of where nothing is: part of the thirty-second that
-    /// [`MemoryManager::rebalance`] keeps.
+    /// Memory of the trees' empty-range caches. It is part of the thirty-second that
+    /// [`MemoryManager::rebalance`] reserves.
     pub gaps: Arc<gaps::EmptyRangeBudget>,
     all: BudgetTally,
     members: Mutex<Vec<Weak<MemoryManager>>>,
-    /// What the cache has is what is left.
+    /// Coalesces concurrent updates of the cache's capacity.
     settled: Coalescer,
 }
 
 impl Budget {
-    /// Of so many bytes.
+    /// Creates a budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Budget {
         let (all, members) = (BudgetTally::default(), Mutex::default());
         let gaps = gaps::EmptyRangeBudget::new(bytes as u64 / 64);
@@ -144,22 +146,22 @@ impl Budget {
         }
     }
 
-    /// What the trees take by themselves, as far as it is counted.
+    /// Returns the bytes that trees take, limited to half of the budget.
     fn of_trees(&self) -> u64 {
         self.all.trees().saturating_mul(TREE).min(self.bytes / 2)
     }
 
-    /// An eighth of what is left by the trees.
+    /// Returns an eighth of the budget without the bytes of the trees.
     fn eighth(&self) -> u64 {
         (self.bytes - self.of_trees()) / 8
     }
 
-    /// What memtables that take writes may have.
+    /// Returns the limit of all active memtables in bytes.
     fn most_active(&self) -> u64 {
         (3 * self.eighth()).max(self.all.pages() + self.eighth())
     }
 
-    /// What all memtables may have.
+    /// Returns the limit of all memtables, active and immutable, in bytes.
     fn most(&self) -> u64 {
         self.most_active() + 3 * self.eighth()
     }
@@ -168,16 +170,16 @@ impl Budget {
         self.all.active() + self.all.sealed()
     }
 
-    /// What flushes and merges take beside what they write.
+    /// Returns the bytes of working buffers of flushes and compactions.
     pub fn of_jobs(&self) -> u64 {
         self.buffers.load(Ordering::Relaxed)
     }
 
-    /// Gives the cache what is left of the budget.
+    /// Sets the cache's capacity to the rest of the budget.
     fn give_cache_the_rest(&self) {
         let members = self.held();
         let mut openers: Vec<_> = members.iter().map(|m| &m.opener).collect();
-        // Readers that came of one another have one.
+        // Readers that were created from one another share one opener.
         openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
         openers.dedup_by_key(|o| Arc::as_ptr(o));
         let tables: u64 = openers.iter().map(|o| o.memory()).sum();
@@ -188,7 +190,7 @@ impl Budget {
         self.cache.set_capacity(rest as usize);
     }
 
-    /// What a Db counts here from now on.
+    /// Adds a Db to the budget and returns its share.
     pub fn share(
         self: &Arc<Budget>,
         opener: &Arc<TableOpener>,
@@ -210,53 +212,54 @@ impl Budget {
         share
     }
 
-    /// The shares of all Dbs of which somebody has a handle.
+    /// Returns the shares of all Dbs that still have a handle.
     fn held(&self) -> Vec<Arc<MemoryManager>> {
         let mut members = self.members.lock();
         members.retain(|m| m.strong_count() > 0);
         members.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Those of the Dbs that are open. One that has been closed wants no memory for writes.
+    /// Returns the shares of Dbs that are not closed. A closed Db needs no memory for writes.
     fn members(&self) -> Vec<Arc<MemoryManager>> {
         let mut members = self.held();
         members.retain(|m| !m.has_left.load(Ordering::Acquire));
         members
     }
 
-    /// What a Db's memtables that take writes may have beside the others': its part, or its own
-    /// pages and a part of what there is beside pages.
+    /// Returns the fair limit of active memtables of one Db in bytes. It is the larger of two
+    /// values: an equal part for each member, or the Db's own pages plus an equal part of the
+    /// memory beyond pages.
     fn fair(&self, own: &BudgetTally, members: usize) -> u64 {
         self.limit(own.pages(), members.max(1) as u64)
     }
 
-    /// How much those that take writes may have when more than they may was met.
+    /// Returns the bytes to which active memtables shrink once they have reached their limit.
     fn goal(&self) -> u64 {
         self.limit(self.all.pages(), 1)
     }
 
-    /// What is left to one of so many who seal: its part of seven eighths of three eighths, or
-    /// these pages and its part of what there is beside pages.
+    /// Returns the goal of sealing for one of `members`, in bytes. It is the larger of two values:
+    /// its part of 7/8 of three eighths, or `pages` plus its part of 7/8 of an eighth.
     fn limit(&self, pages: u64, members: u64) -> u64 {
         let eighth = self.eighth();
         (3 * eighth / 8 * 7 / members).max(pages + eighth / 8 * 7 / members)
     }
 }
 
-/// What a flush or a merge takes at most beside what it writes; counted as long as this is there, so
-/// that the cache makes room for it once, and not for each table anew.
+/// Largest buffer memory that a flush or a compaction has used, counted until this value is
+/// dropped. So the cache makes room for it once, and not again for each table.
 pub struct JobBuffers {
     share: Arc<MemoryManager>,
     bytes: u64,
 }
 
 impl JobBuffers {
-    /// Nothing yet.
+    /// Starts with no bytes.
     pub fn new(share: &Arc<MemoryManager>) -> JobBuffers {
         JobBuffers { share: share.clone(), bytes: 0 }
     }
 
-    /// It takes so many bytes now, give or take [`BUFFER_STEP`].
+    /// Raises the count to `bytes`, with a granularity of [`BUFFER_STEP`].
     pub fn grow_to(&mut self, bytes: u64) {
         if bytes >= self.bytes + BUFFER_STEP {
             self.share.budget.buffers.fetch_add(bytes - self.bytes, Ordering::Relaxed);
@@ -275,13 +278,13 @@ impl Drop for JobBuffers {
     }
 }
 
-/// A Db's share of a budget; what it has counted is given back when it goes.
+/// Share of one Db in a budget. Dropping it subtracts its counts from the budget.
 pub struct MemoryManager {
     budget: Arc<Budget>,
     own: BudgetTally,
-    /// Whether another Db wants memory of this one.
+    /// Whether another Db has asked this one to free memory.
     asked: AtomicBool,
-    /// Whether its Db is closed: it wants no memory for writes any more.
+    /// Whether its Db is closed and needs no more memory for writes.
     has_left: AtomicBool,
     opener: Arc<TableOpener>,
     work: Arc<BackgroundQueue>,
@@ -309,32 +312,33 @@ impl MemoryManager {
         self.budget.all.resize(is_sealed, before, now);
     }
 
-    /// Counts what a memtable takes now.
+    /// Updates the count of a memtable to its present size.
     pub fn count(&self, m: &MemHandle) {
         let now = m.mem.taken() as u64;
         self.resize(m.end.get().is_some(), m.counted.swap(now, Ordering::Relaxed), now);
     }
 
-    /// Counts a memtable that has just been sealed as such.
+    /// Moves the bytes of a memtable that was just sealed from active to sealed.
     pub fn seal(&self, m: &MemHandle) {
         let n = m.counted.load(Ordering::Relaxed);
         self.resize(false, n, 0);
         self.resize(true, 0, n);
     }
 
-    /// Counts a memtable no more.
+    /// Removes a memtable from the counts.
     pub fn release(&self, m: &MemHandle) {
         self.resize(m.end.get().is_some(), m.counted.swap(0, Ordering::Relaxed), 0);
     }
 
-    /// Says how many trees its Db has now.
+    /// Sets the number of trees of this Db.
     pub fn set_trees(&self, n: usize) {
         let before = self.own.trees.swap(n as u64, Ordering::Relaxed);
         self.budget.all.trees.fetch_add((n as u64).wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Bytes that memtables may take which an opening fills from the log: what others leave of what
-    /// all may have, for nothing waits for its flush meanwhile.
+    /// Returns how many bytes memtables may take while an open replays the log. This is the part of
+    /// the limit for all memtables that other Dbs leave free, but at least the fair limit. No
+    /// memtable waits for a flush during replay, so all of it may be active.
     pub fn for_replay(&self) -> u64 {
         let budget = &self.budget;
         let most = budget
@@ -344,22 +348,22 @@ impl MemoryManager {
         if budget.bytes <= TINY { most / 16 } else { most }
     }
 
-    /// Its Db is closed.
+    /// Records that the Db is closed.
     pub fn leave(&self) {
         self.has_left.store(true, Ordering::Release);
     }
 
-    /// Whether memtables that take writes may have so many bytes more, of all Dbs.
+    /// Reports whether active memtables of all Dbs may grow by `price` bytes.
     pub fn may_grow(&self, price: u64) -> bool {
         price + self.budget.all.active() <= self.budget.most_active()
     }
 
-    /// The same if every memtable had a page and no more.
+    /// Reports the same as [`MemoryManager::may_grow`], as if each active memtable had only its first page.
     pub fn may_grow_beside_pages(&self, price: u64) -> bool {
         self.budget.all.pages() + price <= self.budget.most_active()
     }
 
-    /// Gives up the memory that is kept for the next memtable when so many bytes more are too many.
+    /// Frees spare arenas when `price` more bytes would exceed the limit of all memtables.
     pub fn trim_for(&self, price: u64) {
         let budget = &self.budget;
         if budget.total() + budget.arenas.spare_bytes() as u64 + price > budget.most() {
@@ -367,14 +371,16 @@ impl MemoryManager {
         }
     }
 
-    /// Whether so many bytes more are too many, and a flush of this Db will free some.
+    /// Reports whether `price` more bytes exceed the limit and a flush of this Db will free memory.
     pub fn is_short(&self, price: u64) -> bool {
         self.budget.total() + price > self.budget.most() && self.own.sealed() > 0
     }
 
-    /// Whether enough is sealed, `more` bytes included, asked again after each memtable: those that
-    /// take writes have seven eighths of what they may; where several Dbs share the budget, this
-    /// one has no more than its share of that, and who was `asked` not before.
+    /// Returns a predicate that reports whether enough is sealed; evaluate it after each sealed
+    /// memtable. Enough is sealed when active memtables with `more` bytes take at most seven
+    /// eighths of their limit. If several Dbs share the budget, it is also enough that this Db is
+    /// within its fair limit. A Db that was `asked` stops only at its fair limit, or when it has no
+    /// memory beyond pages.
     pub fn seal_goal(&self, more: u64, asked: bool) -> impl Fn() -> bool + '_ {
         let (budget, own) = (&self.budget, &self.own);
         let members = budget.members().len();
@@ -386,14 +392,14 @@ impl MemoryManager {
         }
     }
 
-    /// What sealing this memtable would gain, for those that wait for room: 0 where it has its page
-    /// and no more.
+    /// Returns the bytes that sealing this memtable would free for waiting writers. Returns 0 for a
+    /// memtable of at most one page.
     pub fn gain(m: &MemHandle) -> u64 {
         let held = m.counted.load(Ordering::Relaxed);
         if beyond(held) > 0 { held } else { 0 }
     }
 
-    /// Asks those Dbs for memory that have more than their share.
+    /// Asks the Dbs that exceed their fair limit to free memory.
     pub fn ask_others(&self) {
         let members = self.budget.members();
         let has_some = |m: &MemoryManager| {
@@ -403,37 +409,37 @@ impl MemoryManager {
         for m in others {
             if !m.asked.swap(true, Ordering::Relaxed) {
                 m.work.signal();
-                // Who has nothing to do has no workers.
+                // An idle Db has no worker threads, so call one.
                 m.work.call();
             }
         }
     }
 
-    /// Whether another Db has asked for memory of this one since the last call.
+    /// Reports whether another Db has asked this one for memory since the last call.
     pub fn take_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Gives the cache what memtables, trees, indexes, filters and the buffers of flushes and merges
-    /// leave of the budget, but never less than an eighth of it. A thirty-second is kept for those
-    /// buffers, however few there are, and another for what is not counted one by one: views, what
-    /// walks read ahead, the allocator's own. Of several at once one does it for all, so that what
-    /// changed last is what counts.
+    /// Sets the cache's capacity to the rest of the budget, but at least an eighth of it. The rest
+    /// is without memtables, trees, indexes, filters, and buffers of flushes and compactions. At
+    /// least a thirty-second is reserved for those buffers. Another thirty-second is for memory
+    /// that is not counted individually: views, readahead of iterators, and the allocator's
+    /// overhead. Concurrent calls coalesce into one update, which uses the latest counts.
     pub fn rebalance(&self) {
         self.budget.settled.after_change(|| self.budget.give_cache_the_rest());
     }
 
-    /// What it is a share of.
+    /// Returns the budget of this share.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// What is there for each of those that share it.
+    /// Returns the bytes of the budget for each Db that shares it.
     pub fn part(&self) -> u64 {
         self.budget.bytes / self.budget.members().len().max(1) as u64
     }
 
-    /// Bytes of the whole budget.
+    /// Returns the bytes of the whole budget.
     pub fn bytes(&self) -> u64 {
         self.budget.bytes
     }

@@ -1,50 +1,50 @@
-//! Counters kept since a store was opened: of whole flushes and jobs, so a lock costs nothing.
+//! Counters since a store was opened. Whole flushes and jobs update them, so the lock costs little.
 
 use crate::base::reads::{ReadCounters, ReadStats};
 use crate::base::sync::Mutex;
 use crate::compaction::Action;
 use crate::merge::retain::DroppedVersions;
 
-/// Counters kept since a store was opened.
+/// Counters since a store was opened.
 #[derive(Default)]
 pub struct Counters {
     sums: Mutex<CounterSums>,
-    /// What reads did of trees that were dropped.
+    /// Reads of trees that have been dropped.
     reads: ReadCounters,
 }
 
-/// What was counted.
+/// Sums of flushes and compactions.
 #[derive(Clone, Copy, Default)]
 pub struct CounterSums {
-    /// Flushes.
+    /// Number of flushes.
     pub flushes: u64,
-    /// Bytes of tables that they wrote.
+    /// Bytes of tables that flushes wrote.
     pub flush_out: u64,
-    /// Nanoseconds that they took.
+    /// Nanoseconds that flushes took.
     pub flush_nanos: u64,
-    /// Merging compactions.
+    /// Number of compactions that merged tables.
     pub compactions: u64,
-    /// Jobs that moved tables.
+    /// Number of compactions that moved tables without rewriting them.
     pub moves: u64,
-    /// Jobs that dropped tables.
+    /// Number of compactions that dropped whole tables.
     pub drops: u64,
-    /// Bytes of tables that jobs read.
+    /// Bytes of tables that compactions read.
     pub compact_in: u64,
-    /// Bytes of tables that jobs wrote.
+    /// Bytes of tables that compactions wrote.
     pub compact_out: u64,
-    /// Nanoseconds that jobs took.
+    /// Nanoseconds that compactions took.
     pub compact_nanos: u64,
-    /// Versions that jobs and flushes dropped.
+    /// Versions that compactions and flushes dropped.
     pub dropped: DroppedVersions,
 }
 
 impl Counters {
-    /// What was counted until now.
+    /// Returns the present sums.
     pub fn sums(&self) -> CounterSums {
         *self.sums.lock()
     }
 
-    /// A flush has written so many bytes of tables.
+    /// Adds a flush that wrote `bytes` of tables in `nanos` nanoseconds.
     pub fn flushed(&self, bytes: u64, nanos: u64) {
         let mut sums = self.sums.lock();
         sums.flushes += 1;
@@ -52,7 +52,7 @@ impl Counters {
         sums.flush_nanos += nanos;
     }
 
-    /// A job has read and written so many bytes of tables.
+    /// Adds a compaction that read and wrote these bytes of tables in `nanos` nanoseconds.
     pub fn compacted(&self, action: Action, read: u64, written: u64, nanos: u64) {
         let mut sums = self.sums.lock();
         match action {
@@ -65,7 +65,7 @@ impl Counters {
         sums.compact_nanos += nanos;
     }
 
-    /// A job has dropped versions.
+    /// Adds versions that a job dropped.
     pub fn dropped(&self, d: &DroppedVersions) {
         let all = &mut self.sums.lock().dropped;
         all.shadowed += d.shadowed;
@@ -74,12 +74,12 @@ impl Counters {
         all.purged += d.purged;
     }
 
-    /// A tree has been dropped, of which reads did this.
+    /// Adds the reads of a tree that has been dropped.
     pub fn dropped_tree(&self, reads: &ReadStats) {
         self.reads.add(reads);
     }
 
-    /// What reads did of trees that were dropped.
+    /// Returns the reads of all trees that have been dropped.
     pub fn reads_of_dropped(&self) -> ReadStats {
         self.reads.told()
     }

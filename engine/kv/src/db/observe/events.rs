@@ -1,14 +1,14 @@
-//! The event log, one JSON object a line in `EVENTS.jsonl`, and the calls of the listener.
+//! Writes the event log, one JSON object a line in `EVENTS.jsonl`, and calls the listener.
 //!
 //! Invariants:
-//! - There is one source: each [`Event`] is made once, when the log or a listener wants it, and
-//!   both get it.
-//! - The log is for people and tools; nothing depends on it, and a failure to write it is ignored.
-//!   Every line has `at` (wall clock, microseconds since 1970) and `event`. A log over 16 MiB
-//!   becomes `EVENTS.old.jsonl`. What begins is not in it, only what ended, and no pacing:
-//!   lines of flushes have what it took.
-//! - Events may be noted under any lock. The listener is called by a thread that holds none, and
-//!   nobody waits for it but who closes the store.
+//! - Each [`Event`] is created once, if the log or a listener wants it, and both receive it.
+//! - The log is for people and tools. Nothing depends on it, and failures to write it are ignored.
+//! - Every line has `at` (wall clock, microseconds since 1970) and `event`. A log over 16 MiB is
+//!   renamed to `EVENTS.old.jsonl`.
+//! - The log contains ends of operations, not begins, and no slowdowns. Lines of flushes contain
+//!   the time of slowdowns.
+//! - Events may be recorded under any lock. A thread without locks calls the listener. Only closing
+//!   the store waits for it.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -22,19 +22,19 @@ use crate::base::events::{Event, Listener, MOST_WAITING};
 use crate::base::sync::{Condvar, Mutex, rank};
 use crate::env::{Env, Thread, WriteFile, start_thread};
 
-/// Bytes of the log of events from which on it is replaced; the one before is kept beside it.
+/// Size of the event log in bytes above which it is replaced. The previous log is retained.
 const LIMIT: u64 = 16 << 20;
 const NAME: &str = "EVENTS.jsonl";
 const OLD_NAME: &str = "EVENTS.old.jsonl";
 
-/// The log of events, of [`LIMIT`] bytes and a line at most.
+/// File of the event log, of at most [`LIMIT`] bytes and one line.
 struct EventFile {
     file: Box<dyn WriteFile>,
     len: u64,
 }
 
 impl EventFile {
-    /// Without one where the file cannot be opened: nothing depends on it.
+    /// Opens the log. Returns `None` if that fails, because nothing depends on the log.
     fn open(env: &dyn Env, dir: &Path) -> Option<EventFile> {
         let path = dir.join(NAME);
         let mut len = env.file_len(&path).unwrap_or(0);
@@ -44,7 +44,7 @@ impl EventFile {
         env.append(&path).ok().map(|file| EventFile { file, len })
     }
 
-    /// Adds a line. True when it is time to open the file again, which replaces it.
+    /// Appends a line. Returns true if the file must be opened again, which replaces it.
     fn append(&mut self, line: &str) -> bool {
         let _ = self.file.append(line.as_bytes());
         self.len += line.len() as u64;
@@ -52,7 +52,7 @@ impl EventFile {
     }
 }
 
-/// Who is told of the events of an open Db.
+/// Receivers of the events of an open Db: the log and the listener.
 pub struct Events {
     env: Arc<dyn Env>,
     dir: PathBuf,
@@ -62,8 +62,8 @@ pub struct Events {
 }
 
 impl Events {
-    /// Those of the Db in `dir`, with a log or without one. The listener waits for
-    /// [`start`](Events::start).
+    /// Creates the receivers for the Db in `dir`, with or without a log. The listener receives
+    /// events after [`start`](Events::start).
     pub fn open(
         env: Arc<dyn Env>,
         dir: &Path,
@@ -95,7 +95,7 @@ impl Events {
         Ok(())
     }
 
-    /// Something has happened.
+    /// Records an event. `event` is called only if there is a log or a listener.
     pub fn note(&self, event: impl FnOnce() -> Event) {
         let mut file = self.file.lock();
         if file.is_none() && self.delivery.is_none() {
@@ -108,12 +108,12 @@ impl Events {
             *file = None;
             *file = EventFile::open(&*self.env, &self.dir);
         }
-        // Still under the lock of the log: so both have one order.
+        // Under the lock of the log, so that log and listener have the same order.
         self.delivery.iter().for_each(|d| d.push(&event));
     }
 
-    /// Delivers what has happened, and lets the listener go; in the listener's own thread nobody
-    /// waits. Nothing more is written to the log, which may be another Db's from now on.
+    /// Delivers the queued events, and ends the listener's thread. Does not wait if called from
+    /// that thread. Writes nothing more to the log, which may belong to another Db from now on.
     pub fn close(&self) {
         *self.file.lock() = None;
         let Some(delivery) = &self.delivery else { return };
@@ -125,23 +125,23 @@ impl Events {
         }
     }
 
-    /// Whether this is the listener's own thread.
+    /// Reports whether the caller is the listener's own thread.
     pub fn is_told_here(&self) -> bool {
         self.delivery.as_ref().is_some_and(|d| d.who.get() == Some(&std::thread::current().id()))
     }
 
-    /// In a child process, which has no such thread.
+    /// Forgets the listener's thread in a child process, where it does not exist.
     pub fn forget(&self) {
         std::mem::forget(self.thread.lock().take());
     }
 }
 
-/// The events on their way to the listener.
+/// Queue of events for the listener.
 struct Delivery {
     listener: Arc<dyn Listener>,
     queue: Mutex<EventQueue>,
     came: Condvar,
-    /// Its thread.
+    /// Thread of the listener.
     who: OnceLock<ThreadId>,
 }
 
@@ -168,7 +168,7 @@ impl Delivery {
         self.came.notify_all();
     }
 
-    /// The next event; `None` when there will be no more.
+    /// Waits for the next event. Returns `None` after the last one.
     fn next(&self) -> Option<Event> {
         let mut queue = self.queue.lock();
         loop {
@@ -186,13 +186,13 @@ impl Delivery {
     fn serve(&self) {
         let _ = self.who.set(std::thread::current().id());
         while let Some(event) = self.next() {
-            // What a listener leaves half done is its own.
+            // A panic of the listener affects only the listener's own state.
             let _ = catch_unwind(AssertUnwindSafe(|| self.listener.event(&event)));
         }
     }
 }
 
-/// A line of the log in the making.
+/// Builder of one log line.
 struct EventLine(String);
 
 impl EventLine {
@@ -229,7 +229,7 @@ impl EventLine {
     }
 }
 
-/// An event as a line of the log; `None` for those that are not in it.
+/// Formats an event as a log line. Returns `None` for events that are not logged.
 fn line(event: &Event, at: u64) -> Option<String> {
     let new = |name| EventLine::new(at, name);
     let line = match event {
@@ -373,7 +373,7 @@ mod tests {
             let len = env.file_len(&dir.join(name)).unwrap();
             assert!(len > 0 && len < most, "{name}: {len}");
         }
-        // The newest events are there, and no line is cut.
+        // The newest events are in the log, and no line is truncated.
         let newest = env.read_file(&dir.join(NAME)).unwrap();
         let text = String::from_utf8(newest).unwrap();
         assert!(text.ends_with("\"id\":49999}\n"), "{}", &text[text.len() - 50..]);

@@ -1,10 +1,11 @@
-//! The gate of an open store: whether it takes calls. It is open; or read-only, from the start or
-//! since a failure; or closing; or closed.
+//! Controls whether an open store accepts calls. The state is open; read-only, from the start or
+//! since a failure; closing; or closed.
 //!
 //! Invariants:
-//! - It only ever shuts further.
-//! - The first failure is kept: all later calls are told of that one.
-//! - Who has a pass may write files of the store. Closing waits for all passes.
+//! - The state never moves back toward open.
+//! - The first failure is recorded, and all later calls return that one.
+//! - The holder of a permit may write files of the store. Closing waits until all permits are
+//!   dropped.
 
 use std::sync::Arc;
 
@@ -16,22 +17,22 @@ use crate::db::observe::events::Events;
 use crate::db::scheduler::queue::BackgroundQueue;
 use crate::env::Env;
 
-/// Whether a store takes calls.
+/// State that decides whether a store accepts calls.
 pub struct CloseGate {
     env: Arc<dyn Env>,
     events: Arc<Events>,
     work: Arc<BackgroundQueue>,
     closing: AtomicBool,
     closed: AtomicBool,
-    /// How many passes are out.
+    /// Number of permits in use.
     passes: AtomicU64,
-    /// The first failure after which nothing may be written.
+    /// First failure after which the store is read-only.
     latched: Mutex<Option<Error>, rank::Latched>,
-    /// Whether `latched` is set.
+    /// Whether writes are refused. Can be read without the lock of `latched`.
     is_latched: AtomicBool,
 }
 
-/// Allows to write files of the store; closing waits until it is given back.
+/// Permission to write files of the store. Closing waits until it is dropped.
 pub struct WritePermit<'a>(&'a CloseGate);
 
 impl Drop for WritePermit<'_> {
@@ -66,7 +67,7 @@ impl CloseGate {
         if self.env.is_forked() { Err(forked()) } else { Ok(()) }
     }
 
-    /// An error when the store takes no writes.
+    /// Returns an error if the store accepts no writes.
     #[inline]
     pub fn check_writable(&self) -> Result<()> {
         if self.is_latched.load(Ordering::Relaxed) {
@@ -75,7 +76,7 @@ impl CloseGate {
         Ok(())
     }
 
-    /// The error of a write when the store takes none.
+    /// Returns the error for a write to a store that accepts none.
     #[cold]
     pub fn why_latched(&self) -> Error {
         match &*self.latched.lock() {
@@ -126,61 +127,61 @@ impl CloseGate {
         self.refuse_writes();
     }
 
-    /// Writes are refused from now on: with the failure that came first, or as those to a store
-    /// that is closed.
+    /// Refuses writes from now on. Their error is the first failure, or that of a closed store.
     pub fn refuse_writes(&self) {
         self.is_latched.store(true, Ordering::Relaxed);
     }
 
-    /// Allows the caller to write files until the pass goes.
+    /// Issues a permit to write files.
     ///
     /// # Errors
     /// `Closed` once the store is closing.
     pub fn pass(&self) -> Result<WritePermit<'_>> {
         self.passes.fetch_add(1, Ordering::SeqCst);
         let pass = WritePermit(self);
-        // Both in one order for all: either this is seen, or the pass is waited for.
+        // Sequentially consistent order: either this load sees the closing, or closing sees the
+        // permit and waits for it.
         if self.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(pass) }
     }
 
-    /// Whether anybody has a pass.
+    /// Reports whether any permit is in use.
     pub fn is_passed(&self) -> bool {
         self.passes.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether the store is being closed, or is.
+    /// Reports whether the store is closing or closed.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Whether the store is closed.
+    /// Reports whether the store is closed.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// An error when the store is closed.
+    /// Returns an error if the store is closed.
     pub fn check_open(&self) -> Result<()> {
         if self.is_closed() { Err(closed()) } else { Ok(()) }
     }
 
-    /// The store is being closed from now on.
+    /// Begins closing: no new permits are given.
     pub fn begin_closing(&self) {
         self.closing.store(true, Ordering::SeqCst);
     }
 
-    /// The store is closed from now on.
+    /// Marks the store as closed.
     pub fn set_closed(&self) {
         self.closed.store(true, Ordering::Release);
     }
 }
 
-/// The error of whoever comes when the store is closing, or closed.
+/// Returns the error for a call to a store that is closing or closed.
 #[cold]
 pub fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the store has been closed")
 }
 
-/// The error of a write to a store that was opened read-only.
+/// Returns the error for a write to a store that was opened read-only.
 #[cold]
 pub fn opened_read_only() -> Error {
     Error::new(ErrorKind::ReadOnly, "the store was opened read-only; open it for writing")

@@ -1,23 +1,22 @@
-//! The hands of a Db: how many threads may help with pieces of jobs (`db/pieces.rs`) at one time, and
-//! whose turn it is.
+//! Limits the helper threads of a Db that run subcompactions (`db/pieces.rs`), and orders them.
 //!
 //! Invariants:
-//! - H1: no more hands are at work than there may be, until the store is closing. One that has
-//!   stepped back is not at work.
-//! - H2: while a flush wants hands no merge gets any, and those of merges step back at their next
-//!   step. A flush wants hands only while a piece of it has not been begun.
-//! - H3: of merges, hands that have stepped back come before new ones: what they have half done
-//!   holds up the end of their job.
+//! - H1: at most the configured number of helpers run at a time, until the store is closing. A
+//!   helper that has yielded does not run.
+//! - H2: while a flush wants helpers, no compaction gets one, and helpers of compactions yield at
+//!   their next step. A flush wants helpers only while it has subcompactions left to start.
+//! - H3: among compactions, helpers that have yielded come before new ones, because their
+//!   unfinished subcompactions delay the end of their job.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::sync::{Condvar, Mutex};
 
-/// How long one who waits for his turn sleeps at a time, so that he sees what has changed.
+/// Longest sleep of a waiting helper before it checks the conditions again.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Who may help at one time.
+/// Slots of the helper threads that run subcompactions.
 pub struct SubcompactionSlots {
     most: usize,
     state: Mutex<HandsState>,
@@ -27,9 +26,9 @@ pub struct SubcompactionSlots {
 #[derive(Default)]
 struct HandsState {
     at_work: usize,
-    /// Flushes that want hands.
+    /// Number of flushes that want helpers.
     wanting: usize,
-    /// Hands that would be at work again.
+    /// Number of helpers that have yielded and wait to continue.
     waiting: usize,
 }
 
@@ -39,7 +38,7 @@ impl HandsState {
     }
 }
 
-/// A flush wants hands as long as this is there.
+/// Priority of a flush: it wants helpers until this value is dropped.
 pub struct FlushPriority(Arc<SubcompactionSlots>);
 
 impl Drop for FlushPriority {
@@ -50,23 +49,23 @@ impl Drop for FlushPriority {
 }
 
 impl SubcompactionSlots {
-    /// At most so many at one time.
+    /// Creates slots for at most `most` helpers at a time.
     pub fn new(most: usize) -> SubcompactionSlots {
         SubcompactionSlots { most, state: Mutex::default(), changed: Condvar::default() }
     }
 
-    /// A flush wants hands, until what is given goes.
+    /// Records that a flush wants helpers, until the returned value is dropped.
     pub fn want(self: &Arc<SubcompactionSlots>) -> FlushPriority {
         self.state.lock().wanting += 1;
         FlushPriority(self.clone())
     }
 
-    /// Whether a flush wants hands.
+    /// Reports whether a flush wants helpers.
     pub fn are_wanted(&self) -> bool {
         self.state.lock().wanting > 0
     }
 
-    /// A hand for a flush begins to work, if one more may.
+    /// Takes a slot for a helper of a flush. Returns false if none is free.
     pub fn take_for_flush(&self) -> bool {
         let mut state = self.state.lock();
         let takes = state.at_work < self.most;
@@ -74,7 +73,8 @@ impl SubcompactionSlots {
         takes
     }
 
-    /// A hand for a merge begins to work, if one more may, and nobody goes before it.
+    /// Takes a slot for a helper of a compaction. Returns false if none is free or others have
+    /// priority.
     pub fn take_for_merge(&self) -> bool {
         let mut state = self.state.lock();
         let takes = state.gives_to_merges(self.most) && state.waiting == 0;
@@ -82,17 +82,18 @@ impl SubcompactionSlots {
         takes
     }
 
-    /// A hand works no more, or steps back.
+    /// Releases a slot when a helper exits or yields.
     pub fn give_back(&self) {
         let mut state = self.state.lock();
-        debug_assert!(state.at_work > 0, "who gives back has taken");
+        debug_assert!(state.at_work > 0, "release without acquire");
         state.at_work -= 1;
         drop(state);
         self.changed.notify_all();
     }
 
-    /// Waits until a merge's hand that has stepped back may work again, or `is_over` says that
-    /// nothing is worth waiting for. False, and it does not work, where `stops` says so first.
+    /// Waits until a helper of a compaction that has yielded may continue, and takes its slot
+    /// again. If `is_over` returns true, it takes a slot at once, even beyond the limit. Returns
+    /// false, without a slot, if `stops` returns true first.
     pub fn come_back(&self, is_over: impl Fn() -> bool, stops: impl Fn() -> bool) -> bool {
         let mut state = self.state.lock();
         state.waiting += 1;
@@ -123,7 +124,7 @@ mod tests {
         let (one, other) = (hands.want(), hands.want());
         hands.give_back();
         assert!(hands.are_wanted() && !hands.take_for_merge());
-        // It waits, and is told to stop.
+        // The helper waits until `stops` returns true.
         assert!(!hands.come_back(|| false, || true));
         assert!(hands.take_for_flush() && !hands.take_for_flush());
         drop(one);
@@ -136,6 +137,6 @@ mod tests {
         hands.state.lock().waiting += 1;
         assert!(!hands.take_for_merge() && hands.take_for_flush());
         assert_eq!(hands.state.lock().at_work, 2);
-        assert!(hands.come_back(|| true, || false), "a store that is closed holds up nobody");
+        assert!(hands.come_back(|| true, || false), "a closing store delays no helper");
     }
 }

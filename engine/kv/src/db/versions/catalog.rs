@@ -1,8 +1,8 @@
-//! The catalogue of an open store: the manifest with the state that it holds.
+//! Catalog of an open store: the manifest and the state that it records.
 //!
-//! Invariant: what the state says is what the manifest in use says, or, while the log is replayed
-//! at an opening, what the one will say that the opening begins. Whether edits that failed count is
-//! known, or the failure is final.
+//! Invariant: the state in memory equals the state in the current manifest. During log replay it
+//! equals the state in the manifest that the open will begin. After a failed edit it is known
+//! whether the edit counts, or the failure is final.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use crate::manifest::{CleanEnd, Edit, FoundManifest, LiveFiles, Manifest, manife
 
 use crate::db::scheduler::gate::opened_read_only;
 
-/// The manifest with the state that it holds.
+/// Manifest and the state that it records.
 pub struct TreeCatalog {
     env: Arc<dyn Env>,
     dir: PathBuf,
     state: LiveFiles,
-    /// The file; `None` when the store was opened read-only, and as long as it has not begun to
+    /// Manifest file. `None` if the store was opened read-only, and until the store begins to
     /// write.
     manifest: Option<Manifest>,
-    /// The number of the manifest in use.
+    /// Number of the current manifest.
     number: u64,
-    /// Where opening found that it can be gone on with, until that has been tried.
+    /// Position at which the found manifest can be continued; `None` once that has been tried.
     clean_end: Option<CleanEnd>,
-    /// The log is being replayed: edits change the state only, and the manifest that the opening
-    /// then begins has them.
+    /// Whether the log is being replayed. Edits then change only the state, and the manifest that
+    /// the open begins contains them.
     is_replaying: bool,
 }
 
-/// Why edits do not count.
+/// Failure of version edits.
 #[derive(Debug)]
 pub struct EditFailure {
-    /// What went wrong.
+    /// Cause of the failure.
     pub error: Error,
-    /// Whether nobody knows what the files hold now, so that nothing may be written any more.
+    /// Whether the content of the files is now unknown, so that nothing may be written any more.
     pub is_final: bool,
 }
 
@@ -53,66 +53,67 @@ impl EditFailure {
 type Edited = std::result::Result<(), EditFailure>;
 
 impl TreeCatalog {
-    /// Of a manifest that an opening has found, before the log is replayed.
+    /// Creates the catalog from the manifest that an open found, before the log is replayed.
     pub fn new(env: Arc<dyn Env>, dir: PathBuf, found: FoundManifest) -> TreeCatalog {
         let FoundManifest { state, number, end: clean_end } = found;
         let state = LiveFiles::new(state);
         TreeCatalog { env, dir, state, manifest: None, number, clean_end, is_replaying: true }
     }
 
-    /// What is live.
+    /// Returns the live files and trees.
     pub fn state(&self) -> &LiveFiles {
         &self.state
     }
 
-    /// The number of the manifest in use.
+    /// Returns the number of the current manifest.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next file number, which is taken. The manifest learns of it with the next edit.
+    /// Allocates the next file number. The next version edit records it in the manifest.
     pub fn take_file(&mut self) -> u64 {
         self.state.take_file()
     }
 
-    /// No file gets a number up to this one.
+    /// Ensures that new file numbers are greater than `number`.
     pub fn pass_file(&mut self, number: u64) {
         self.state.pass_file(number);
     }
 
-    /// The log is not needed below this position, as far as the next edits go.
+    /// Sets the position below which the log is not needed; the next edits record it.
     pub fn set_wal_floor(&mut self, floor: u64) {
         self.state.set_wal_floor(floor);
     }
 
-    /// The log has been replayed up to this sequence number: from now on edits go into a manifest.
+    /// Ends log replay, which reached this sequence number. Later edits go into a manifest.
     pub fn end_replay(&mut self, last_seq: Seq) {
         self.state.set_last_seq(last_seq);
         self.is_replaying = false;
     }
 
-    /// Whether edits change the state only, because the log is being replayed.
+    /// Reports whether the log is being replayed, so that edits change only the state.
     pub fn is_replaying(&self) -> bool {
         self.is_replaying
     }
 
-    /// The manifest that was found is not gone on with: not all that it says may be durable.
+    /// Prevents the found manifest from being continued, because some of its edits may not be
+    /// durable.
     pub fn renounce_end(&mut self) {
         self.clean_end = None;
     }
 
-    /// Whether there is a manifest that edits go into.
+    /// Reports whether edits go into a manifest.
     pub fn has_begun(&self) -> bool {
         self.manifest.is_some()
     }
 
-    /// No edits count from now on.
+    /// Closes the manifest, so that later edits fail.
     pub fn close(&mut self) {
         self.manifest = None;
     }
 
-    /// Begins to write with an edit that says who writes the log: the manifest that was found is
-    /// gone on with where that is possible, else another one is begun.
+    /// Begins to write with an edit that names the writer of the log. Continues the found manifest
+    /// if possible, else begins a new one.
     pub fn begin(&mut self, writers: Edit, last_seq: Seq) -> Edited {
         let end = self.clean_end.take();
         if let Some(found) =
@@ -121,8 +122,8 @@ impl TreeCatalog {
             self.manifest = Some(found);
             let appended = self.append(vec![writers], last_seq);
             if appended.is_err() {
-                // What may be behind its end now nothing is written behind: the next try begins
-                // another manifest.
+                // The bytes after its end are unknown now, so nothing may be appended. The next
+                // attempt begins a new manifest.
                 self.manifest = None;
             }
             return appended;
@@ -135,14 +136,13 @@ impl TreeCatalog {
         renewed
     }
 
-    /// Makes sure that the next edits go into the manifest that there is: another one is begun
-    /// where a frame could not be written in full.
+    /// Begins a new manifest if a frame of the current one could not be written in full.
     pub fn renew_if_torn(&mut self) -> Edited {
         if self.manifest.as_ref().is_some_and(Manifest::is_torn) { self.renew() } else { Ok(()) }
     }
 
-    /// Writes edits as one atomic group, with the counters of the moment. After a failure nothing
-    /// has changed in memory.
+    /// Writes edits as one atomic group, with the present counters. After a failed append, the
+    /// state in memory is unchanged.
     pub fn log_edits(&mut self, edits: Vec<Edit>, last_seq: Seq) -> Edited {
         if self.is_replaying {
             return self.state.apply_all(&edits).map(drop).map_err(EditFailure::passing);
@@ -151,7 +151,7 @@ impl TreeCatalog {
         if !self.manifest.as_ref().is_some_and(Manifest::is_large) {
             return Ok(());
         }
-        // The edits count. What lacks space is tried again with the next ones.
+        // The edits count already. If space is short, the next edits try again.
         self.renew().or_else(|e| if e.is_final { Err(e) } else { Ok(()) })
     }
 
@@ -174,7 +174,7 @@ impl TreeCatalog {
         Ok(())
     }
 
-    /// Replaces the manifest by one that holds only the present state.
+    /// Replaces the manifest by one that contains only the present state.
     fn renew(&mut self) -> Edited {
         let number = self.number + 1;
         let fresh = Manifest::prepare(&*self.env, &self.dir, number, &self.state);
@@ -185,7 +185,7 @@ impl TreeCatalog {
         let old = self.dir.join(manifest_name(self.number));
         self.manifest = Some(fresh);
         self.number = number;
-        // What cannot be removed now is collected at the next open.
+        // If the removal fails, the next open removes the file as obsolete.
         let _ = self.env.remove(&old);
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! One tree inside a Db: its view, its options, its locks. The public handle is
-//! [`Tree`](crate::db::Tree).
+//! Internal state of one tree of a Db: its view, options and locks. The public handle is
+//! [`Tree`](super::super::Tree).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -34,86 +34,86 @@ use crate::db::versions::view::{TreeVersion, TreeView};
 
 const LIVE: u32 = 0;
 const DROPPED: u32 = 1;
-/// With the Db, and not dropped before.
+/// Closed with its Db without having been dropped.
 const CLOSED: u32 = 2;
 
-/// The right to flush a tree.
+/// Guard of the lock for flushes of a tree.
 pub type Flushing<'a> = MutexGuard<'a, (), rank::Flushing>;
 
-/// What looks on at a store: where operations are timed, what holds space, and where readers have
-/// found nothing.
+/// Shared parts of a store that its trees use: environment, metrics, space pins, empty-range budget
+/// and background queue.
 #[derive(Clone)]
 pub struct TreeParts {
-    /// The door to the world.
+    /// Environment: files, clocks, threads, random numbers.
     pub env: Arc<dyn Env>,
-    /// Histograms of latencies.
+    /// Latency histograms.
     pub meters: Arc<Meters>,
-    /// Who holds space.
+    /// Holders of space: views that retain memtables and files.
     pub pins: Arc<Pins>,
-    /// What trees know of where nothing is.
+    /// Memory budget of the empty-range caches.
     pub gaps: Arc<EmptyRangeBudget>,
-    /// Who is called when readers have paid for many sources.
+    /// Background queue, called for read-triggered compactions.
     pub work: Arc<BackgroundQueue>,
 }
 
-/// The inside of a tree.
+/// Internal state of a tree.
 pub struct TreeInner {
-    /// Its number in the Db.
+    /// Id of the tree in the Db.
     pub id: TreeId,
-    /// Its name.
+    /// Name of the tree.
     pub name: String,
-    /// What readers see.
+    /// Current view, which readers use.
     pub view: Shared<TreeView>,
     view_lock: Mutex<(), rank::View>,
     pins: Arc<Pins>,
-    /// Held while a memtable of this tree becomes a table: flushes happen oldest first, one at a
-    /// time.
+    /// Held during a flush of this tree. Flushes run one at a time, oldest memtable first.
     pub flushing: Mutex<(), rank::Flushing>,
-    /// Where its readers have found nothing.
+    /// Empty-range cache of the tree.
     pub gaps: Arc<EmptyRangeCache>,
-    /// What its readers have paid for its sources.
+    /// Cost that readers paid for merging several sources.
     pub tolls: Arc<Tolls>,
-    /// Bytes that the memtable held that was sealed last: the next one may become as large.
+    /// Bytes of the memtable that was sealed last. The next one may grow to the same size.
     last_sealed_size: AtomicU64,
-    /// How fast its memtables fill and empty.
+    /// Rates at which memtables fill and are flushed.
     pub fill: MemtableFill,
-    /// Flushes that have been put off.
+    /// Flushes that were postponed.
     pub put_off: Mutex<PutOff>,
-    /// Files of the tree, and which of them a job holds. Changed together with the manifest.
+    /// Files of the tree, and which of them a job holds. Changes together with the manifest.
     pub files: Mutex<TreeFiles, rank::Files>,
     /// One of [`LIVE`], [`DROPPED`] and [`CLOSED`].
     lifecycle: AtomicU32,
-    /// Whether every hook that the manifest names has been handed in, so that compactions may run.
+    /// Whether the caller has provided every hook that the manifest names, so that compactions may
+    /// run.
     hooked: AtomicBool,
 }
 
-/// Who runs a job.
+/// Owner of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// The background work, which may be paused: then it stands still.
+    /// Background work, which stops during a pause.
     Background,
-    /// A caller, for whom it goes on.
+    /// A calling thread, whose job continues during a pause.
     Caller,
 }
 
-/// The files of a tree.
+/// Files of a tree.
 #[derive(Default)]
 pub struct TreeFiles {
     /// Live tables by number.
     pub handles: BTreeMap<u64, Arc<TableHandle>>,
-    /// Tables that a running job holds, and whose job it is.
+    /// Tables that a running job holds, and the owner of that job.
     pub busy: HashMap<u64, Holder>,
-    /// Bytes that each running merge reads, by the number of its first table.
+    /// Input bytes of each running compaction, by the number of its first table.
     pub merging: BTreeMap<u64, u64>,
-    /// Tables in which a merge left deletes while snapshots were live, and the oldest one's sequence
-    /// number.
+    /// Tables in which a compaction had to leave tombstones because of live snapshots, with the
+    /// sequence number of the oldest such snapshot.
     pub held_back: HashMap<u64, Seq>,
-    /// What readers of the tree did.
+    /// Counters of reads of the tree.
     pub reads: Arc<ReadCounters>,
 }
 
 impl TreeFiles {
-    /// Takes up a table that is live from now on, where it is not there yet. `values` are the value
+    /// Adds a handle for a table that is live from now on, unless it has one. `values` are the blob
     /// files of the tree.
     pub fn take_up(
         &mut self,
@@ -127,8 +127,8 @@ impl TreeFiles {
             .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone(), values));
     }
 
-    /// Notes which of these tables, which a merge has made, still have deletes; `oldest` is the
-    /// oldest snapshot that was live when it began.
+    /// Records which of these new tables of a compaction still have tombstones. `oldest` is the
+    /// oldest snapshot that was live when the compaction began.
     pub fn note_held_back(&mut self, made: &[u64], oldest: Seq) {
         let TreeFiles { handles, held_back, .. } = self;
         held_back.retain(|id, _| handles.contains_key(id));
@@ -139,7 +139,10 @@ impl TreeFiles {
 }
 
 impl TreeInner {
-    /// A tree as the manifest describes it.
+    /// Creates a tree from its state in the manifest.
+    ///
+    /// # Errors
+    /// `Corruption` if a live table has no handle.
     pub fn new(
         state: &TreeState,
         options: TreeOptions,
@@ -156,7 +159,8 @@ impl TreeInner {
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
         let (id, env, work) = (state.id, parts.env.clone(), parts.work.clone());
-        // A child made by fork() may read, and calls nobody: the work is its parent's.
+        // A child made by fork() may read, but must not signal: the background work belongs to its
+        // parent.
         let bell = move || {
             if !env.is_forked() {
                 work.note_paid(id);
@@ -193,12 +197,14 @@ impl TreeInner {
         }))
     }
 
-    /// The view and a read point of one moment: the view has all that may be read at the
-    /// point, and holds it as long as it lives. The view is taken first, because tables that come
-    /// later may lack versions that a read point before them needs. But what enters by a change of
-    /// the view, as ingested tables do, enters before its number may be read: so the view must
-    /// still be the same one after the read point was taken, else a later write could be seen in
-    /// its memtable without the ingestion before it.
+    /// Returns a view and a read point that match. The view contains all that is visible at the
+    /// read point, and retains it as long as the view is alive.
+    ///
+    /// The view is loaded first, because later tables may lack versions that an earlier read point
+    /// needs. But changes that enter with a view, such as ingested tables, enter it before their
+    /// sequence number is visible. So the view must still be current after the read point is
+    /// loaded. Otherwise a read could see a later write in its memtable without the ingestion
+    /// before it.
     pub fn at_one_moment<'g>(&self, visible: &VisibleSeq, guard: &'g Guard) -> (&'g TreeView, Seq) {
         loop {
             let view = self.view.load(guard);
@@ -211,7 +217,7 @@ impl TreeInner {
         }
     }
 
-    /// Replaces the view by one made from it.
+    /// Replaces the view by `f` of the current one.
     pub fn change_view(&self, f: impl FnOnce(&TreeView) -> TreeView) {
         let _one = self.view_lock.lock();
         let now = self.view.load_full();
@@ -219,14 +225,14 @@ impl TreeInner {
         self.pins.replaced(&self.name, &now);
     }
 
-    /// Whether its memtables usually hold so many bytes.
+    /// Reports whether the memtable that was sealed last had at least `bytes` bytes.
     pub fn is_usual(&self, bytes: u64) -> bool {
         self.last_sealed_size.load(Ordering::Relaxed) >= bytes
     }
 
-    /// Seals the active memtable where the log ends, and makes `fresh` the active one. The caller
-    /// keeps everybody from entering meanwhile; `now` is the monotonic clock, where writers seal.
-    /// Gives the one that is sealed.
+    /// Seals the active memtable at the end of the log, makes `fresh` the active one, and returns
+    /// the sealed one. The caller prevents writers from entering meanwhile. `now` is the monotonic
+    /// clock if a writer seals.
     pub fn seal(&self, fresh: Arc<MemHandle>, end: Lsn, now: Option<u64>) -> Arc<MemHandle> {
         let mut was_active = None;
         self.change_view(|v| {
@@ -240,25 +246,27 @@ impl TreeInner {
             sealed.extend(v.sealed.iter().cloned());
             TreeView { active: fresh, sealed, ..v.clone() }
         });
-        was_active.unwrap_or_else(|| unreachable!("the view has been changed"))
+        was_active.unwrap_or_else(|| unreachable!("change_view runs its closure"))
     }
 
-    /// Notes how much the memtable held that was sealed last.
+    /// Sets the bytes of the memtable that was sealed last.
     pub fn set_last_sealed_size(&self, bytes: usize) {
         self.last_sealed_size.store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// What makes room in the active memtable of its present view for adds of this cost.
+    /// Returns the action that makes room in the active memtable of `view` for adds of `cost`
+    /// bytes.
     pub fn room_for(&self, view: &TreeView, cost: usize) -> MemtableRoom {
         let last_sealed_size = self.last_sealed_size.load(Ordering::Relaxed) as usize;
         view.active.mem.room_for(cost, view.options.memtable_size, last_sealed_size)
     }
 
-    /// Makes that room, or, where a copy is made, all that the copy may have (`whole`). The caller
-    /// keeps everybody from entering the active memtable. Nothing happens when that is full.
+    /// Makes room in the active memtable as [`TreeInner::room_for`] returned. With `whole`, a grown
+    /// copy gets its full capacity at once. The caller prevents writers from entering the active
+    /// memtable. Does nothing if the memtable is full.
     ///
     /// # Errors
-    /// `Exhausted` when there is no memory, `InvalidArgument` for adds that fit no memtable.
+    /// `Exhausted` if there is no memory, `InvalidArgument` for adds that fit no memtable.
     pub fn widen(
         &self,
         view: &TreeView,
@@ -271,7 +279,7 @@ impl TreeInner {
             MemtableRoom::Full => {}
             MemtableRoom::Extend(bytes) => active.mem.extend(bytes),
             MemtableRoom::Grow(capacity) => {
-                // What they have put there is in the copy then.
+                // Wait, so that the copy contains the entries of all writers.
                 active.wait_for_writers();
                 let grown = active.grown(active.mem.grown(capacity, cost, whole)?);
                 self.change_view(|v| TreeView { active: grown, ..v.clone() });
@@ -281,12 +289,12 @@ impl TreeInner {
         Ok(())
     }
 
-    /// Whether it is a tree of the Db that is watched so.
+    /// Reports whether the tree belongs to the Db of `watch`.
     pub fn is_of(&self, pins: &Arc<Pins>) -> bool {
         Arc::ptr_eq(&self.pins, pins)
     }
 
-    /// An error when the tree has been dropped, or the Db is closed.
+    /// Returns an error if the tree has been dropped or the Db is closed.
     #[inline]
     pub fn check_live(&self) -> Result<()> {
         if self.lifecycle.load(Ordering::Relaxed) == LIVE { Ok(()) } else { Err(self.why_gone()) }
@@ -300,12 +308,12 @@ impl TreeInner {
         self.dropped()
     }
 
-    /// The error of whoever wants something of it when it has been dropped.
+    /// Returns the error for uses of the tree after it was dropped.
     pub fn dropped(&self) -> Error {
         Error::new(ErrorKind::Closed, format!("the tree {:?} has been dropped", self.name))
     }
 
-    /// Whether the tree has been dropped.
+    /// Reports whether the tree has been dropped.
     pub fn is_dropped(&self) -> bool {
         self.lifecycle.load(Ordering::Relaxed) == DROPPED
     }
@@ -315,21 +323,21 @@ impl TreeInner {
         self.lifecycle.store(DROPPED, Ordering::Relaxed);
     }
 
-    /// Marks the tree, which is live, as one of a Db that is closed.
+    /// Marks a live tree as closed with its Db.
     pub fn mark_closed(&self) {
         self.lifecycle.store(CLOSED, Ordering::Relaxed);
     }
 
-    /// Whether compactions may run.
+    /// Reports whether compactions may run.
     pub fn is_hooked(&self) -> bool {
         self.hooked.load(Ordering::Acquire)
     }
 
-    /// Hands in the options with their hooks: all that there are when `hooked`. The caller holds
+    /// Sets the options with their hooks; `hooked` means that no hook is missing. The caller holds
     /// the locks of the tree's files and of the log.
     ///
     /// # Errors
-    /// Those of going over the memtables, which are not known to fail.
+    /// Those of iterating over the memtables, which are not known to fail.
     pub fn set_options(&self, options: TreeOptions, hooked: bool, files: &TreeFiles) -> Result<()> {
         if let Some(hook) = &options.filter_prefix {
             for m in self.view.load_full().memtables() {
@@ -350,7 +358,7 @@ impl TreeInner {
 }
 
 impl TreeInner {
-    /// Finds anew which value files are given up, by the options that the state has.
+    /// Updates which blob files are due for garbage collection, by the options in `state`.
     pub fn judge_values(&self, state: &TreeState) {
         let values = LiveValues::of(state);
         if self.view.load_full().version.values == values {
@@ -369,12 +377,12 @@ impl TreeInner {
     }
 }
 
-/// The runs of a tree from its state and its open files. What has not changed since `before` is
-/// taken from there.
+/// Builds the runs of a tree from its state and its open files. Reuses the runs of `before` that
+/// have not changed.
 ///
 /// # Errors
-/// When a live table has no handle, which only a bug can be the reason of: without it reads would
-/// miss what it holds.
+/// `Corruption` if a live table has no handle. Only a bug can cause this, and reads would miss the
+/// entries of that table.
 pub fn build_version(
     before: &TreeVersion,
     state: &TreeState,
@@ -394,7 +402,7 @@ pub fn build_version(
     let values = LiveValues::of(state);
     let mut version = TreeVersion { values, ..TreeVersion::default() };
     for r in &state.runs {
-        // Both are in the same order.
+        // Both lists have the same order.
         while there.next_if(|(_, s)| s.place() < r.place()).is_some() {}
         let (run, shape) = match there.peek() {
             Some((i, s)) if Arc::ptr_eq(s, r) => {
@@ -412,7 +420,7 @@ pub fn build_version(
     Ok(version)
 }
 
-/// A run as policies see it while no job has any of its tables.
+/// Returns the shape of a run for compaction policies, without busy tables.
 fn run_shape(r: &RunState) -> RunShape {
     let tables = r.tables.iter().map(|t| t.shape()).collect();
     RunShape { level: r.level, number: r.number, tables }

@@ -33,7 +33,7 @@ fn what_a_reader_of_the_newest_state_finds_empty_is_sure_at_once() {
     assert_eq!(forward(&gaps, b"b", 7), Some(b"m".to_vec()));
     assert_eq!(forward(&gaps, b"lzz", 9), Some(b"m".to_vec()));
     assert_eq!(forward(&gaps, b"m", 9), None);
-    assert_eq!(forward(&gaps, b"c", 6), None, "a reader before it may see what was deleted since");
+    assert_eq!(forward(&gaps, b"c", 6), None, "an older reader may see keys deleted since");
     let mut to = vec![];
     assert!(gaps.skip_empty_range(b"c", false, 9, &mut to) && to == b"b");
 }
@@ -55,8 +55,8 @@ fn the_nearest_gap_is_the_next_one_in_either_direction() {
         ("z", Some("p"), None),
     ] {
         let of = |key: Option<&str>| key.map(|key| key.as_bytes().to_vec());
-        assert_eq!(nearest(key.as_bytes(), true, 9), of(ahead), "ahead of {key}");
-        assert_eq!(nearest(key.as_bytes(), false, 9), of(behind), "behind {key}");
+        assert_eq!(nearest(key.as_bytes(), true, 9), of(ahead), "after {key}");
+        assert_eq!(nearest(key.as_bytes(), false, 9), of(behind), "before {key}");
     }
     assert_eq!(nearest(b"a", true, 6), None, "it does not hold for a reader before it");
 }
@@ -102,7 +102,7 @@ fn gaps_that_join_hold_for_readers_of_the_newest_of_them() {
             given.0.store(7, Ordering::Relaxed);
             older();
         }
-        assert_eq!(forward(&gaps, b"c", 7), None, "before 10 nobody knows of what lies behind m");
+        assert_eq!(forward(&gaps, b"c", 7), None, "before 10 nothing is known of keys after m");
         assert_eq!(forward(&gaps, b"c", 10), Some(b"z".to_vec()));
     }
 }
@@ -172,7 +172,7 @@ fn there_are_never_many_and_the_useful_ones_stay() {
     gaps.learn(&[b'x'; LONGEST + 1], b"y", 9, 1 << 40);
     assert!(
         forward(&gaps, &[b'x'; LONGEST + 2], 9).is_none(),
-        "keys that are too long are not kept"
+        "keys that are too long are not cached"
     );
 }
 

@@ -1,5 +1,5 @@
-//! The counts of the budget against what views name, and its bounds, without threads: one history,
-//! one outcome.
+//! Checks the counts of the budget against the memtables in views, and its limits. The tests run
+//! without threads, so one history of writes has one outcome.
 
 use crate::base::options::{DbOptions, MemoryBudget, TreeOptions};
 use crate::base::sync::epoch;
@@ -28,8 +28,7 @@ fn open(env: Arc<dyn Env>, name: &str, options: DbOptions) -> Db {
     Db::open_in(env, name, options).unwrap()
 }
 
-/// A budget, and the Dbs that share it by their numbers, all in one environment: each call opens
-/// one.
+/// Returns a budget and a function that opens Db number `i` on it. All Dbs use one environment.
 fn sharing() -> (Arc<Budget>, impl Fn(usize) -> Db) {
     let (memory, env) = (MemoryBudget::new(BUDGET), MemEnv::new(1));
     let budget = memory.inside(Budget::new);
@@ -48,7 +47,7 @@ fn random(seed: &mut u64) -> u64 {
     *seed
 }
 
-/// What views name, active and sealed.
+/// Returns the bytes of active and of immutable memtables in current views.
 fn named(db: &Db) -> (u64, u64) {
     let trees = db.inner().versions.trees().to_vec();
     let taken = |m: &Arc<MemHandle>| m.mem.taken() as u64;
@@ -57,7 +56,7 @@ fn named(db: &Db) -> (u64, u64) {
     })
 }
 
-/// Memtables that were never written to are not counted: half a KiB each.
+/// Compares the counts with the views. Memtables without a write are not counted: half a KiB each.
 fn check(db: &Db) {
     let (own, trees) = (&db.inner().memory.own, db.inner().versions.trees().len() as u64);
     let (active, sealed) = named(db);
@@ -103,13 +102,13 @@ fn what_views_name_is_counted() {
     }
     assert!(all.total() > 0);
     drop(dbs);
-    assert_eq!(all.total(), 0, "who closes gives back what it had");
+    assert_eq!(all.total(), 0, "a closed Db subtracts its counts");
     let again = opened(0);
     assert!(again.inner().memory.own.active() > 0, "what the log gave back is counted");
     check(&again);
 }
 
-/// Puts into trees at random, the first hundred times as often as others; gives the flushes of it.
+/// Puts into random trees, every second time into the first. Returns the flushes and their bytes.
 fn history(n: usize) -> (u64, u64) {
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
     let (trees, mut seed) = (trees(&db, n), 3);
@@ -132,7 +131,7 @@ fn history(n: usize) -> (u64, u64) {
         );
     }
     check(&db);
-    // Another test's thread may still look at something, and keep what views have let go.
+    // A thread of another test may still pin an epoch and so retain memtables of old views.
     while db.stats().memory.memtables > BUDGET as u64 {
         epoch::pin().flush();
         std::thread::yield_now();
@@ -150,8 +149,8 @@ fn many_trees_stay_within_the_budget_and_the_same_history_is_flushed_the_same() 
     }
 }
 
-/// Pages alone are twice what this budget has: whoever was sealed for one would be written for a
-/// put or two.
+/// The pages alone take twice this budget. Sealing a memtable for one page would write a table for
+/// a put or two.
 #[test]
 fn a_page_is_left_to_each_tree() {
     const TREES: usize = 2000;
@@ -169,8 +168,8 @@ fn a_page_is_left_to_each_tree() {
     (0..30 * TREES).for_each(|_| put(TREES));
     let flushes = db.stats().flushes;
     assert!(flushes > 0 && flushes <= TREES as u64 * 5 / 2, "{flushes} for 40 puts a tree");
-    // Those who have more than one page still have room for many more. (The others' pages are new:
-    // the log's bound flushes none.)
+    // Memtables of more than one page still have room to grow. (The other trees' pages are new: the
+    // limit of the log flushes none.)
     trees.iter().for_each(|t| t.flush().unwrap());
     trees.iter().for_each(|t| t.put("first", "").unwrap());
     assert!(budget.all.pages() > BUDGET as u64);
@@ -181,8 +180,7 @@ fn a_page_is_left_to_each_tree() {
     check(&db);
 }
 
-/// What one Db's trees have in pages is neither a measure of what another may have, nor taken from
-/// them.
+/// The pages of one Db neither raise the limit of another Db nor are they taken away for it.
 #[test]
 fn pages_of_one_db_are_its_own() {
     let (budget, opened) = sharing();
@@ -193,7 +191,7 @@ fn pages_of_one_db_are_its_own() {
     let mut seed = 5;
     for _ in 0..20_000 {
         one_tree[0].put(&random(&mut seed).to_be_bytes(), &[1; 100]).unwrap();
-        // Its half of three eighths, and what the memtable that passed it has grown by.
+        // At most half of three eighths, plus the growth step of the memtable that exceeded it.
         let (has, half) = (one.inner().memory.own.active(), 3 * budget.eighth() / 2);
         assert!(has <= 3 * half / 2, "{has} of {half}");
     }
@@ -203,8 +201,8 @@ fn pages_of_one_db_are_its_own() {
     check(&one);
 }
 
-/// Where there is always something to be flushed, tables that only flushes make would take ever
-/// more.
+/// If flushes always went first, memory of the many small tables that they write would grow without
+/// bound.
 #[test]
 fn small_tables_that_take_the_memory_are_merged_before_flushes() {
     let db =
@@ -249,11 +247,11 @@ fn what_trees_take_by_themselves_is_left_to_them() {
     let before = capacity();
     assert!(
         before + 400 * TREE + budget.arenas.bytes() as u64 <= all,
-        "the cache has room for them made"
+        "the cache shrank for the trees"
     );
     db.drop_tree("t7").unwrap();
     assert_eq!(budget.of_trees(), 399 * TREE);
-    assert!(capacity() > before, "and has it again");
+    assert!(capacity() > before, "the cache grew again");
     db.trees(named(1000)).unwrap();
     assert_eq!(budget.of_trees(), all / 2, "never all of it");
     trees[0].put("k", "v").unwrap();
@@ -280,7 +278,7 @@ fn a_tree_that_is_seldom_written_makes_way() {
     );
 }
 
-/// A writer beside flushes that cannot begin: it stops below the bound, and goes on when they do.
+/// A writer whose flushes cannot begin stops below the limit. It continues when they begin.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn who_finds_no_memory_waits_for_flushes() {
@@ -297,7 +295,7 @@ fn who_finds_no_memory_waits_for_flushes() {
                     .unwrap();
             }
         });
-        // As much as a piece of the largest memtable may be too much for what is left.
+        // One piece of the largest memtable may be more than the remaining memory.
         while budget.total() + (512 << 10) < budget.most() {
             std::thread::yield_now();
         }
@@ -320,7 +318,7 @@ fn fifty_dbs_share_one_budget() {
         dbs.iter().map(|db| db.tree("t", TreeOptions::default()).unwrap()).collect();
     let mut seed = 13;
     let mut put = |i: usize| trees[i].put(&random(&mut seed).to_be_bytes(), &[1; 200]).unwrap();
-    // One takes all that it can, then the others come.
+    // One Db takes all the memory it can get, then the others write.
     (0..20_000).for_each(|_| put(0));
     assert!(dbs[0].inner().memory.own.active() > budget.fair(&dbs[0].inner().memory.own, 50) * 10);
     for i in 0..60_000 {
@@ -352,7 +350,7 @@ fn memory_that_nobody_fills_is_let_go() {
     assert!(db.stats().memory.memtables > 2 << 20);
     tree.flush().unwrap();
     assert!(!tree.inner.view.load_full().active.is_touched());
-    // Another test's thread may still look at the view that named the memtable.
+    // A thread of another test may still use the view with the memtable.
     while db.inner().memory.arenas().bytes() > db.inner().memory.arenas().spare_bytes() + 8192 {
         db.stats();
         std::thread::yield_now();
@@ -376,22 +374,23 @@ fn buffers_of_jobs_are_taken_from_the_cache() {
     let mut one = JobBuffers::new(share);
     let mut other = JobBuffers::new(share);
     one.grow_to(2 << 20);
-    assert_eq!(capacity(), before, "a thirty-second is kept for them");
+    assert_eq!(capacity(), before, "a thirty-second is reserved for buffers");
     other.grow_to(10 << 20);
     assert_eq!(capacity(), before - (10 << 20));
     assert_eq!(db.stats().memory.jobs, 12 << 20);
     other.grow_to((10 << 20) + 1000);
     other.grow_to(1 << 20);
-    assert_eq!(capacity(), before - (10 << 20), "the next table takes as much");
+    assert_eq!(capacity(), before - (10 << 20), "the count stays for the next table");
     drop(one);
     assert_eq!(capacity(), before - (8 << 20));
     other.grow_to(1 << 40);
-    assert_eq!(capacity(), budget as u64 / 8, "the cache keeps an eighth");
+    assert_eq!(capacity(), budget as u64 / 8, "the cache has at least an eighth");
     drop(other);
     assert_eq!((capacity(), db.stats().memory.jobs), (before, 0));
 }
 
-/// Those that are ready for a handle, too: a merge makes all its tables before one has a handle.
+/// Tables prepared without a handle count too: a compaction makes all its tables before the first
+/// has a handle.
 #[test]
 fn each_open_table_is_counted_once() {
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(0));
@@ -404,7 +403,7 @@ fn each_open_table_is_counted_once() {
         let tables: Vec<_> = view.version.runs.iter().flat_map(|run| run.tables.clone()).collect();
         let opened: u64 = tables.iter().filter_map(|t| t.opened()).map(|t| t.memory() as u64).sum();
         assert!(opened > 0);
-        // What another test's thread has seen goes later.
+        // Threads of other tests may delay the release of tables.
         let is_counted = (0..2_000_000).any(|_| {
             epoch::pin().flush();
             std::thread::yield_now();
@@ -424,7 +423,7 @@ fn each_open_table_is_counted_once() {
     }
     tree.compact().unwrap();
     assert!(check() > 3);
-    // What is made ready in vain.
+    // A table that is prepared but never used.
     let view = tree.inner.view.load_full();
     let id = view.version.runs[0].tables[0].meta.id;
     let before = opener.memory();
