@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arbitrary::Arbitrary;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Policy, ReadMode, Readable,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, ReadMode, Readable,
     Result, Snapshot, Tree, TreeOptions,
 };
 
@@ -122,7 +122,7 @@ fn sum(base: Option<&[u8]>, operands: &[&[u8]]) -> u8 {
         .fold(0, |s, b| s.wrapping_add(b.first().copied().unwrap_or(0)))
 }
 
-impl Merge for Join {
+impl MergeOperator for Join {
     fn name(&self) -> &str {
         "join"
     }
@@ -136,7 +136,7 @@ impl Merge for Join {
     }
 }
 
-impl Merge for Sum {
+impl MergeOperator for Sum {
     fn name(&self) -> &str {
         "sum"
     }
@@ -170,7 +170,7 @@ struct Run {
 
 /// Runs a history.
 pub fn run(h: History) {
-    let tree = |merge: Arc<dyn Merge>| TreeOptions {
+    let tree = |merge: Arc<dyn MergeOperator>| TreeOptions {
         compression: vec![if h.raw { Compression::None } else { Compression::Lz4 }],
         filter: vec![if h.wide_filter { FilterKind::Fuse16 } else { FilterKind::Fuse8 }],
         block_size: 512 + h.block as usize * 16,

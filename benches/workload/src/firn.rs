@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn_kv::{Db, DbOptions, Durability, Folded, Merge, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, Durability, Folded, MergeOperator, Tree, TreeOptions};
 
 use crate::cliffs::Subject;
 use crate::embedding::Embedded;
@@ -123,7 +123,7 @@ impl Store for FirnStore {
 #[derive(Debug)]
 pub struct StoreSums;
 
-impl Merge for StoreSums {
+impl MergeOperator for StoreSums {
     fn name(&self) -> &str {
         "firn.bench.sums"
     }

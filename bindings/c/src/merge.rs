@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use firn_kv::{Error, Folded, Merge};
+use firn_kv::{Error, Folded, MergeOperator};
 
 use crate::call::{Failure, FirnCode, FirnSlice, Outcome, call, give, there};
 use crate::store::{FirnBatch, FirnDb, FirnDurability, FirnTree, with};
@@ -49,7 +49,7 @@ struct Function<F> {
     fold: F,
 }
 
-impl<F> Merge for Function<F>
+impl<F> MergeOperator for Function<F>
 where
     F: Fn(*mut c_void, FirnSlice, FirnSlice, *const FirnSlice, usize, &mut FirnFold) -> i32
         + Send
@@ -80,7 +80,7 @@ where
 }
 
 impl FirnMerge {
-    fn read(&self) -> Outcome<Arc<dyn Merge>> {
+    fn read(&self) -> Outcome<Arc<dyn MergeOperator>> {
         let fold = there(self.fold, "the merge function")?;
         // What C calls so is no function to Rust's traits.
         let fold =

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use firn_kv::{Error, Folded, Merge, Result};
+use firn_kv::{Error, Folded, MergeOperator, Result};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -116,11 +116,11 @@ struct Function {
 }
 
 /// The hook of a tree whose operands this function folds.
-pub fn hook(name: String, function: Py<PyAny>) -> Arc<dyn Merge> {
+pub fn hook(name: String, function: Py<PyAny>) -> Arc<dyn MergeOperator> {
     Arc::new(Function { name, function })
 }
 
-impl Merge for Function {
+impl MergeOperator for Function {
     fn name(&self) -> &str {
         &self.name
     }

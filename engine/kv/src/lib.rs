@@ -41,7 +41,8 @@ mod wal;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::events::{Event, Listener};
 pub use base::hooks::{
-    FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, FilterPrefix,
+    Folded, MergeOperator, Summary, SummaryPass,
 };
 pub use base::key::{Kind, MAX_BATCH_LEN, MAX_BATCH_OPS, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
 pub use base::open_files::{FileStats, OpenFiles};

@@ -15,9 +15,9 @@ use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Db, DbOptions, ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN,
-    Merge, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Result, Summary, SummaryPass,
-    Tree, TreeOptions,
+    Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions,
+    ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
+    Movement, Policy, Readable, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -387,7 +387,7 @@ fn foreign(env: &MemEnv) -> String {
 
 struct Hook(&'static str);
 
-impl Merge for Hook {
+impl MergeOperator for Hook {
     fn name(&self) -> &str {
         self.0
     }
@@ -395,11 +395,11 @@ impl Merge for Hook {
         Ok(Folded::Value(operands.concat()))
     }
 }
-impl Purge for Hook {
+impl CompactionFilter for Hook {
     fn name(&self) -> &str {
         self.0
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         unreachable!("nothing is compacted")
     }
 }

@@ -12,7 +12,7 @@ use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, Merge,
+    Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
     Movement, Policy, Readable, Result, Tree, TreeOptions,
 };
 
@@ -229,7 +229,7 @@ fn snapshots_see_what_was_there() {
 
 struct Add;
 
-impl Merge for Add {
+impl MergeOperator for Add {
     fn name(&self) -> &str {
         "add"
     }
@@ -516,7 +516,7 @@ fn many_trees_are_made_as_one() {
 #[test]
 fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
     struct Long;
-    impl Merge for Long {
+    impl MergeOperator for Long {
         fn name(&self) -> &str {
             "long"
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use firn_kv::internals::manifest::{Manifest, TreeState};
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Compression, Cut, Db, DbOptions, ErrorKind, Folded, MemEnv, Merge, Policy, ReadMode, Readable,
-    Snapshot, Tree, TreeOptions,
+    Compression, Cut, Db, DbOptions, ErrorKind, Folded, MemEnv, MergeOperator, Policy, ReadMode,
+    Readable, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -506,7 +506,7 @@ fn a_full_compaction_puts_values_where_the_options_say() {
 /// Merge operator that returns the longest operand.
 struct Longest;
 
-impl Merge for Longest {
+impl MergeOperator for Longest {
     fn name(&self) -> &str {
         "longest"
     }

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use firn_kv::policy::{Tiered, Unified};
 use firn_kv::{
-    Compression, Db, DbOptions, FilterKind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot,
-    Summary, SummaryPass, Tree, TreeOptions, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
+    FilterDecision, FilterKind, Policy, Readable, Snapshot, Summary, SummaryPass, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -35,24 +36,24 @@ impl Drop for Dir {
 /// Compaction filter that retains everything, but inspects each entry.
 struct Watch;
 
-impl Purge for Watch {
+impl CompactionFilter for Watch {
     fn name(&self) -> &str {
         "watch"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(Watch)
     }
 }
 
-impl PurgePass for Watch {
+impl CompactionFilterPass for Watch {
     fn judge(
         &mut self,
         _: &[u8],
         _: firn_kv::internals::base::key::Kind,
         _: &[u8],
         _: bool,
-    ) -> Verdict {
-        Verdict::Keep
+    ) -> FilterDecision {
+        FilterDecision::Keep
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Cursor, Db, DbOptions, Kind, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot, Tree,
-    TreeOptions, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Cursor, Db, DbOptions,
+    FilterDecision, Kind, Policy, Readable, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -164,18 +164,18 @@ fn stretches_of_deletes_in_any_layers_hide_what_is_older_and_nothing_else() {
 /// Compaction filter that retains everything.
 struct KeepsAll;
 
-impl Purge for KeepsAll {
+impl CompactionFilter for KeepsAll {
     fn name(&self) -> &str {
         "keeps all"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(KeepsAll)
     }
 }
 
-impl PurgePass for KeepsAll {
-    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
-        Verdict::Keep
+impl CompactionFilterPass for KeepsAll {
+    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
+        FilterDecision::Keep
     }
 }
 
@@ -185,7 +185,7 @@ impl PurgePass for KeepsAll {
 /// returned.
 #[test]
 fn deletes_that_are_held_back_are_rewritten_a_few_times_only() {
-    for purge in [None, Some(Arc::new(KeepsAll) as Arc<dyn Purge>)] {
+    for purge in [None, Some(Arc::new(KeepsAll) as Arc<dyn CompactionFilter>)] {
         let env = MemEnv::new(1);
         let db = DbOptions { background_threads: 0, ..DbOptions::default() };
         let db = Db::open_in(Arc::new(env.clone()), "/db", db).unwrap();

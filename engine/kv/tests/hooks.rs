@@ -1,4 +1,4 @@
-//! Data that compactions may drop. The tests use a `Purge` hook (a compaction filter) that expires
+//! Data that compactions may drop. The tests use a `CompactionFilter` hook (a compaction filter) that expires
 //! values, as an upper layer would, and `Fifo` with limits. They compare seeded histories with a
 //! map. Read results never depend on whether a compaction has run.
 
@@ -12,8 +12,9 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
-    Db, DbOptions, Folded, Merge, Movement, Policy, Purge, PurgeJob, PurgePass, Readable, Snapshot,
-    Summary, SummaryPass, Tree, TreeOptions, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, FilterDecision,
+    Folded, MergeOperator, Movement, Policy, Readable, Snapshot, Summary, SummaryPass, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -26,27 +27,27 @@ fn expiry(value: &[u8]) -> u64 {
     value.first_chunk().map_or(u64::MAX, |b| u64::from_be_bytes(*b))
 }
 
-impl Purge for Expiry {
+impl CompactionFilter for Expiry {
     fn name(&self) -> &str {
         "expiry"
     }
-    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, job: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(ExpiryPass(job.now_micros / 1_000_000))
     }
 }
 
 struct ExpiryPass(u64);
 
-impl PurgePass for ExpiryPass {
-    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+impl CompactionFilterPass for ExpiryPass {
+    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         match kind {
             // An older version that is not expired may exist. Then a short stub must stay to hide
             // it.
-            Kind::Put if expiry(value) < self.0 && alone => Verdict::Drop,
+            Kind::Put if expiry(value) < self.0 && alone => FilterDecision::Drop,
             Kind::Put if expiry(value) < self.0 => {
-                Verdict::Replace(expiry(value).to_be_bytes().to_vec())
+                FilterDecision::Replace(expiry(value).to_be_bytes().to_vec())
             }
-            _ => Verdict::Keep,
+            _ => FilterDecision::Keep,
         }
     }
 }
@@ -299,18 +300,18 @@ impl firn_kv::FilterPrefix for Rows {
     }
 }
 
-impl Purge for Rows {
+impl CompactionFilter for Rows {
     fn name(&self) -> &str {
         "rows"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(Rows)
     }
 }
 
-impl PurgePass for Rows {
-    fn judge(&mut self, key: &[u8], _: Kind, _: &[u8], alone: bool) -> Verdict {
-        if key.len() == 2 && alone { Verdict::Drop } else { Verdict::Keep }
+impl CompactionFilterPass for Rows {
+    fn judge(&mut self, key: &[u8], _: Kind, _: &[u8], alone: bool) -> FilterDecision {
+        if key.len() == 2 && alone { FilterDecision::Drop } else { FilterDecision::Keep }
     }
     fn reach(&mut self, key: &[u8], _: &[u8], end: &mut Vec<u8>) -> bool {
         end.extend_from_slice(&[key[0], key[1] + 1]);
@@ -437,7 +438,7 @@ fn number(bytes: &[u8]) -> i64 {
     i64::from_le_bytes(bytes.try_into().unwrap())
 }
 
-impl Merge for Counters {
+impl MergeOperator for Counters {
     fn name(&self) -> &str {
         "sum"
     }
@@ -449,19 +450,19 @@ impl Merge for Counters {
 
 struct DropZeros(Arc<Counters>);
 
-impl Purge for DropZeros {
+impl CompactionFilter for DropZeros {
     fn name(&self) -> &str {
         "zeros"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(DropZeros(self.0.clone()))
     }
 }
 
-impl PurgePass for DropZeros {
-    fn judge(&mut self, key: &[u8], _: Kind, value: &[u8], alone: bool) -> Verdict {
+impl CompactionFilterPass for DropZeros {
+    fn judge(&mut self, key: &[u8], _: Kind, value: &[u8], alone: bool) -> FilterDecision {
         self.0.judged.lock().unwrap().push((key.to_vec(), number(value)));
-        if alone && number(value) == 0 { Verdict::Drop } else { Verdict::Keep }
+        if alone && number(value) == 0 { FilterDecision::Drop } else { FilterDecision::Keep }
     }
 }
 

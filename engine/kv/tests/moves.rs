@@ -9,8 +9,8 @@ use firn_kv::internals::compaction::policy::Policy;
 use firn_kv::internals::env::fault::{Fault, FaultEnv};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Compression, Db, DbOptions, Env, FilterKind, Purge, PurgeJob, PurgePass, Result, Tree,
-    TreeOptions,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
+    Env, FilterKind, Result, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -168,24 +168,24 @@ fn small_tables_are_joined() {
 /// Lets everything go.
 struct Nothing;
 
-impl Purge for Nothing {
+impl CompactionFilter for Nothing {
     fn name(&self) -> &str {
         "nothing"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(Nothing)
     }
 }
 
-impl PurgePass for Nothing {
+impl CompactionFilterPass for Nothing {
     fn judge(
         &mut self,
         _: &[u8],
         _: firn_kv::internals::base::key::Kind,
         _: &[u8],
         _: bool,
-    ) -> firn_kv::Verdict {
-        firn_kv::Verdict::Drop
+    ) -> firn_kv::FilterDecision {
+        firn_kv::FilterDecision::Drop
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use firn_kv::{
-    Db, DbOptions, Folded, MemEnv, Merge, Readable, Result, Snapshot, Tree, TreeOptions, Value,
+    Db, DbOptions, Folded, MemEnv, MergeOperator, Readable, Result, Snapshot, Tree, TreeOptions,
+    Value,
 };
 use firn_testkit::rng::Rng;
 
@@ -13,7 +14,7 @@ use firn_testkit::rng::Rng;
 #[derive(Default)]
 struct Append(AtomicUsize);
 
-impl Merge for Append {
+impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }

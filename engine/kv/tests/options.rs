@@ -6,31 +6,31 @@ use std::sync::Arc;
 use firn_kv::MemEnv;
 use firn_kv::policy::{LazyLeveled, Tiered};
 use firn_kv::{
-    Compression, Db, DbOptions, ErrorKind, FilterKind, Policy, Purge, PurgeJob, PurgePass, Tree,
-    TreeOptions, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
+    ErrorKind, FilterDecision, FilterKind, Policy, Tree, TreeOptions,
 };
 
 struct Keep(&'static str);
 
-impl Purge for Keep {
+impl CompactionFilter for Keep {
     fn name(&self) -> &str {
         self.0
     }
 
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(Keep(self.0))
     }
 }
 
-impl PurgePass for Keep {
+impl CompactionFilterPass for Keep {
     fn judge(
         &mut self,
         _: &[u8],
         _: firn_kv::internals::base::key::Kind,
         _: &[u8],
         _: bool,
-    ) -> Verdict {
-        Verdict::Keep
+    ) -> FilterDecision {
+        FilterDecision::Keep
     }
 }
 
@@ -99,7 +99,7 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
         refused(TreeOptions { block_size: 1, ..tree.options() }).kind(),
         ErrorKind::InvalidArgument
     );
-    for purge in [None, Some(Arc::new(Keep("another")) as Arc<dyn Purge>)] {
+    for purge in [None, Some(Arc::new(Keep("another")) as Arc<dyn CompactionFilter>)] {
         let e = refused(TreeOptions { purge, table_size: 1 << 20, ..tree.options() });
         assert!(
             e.kind() == ErrorKind::Incompatible && e.to_string().contains("purge hook \"keep\""),

@@ -20,8 +20,9 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::fault::FaultEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Batch, Db, DbOptions, Env, Error, FilterPrefix, Folded, MemEnv, Merge, Policy, Purge, PurgeJob,
-    PurgePass, Readable, Summary, SummaryPass, Tree, TreeOptions, Verdict,
+    Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, Env,
+    Error, FilterDecision, FilterPrefix, Folded, MemEnv, MergeOperator, Policy, Readable, Summary,
+    SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::effort::times_effort;
 
@@ -74,7 +75,7 @@ impl Touchy {
     }
 }
 
-impl Merge for Touchy {
+impl MergeOperator for Touchy {
     fn name(&self) -> &str {
         "sum"
     }
@@ -93,11 +94,11 @@ impl Merge for Touchy {
     }
 }
 
-impl Purge for Touchy {
+impl CompactionFilter for Touchy {
     fn name(&self) -> &str {
         "nothing"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         self.at(Place::StartPurge);
         Box::new(self.clone())
     }
@@ -107,10 +108,10 @@ impl Purge for Touchy {
     }
 }
 
-impl PurgePass for Touchy {
-    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
+impl CompactionFilterPass for Touchy {
+    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
         self.at(Place::Judge);
-        Verdict::Keep
+        FilterDecision::Keep
     }
     fn reach(&mut self, _: &[u8], _: &[u8], _: &mut Vec<u8>) -> bool {
         self.at(Place::Reach);

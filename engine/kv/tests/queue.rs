@@ -7,7 +7,8 @@ use std::sync::Arc;
 use firn_kv::MemEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Db, DbOptions, Error, ErrorKind, Folded, Merge, Policy, Readable, Result, Tree, TreeOptions,
+    Db, DbOptions, Error, ErrorKind, Folded, MergeOperator, Policy, Readable, Result, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -225,7 +226,7 @@ fn what_was_loaded_among_deletes_stays() {
 /// Adds numbers; nothing when they come to 0.
 struct Sum;
 
-impl Merge for Sum {
+impl MergeOperator for Sum {
     fn name(&self) -> &str {
         "sum"
     }

@@ -10,7 +10,7 @@ use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::manifest::{Manifest, manifest_name};
 use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::policy::Fifo;
-use firn_kv::{Db, DbOptions, ErrorKind, Folded, Merge, Policy, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, Tree, TreeOptions};
 
 const DIR: &str = "/db";
 
@@ -359,7 +359,7 @@ fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
 #[derive(Debug)]
 struct Latest;
 
-impl Merge for Latest {
+impl MergeOperator for Latest {
     fn name(&self) -> &str {
         "latest"
     }

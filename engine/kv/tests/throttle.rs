@@ -11,8 +11,8 @@ use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Compression, Db, DbOptions, ErrorKind, Policy, Purge, PurgeJob, PurgePass, Tree, TreeOptions,
-    Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
+    ErrorKind, FilterDecision, Policy, Tree, TreeOptions,
 };
 
 const RATE: u64 = 1 << 20;
@@ -46,20 +46,20 @@ fn open(env: Arc<dyn Env>, options: DbOptions) -> (Db, Tree) {
 /// Lets nothing out of a merge, and calls for each entry before it goes.
 struct DropAll<F>(Arc<F>);
 
-impl<F: Fn() + Send + Sync + 'static> Purge for DropAll<F> {
+impl<F: Fn() + Send + Sync + 'static> CompactionFilter for DropAll<F> {
     fn name(&self) -> &str {
         "drop all"
     }
 
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(DropAll(self.0.clone()))
     }
 }
 
-impl<F: Fn() + Send + Sync> PurgePass for DropAll<F> {
-    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
+impl<F: Fn() + Send + Sync> CompactionFilterPass for DropAll<F> {
+    fn judge(&mut self, _: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
         (self.0)();
-        Verdict::Drop
+        FilterDecision::Drop
     }
 }
 

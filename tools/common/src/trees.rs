@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{Db, Error, ErrorKind, Merge, Result, Tree, TreeOptions};
+use firn_kv::{Db, Error, ErrorKind, MergeOperator, Result, Tree, TreeOptions};
 
 use crate::options;
 
@@ -27,7 +27,7 @@ pub fn with_options(
     db: &Db,
     name: &str,
     changes: &[(&str, &str)],
-    merge: Option<Arc<dyn Merge>>,
+    merge: Option<Arc<dyn MergeOperator>>,
 ) -> Result<Tree> {
     if changes.is_empty() && merge.is_none() {
         return there_or_new(db, name);

@@ -37,8 +37,8 @@ use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
 use firn_kv::internals::merge::visible::VisibleRange;
 use firn_kv::internals::sstable::{TableWriter, ValueWriter};
 use firn_kv::{
-    Compression, DbOptions, Purge, PurgeJob, PurgePass, ReadMode, Result, Summary, SummaryPass,
-    TreeOptions, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, DbOptions,
+    FilterDecision, ReadMode, Result, Summary, SummaryPass, TreeOptions,
 };
 
 use crate::blobs::{BlobShare, SimBlobFiles, SimBlobOutput};
@@ -123,12 +123,12 @@ impl SummaryPass for NewestPut {
     }
 }
 
-impl Purge for ExactTtl {
+impl CompactionFilter for ExactTtl {
     fn name(&self) -> &str {
         "ttl"
     }
 
-    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, job: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(TtlPass { before: job.now_micros.saturating_sub(self.0) })
     }
 
@@ -142,13 +142,13 @@ struct TtlPass {
     before: u64,
 }
 
-impl PurgePass for TtlPass {
-    fn judge(&mut self, _key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+impl CompactionFilterPass for TtlPass {
+    fn judge(&mut self, _key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         let stamp = value.first_chunk::<8>().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
         if alone && kind == Kind::Put && stamp < self.before {
-            Verdict::Drop
+            FilterDecision::Drop
         } else {
-            Verdict::Keep
+            FilterDecision::Keep
         }
     }
 }
@@ -461,7 +461,8 @@ impl SimStore for Exact {
             .for_each(|t| entries.extend_from_slice(t));
         // Stable: it finds the sorted runs that are there.
         entries.sort_by_key(ExactEntry::order);
-        let purge = self.options.purge.as_ref().map(|p| p.start(PurgeJob { now_micros }));
+        let purge =
+            self.options.purge.as_ref().map(|p| p.start(CompactionFilterContext { now_micros }));
         let rules = rules(self.beneath(shape, job), purge, true, values.given_up().clone());
         let place = ExactPlace {
             level: job.output_level,
@@ -504,7 +505,7 @@ impl SimStore for Exact {
 
 fn rules(
     beneath: OlderRuns,
-    purge: Option<Box<dyn PurgePass>>,
+    purge: Option<Box<dyn CompactionFilterPass>>,
     zero_seqs: bool,
     given_up: Arc<BTreeSet<u64>>,
 ) -> Rules {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::{Db, Error, Folded, Merge, TreeOptions};
+use firn_kv::{Db, Error, Folded, MergeOperator, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::Value;
 use support::{Room, arg, content, copy, dump, options, tree_options};
@@ -343,7 +343,7 @@ fn find_says_what_the_store_says() {
 
 struct Concat;
 
-impl Merge for Concat {
+impl MergeOperator for Concat {
     fn name(&self) -> &str {
         "concat"
     }

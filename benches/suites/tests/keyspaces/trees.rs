@@ -8,8 +8,8 @@ use std::time::Duration;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
-    Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, Purge, PurgeJob, PurgePass,
-    Readable, Result, TreeOptions, Verdict,
+    Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, CompactionFilter, CompactionFilterContext, CompactionFilterPass,
+    Readable, Result, TreeOptions, FilterDecision,
 };
 
 use super::{Dir, tree};
@@ -258,17 +258,17 @@ fn a_prefix_is_walked_with_and_without_values() -> Result<()> {
 /// Keeps keys that begin with `a`.
 struct OnlyA;
 
-impl Purge for OnlyA {
+impl CompactionFilter for OnlyA {
     fn name(&self) -> &str {
         "only a"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(OnlyA)
     }
 }
 
-impl PurgePass for OnlyA {
-    fn judge(&mut self, key: &[u8], _: Kind, _: &[u8], _: bool) -> Verdict {
-        if key.starts_with(b"a") { Verdict::Keep } else { Verdict::Drop }
+impl CompactionFilterPass for OnlyA {
+    fn judge(&mut self, key: &[u8], _: Kind, _: &[u8], _: bool) -> FilterDecision {
+        if key.starts_with(b"a") { FilterDecision::Keep } else { FilterDecision::Drop }
     }
 }

@@ -9,8 +9,8 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, Merge, Movement, Policy, Result, Tree,
-    TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Movement, Policy, Result,
+    Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use super::made::{Made, hex};
 /// A merge hook that appends.
 pub struct Append;
 
-impl Merge for Append {
+impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }

@@ -49,8 +49,8 @@ pub enum ErrorKind {
     /// A change feed asks for records that the log no longer has. Start again from the current
     /// state.
     Lagged,
-    /// Work of the store panicked, most likely in a hook ([`Merge`](crate::Merge),
-    /// [`Purge`](crate::Purge), [`Summary`](crate::Summary),
+    /// Work of the store panicked, most likely in a hook ([`MergeOperator`](crate::Merge),
+    /// [`CompactionFilter`](crate::CompactionFilter), [`Summary`](crate::Summary),
     /// [`FilterPrefix`](crate::FilterPrefix)). A flush or a compaction then changed nothing. A
     /// panic in the background or in the work that follows a write makes the store read-only. So
     /// does one in an operation that must not remain half done. Correct the hook and open the store

@@ -1,4 +1,4 @@
-//! Hooks of the layer above: merge operator ([`Merge`]), compaction filter ([`Purge`]), table
+//! Hooks of the layer above: merge operator ([`MergeOperator`]), compaction filter ([`CompactionFilter`]), table
 //! summary ([`Summary`]) and prefix extractor ([`FilterPrefix`]).
 //!
 //! Invariants:
@@ -16,7 +16,7 @@
 //!   background it makes the store read-only.
 //! - If a [`FilterPrefix`] panics during a write, the write may be in the log. The store is then
 //!   read-only until it is opened again.
-//! - If [`Purge::gone_at`] panics, the result is taken to be `None`.
+//! - If [`CompactionFilter::gone_at`] panics, the result is taken to be `None`.
 
 use super::error::Result;
 use super::key::Kind;
@@ -34,7 +34,7 @@ pub enum Folded {
 /// the competing writes of a cell.
 ///
 /// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
-pub trait Merge: Send + Sync + 'static {
+pub trait MergeOperator: Send + Sync + 'static {
     /// Returns the name that the manifest records.
     fn name(&self) -> &str;
 
@@ -62,7 +62,7 @@ pub trait Merge: Send + Sync + 'static {
 
 /// Decision of a compaction filter about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FilterDecision {
     /// Keep the entry unchanged.
     Keep,
     /// Drop the entry: no reader needs it.
@@ -75,13 +75,13 @@ pub enum Verdict {
 /// past their grace period.
 ///
 /// It should not panic ([`Panicked`](crate::ErrorKind::Panicked)).
-pub trait Purge: Send + Sync + 'static {
+pub trait CompactionFilter: Send + Sync + 'static {
     /// Returns the name that the manifest records.
     fn name(&self) -> &str;
     /// Starts one pass over the output of a job. The pass sees entries in key order, one surviving
     /// version of each key. Merge operands that the job folds appear as the resulting put. The pass
     /// does not see operands that remain.
-    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass>;
+    fn start(&self, job: CompactionFilterContext) -> Box<dyn CompactionFilterPass>;
 
     /// Returns the time from which no entry of a table with this [`Summary`] is needed, in
     /// microseconds since 1970. `None` means never, and is always correct. The engine then drops
@@ -92,19 +92,19 @@ pub trait Purge: Send + Sync + 'static {
     }
 }
 
-/// Facts about a job for its [`PurgePass`].
+/// Facts about a job for its [`CompactionFilterPass`].
 #[derive(Clone, Copy, Debug)]
-pub struct PurgeJob {
+pub struct CompactionFilterContext {
     /// Wall-clock time at the start of the job, in microseconds since 1970.
     pub now_micros: u64,
 }
 
-/// One pass of a [`Purge`] hook over the output of one job.
-pub trait PurgePass: Send {
+/// One pass of a [`CompactionFilter`] hook over the output of one job.
+pub trait CompactionFilterPass: Send {
     /// Decides about one entry. `alone` is true if no older version of the key can exist in another
     /// table or for a snapshot, so that dropping the entry uncovers nothing. The pass sees only
     /// entries that no snapshot can see differently.
-    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict;
+    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision;
 
     /// Reports whether the entry also affects other keys, as a marker that hides the keys after it
     /// does. If so, appends the end of the affected key range, which begins with the entry's own

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hooks::{Folded, Merge};
+use crate::base::hooks::{Folded, MergeOperator};
 use crate::base::key::Trailer;
 use crate::base::options::{DbOptions, TreeOptions};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ fn pause(f: impl FnOnce() + 'static) {
 
 struct Append;
 
-impl Merge for Append {
+impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }

@@ -561,7 +561,7 @@ fn a_long_manifest_is_not_gone_on_with() {
 #[test]
 fn hooks_are_compared_by_name() {
     struct Concat;
-    impl crate::base::hooks::Merge for Concat {
+    impl crate::base::hooks::MergeOperator for Concat {
         fn name(&self) -> &str {
             "concat"
         }

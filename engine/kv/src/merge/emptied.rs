@@ -30,7 +30,7 @@ use std::sync::Arc;
 use crate::base::cursor::Cursor;
 use crate::base::deletions::Deletions;
 use crate::base::error::Result;
-use crate::base::hooks::Merge;
+use crate::base::hooks::MergeOperator;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::tombstone::RangeTombstone;
 use crate::memtable::{MemCursor, Memtable};
@@ -66,7 +66,7 @@ pub fn emptied(
     mem: &Arc<Memtable>,
     memtables: &[Arc<Memtable>],
     older: &[Arc<TableRun>],
-    merge: Option<Arc<dyn Merge>>,
+    merge: Option<Arc<dyn MergeOperator>>,
     read: Seq,
 ) -> Vec<EmptiedStretch> {
     let mut found = vec![];
@@ -95,7 +95,7 @@ impl<'a> Search<'a> {
         mem: &Arc<Memtable>,
         memtables: &[Arc<Memtable>],
         older: &'a [Arc<TableRun>],
-        merge: Option<Arc<dyn Merge>>,
+        merge: Option<Arc<dyn MergeOperator>>,
         read: Seq,
     ) -> Result<Search<'a>> {
         let (mut walk, mut look) = (mem.cursor(), mem.cursor());

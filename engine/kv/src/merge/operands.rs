@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::base::hooks::Merge;
+use crate::base::hooks::MergeOperator;
 use crate::base::key::{MAX_VALUE_LEN, Seq};
 use crate::memtable::combined::{CombinedOperand, MIN_STEPS};
 use crate::memtable::{HeldMemtable, MemCursor};
@@ -34,7 +34,7 @@ impl OperandRun {
         key: &[u8],
         seq: Seq,
         operands: &mut Vec<Vec<u8>>,
-        merge: Option<&dyn Merge>,
+        merge: Option<&dyn MergeOperator>,
     ) -> Option<Seq> {
         let source = Some(cursor.table_id());
         if self.source != source {
@@ -57,7 +57,12 @@ impl OperandRun {
     }
 
     /// Ends the sequence. Combines a long one into one operand, which is stored for later reads.
-    pub fn finish(&mut self, key: &[u8], operands: &mut Vec<Vec<u8>>, merge: Option<&dyn Merge>) {
+    pub fn finish(
+        &mut self,
+        key: &[u8],
+        operands: &mut Vec<Vec<u8>>,
+        merge: Option<&dyn MergeOperator>,
+    ) {
         self.source = None;
         let (Some(table), Some(merge)) = (self.table.take(), merge) else { return };
         let mut oldest_first = operands[self.from..].iter().rev();

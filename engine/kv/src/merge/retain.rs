@@ -24,7 +24,9 @@ use crate::base::blob_ref::BlobHandle;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hash::key_hash;
-use crate::base::hooks::{FilterPrefix, Folded, Merge, PurgePass, Verdict};
+use crate::base::hooks::{
+    CompactionFilterPass, FilterDecision, FilterPrefix, Folded, MergeOperator,
+};
 use crate::base::key::{Kind, MAX_SEQ, MAX_VALUE_LEN, Seq, Trailer, head};
 use crate::base::tombstone::{Fragment, Fragments};
 use crate::sstable::WholeBlock;
@@ -111,9 +113,9 @@ pub struct Rules {
     /// All tables outside the job.
     pub outside: OtherRuns,
     /// Merge operator of the tree.
-    pub merge: Option<Arc<dyn Merge>>,
+    pub merge: Option<Arc<dyn MergeOperator>>,
     /// Compaction filter of the tree, for this job.
-    pub purge: Option<Box<dyn PurgePass>>,
+    pub purge: Option<Box<dyn CompactionFilterPass>>,
     /// Numbers of the blob files to collect. Blobs of these files come out as inline values.
     pub given_up: Arc<BTreeSet<u64>>,
     /// Whether all blobs come out as inline values, because the tree no longer separates values.
@@ -430,9 +432,9 @@ impl<C: Cursor> Retain<C> {
             (t.seq(), stripe, oldest),
         );
         match judged.verdict {
-            Verdict::Keep => {}
-            Verdict::Replace(v) => self.shown = ShownVersions::Replaced(v),
-            Verdict::Drop => {
+            FilterDecision::Keep => {}
+            FilterDecision::Replace(v) => self.shown = ShownVersions::Replaced(v),
+            FilterDecision::Drop => {
                 self.dropped.purged += 1;
                 self.shown = ShownVersions::Nothing;
                 self.pass()?;
@@ -462,7 +464,7 @@ impl<C: Cursor> Retain<C> {
         // A version that this job retains for a snapshot is an older version too, even if no other
         // table has the key.
         let mut alone = oldest && rules.beneath.is_alone(key);
-        let (mut reaches, mut verdict) = (false, Verdict::Keep);
+        let (mut reaches, mut verdict) = (false, FilterDecision::Keep);
         if let Some(purge) = &mut rules.purge {
             if alone {
                 reach.clear();
@@ -577,9 +579,9 @@ impl<C: Cursor> Retain<C> {
                     );
                     reaches = judged.reaches;
                     match judged.verdict {
-                        Verdict::Keep => {}
-                        Verdict::Replace(other) => v = other,
-                        Verdict::Drop => {
+                        FilterDecision::Keep => {}
+                        FilterDecision::Replace(other) => v = other,
+                        FilterDecision::Drop => {
                             self.dropped.purged += 1;
                             return true;
                         }
@@ -618,7 +620,7 @@ impl<C: Cursor> Retain<C> {
 
 /// Result of the compaction filter for an entry.
 struct Judged {
-    verdict: Verdict,
+    verdict: FilterDecision,
     /// Whether there is no older version outside the job, of the key or of the range that it
     /// affects.
     alone: bool,

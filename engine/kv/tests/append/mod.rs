@@ -1,11 +1,11 @@
 //! Append merge operator that several tests share.
 
-use firn_kv::{Folded, Merge, Result};
+use firn_kv::{Folded, MergeOperator, Result};
 
 /// Merge operator that appends operands in the order of their writes.
 pub struct Append;
 
-impl Merge for Append {
+impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }

@@ -14,8 +14,8 @@ use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number, segments};
 use firn_kv::{
-    Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, Merge, ReadMode,
-    Result, TreeOptions,
+    Compression, Db, DbOptions, Durability, FilterKind, FilterPrefix, Folded, MergeOperator,
+    ReadMode, Result, TreeOptions,
 };
 
 /// Directory of the store.
@@ -33,7 +33,7 @@ pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 /// Merge operator that concatenates operands.
 struct Join;
 
-impl Merge for Join {
+impl MergeOperator for Join {
     fn name(&self) -> &str {
         "join"
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use firn_kv::Env;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, Merge, Movement,
-    OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, MergeOperator,
+    Movement, OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -84,7 +84,7 @@ const SNAPSHOTS: usize = 2;
 /// Merge operator that appends: the result shows order and number of the operands.
 pub struct Append;
 
-impl Merge for Append {
+impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }

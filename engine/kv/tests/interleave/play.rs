@@ -9,8 +9,8 @@ use std::sync::Arc;
 use firn_interleave::{Plan, Report};
 use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
-    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, Merge, OpenFiles, Range,
-    Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
+    Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, MergeOperator, OpenFiles,
+    Range, Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
 };
 use firn_testkit::linear::{
     CallKind, KEYS, LinearChange, LinearHandle, LinearKey, LinearPairs, Look, RecoveredState,
@@ -30,7 +30,7 @@ const MAX_STEPS: u64 = 400_000;
 /// Merge operator that appends to values.
 struct Append;
 
-impl Merge for Append {
+impl MergeOperator for Append {
     fn name(&self) -> &str {
         "append"
     }
@@ -74,7 +74,7 @@ pub fn play(program: &Arc<Program>, plan_seed: u64) -> std::result::Result<Playe
 
 fn options_of(program: &Program, name: usize, variant: u32) -> TreeOptions {
     let mut o = program.trees[(name + variant as usize) % program.trees.len()].clone();
-    o.merge = (name as u32 == FOLDS).then(|| Arc::new(Append) as Arc<dyn Merge>);
+    o.merge = (name as u32 == FOLDS).then(|| Arc::new(Append) as Arc<dyn MergeOperator>);
     o
 }
 

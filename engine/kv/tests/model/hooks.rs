@@ -3,7 +3,8 @@
 
 use firn_kv::internals::base::key::Kind;
 use firn_kv::{
-    FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Result, Summary, SummaryPass, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, FilterPrefix,
+    Folded, MergeOperator, Result, Summary, SummaryPass,
 };
 
 /// The last 300 bytes of all that was put and merged. Operands combine.
@@ -14,7 +15,7 @@ pub fn tail(base: Option<&[u8]>, operands: &[&[u8]]) -> Vec<u8> {
     all[all.len().saturating_sub(300)..].to_vec()
 }
 
-impl Merge for Tail {
+impl MergeOperator for Tail {
     fn name(&self) -> &str {
         "tail"
     }
@@ -36,7 +37,7 @@ pub fn sum(base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
     (n > 0).then(|| vec![1; n])
 }
 
-impl Merge for Sum {
+impl MergeOperator for Sum {
     fn name(&self) -> &str {
         "sum"
     }
@@ -95,7 +96,7 @@ fn shown(value: &[u8]) -> &[u8] {
     &value[..value.len().min(SHOWN)]
 }
 
-impl Merge for Largest {
+impl MergeOperator for Largest {
     fn name(&self) -> &str {
         "largest"
     }
@@ -143,11 +144,11 @@ impl SummaryPass for LargestSoFar {
 /// replaced by themselves. (What expires and does vanish: `tests/hooks.rs`.)
 pub struct Unseen;
 
-impl Purge for Unseen {
+impl CompactionFilter for Unseen {
     fn name(&self) -> &str {
         "unseen"
     }
-    fn start(&self, _: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, _: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(UnseenPass(vec![]))
     }
 }
@@ -155,14 +156,14 @@ impl Purge for Unseen {
 /// Holds the last key judged: keys come in order.
 struct UnseenPass(Vec<u8>);
 
-impl PurgePass for UnseenPass {
-    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+impl CompactionFilterPass for UnseenPass {
+    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         assert!(self.0.as_slice() <= key, "keys are shown in order");
         self.0 = key.to_vec();
         match kind {
-            Kind::Delete if alone => Verdict::Drop,
-            Kind::Put if value.len().is_multiple_of(2) => Verdict::Replace(value.to_vec()),
-            _ => Verdict::Keep,
+            Kind::Delete if alone => FilterDecision::Drop,
+            Kind::Put if value.len().is_multiple_of(2) => FilterDecision::Replace(value.to_vec()),
+            _ => FilterDecision::Keep,
         }
     }
 }

@@ -8,7 +8,8 @@
 
 use firn_kv::Kind;
 use firn_kv::{
-    FilterPrefix, Folded, Merge, Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict,
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, FilterPrefix,
+    Folded, MergeOperator, Summary, SummaryPass,
 };
 
 use crate::key::{BEYOND, is_inside, partition_len};
@@ -38,7 +39,7 @@ fn sum<'a>(mut all: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-impl Merge for CounterMerge {
+impl MergeOperator for CounterMerge {
     fn name(&self) -> &str {
         "firn.counters"
     }
@@ -98,12 +99,12 @@ pub struct StoredPurge {
     pub token_len: usize,
 }
 
-impl Purge for StoredPurge {
+impl CompactionFilter for StoredPurge {
     fn name(&self) -> &str {
         "firn.cells"
     }
 
-    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, job: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         let now = (job.now_micros / 1_000_000) as i64;
         let before = now.saturating_sub(self.gc_grace);
         Box::new(PurgeScan {
@@ -207,15 +208,17 @@ impl PurgeScan {
         second < self.before
     }
 
-    fn judge_cell(&self, cell: Cell<'_>, alone: bool) -> Verdict {
+    fn judge_cell(&self, cell: Cell<'_>, alone: bool) -> FilterDecision {
         match cell.state {
-            CellState::Tombstone { deleted } if alone && self.past_grace(deleted) => Verdict::Drop,
+            CellState::Tombstone { deleted } if alone && self.past_grace(deleted) => {
+                FilterDecision::Drop
+            }
             CellState::Expiring { ttl, expires, value } if expires <= self.now => {
                 if alone && self.past_grace(expires.saturating_sub(ttl as i64)) {
-                    return Verdict::Drop;
+                    return FilterDecision::Drop;
                 }
                 if value.is_empty() {
-                    return Verdict::Keep;
+                    return FilterDecision::Keep;
                 }
                 let mut cut = vec![];
                 Cell {
@@ -223,22 +226,22 @@ impl PurgeScan {
                     state: CellState::Expiring { value: &[], ttl, expires },
                 }
                 .encode(&mut cut);
-                Verdict::Replace(cut)
+                FilterDecision::Replace(cut)
             }
-            _ => Verdict::Keep,
+            _ => FilterDecision::Keep,
         }
     }
 }
 
-impl PurgePass for PurgeScan {
-    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+impl CompactionFilterPass for PurgeScan {
+    fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         if kind != Kind::Put {
-            return Verdict::Keep;
+            return FilterDecision::Keep;
         }
-        let Some(stored) = parse(value) else { return Verdict::Keep };
+        let Some(stored) = parse(value) else { return FilterDecision::Keep };
         self.enter(key);
         if self.is_covered(key, stored.timestamp()) {
-            return Verdict::Drop;
+            return FilterDecision::Drop;
         }
         let deletion = match stored {
             StoredCell::Cell(cell) => return self.judge_cell(cell, alone),
@@ -248,12 +251,16 @@ impl PurgePass for PurgeScan {
             }
             StoredCell::Range(d, end) => {
                 if !self.note_range(key, d, end) {
-                    return Verdict::Keep;
+                    return FilterDecision::Keep;
                 }
                 d
             }
         };
-        if alone && self.past_grace(deletion.local) { Verdict::Drop } else { Verdict::Keep }
+        if alone && self.past_grace(deletion.local) {
+            FilterDecision::Drop
+        } else {
+            FilterDecision::Keep
+        }
     }
 
     fn reach(&mut self, key: &[u8], value: &[u8], end: &mut Vec<u8>) -> bool {
@@ -379,7 +386,7 @@ mod tests {
         let partition = [&[0; 8][..], &[0x40], b"k\0"].concat();
         let bound = |i: u32| [&[0x40][..], &i.to_be_bytes(), &[7; 1000]].concat();
         let purge = StoredPurge { gc_grace: 0, token_len: 8 };
-        let mut pass = purge.start(PurgeJob { now_micros: 1_000_000_000 });
+        let mut pass = purge.start(CompactionFilterContext { now_micros: 1_000_000_000 });
         let mut stored = vec![];
         CellDeletion { timestamp: 5, local: 1 }.encode_range(&bound(0), &mut stored);
         let mut dropped = 0;
@@ -388,8 +395,8 @@ mod tests {
             stored.truncate(17);
             stored.extend_from_slice(&bound(2 * i + 1));
             match pass.judge(&key, Kind::Put, &stored, true) {
-                Verdict::Drop if dropped == i => dropped += 1,
-                Verdict::Keep => {}
+                FilterDecision::Drop if dropped == i => dropped += 1,
+                FilterDecision::Keep => {}
                 other => panic!("range {i} of {dropped}: {other:?}"),
             }
         }
@@ -400,7 +407,7 @@ mod tests {
         for i in 0..10_000 {
             let key = [&partition[..], &bound(2 * i), &[0]].concat();
             let verdict = pass.judge(&key, Kind::Put, &cell, true);
-            assert_eq!(verdict == Verdict::Drop, i < dropped, "the cell of range {i}");
+            assert_eq!(verdict == FilterDecision::Drop, i < dropped, "the cell of range {i}");
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::{Error, Folded, MAX_KEY_LEN, Merge, Result};
+use firn_kv::{Error, Folded, MAX_KEY_LEN, MergeOperator, Result};
 use firn_workload::rng::{Rng, mix};
 
 /// The trees whose content is known exactly.
@@ -131,7 +131,7 @@ pub fn value(tree: usize, shard: u32, index: u32, version: u64) -> Vec<u8> {
 /// Adds numbers.
 pub struct Adds;
 
-impl Merge for Adds {
+impl MergeOperator for Adds {
     fn name(&self) -> &str {
         "firn.torture.adds"
     }
@@ -158,8 +158,8 @@ pub fn number(bytes: &[u8]) -> Result<u64> {
 }
 
 /// The merge hook of a tree.
-pub fn merge_of(tree: usize) -> Option<Arc<dyn Merge>> {
-    (tree == SUMS).then(|| Arc::new(Adds) as Arc<dyn Merge>)
+pub fn merge_of(tree: usize) -> Option<Arc<dyn MergeOperator>> {
+    (tree == SUMS).then(|| Arc::new(Adds) as Arc<dyn MergeOperator>)
 }
 
 /// The key of an account.

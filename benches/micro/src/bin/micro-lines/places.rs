@@ -146,7 +146,10 @@ mod tests {
             frame("firn_kv::db::write::Core::write_point", "/x/engine/kv/src/db/write/mod.rs"),
         ];
         let place = place(&frames);
-        assert_eq!((&*place.label, place.lock), ("db/write/mod.rs write_point", Some(LockStep::Takes)));
+        assert_eq!(
+            (&*place.label, place.lock),
+            ("db/write/mod.rs write_point", Some(LockStep::Takes))
+        );
     }
 
     #[test]

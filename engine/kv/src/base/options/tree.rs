@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hooks::{FilterPrefix, Merge, Purge, Summary};
+use crate::base::hooks::{CompactionFilter, FilterPrefix, MergeOperator, Summary};
 use crate::base::key::MAX_VALUE_LEN;
 use crate::compaction::policy::{Policy, PolicyError};
 
@@ -164,14 +164,14 @@ pub struct TreeOptions {
     pub policy: Policy,
     /// Maximum age of a tombstone in seconds before it must be compacted to the bottom level. 0
     /// (the default) sets no limit. `TimeWindow` observes it within a window only, `Fifo` not at
-    /// all. A tombstone that a snapshot needs stays until the snapshot is released. If a [`Purge`]
+    /// all. A tombstone that a snapshot needs stays until the snapshot is released. If a [`CompactionFilter`]
     /// hook retains a tombstone, the compaction is retried when its overdue time has doubled. The
     /// wait is at least a quarter of the limit.
     pub tombstone_age_secs: u64,
     /// Merge operator. Folds the versions of a key.
-    pub merge: Option<Arc<dyn Merge>>,
+    pub merge: Option<Arc<dyn MergeOperator>>,
     /// Compaction filter. Drops entries that no reader needs.
-    pub purge: Option<Arc<dyn Purge>>,
+    pub purge: Option<Arc<dyn CompactionFilter>>,
     /// Summary hook. Collects facts about each table.
     pub summary: Option<Arc<dyn Summary>>,
     /// Prefix extractor. Filters hold key prefixes instead of whole keys.

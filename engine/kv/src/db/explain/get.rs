@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hash::key_hash;
-use crate::base::hooks::{Folded, Merge};
+use crate::base::hooks::{Folded, MergeOperator};
 use crate::base::key::{Kind, Seq};
 use crate::base::sync::epoch::{self, Guard};
 use crate::env::Env;
@@ -155,7 +155,7 @@ impl Reading<'_> {
         let maybe = table.may_contain(hash);
         let newest: Vec<&[u8]> = self.operands.iter().map(Vec::as_slice).collect();
         let decided =
-            |m: &dyn Merge| m.decided(self.key, &newest, &table.properties().summary_bytes);
+            |m: &dyn MergeOperator| m.decided(self.key, &newest, &table.properties().summary_bytes);
         if !maybe {
             cost.skipped = Some(Skipped::Filter);
         } else if !newest.is_empty() && self.view.options.merge.as_deref().is_some_and(decided) {

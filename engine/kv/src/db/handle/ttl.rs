@@ -9,7 +9,7 @@
 //!   gave; [`NEVER`] for those that stay. From that time on no read shows it.
 //! - A merge drops what is over only where nothing older of the key can be left: else that would
 //!   come back. Until then it keeps a deadline, one that is over by any clock, and lets the value
-//!   go. Whole tables of which all is over are dropped unread ([`Purge::gone_at`]).
+//!   go. Whole tables of which all is over are dropped unread ([`CompactionFilter::gone_at`]).
 //! - Both hooks are named in the manifest, so nobody opens the tree without them by mistake and
 //!   writes values without a deadline.
 
@@ -18,7 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
-use crate::base::hooks::{Purge, PurgeJob, PurgePass, Summary, SummaryPass, Verdict};
+use crate::base::hooks::{
+    CompactionFilter, CompactionFilterContext, CompactionFilterPass, FilterDecision, Summary,
+    SummaryPass,
+};
 use crate::base::key::Kind;
 use crate::base::options::TreeOptions;
 use crate::merge::value::Value;
@@ -414,12 +417,12 @@ impl std::iter::FusedIterator for TtlRange {}
 /// Lets go what has expired.
 struct TtlHooks;
 
-impl Purge for TtlHooks {
+impl CompactionFilter for TtlHooks {
     fn name(&self) -> &str {
         "firn.ttl"
     }
 
-    fn start(&self, job: PurgeJob) -> Box<dyn PurgePass> {
+    fn start(&self, job: CompactionFilterContext) -> Box<dyn CompactionFilterPass> {
         Box::new(TtlSweep { now: job.now_micros })
     }
 
@@ -432,17 +435,17 @@ struct TtlSweep {
     now: u64,
 }
 
-impl PurgePass for TtlSweep {
-    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> Verdict {
+impl CompactionFilterPass for TtlSweep {
+    fn judge(&mut self, _: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
         match deadline(value) {
             Some(over) if kind == Kind::Put && over <= self.now => match (alone, value == GONE) {
-                (true, _) => Verdict::Drop,
-                (false, true) => Verdict::Keep,
+                (true, _) => FilterDecision::Drop,
+                (false, true) => FilterDecision::Keep,
                 // What lies beneath stays hidden, and a clock that is set back shows no key without
                 // its value.
-                (false, false) => Verdict::Replace(GONE.to_vec()),
+                (false, false) => FilterDecision::Replace(GONE.to_vec()),
             },
-            _ => Verdict::Keep,
+            _ => FilterDecision::Keep,
         }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::base::hooks::PurgeJob;
+use crate::base::hooks::CompactionFilterContext;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::{FilterAllocation, TreeOptions};
@@ -476,7 +476,7 @@ fn merge_piece(
             .options
             .purge
             .as_ref()
-            .map(|p| p.start(PurgeJob { now_micros: db.env.wall_micros() })),
+            .map(|p| p.start(CompactionFilterContext { now_micros: db.env.wall_micros() })),
         given_up: c.version.values.given_up.clone(),
         brings_back: c.options.blob_from() == usize::MAX,
         zero_seqs: true,

@@ -3,7 +3,7 @@
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
 use crate::base::hash::key_hash;
-use crate::base::hooks::Merge;
+use crate::base::hooks::MergeOperator;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::TreeOptions;
 use crate::memtable::{MemCursor, SharedMemtable};
@@ -40,7 +40,7 @@ pub fn versions(
 /// combined.
 pub fn memtable_versions(
     table: &SharedMemtable,
-    merge: &dyn Merge,
+    merge: &dyn MergeOperator,
     key: &[u8],
     read: Seq,
     cover: Seq,

@@ -1,12 +1,12 @@
 //! Folds operands with the merge operator.
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hooks::{Folded, Merge};
+use crate::base::hooks::{Folded, MergeOperator};
 use crate::base::key::MAX_VALUE_LEN;
 
 /// Folds operands (oldest first) over a base with the tree's merge operator.
 pub fn fold(
-    merge: Option<&dyn Merge>,
+    merge: Option<&dyn MergeOperator>,
     key: &[u8],
     base: Option<&[u8]>,
     operands: &[Vec<u8>],

@@ -2,7 +2,7 @@
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::hooks::Merge;
+use crate::base::hooks::MergeOperator;
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::tolls::SeekCost;
 use crate::merge::gaps::{EmptyRangeCache, WORTH};
@@ -114,7 +114,7 @@ pub struct Visible {
     pub(super) inner: VisibleInner,
     pub(super) read: Seq,
     pub(super) shadow: RangeShadow,
-    pub(super) merge: Option<Arc<dyn Merge>>,
+    pub(super) merge: Option<Arc<dyn MergeOperator>>,
     pub(super) range: VisibleRange,
     pub(super) from_head: u64,
     pub(super) until_head: u64,
@@ -158,7 +158,7 @@ impl Visible {
         sources: Vec<MergeSource>,
         read: Seq,
         shadow: RangeShadow,
-        merge: Option<Arc<dyn Merge>>,
+        merge: Option<Arc<dyn MergeOperator>>,
         range: VisibleRange,
     ) -> Visible {
         let trusting = shadow.is_empty();
