@@ -59,7 +59,7 @@ fn shape() -> LsmShape {
         table_size: 64 * MIB,
         tombstone_age_secs: 86_400,
         tied: false,
-        toll: 0,
+        read_debt: 0,
         for_readers: 0,
         runs: runs.into_iter().map(Arc::new).collect(),
         next_run: 200,
@@ -168,11 +168,11 @@ fn jobs(c: &mut Criterion) {
                 .collect::<Vec<_>>();
             let rules = Rules {
                 range: VisibleRange::default(),
-                given_up: Arc::default(),
+                gc_files: Arc::default(),
                 brings_back: false,
                 snapshots: vec![],
                 tombstones: Arc::default(),
-                beneath: OlderRuns::new(vec![]),
+                older_runs: OlderRuns::new(vec![]),
                 outside: OtherRuns::new(vec![], None),
                 merge: None,
                 purge: None,

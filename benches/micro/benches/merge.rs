@@ -176,11 +176,11 @@ fn retain(c: &mut Criterion) {
         let runs = LazyCell::new(runs);
         let rules = || Rules {
             range: VisibleRange::default(),
-            given_up: Arc::default(),
+            gc_files: Arc::default(),
             brings_back: false,
             snapshots: snapshots.clone(),
             tombstones: deletions(),
-            beneath: OlderRuns::new(vec![]),
+            older_runs: OlderRuns::new(vec![]),
             outside: OtherRuns::new(vec![], None),
             merge: None,
             purge: None,

@@ -262,7 +262,7 @@ fn tombstones_are_counted_where_they_lie() {
             };
             let of = of(&e, deletes);
             assert_eq!(
-                (e.found, of.tombstones(), of.leapt_deletes > 15_000),
+                (e.found, of.tombstones(), of.skipped_deletes > 15_000),
                 (1, 20_000, true),
                 "{reverse} {of:?}"
             );
@@ -299,7 +299,7 @@ fn range_deletions_are_named_with_what_they_cover() {
             // A backward scan must reach the previous key to know that it has seen all versions of
             // a key.
             assert_eq!(
-                (all.entries.beneath(), all.entries.puts - all.entries.covered),
+                (all.entries.older_runs(), all.entries.puts - all.entries.covered),
                 (8_900, 1 + u64::from(reverse)),
                 "{reverse}"
             );

@@ -496,7 +496,7 @@ impl Model {
         let Some(job) = pick(&self.policy, &self.shape) else { return false };
         job.check(&self.shape).unwrap();
         if job.reason == CompactionReason::Readers {
-            self.shape.toll = 0;
+            self.shape.read_debt = 0;
         }
         self.begin(job);
         true
@@ -504,7 +504,7 @@ impl Model {
 
     /// Readers pay whatever it costs, and the budget allows it.
     fn pay(&mut self) {
-        (self.shape.toll, self.shape.for_readers) = (u64::MAX, u64::MAX);
+        (self.shape.read_debt, self.shape.for_readers) = (u64::MAX, u64::MAX);
     }
 
     fn begin(&mut self, job: CompactionJob) {
@@ -583,7 +583,7 @@ impl Model {
     }
 
     fn quiet(&mut self) {
-        self.shape.toll = 0;
+        self.shape.read_debt = 0;
         self.complete();
         for jobs in 0.. {
             assert!(
@@ -709,7 +709,7 @@ fn readers_get_one_run_for_their_toll() {
         for barrier in ["toll", "budget", "flush"] {
             let mut shape = model.shape.clone();
             match barrier {
-                "toll" => shape.toll = 0,
+                "toll" => shape.read_debt = 0,
                 "budget" => shape.for_readers = 0,
                 _ => shape.now_micros = shape.tables().map(|t| t.created_micros).max().unwrap_or(0),
             }
@@ -723,7 +723,7 @@ fn readers_get_one_run_for_their_toll() {
             continue;
         };
         merged += 1;
-        model.shape.toll = 0;
+        model.shape.read_debt = 0;
         let words = format!("{job} of {before} runs, {:?}", model.policy);
         model.begin(job);
         model.complete();

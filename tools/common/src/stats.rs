@@ -26,7 +26,7 @@ pub fn stats_json(s: &Stats) -> Value {
             "name": t.name, "memtable_bytes": t.memtable_bytes, "sealed_memtables": t.sealed, "debt_bytes": t.debt,
             "runs": t.runs.iter().map(run).collect::<Vec<_>>(), "reads": reads(&t.reads),
             "values": {
-                "files": t.values.files, "bytes": t.values.bytes, "live_bytes": t.values.live_bytes, "given_up": t.values.given_up,
+                "files": t.values.files, "bytes": t.values.bytes, "live_bytes": t.values.live_bytes, "given_up": t.values.gc_files,
             },
         })
     };

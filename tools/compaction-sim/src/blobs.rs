@@ -1,5 +1,5 @@
 //! The value files of a simulated tree: what lies apart from the tables, which of them are given up,
-//! by the engine's own rule ([`given_up`]), and what a merge of each table would write again.
+//! by the engine's own rule ([`gc_files`]), and what a merge of each table would write again.
 //!
 //! What tables refer to is held by table and value file, of the exact model to the byte, of the
 //! other as an expectation. A file goes with the last value in it that any table refers to.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use firn_kv::TreeOptions;
-use firn_kv::internals::compaction::{LsmShape, ValueFileShape, given_up};
+use firn_kv::internals::compaction::{LsmShape, ValueFileShape, gc_files};
 
 /// A value file that a flush or a merge has made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub struct SimBlobFiles {
     options: Arc<TreeOptions>,
     files: BTreeMap<u64, SimBlobOutput>,
     uses: BTreeMap<u64, Vec<BlobShare>>,
-    given_up: Arc<BTreeSet<u64>>,
+    gc_files: Arc<BTreeSet<u64>>,
     bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl SimBlobFiles {
             options,
             files: BTreeMap::new(),
             uses: BTreeMap::new(),
-            given_up: Arc::default(),
+            gc_files: Arc::default(),
             bytes: 0,
         }
     }
@@ -64,8 +64,8 @@ impl SimBlobFiles {
     }
 
     /// The files of which what tables refer to is written again by any merge.
-    pub fn given_up(&self) -> &Arc<BTreeSet<u64>> {
-        &self.given_up
+    pub fn gc_files(&self) -> &Arc<BTreeSet<u64>> {
+        &self.gc_files
     }
 
     /// What a table refers to.
@@ -75,11 +75,11 @@ impl SimBlobFiles {
 
     /// Bytes that a merge of these tables brings back from files that are given up.
     pub fn stale(&self, tables: impl Iterator<Item = u64>) -> u64 {
-        if self.given_up.is_empty() {
+        if self.gc_files.is_empty() {
             return 0;
         }
         let uses = tables.flat_map(|table| self.of_table(table));
-        let stale = uses.filter(|u| self.given_up.contains(&u.file));
+        let stale = uses.filter(|u| self.gc_files.contains(&u.file));
         stale.map(|u| u.bytes).sum::<f64>() as u64
     }
 
@@ -114,8 +114,8 @@ impl SimBlobFiles {
             live: live.get(&v.id).map_or(0, |(_, bytes)| bytes.round() as u64),
         };
         let files = self.files.values().map(shape).collect();
-        self.given_up =
-            Arc::new(given_up(&self.options.policy, self.options.blob_gc_percent, files));
+        self.gc_files =
+            Arc::new(gc_files(&self.options.policy, self.options.blob_gc_percent, files));
         gone.into_keys().collect()
     }
 

@@ -303,7 +303,7 @@ impl Exact {
             next_id: &mut self.next_id,
             now,
             tables: vec![],
-            put_apart: None,
+            put_blob: None,
         };
         let made = job::run_on(walk, rules, cuts, place.oldest, &mut out)?;
         let contents = out.tables;
@@ -363,7 +363,7 @@ impl Exact {
 
     /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
     /// keys are known.
-    fn beneath(&self, shape: &LsmShape, job: &CompactionJob) -> OlderRuns {
+    fn older_runs(&self, shape: &LsmShape, job: &CompactionJob) -> OlderRuns {
         let taken: HashSet<u64> =
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let newest = shape
@@ -463,7 +463,7 @@ impl SimStore for Exact {
         entries.sort_by_key(ExactEntry::order);
         let purge =
             self.options.purge.as_ref().map(|p| p.start(CompactionFilterContext { now_micros }));
-        let rules = rules(self.beneath(shape, job), purge, true, values.given_up().clone());
+        let rules = rules(self.older_runs(shape, job), purge, true, values.gc_files().clone());
         let place = ExactPlace {
             level: job.output_level,
             filter_bits,
@@ -504,18 +504,18 @@ impl SimStore for Exact {
 }
 
 fn rules(
-    beneath: OlderRuns,
+    older_runs: OlderRuns,
     purge: Option<Box<dyn CompactionFilterPass>>,
     zero_seqs: bool,
-    given_up: Arc<BTreeSet<u64>>,
+    gc_files: Arc<BTreeSet<u64>>,
 ) -> Rules {
     Rules {
         range: VisibleRange::default(),
-        given_up,
+        gc_files,
         brings_back: false,
         snapshots: vec![],
         tombstones: Arc::new(Fragments::default()),
-        beneath,
+        older_runs,
         merge: None,
         purge,
         zero_seqs,
@@ -542,7 +542,7 @@ struct Counting<'a> {
     now: Rc<Cell<ExactEntry>>,
     tables: Vec<Vec<ExactEntry>>,
     /// Where the value of the entry that is added next has gone.
-    put_apart: Option<BlobHandle>,
+    put_blob: Option<BlobHandle>,
 }
 
 impl Outputs for Counting<'_> {
@@ -564,8 +564,8 @@ impl Outputs for Counting<'_> {
         Ok(counted_values(self.options, self.place.level, id, self.place.now_micros))
     }
 
-    fn put_apart(&mut self, place: &BlobHandle) {
-        self.put_apart = Some(*place);
+    fn put_blob(&mut self, place: &BlobHandle) {
+        self.put_blob = Some(*place);
     }
 
     fn progress(&mut self, _: u64) -> Result<()> {
@@ -574,7 +574,7 @@ impl Outputs for Counting<'_> {
 
     fn added(&mut self, _key: &[u8], trailer: Trailer) {
         let now = self.now.get();
-        let (trailer, apart) = match (self.put_apart.take(), trailer.kind()) {
+        let (trailer, apart) = match (self.put_blob.take(), trailer.kind()) {
             (Some(place), _) => (Trailer::new(trailer.seq(), Kind::Blob), Some(place)),
             (None, Some(Kind::Blob)) => (trailer, now.apart),
             (None, _) => (trailer, None),

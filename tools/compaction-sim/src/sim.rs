@@ -256,7 +256,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             tombstone_age_secs: options.tombstone_age_secs,
             tied: options.purge.is_some(),
             // Nobody reads here.
-            toll: 0,
+            read_debt: 0,
             for_readers: 0,
             runs: vec![],
             next_run: u64::MAX,

@@ -565,7 +565,7 @@ impl RunSummary {
 
     /// Adds value files with so many bytes of values to what was made, and shares those and what
     /// `stays` in others out among the tables, by their puts.
-    fn put_apart(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[BlobShare]) {
+    fn put_blob(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[BlobShare]) {
         let puts = |t: &TableShape| (t.entries - t.deletes) as f64;
         let all = made.tables.iter().map(puts).sum::<f64>();
         if all <= 0.0 || (bytes <= 0.0 && stays.is_empty()) {
@@ -883,7 +883,7 @@ impl SimStore for RunSummary {
         let mut made = self.tables_of(stretches, &cut, place);
         let bytes = made.tables.iter().map(|t| (t.entries - t.deletes) as f64).sum::<f64>()
             * self.sizes.flushed.apart;
-        self.put_apart(&mut made, bytes, &[]);
+        self.put_blob(&mut made, bytes, &[]);
         Ok(made)
     }
 
@@ -899,7 +899,7 @@ impl SimStore for RunSummary {
             job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
         let Some((first_key, last_key)) = job.range(shape) else { return Ok(MadeRuns::default()) };
         let (mut runs, mut uses, mut entries_in) = (vec![], vec![], 0.0);
-        let mut beneath: Vec<(f64, f64)> = vec![];
+        let mut older_runs: Vec<(f64, f64)> = vec![];
         let (mut newest, mut oldest): (u64, Option<u64>) = (0, None);
         let mut first = true;
         for run in &shape.runs {
@@ -923,13 +923,13 @@ impl SimStore for RunSummary {
             }
             // In order, and mostly side by side: few ranges of many tables.
             if !first && is_input {
-                beneath.extend(union(near.iter().filter(|t| !is_taken(t)).map(key_range)));
+                older_runs.extend(union(near.iter().filter(|t| !is_taken(t)).map(key_range)));
             } else if !first {
-                beneath.extend(self.cover(run).iter());
+                older_runs.extend(self.cover(run).iter());
             }
         }
-        beneath.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let covered = union(beneath.into_iter());
+        older_runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let covered = union(older_runs.into_iter());
         let may_drop =
             self.workload.ttl_micros > 0 || runs.iter().flatten().any(|p| p.deletes > 0.0);
         let [bottom, above] =
@@ -972,7 +972,7 @@ impl SimStore for RunSummary {
             .flat_map(|(run, uses)| uses.into_iter().map(move |u| (share(run), u)));
         let (mut again, mut stay) = (0.0, BTreeMap::<u64, BlobShare>::new());
         for (share, u) in uses {
-            if values.given_up().contains(&u.file) {
+            if values.gc_files().contains(&u.file) {
                 again += u.bytes * share;
             } else {
                 let sum = stay.entry(u.file).or_insert(BlobShare { values: 0.0, bytes: 0.0, ..u });
@@ -981,7 +981,7 @@ impl SimStore for RunSummary {
             }
         }
         let stay: Vec<BlobShare> = stay.into_values().collect();
-        self.put_apart(&mut made, again, &stay);
+        self.put_blob(&mut made, again, &stay);
         Ok(made)
     }
 

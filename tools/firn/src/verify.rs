@@ -189,7 +189,7 @@ fn from_below(dir: &Path, why: Error) -> VerifySummary {
                         let _ = note(e);
                     };
                     // An error of the walk itself has been told of with the table's blocks.
-                    if let Ok(values) = handle.verify_apart(step, &mut tell) {
+                    if let Ok(values) = handle.verify_blobs(step, &mut tell) {
                         report.values += values;
                     }
                 }

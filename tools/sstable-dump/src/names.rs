@@ -16,7 +16,7 @@ use firn_kv::internals::base::identity::writer_of;
 use firn_kv::internals::manifest::{
     self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
 };
-use firn_kv::internals::merge::run::{stranger, stranger_values, table_path};
+use firn_kv::internals::merge::run::{foreign_blobs, stranger, table_path};
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
@@ -458,7 +458,7 @@ impl TreeNames {
         if !is_of_values(&*file).ok()? {
             return open_file(file, &path, v.id, 0).ok().map(|_| false);
         }
-        open_values(file, &path, v.id).ok().map(|f| stranger_values(v, &f).is_none())
+        open_values(file, &path, v.id).ok().map(|f| foreign_blobs(v, &f).is_none())
     }
 
     /// Finds file `id`, of which `is_own` tells whether a file of some name is the right one.

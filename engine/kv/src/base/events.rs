@@ -257,7 +257,7 @@ pub enum Event {
     /// Background work lacked disk space, file descriptors or memory. The store retries it by
     /// itself.
     #[non_exhaustive]
-    PutOff {
+    Postponed {
         /// Error that describes the missing resource.
         error: Error,
     },

@@ -60,9 +60,9 @@ pub(super) fn adopted(
         picked.iter().flat_map(|(r, range)| &shape.runs[*r].tables[range.clone()]).collect();
     // Stable: this sort detects runs that are already sorted.
     tables.sort_by(|a, b| a.first.cmp(&b.first));
-    let beneath = &shape.runs[picked.last().map_or(0, |(oldest, _)| oldest + 1)..];
+    let older_runs = &shape.runs[picked.last().map_or(0, |(oldest, _)| oldest + 1)..];
     let vanishes = |t: &TableShape| {
-        t.is_dense() && beneath.iter().all(|run| run.overlapping(&t.first, &t.last).is_empty())
+        t.is_dense() && older_runs.iter().all(|run| run.overlapping(&t.first, &t.last).is_empty())
     };
     let large = shape.table_size.min(shape.memtable_size) / 4;
     let mut reach: Option<&[u8]> = None;

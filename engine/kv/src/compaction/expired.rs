@@ -36,13 +36,13 @@ pub(super) fn oldest_first(
         order.sort_by_key(|&t| (view.table(r, t).newest_micros, view.table(r, t).id));
         for t in order {
             let table = view.table(r, t);
-            let beneath = |run: &RunShape| {
+            let older_runs = |run: &RunShape| {
                 run.tables[run.overlapping(&table.first, &table.last)]
                     .iter()
                     .any(|o| !gone.contains(&o.id))
             };
             let free = !view.is_table_busy(r, t)
-                && !view.shape.runs[r + 1..].iter().any(|run| beneath(run));
+                && !view.shape.runs[r + 1..].iter().any(|run| older_runs(run));
             if !free {
                 continue;
             }

@@ -39,7 +39,7 @@ pub use choose::{Blocked, debt, manual, pick, run_limits};
 pub use division::{least_flushed, marks_of_each, piece_ends, pieces_of};
 pub use filters::{FilteredRun, flushed_bits, merged_bits, share_bits, whole_bits};
 pub use pace::{delay, fill_delay, pressure};
-pub use readers::{LEAST_TOLL, is_paid};
+pub use readers::{MIN_READ_DEBT, is_paid};
 pub use shape::{
     Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape,
     TableShape,
@@ -47,4 +47,4 @@ pub use shape::{
 pub use space::{SpaceBound, fits, one_copy, space_bound};
 pub use steps::steps;
 pub use tables::RunTables;
-pub use values::{ValueFileShape, given_up};
+pub use values::{ValueFileShape, gc_files};

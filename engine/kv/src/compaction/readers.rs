@@ -20,15 +20,15 @@ use super::view::{MAX_FAN, PickContext};
 const CHEAPER: u64 = 4;
 
 /// Minimum read cost, in entries, that triggers a compaction.
-pub const LEAST_TOLL: u64 = 128 << 10;
+pub const MIN_READ_DEBT: u64 = 128 << 10;
 
 /// Approximate input rate of a merge in bytes per second. Measured: 250 MiB of 116-byte entries
 /// take 1.3 s.
 const SPEED: u64 = 192 << 20;
 
 /// Reports whether the paid read cost is worth writing `entries` entries.
-pub fn is_paid(toll: u64, entries: u64) -> bool {
-    toll.saturating_mul(CHEAPER) >= entries
+pub fn is_paid(read_debt: u64, entries: u64) -> bool {
+    read_debt.saturating_mul(CHEAPER) >= entries
 }
 
 /// Returns the read-triggered compaction that is due under this policy, if any.
@@ -37,7 +37,7 @@ pub(super) fn pick_compaction(
     view: &PickContext<'_>,
 ) -> Option<CompactionJob> {
     let shape = view.shape;
-    if view.len() < 2 || shape.toll < LEAST_TOLL || !policy.merges() {
+    if view.len() < 2 || shape.read_debt < MIN_READ_DEBT || !policy.merges() {
         return None;
     }
     let (is_barrier, one_run_levels) = (policy.is_barrier(view), policy.one_run_levels());
@@ -57,7 +57,7 @@ pub(super) fn pick_compaction(
         let entries = u128::from(tables().map(|t| t.entries).sum::<u64>()) * u128::from(bytes)
             / u128::from(size.max(1));
         // Readers pay for all runs but one in each read, so the saving is proportional.
-        let saved = u128::from(shape.toll) * oldest as u128 / (view.len() - 1) as u128;
+        let saved = u128::from(shape.read_debt) * oldest as u128 / (view.len() - 1) as u128;
         let to_u64 = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
         (is_paid(to_u64(saved), to_u64(entries))
             && bytes <= shape.for_readers

@@ -54,7 +54,7 @@ pub struct LsmShape {
     pub tied: bool,
     /// Cost that readers paid for several runs since the last read-triggered compaction. The unit
     /// is entries that a merge could have written instead.
-    pub toll: u64,
+    pub read_debt: u64,
     /// Bytes that read-triggered compactions may write now.
     pub for_readers: u64,
     /// The runs, newest first: by level ascending, then by number descending. They are shared, so

@@ -27,7 +27,7 @@ pub struct ValueFileShape {
 /// Returns the numbers of the files to collect, those with the largest share of garbage first. At
 /// most `percent` of the remaining files' bytes are then garbage. Returns none for a policy that
 /// never merges, because nothing would rewrite the live blobs.
-pub fn given_up(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) -> BTreeSet<u64> {
+pub fn gc_files(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) -> BTreeSet<u64> {
     let percent = if policy.merges() { percent } else { 100 };
     let (bytes, live) =
         files.iter().fold((0u64, 0u64), |(sum, live), f| (sum + f.bytes, live + f.live));
@@ -38,16 +38,16 @@ pub fn given_up(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) ->
         };
         share(b, a).cmp(&share(a, b)).then(a.id.cmp(&b.id))
     });
-    let (mut left, mut given_up) = (bytes, BTreeSet::new());
+    let (mut left, mut gc_files) = (bytes, BTreeSet::new());
     for f in files {
         let garbage = u128::from(left - live.min(left));
         if garbage * 100 <= u128::from(left) * u128::from(percent) {
             break;
         }
-        given_up.insert(f.id);
+        gc_files.insert(f.id);
         left -= f.bytes - f.live.min(f.bytes);
     }
-    given_up
+    gc_files
 }
 
 /// Urgency: above jobs that have just become due, below jobs that are long overdue.

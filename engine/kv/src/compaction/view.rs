@@ -185,12 +185,12 @@ impl<'a> PickContext<'a> {
     ) -> Option<CompactionJob> {
         let taken = &self.run(from).tables[tables.clone()];
         let (lo, hi) = shape::key_span(taken.iter())?;
-        let beneath = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
+        let older_runs = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
         let bottom = self.shape.runs[from + 1..].iter().all(|r| r.overlapping(lo, hi).is_empty());
         let purge = bottom && taken.iter().any(TableShape::is_dense);
         let mut inputs = vec![self.input(from, tables)];
-        if let (Some(k), false) = (to, beneath.is_empty()) {
-            inputs.push(self.input(k, beneath));
+        if let (Some(k), false) = (to, older_runs.is_empty()) {
+            inputs.push(self.input(k, older_runs));
         }
         let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
         Some(CompactionJob {
@@ -325,7 +325,7 @@ pub(super) fn space_job(
 }
 
 /// Returns the merge for too many runs: there are at least `limit`, whatever their sizes.
-pub(super) fn crowd_job(
+pub(super) fn slowdown_job(
     view: &PickContext<'_>,
     runs: Range<usize>,
     limit: usize,

@@ -790,8 +790,8 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
                 DividedJob::Merge(holder),
                 own,
                 move |inner, _, during| {
-                    let is_hand = std::thread::current().id() != me;
-                    steps_until(&ends, inner, during, &counted[usize::from(is_hand)])
+                    let is_helper = std::thread::current().id() != me;
+                    steps_until(&ends, inner, during, &counted[usize::from(is_helper)])
                 },
             );
             tell.send(done).unwrap();

@@ -121,9 +121,9 @@ pub struct Entries {
     /// Those of the above that are older than a range deletion over them.
     pub covered: u64,
     /// Deletes skipped by whole blocks, without examining each.
-    pub leapt_deletes: u64,
+    pub skipped_deletes: u64,
     /// Entries under a range deletion that were skipped at once, without examining each.
-    pub leapt_covered: u64,
+    pub skipped_covered: u64,
 }
 
 impl Entries {
@@ -134,12 +134,12 @@ impl Entries {
 
     /// Returns the number of tombstones passed, one by one or by whole blocks.
     pub fn tombstones(&self) -> u64 {
-        self.deletes + self.leapt_deletes
+        self.deletes + self.skipped_deletes
     }
 
     /// Returns the number of entries passed because a range deletion covers them.
-    pub fn beneath(&self) -> u64 {
-        self.covered + self.leapt_covered
+    pub fn older_runs(&self) -> u64 {
+        self.covered + self.skipped_covered
     }
 
     /// Counts an entry.
@@ -161,8 +161,8 @@ impl Entries {
         self.operands += other.operands;
         self.unseen += other.unseen;
         self.covered += other.covered;
-        self.leapt_deletes += other.leapt_deletes;
-        self.leapt_covered += other.leapt_covered;
+        self.skipped_deletes += other.skipped_deletes;
+        self.skipped_covered += other.skipped_covered;
     }
 }
 

@@ -85,7 +85,7 @@ pub trait Writers: Send + Sync {
 
 /// The gaps of a tree. Readers never wait; writers wait for each other only to cut a gap.
 pub struct EmptyRangeCache {
-    known: Shared<KnownGaps>,
+    known: Shared<KnownEmptyRanges>,
     /// Number of gaps. A writer checks only this while it is 0.
     count: AtomicU64,
     /// Held while `known` is replaced.
@@ -97,7 +97,7 @@ pub struct EmptyRangeCache {
 debug_by!(EmptyRangeCache, "EmptyRangeCache");
 
 #[derive(Clone, Default)]
-struct KnownGaps {
+struct KnownEmptyRanges {
     /// Sure gaps by their first keys.
     sure: VersionMap<Rest>,
     /// Number of sure gaps, and their memory in bytes.
@@ -166,7 +166,7 @@ impl EmptyRange {
     }
 }
 
-impl KnownGaps {
+impl KnownEmptyRanges {
     /// Returns the last sure gap that begins at or before `key`.
     fn at_or_before(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.sure.end(false, |first| first <= key)
@@ -336,7 +336,7 @@ impl EmptyRangeCache {
         read: Seq,
         to: &mut Vec<u8>,
         end: bool,
-        find: impl FnOnce(&KnownGaps) -> Option<(&MapKey, &Rest)>,
+        find: impl FnOnce(&KnownEmptyRanges) -> Option<(&MapKey, &Rest)>,
     ) -> bool {
         if self.is_empty() {
             return false;
@@ -407,11 +407,11 @@ impl EmptyRangeCache {
     }
 
     /// Returns a copy of the gaps, to be changed.
-    fn copy(&self) -> KnownGaps {
+    fn copy(&self) -> KnownEmptyRanges {
         (*self.known.load_full()).clone()
     }
 
-    fn replace(&self, mut next: KnownGaps) {
+    fn replace(&self, mut next: KnownEmptyRanges) {
         let before = self.known.load(&epoch::pin()).bytes;
         let part = self.room.part(before);
         if next.bytes > before && next.bytes > part {

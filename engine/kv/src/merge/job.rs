@@ -50,7 +50,7 @@ pub trait Outputs {
     /// Called before [`added`](Outputs::added) with the location of the blob, if the value of the
     /// entry was written to a blob file.
     #[inline]
-    fn put_apart(&mut self, place: &BlobHandle) {
+    fn put_blob(&mut self, place: &BlobHandle) {
         let _ = place;
     }
     /// Called periodically with the number of input entries passed since the last call, including
@@ -204,7 +204,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             tombstones: retain_tombstones(
                 &tombstones,
                 &rules.snapshots,
-                &rules.beneath,
+                &rules.older_runs,
                 rules.zero_seqs,
             ),
             oldest_tombstone,
@@ -291,7 +291,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     #[inline]
     fn add(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         if value.len() >= self.blob_from && trailer.kind() == Some(Kind::Put) {
-            self.add_apart(key, trailer, value)?;
+            self.add_blob(key, trailer, value)?;
         } else {
             self.writer(key)?.add(key, trailer, value)?;
         }
@@ -306,7 +306,7 @@ impl<'a, O: Outputs> Output<'a, O> {
     }
 
     /// Adds a put whose value goes to a blob file.
-    fn add_apart(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
+    fn add_blob(&mut self, key: &[u8], trailer: Trailer, value: &[u8]) -> Result<()> {
         if let Some(full) = self.values.take_if(|w| w.size() >= VALUE_FILE) {
             self.finish_values(full)?;
         }
@@ -318,7 +318,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         let mut reference = std::mem::take(&mut self.reference);
         reference.clear();
         place.encode(&mut reference);
-        self.outputs.put_apart(&place);
+        self.outputs.put_blob(&place);
         let added = self
             .writer(key)
             .and_then(|w| w.add(key, Trailer::new(trailer.seq(), Kind::Blob), &reference));

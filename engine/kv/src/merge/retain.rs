@@ -109,7 +109,7 @@ pub struct Rules {
     /// Range deletions of the input.
     pub tombstones: Arc<Fragments>,
     /// Runs that are older than the inputs.
-    pub beneath: OlderRuns,
+    pub older_runs: OlderRuns,
     /// All tables outside the job.
     pub outside: OtherRuns,
     /// Merge operator of the tree.
@@ -117,7 +117,7 @@ pub struct Rules {
     /// Compaction filter of the tree, for this job.
     pub purge: Option<Box<dyn CompactionFilterPass>>,
     /// Numbers of the blob files to collect. Blobs of these files come out as inline values.
-    pub given_up: Arc<BTreeSet<u64>>,
+    pub gc_files: Arc<BTreeSet<u64>>,
     /// Whether all blobs come out as inline values, because the tree no longer separates values.
     pub brings_back: bool,
     /// Whether sequence numbers may be set to 0 and the compaction filter applied. `false` in
@@ -375,7 +375,7 @@ impl<C: Cursor> Retain<C> {
             }
             Some(Kind::Delete) => {
                 self.hides = Some(stripe);
-                if self.rules.zero_seqs && oldest && self.rules.beneath.is_alone(&self.key) {
+                if self.rules.zero_seqs && oldest && self.rules.older_runs.is_alone(&self.key) {
                     self.dropped.deletes += 1;
                     self.pass()?;
                     return Ok(false);
@@ -463,7 +463,7 @@ impl<C: Cursor> Retain<C> {
     ) -> Judged {
         // A version that this job retains for a snapshot is an older version too, even if no other
         // table has the key.
-        let mut alone = oldest && rules.beneath.is_alone(key);
+        let mut alone = oldest && rules.older_runs.is_alone(key);
         let (mut reaches, mut verdict) = (false, FilterDecision::Keep);
         if let Some(purge) = &mut rules.purge {
             if alone {
@@ -482,10 +482,10 @@ impl<C: Cursor> Retain<C> {
     /// disabled. An unreadable value stays in its file: reads of it report the error, and other
     /// entries are not affected. Returns `false` if the entry is unchanged.
     fn bring_back(&mut self, t: Trailer) -> Result<bool> {
-        let is_given_up = |r: BlobHandle| self.rules.given_up.contains(&r.file);
+        let is_in_gc = |r: BlobHandle| self.rules.gc_files.contains(&r.file);
         let wanted = self.rules.brings_back
-            || (!self.rules.given_up.is_empty()
-                && BlobHandle::decode(self.input.value()).is_some_and(is_given_up));
+            || (!self.rules.gc_files.is_empty()
+                && BlobHandle::decode(self.input.value()).is_some_and(is_in_gc));
         if !wanted {
             return Ok(false);
         }
@@ -536,7 +536,7 @@ impl<C: Cursor> Retain<C> {
             self.hides = Some(stripe);
         }
         let ended = !(self.input.valid() && self.input.key() == self.key.as_slice());
-        let bottom = oldest && self.rules.zero_seqs && self.rules.beneath.is_alone(&self.key);
+        let bottom = oldest && self.rules.zero_seqs && self.rules.older_runs.is_alone(&self.key);
         let known = !matches!(base, Base::Unknown) || (ended && bottom);
         if known && self.fold(&operands, &base, bottom, (stripe, oldest)) {
             return Ok(());
@@ -686,12 +686,12 @@ impl Retain<Merging<MergeSource>> {
 pub fn retain_tombstones(
     tombstones: &Fragments,
     snapshots: &[Seq],
-    beneath: &OlderRuns,
+    older_runs: &OlderRuns,
     zero_seqs: bool,
 ) -> Fragments {
     let mut out = vec![];
     for f in tombstones.as_slice() {
-        let alone = zero_seqs && beneath.is_range_alone(&f.start, &f.end);
+        let alone = zero_seqs && older_runs.is_range_alone(&f.start, &f.end);
         let mut last = None;
         let mut seqs = vec![];
         for &seq in &f.seqs {

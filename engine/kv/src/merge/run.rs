@@ -407,7 +407,7 @@ impl TableHandle {
     ///
     /// # Errors
     /// Errors of iterating over the table.
-    pub fn verify_apart(
+    pub fn verify_blobs(
         &self,
         mut progress: impl FnMut(u64),
         mut found: impl FnMut(Error),
@@ -472,7 +472,7 @@ impl TableHandle {
     ///
     /// # Errors
     /// As [`blob`](Self::blob).
-    pub fn apart_into(&self, key: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub fn blob_into(&self, key: &[u8], reference: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let read = self.value_file(reference).and_then(|(file, r)| file.read_into(&r, out));
         let is_damaged =
             |e: &Error| matches!(e.kind(), ErrorKind::Corruption | ErrorKind::NotFound);
@@ -646,7 +646,7 @@ impl ValueHandle {
             ErrorKind::NotFound => missing_values(&self.opener.dir, &self.facts),
             _ => e,
         });
-        let own = opened.and_then(|f| match stranger_values(&self.facts, &f) {
+        let own = opened.and_then(|f| match foreign_blobs(&self.facts, &f) {
             None => Ok(f),
             Some(what) => {
                 let words = format!("{what}, and not the one that the manifest tells of");
@@ -691,7 +691,7 @@ impl Drop for ValueHandle {
 
 /// Describes a blob file that is not the one in the manifest. Returns `None` if it is the right
 /// one.
-pub fn stranger_values(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
+pub fn foreign_blobs(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
     let found = file.facts();
     let other = || {
         (found != *facts)
@@ -915,20 +915,20 @@ pub trait SourceStandIn: Cursor + Send + Sync {
 }
 
 /// Callback with the cost of reading a blob and the elapsed nanoseconds.
-type TellValue = Box<dyn FnOnce(BlockRead, u64)>;
+type BlobReadObserver = Box<dyn FnOnce(BlockRead, u64)>;
 
 /// Location of the blob of an entry at which a cursor was positioned.
 pub struct BlobLocation {
     handle: Arc<TableHandle>,
     reference: Vec<u8>,
-    tell: Option<TellValue>,
+    tell: Option<BlobReadObserver>,
 }
 
 debug_by!(BlobLocation, "BlobLocation", handle);
 
 impl BlobLocation {
     /// Sets the callback for a counting source: it is called when the blob is read.
-    pub fn telling(self, tell: impl FnOnce(BlockRead, u64) + 'static) -> BlobLocation {
+    pub fn observed_by(self, tell: impl FnOnce(BlockRead, u64) + 'static) -> BlobLocation {
         BlobLocation { tell: Some(Box::new(tell)), ..self }
     }
 
@@ -1241,7 +1241,7 @@ impl Cursor for RunCursor {
 
     fn fetch_blob(&self, out: &mut Vec<u8>) -> Result<()> {
         match (&self.table, self.run.tables.get(self.at)) {
-            (Some(t), Some(handle)) => handle.apart_into(t.key(), t.value(), out),
+            (Some(t), Some(handle)) => handle.blob_into(t.key(), t.value(), out),
             _ => self.traced.as_ref().map_or(Ok(()), |t| t.fetch_blob(out)),
         }
     }

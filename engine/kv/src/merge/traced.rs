@@ -28,12 +28,12 @@ use super::value::Value;
 /// The blocks of tables that were cached before a read, and the blocks that the read visited.
 #[derive(Default)]
 pub struct Blocks {
-    noted: BTreeMap<u64, NotedSource>,
+    noted: BTreeMap<u64, ProfiledSource>,
 }
 
 debug_by!(Blocks, "Blocks");
 
-struct NotedSource {
+struct ProfiledSource {
     handle: Arc<TableHandle>,
     /// Whether the table was not open yet.
     was_closed: bool,
@@ -44,7 +44,7 @@ struct NotedSource {
     visited: BTreeSet<usize>,
 }
 
-impl NotedSource {
+impl ProfiledSource {
     fn was_cached(&self, block: usize) -> bool {
         block.checked_sub(self.first).and_then(|i| self.cached.get(i)).copied().unwrap_or(false)
     }
@@ -63,13 +63,19 @@ impl Blocks {
         let was_closed = t.opened().is_none();
         self.noted.insert(
             t.meta.id,
-            NotedSource { handle: t.clone(), was_closed, first, cached, visited: BTreeSet::new() },
+            ProfiledSource {
+                handle: t.clone(),
+                was_closed,
+                first,
+                cached,
+                visited: BTreeSet::new(),
+            },
         );
     }
 
     /// Records that the read is positioned in this block.
     pub fn visit(&mut self, t: &Arc<TableHandle>, block: usize) {
-        let new = || NotedSource {
+        let new = || ProfiledSource {
             handle: t.clone(),
             was_closed: false,
             first: block,
@@ -162,14 +168,14 @@ impl Count {
 }
 
 /// Shared state of the sources of one iterator.
-pub struct TracedWalk {
+pub struct TraceContext {
     /// Read point.
     pub read: Seq,
     /// Clock.
     pub env: Arc<dyn Env>,
 }
 
-debug_by!(TracedWalk, "Walk", read);
+debug_by!(TraceContext, "Walk", read);
 
 /// A source that counts its operations.
 pub struct Traced {
@@ -177,7 +183,7 @@ pub struct Traced {
     count: Arc<Mutex<Count, rank::Counted>>,
     /// Range deletions of all sources.
     shadow: RangeShadow,
-    walk: Arc<TracedWalk>,
+    walk: Arc<TraceContext>,
 }
 
 debug_by!(Traced, "Traced", inner);
@@ -189,7 +195,7 @@ impl Traced {
         inner: MergeSource,
         count: Arc<Mutex<Count, rank::Counted>>,
         shadow: RangeShadow,
-        walk: Arc<TracedWalk>,
+        walk: Arc<TraceContext>,
     ) -> Traced {
         Traced { inner, count, shadow, walk }
     }
@@ -276,7 +282,7 @@ fn rank(t: &TableHandle, p: RunPlace) -> u64 {
 impl SourceStandIn for Traced {
     #[cold]
     fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
-        self.leap(forward, |e| &mut e.leapt_deletes, |s| s.pass_deletes(forward, limit))
+        self.leap(forward, |e| &mut e.skipped_deletes, |s| s.pass_deletes(forward, limit))
     }
 
     #[cold]
@@ -284,7 +290,7 @@ impl SourceStandIn for Traced {
         if matches!(self.inner, MergeSource::Run(_)) {
             let pass =
                 |s: &mut MergeSource| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
-            return self.leap(forward, |e| &mut e.leapt_covered, pass).map(u64::from);
+            return self.leap(forward, |e| &mut e.skipped_covered, pass).map(u64::from);
         }
         let mut steps = 0;
         while self.inner.valid()
@@ -306,7 +312,7 @@ impl SourceStandIn for Traced {
     fn blob(&self) -> Option<BlobLocation> {
         let count = self.count.clone();
         let place = self.inner.blob()?;
-        Some(place.telling(move |read, nanos| {
+        Some(place.observed_by(move |read, nanos| {
             let mut count = count.lock();
             count.cost.values.push(read);
             count.cost.nanos += nanos;

@@ -237,7 +237,7 @@ impl TableWriter {
         }
         self.block.add(fit, key, trailer, value);
         match blob {
-            Some(r) => self.count_apart(key, trailer, &r),
+            Some(r) => self.count_blob(key, trailer, &r),
             None => self.count(key, trailer, kind, value),
         }
         if !repeats {
@@ -345,7 +345,7 @@ impl TableWriter {
     }
 
     /// Counts an entry whose value is in a blob file.
-    fn count_apart(&mut self, key: &[u8], trailer: Trailer, r: &BlobHandle) {
+    fn count_blob(&mut self, key: &[u8], trailer: Trailer, r: &BlobHandle) {
         self.props.count(key, trailer.seq(), r.len as usize);
         count_use(&mut self.blobs, r);
     }

@@ -641,7 +641,7 @@ impl Wal {
     }
 
     /// Returns the position below which no follower pins the log either.
-    fn given_up_below(&mut self, lsn: Lsn) -> Lsn {
+    fn gc_below(&mut self, lsn: Lsn) -> Lsn {
         let (end, mut floor) = (self.end, lsn);
         self.holds.retain(|hold| {
             let kept = hold.upgrade().and_then(|hold| hold.keeps(end, lsn));
@@ -655,7 +655,7 @@ impl Wal {
     /// become spares if they are young (`YOUNG`) or synced. The result contains the others, to be
     /// removed. The caller has made the position durable first (W4).
     pub fn retire(&mut self, lsn: Lsn) -> Unneeded {
-        let lsn = self.given_up_below(lsn);
+        let lsn = self.gc_below(lsn);
         let mut i = 0;
         while i < self.old.len() {
             let s = &self.old[i].info;

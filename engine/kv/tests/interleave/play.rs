@@ -112,7 +112,7 @@ fn everything(program: &Arc<Program>, record: &Record) {
         }
         let closed = record.0.lock().closed;
         if !closed {
-            first.look_at_all("the final state", &db);
+            first.probe_trees("the final state", &db);
         }
         if !closed && program.seed.is_multiple_of(3) {
             db.wait_idle().unwrap_or_else(|e| panic!("wait_idle: {e}"));
@@ -126,7 +126,7 @@ fn everything(program: &Arc<Program>, record: &Record) {
     {
         let db = open(&env, DIR, &options);
         let caller = Caller::new(main, db.clone(), program.clone(), record.clone(), env.clone());
-        caller.look_at_all("after closing and opening", &db);
+        caller.probe_trees("after closing and opening", &db);
         assert!(
             db.torn_log().is_none(),
             "the log of a store that was closed is torn: {:?}",
@@ -313,7 +313,7 @@ impl Caller {
         self.trees[tree as usize].clone()
     }
 
-    fn look_at_all(&self, words: &str, db: &Db) {
+    fn probe_trees(&self, words: &str, db: &Db) {
         let call = self.record.begin(self.thread, words.into(), CallKind::Nothing);
         let whole = whole(&self.program, db);
         self.record.end(call, CallKind::Look(vec![Look::Whole(whole)]), false);
@@ -1003,7 +1003,7 @@ impl Caller {
             "the log of a store that was closed is torn: {:?}",
             db.torn_log()
         );
-        self.look_at_all("the state after a close", &db);
+        self.probe_trees("the state after a close", &db);
         for name in db.tree_names() {
             let tree = db.existing_tree(&name).unwrap_or_else(|e| panic!("tree {name:?}: {e}"));
             tree.compact().unwrap_or_else(|e| panic!("compacting {name:?}: {e}"));

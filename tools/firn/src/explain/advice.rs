@@ -114,11 +114,11 @@ fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
             compact(),
         ));
     }
-    if stands_out(e.beneath()) {
+    if stands_out(e.older_runs()) {
         said.push(format!(
             "passed {} of {tree} beneath range deletions ({}): {} takes both away",
-            things(e.beneath(), "entry", "entries"),
-            place(Entries::beneath),
+            things(e.older_runs(), "entry", "entries"),
+            place(Entries::older_runs),
             compact(),
         ));
     }

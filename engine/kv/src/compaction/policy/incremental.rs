@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::tiered::{check_runs, crowded, similar, slowdown_run_count};
+use super::tiered::{check_runs, similar, slowdown_jobs, slowdown_run_count};
 use crate::compaction::describe::{PolicyError, policy};
 use crate::compaction::shape::{
     CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape, TableShape,
@@ -69,7 +69,7 @@ impl Strategy for Incremental {
         let (all, min) = (0..view.len(), self.min_runs as usize);
         let alike = similar(view, all.clone(), min, self.max_runs as usize, self.bucket);
         let mut jobs = Vec::from_iter(alike);
-        jobs.extend(crowded(view, all, min));
+        jobs.extend(slowdown_jobs(view, all, min));
         jobs.extend(self.for_space(view));
         jobs
     }

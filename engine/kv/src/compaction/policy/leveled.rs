@@ -173,11 +173,11 @@ fn target(level: u8, ratio: u32, base: u64) -> u64 {
 /// Returns the size of a run without its busy tables. Tables with mostly tombstones count twice if
 /// an older table overlaps them.
 fn weight(view: &PickContext<'_>, r: usize) -> u64 {
-    let beneath = &view.shape.runs[r + 1..];
+    let older_runs = &view.shape.runs[r + 1..];
     let idle = view.run(r).tables.iter().enumerate().filter(|(t, _)| !view.is_table_busy(r, *t));
     idle.map(|(_, t)| {
         let twice = t.is_dense()
-            && beneath.iter().any(|run| !run.overlapping(&t.first, &t.last).is_empty());
+            && older_runs.iter().any(|run| !run.overlapping(&t.first, &t.last).is_empty());
         t.size << u32::from(twice)
     })
     .sum()
@@ -190,12 +190,12 @@ fn level0(view: &PickContext<'_>, runs: Range<usize>, trigger: usize) -> Option<
     }
     let score = runs.len() as f64 / trigger as f64 * (1.0 + view.density(runs.clone()));
     let runs = runs.end - runs.len().min(MAX_FAN)..runs.end;
-    let beneath = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
-    let output = beneath
+    let older_runs = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
+    let output = older_runs
         .map_or(ShapePlace { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
     let (lo, hi) = shape::key_span(view.shape.runs[runs.clone()].iter().flat_map(|r| &r.tables))?;
     let mut picked: Vec<Picked> = runs.clone().map(|r| (r, 0..view.run(r).tables.len())).collect();
-    picked.extend(beneath.map(|run| (runs.end, run.overlapping(lo, hi))));
+    picked.extend(older_runs.map(|run| (runs.end, run.overlapping(lo, hi))));
     picked.retain(|(_, tables)| !tables.is_empty());
     Some(view.joined(&picked, output, CompactionReason::LevelRuns, score))
 }
@@ -214,13 +214,15 @@ fn one_down(
     let next =
         view.shape.runs.get(r + 1).map(|next| &**next).filter(|next| next.level <= new.level);
     if movement == Movement::WholeLevel {
-        let beneath = next.map(|_| r + 1);
-        if view.is_busy(r) || beneath.is_some_and(|k| view.is_busy(k)) {
+        let older_runs = next.map(|_| r + 1);
+        if view.is_busy(r) || older_runs.is_some_and(|k| view.is_busy(k)) {
             return None;
         }
         let place = next.map_or(new, |next| next.place());
-        let picked: Vec<Picked> =
-            std::iter::once(r).chain(beneath).map(|r| (r, 0..view.run(r).tables.len())).collect();
+        let picked: Vec<Picked> = std::iter::once(r)
+            .chain(older_runs)
+            .map(|r| (r, 0..view.run(r).tables.len()))
+            .collect();
         return Some(view.joined(&picked, place, reason, score));
     }
     let overlaps = next.map_or_else(|| vec![0..0; run.tables.len()], |next| overlaps(run, next));
@@ -231,8 +233,8 @@ fn one_down(
         })
         .map(|t| {
             let table = &run.tables[t];
-            let beneath: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
-            let cost = u128::from(beneath) * 1024 / u128::from(table.size.max(1));
+            let older_runs: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
+            let cost = u128::from(older_runs) * 1024 / u128::from(table.size.max(1));
             (first(t), cost, table.created_micros, table.id, t)
         })
         .min()?;
@@ -355,10 +357,10 @@ fn cost_down(view: &PickContext<'_>, r: usize) -> f64 {
         return 0.0;
     };
     let run = view.run(r);
-    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, beneath)| {
-        match &next.tables[beneath] {
+    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, older_runs)| {
+        match &next.tables[older_runs] {
             [] => 0,
-            beneath => t.size + beneath.iter().map(|o| o.size).sum::<u64>(),
+            older_runs => t.size + older_runs.iter().map(|o| o.size).sum::<u64>(),
         }
     });
     bytes.sum::<u64>() as f64 / view.sizes[r].max(1) as f64

@@ -19,7 +19,7 @@ use std::ops::{Range, RangeInclusive};
 use crate::compaction::describe::{PolicyError, policy};
 use crate::compaction::shape::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{PickContext, bucket, crowd_job, magnitude, space_job};
+use crate::compaction::view::{PickContext, bucket, magnitude, slowdown_job, space_job};
 
 policy! {
     /// Size-tiered (the default): when `min_runs` neighbouring runs are of similar size (within a
@@ -69,7 +69,7 @@ fn candidate_jobs(
     factor: f64,
 ) -> Vec<CompactionJob> {
     let mut jobs = Vec::from_iter(similar(view, 0..view.len(), min, max, factor));
-    jobs.extend(crowded(view, 0..view.len(), min));
+    jobs.extend(slowdown_jobs(view, 0..view.len(), min));
     jobs.extend(space_job(view, min as f64 * view.oldest_weight(), max, |oldest| {
         view.below(oldest)
     }));
@@ -120,11 +120,11 @@ pub(super) fn slowdown_run_count(view: &PickContext<'_>, runs: Range<usize>, min
 }
 
 /// Returns the merge for too many runs.
-pub(super) fn crowded(
+pub(super) fn slowdown_jobs(
     view: &PickContext<'_>,
     runs: Range<usize>,
     min: usize,
 ) -> Option<CompactionJob> {
     let limit = slowdown_run_count(view, runs.clone(), min);
-    crowd_job(view, runs, limit, min)
+    slowdown_job(view, runs, limit, min)
 }

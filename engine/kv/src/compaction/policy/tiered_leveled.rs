@@ -74,7 +74,7 @@ impl Strategy for TieredLeveled {
             jobs.extend(
                 tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET).into_iter().map(within),
             );
-            jobs.extend(tiered::crowded(view, runs, min).map(within));
+            jobs.extend(tiered::slowdown_jobs(view, runs, min).map(within));
         }
         jobs
     }

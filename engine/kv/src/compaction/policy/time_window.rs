@@ -83,7 +83,7 @@ fn candidate_jobs(view: &PickContext<'_>, secs: u64, min: usize) -> Vec<Compacti
     for (open, runs) in windows(view, secs) {
         if open {
             jobs.extend(tiered::similar(view, runs.clone(), min, MAX_FAN, BUCKET));
-            jobs.extend(tiered::crowded(view, runs, min));
+            jobs.extend(tiered::slowdown_jobs(view, runs, min));
         } else if runs.len() == 1
             && view.run(runs.start).level == 0
             && view.below(runs.start).level > 0

@@ -20,7 +20,7 @@ use crate::compaction::shape::{
     self, CompactionJob, CompactionReason, LsmShape, MAX_LEVEL, OutputSplits,
 };
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, PickContext, bucket, crowd_job, most_urgent, space_job};
+use crate::compaction::view::{MAX_FAN, PickContext, bucket, most_urgent, slowdown_job, space_job};
 
 policy! {
     /// Cassandra's unified strategy: one scaling parameter w per level (the last one repeats).
@@ -88,7 +88,7 @@ fn candidate_jobs(view: &PickContext<'_>, scaling: &[i32]) -> Vec<CompactionJob>
     }
     let mut jobs = most_urgent(view, buckets, CompactionReason::LevelRuns);
     let most = widest(view, scaling);
-    jobs.extend(crowd_job(view, 0..view.len(), slowdown_run_count(view, scaling), most));
+    jobs.extend(slowdown_job(view, 0..view.len(), slowdown_run_count(view, scaling), most));
     jobs.extend(space_job(view, most as f64 * view.oldest_weight(), MAX_FAN, |oldest| {
         view.below(oldest)
     }));

@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 use crate::compaction::describe::policy;
 use crate::compaction::shape::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
-use crate::compaction::view::{MAX_FAN, PickContext, crowd_job, most_urgent, space_job};
+use crate::compaction::view::{MAX_FAN, PickContext, most_urgent, slowdown_job, space_job};
 
 policy! {
     /// RocksDB's universal compaction: a bounded number of runs and of space, as few merges as
@@ -39,7 +39,7 @@ impl Strategy for Universal {
             let similar = (0..n).filter_map(|newest| self.similar(view, newest)).collect();
             jobs = most_urgent(view, similar, CompactionReason::SimilarSizes);
             if jobs.is_empty() {
-                jobs.extend(crowd_job(view, 0..n, most, n - most + 2));
+                jobs.extend(slowdown_job(view, 0..n, most, n - most + 2));
             }
         }
         let newer = f64::from(self.space) / 100.0 * view.oldest_weight();

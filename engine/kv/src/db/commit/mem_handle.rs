@@ -12,7 +12,7 @@ use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::memtable::{Memtable, SharedMemtable};
 use crate::wal::Lsn;
 
-use crate::db::commit::probe_schedule::Looks;
+use crate::db::commit::probe_schedule::ProbeSchedule;
 
 /// A memtable with its place in the log.
 pub struct MemHandle {
@@ -29,7 +29,7 @@ pub struct MemHandle {
     /// Set with it by writers: the monotonic clock in nanoseconds.
     pub sealed_at: OnceLock<u64>,
     /// When its next writer looks behind itself.
-    pub looks: Looks,
+    pub looks: ProbeSchedule,
     /// Every write counts up and down here, and every reader comes by the memtable's pointer.
     writers: CachePadded<AtomicU32>,
     touched: AtomicBool,
@@ -43,7 +43,7 @@ impl MemHandle {
             (CachePadded(AtomicU32::new(0)), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
         let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
-        let looks = Looks::default();
+        let looks = ProbeSchedule::default();
         let mem = SharedMemtable::new(mem);
         Arc::new(MemHandle {
             mem,

@@ -40,7 +40,7 @@ fn near(deletes: u64) -> u64 {
 }
 
 /// When the next look at a memtable's deletes is due.
-pub struct Looks {
+pub struct ProbeSchedule {
     /// At so many deletes; never while somebody looks.
     due: AtomicU64,
     /// The distance of looks in eighths of deletes: what long runs give varies much from one look
@@ -60,16 +60,16 @@ pub struct TombstoneProbe {
     pub is_close: bool,
 }
 
-impl Default for Looks {
-    fn default() -> Looks {
+impl Default for ProbeSchedule {
+    fn default() -> ProbeSchedule {
         let [due, eighths, passed, last] = [NEAREST, 8 * NEAREST, 0, 0].map(AtomicU64::new);
-        Looks { due, eighths, passed, last }
+        ProbeSchedule { due, eighths, passed, last }
     }
 }
 
-impl Looks {
+impl ProbeSchedule {
     /// Goes on where those of another memtable were, which nobody writes to.
-    pub fn go_on_from(&self, before: &Looks) {
+    pub fn go_on_from(&self, before: &ProbeSchedule) {
         let due = before.due.load(Ordering::Relaxed);
         // Somebody who looks will say so to the other one.
         self.due.store(if due == u64::MAX { NEAREST } else { due }, Ordering::Relaxed);

@@ -112,7 +112,7 @@ impl ReadSum {
             }
             self.entries += s.entries.all();
             self.tombstones += s.entries.tombstones();
-            self.covered += s.entries.beneath();
+            self.covered += s.entries.older_runs();
         }
     }
 }

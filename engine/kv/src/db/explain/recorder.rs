@@ -50,7 +50,7 @@ impl RecordedList {
 }
 
 /// List of reads, and the only thread whose reads it records; `None` for all threads.
-type KeptRecord = (Option<ThreadId>, RecordedList);
+type ActiveRecording = (Option<ThreadId>, RecordedList);
 
 thread_local! {
     /// Number of recordings of this thread's reads, over all stores.
@@ -69,7 +69,7 @@ pub struct Recorder {
     /// An atomic of the standard library: a model checker need not explore its interleavings, which
     /// decide nothing.
     on: AtomicU8,
-    lists: Mutex<Vec<KeptRecord>, rank::Recordings>,
+    lists: Mutex<Vec<ActiveRecording>, rank::Recordings>,
     env: Arc<dyn Env>,
 }
 
@@ -123,8 +123,8 @@ impl Recorder {
         OWN.get() > 0 && self.lists.lock().iter().any(|(thread, _)| *thread == Some(me))
     }
 
-    fn mark(&self, lists: &[KeptRecord]) {
-        let of = |(thread, _): &KeptRecord| if thread.is_some() { SOME } else { ALL };
+    fn mark(&self, lists: &[ActiveRecording]) {
+        let of = |(thread, _): &ActiveRecording| if thread.is_some() { SOME } else { ALL };
         self.on.store(lists.iter().map(of).max().unwrap_or(NOBODY), Ordering::Relaxed);
     }
 

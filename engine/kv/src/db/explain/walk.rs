@@ -11,12 +11,12 @@ use crate::merge::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
 use crate::merge::merging::MergeSource;
 use crate::merge::run::{RunCursor, TableRun};
 use crate::merge::shadow::{Cover, RangeShadow};
-use crate::merge::traced::{Blocks, Count, Traced, TracedWalk};
+use crate::merge::traced::{Blocks, Count, TraceContext, Traced};
 use crate::merge::visible::{Visible, VisibleRange};
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::explain::recorder::ProfiledRead;
-use crate::db::explain::walked::{CountedWalk, ScanProfile, inside};
+use crate::db::explain::walked::{CountedSource, ScanProfile, inside};
 use crate::db::versions::view::TreeView;
 
 /// Returns an iterator over the keys of `range` visible at `read`, as
@@ -24,7 +24,7 @@ use crate::db::versions::view::TreeView;
 #[cold]
 pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     let env = view.meters.recorder.env().clone();
-    let walk = Arc::new(TracedWalk { read, env });
+    let walk = Arc::new(TraceContext { read, env });
     let hash = if range.is_empty() { None } else { view.prefix_hash(&range) };
     let mut making =
         Making { range: &range, hash, counts: vec![], sources: vec![], shadows: vec![] };
@@ -67,7 +67,7 @@ struct Making<'a> {
     range: &'a VisibleRange,
     /// Hash of the prefix that all keys of the range share, if filters hold prefixes.
     hash: Option<u64>,
-    counts: Vec<CountedWalk>,
+    counts: Vec<CountedSource>,
     sources: Vec<(MergeSource, Arc<Mutex<Count, rank::Counted>>)>,
     shadows: Vec<Cover>,
 }

@@ -15,7 +15,7 @@ use crate::merge::visible::VisibleRange;
 use crate::db::explain::cost::{ReadCost, ReadOf};
 
 /// Counters of a source, and its run (`None` for a memtable).
-pub type CountedWalk = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
+pub type CountedSource = (Arc<Mutex<Count, rank::Counted>>, Option<Arc<TableRun>>);
 
 /// Counters of a cursor.
 #[derive(Clone)]
@@ -24,13 +24,13 @@ pub struct ScanProfile {
     pub range: VisibleRange,
     pub shown: Arc<AtomicU64>,
     pub read: Seq,
-    pub sources: Vec<CountedWalk>,
+    pub sources: Vec<CountedSource>,
 }
 
 impl ScanProfile {
     /// Returns the cost so far.
     pub fn told(self) -> ReadCost {
-        let told = |(count, run): &CountedWalk| {
+        let told = |(count, run): &CountedSource| {
             let mut cost = count.lock().told();
             if let Some(run) = run {
                 (cost.range_deletions, cost.covered_by) = inside_run(run, &self.range, self.read);

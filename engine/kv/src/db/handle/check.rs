@@ -95,7 +95,7 @@ impl Db {
                     progress(read, all);
                 };
                 let errors = &mut v.errors;
-                let checked = h.verify_apart(step, |e| errors.push(e.of_tree(&tree.name)));
+                let checked = h.verify_blobs(step, |e| errors.push(e.of_tree(&tree.name)));
                 match checked {
                     Ok(n) => v.values += n,
                     Err(e) => v.errors.push(e.of_tree(&tree.name)),

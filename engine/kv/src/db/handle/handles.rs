@@ -57,7 +57,7 @@ impl CloseHandle {
             inner.observer.events().forget();
             return inner.gate.check_process();
         }
-        let mut outcome = if inner.observer.events().is_told_here() {
+        let mut outcome = if inner.observer.events().is_listener_thread() {
             // The closing thread waits for this listener, so the listener must not wait for the
             // lock.
             self.closed.try_lock().ok_or_else(closed)?

@@ -124,7 +124,7 @@ pub fn flush_some(db: &DbInner) -> Result<bool> {
                         Ok(true) => return Ok(true),
                         Ok(false) => {}
                         Err(e) if e.is_transient() => {
-                            t.put_off.lock().note(&e);
+                            t.postponed.lock().note(&e);
                         }
                         Err(e) => return Err(e),
                     }
@@ -166,7 +166,7 @@ fn compact_once(db: &DbInner) -> Result<bool> {
             Ok(None) => continue,
             // This tree may need more jobs, and the others were not checked.
             other => {
-                db.scheduler.queue().look_at(std::iter::once(&t).chain(&order).map(|t| t.id));
+                db.scheduler.queue().recheck(std::iter::once(&t).chain(&order).map(|t| t.id));
                 other
             }
         };
@@ -246,10 +246,10 @@ pub fn wait_for_change(db: &DbInner, generation: u64) -> Result<()> {
 /// Waits until no memtable is immutable and no policy needs a compaction.
 pub fn wait_idle(db: &DbInner) -> Result<()> {
     db.gate.check_process()?;
-    let since = db.scheduler.queue().put_off().lock().times();
+    let since = db.scheduler.queue().postponed().lock().times();
     loop {
         db.gate.check_writable()?;
-        db.scheduler.queue().put_off().lock().check(since)?;
+        db.scheduler.queue().postponed().lock().check(since)?;
         // Before the generation is read: otherwise its own signal would count as progress and
         // it would never wait.
         db.signal_work();

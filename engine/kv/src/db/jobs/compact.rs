@@ -116,7 +116,7 @@ struct CompactionUnderWay<'a> {
 impl Drop for CompactionUnderWay<'_> {
     fn drop(&mut self) {
         self.inner.scheduler.queue().end_compaction();
-        self.inner.scheduler.queue().look_at([self.tree]);
+        self.inner.scheduler.queue().recheck([self.tree]);
         self.inner.scheduler.queue().signal_done();
     }
 }
@@ -190,7 +190,7 @@ pub fn claim_by(
         ));
     }
     if job.reason == CompactionReason::Readers {
-        tree.tolls.spend(job.rewritten(&shape));
+        tree.read_debt.spend(job.rewritten(&shape));
     }
     // Counted before other threads see the tables as busy, so that the tree never looks idle in
     // between.
@@ -413,9 +413,9 @@ fn divide_part(
     let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
     let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
     // Bytes read from blob files under garbage collection are not in the sizes of its tables.
-    let given_up = &c.version.values.given_up;
+    let gc_files = &c.version.values.gc_files;
     let brought = all.iter().flat_map(|t| &t.meta.values);
-    let brought = brought.filter(|u| given_up.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
+    let brought = brought.filter(|u| gc_files.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
     let most = match c.options.purge {
         None => subcompactions::count_subcompactions(
             &db.scheduler,
@@ -469,7 +469,7 @@ fn merge_piece(
         range: piece.range.clone(),
         tombstones: piece.tombstones.clone(),
         snapshots: snapshots.to_vec(),
-        beneath: OlderRuns::new(c.beneath(part)),
+        older_runs: OlderRuns::new(c.older_runs(part)),
         outside: OtherRuns::new(c.rest(part, 0), c.options.filter_prefix.clone()),
         merge: c.options.merge.clone(),
         purge: c
@@ -477,7 +477,7 @@ fn merge_piece(
             .purge
             .as_ref()
             .map(|p| p.start(CompactionFilterContext { now_micros: db.env.wall_micros() })),
-        given_up: c.version.values.given_up.clone(),
+        gc_files: c.version.values.gc_files.clone(),
         brings_back: c.options.blob_from() == usize::MAX,
         zero_seqs: true,
     };
@@ -584,7 +584,7 @@ impl Claimed {
     /// Returns all data older than a part's inputs: the runs after the oldest input, and the
     /// remaining tables of the input runs and of runs between them. Including the latter is
     /// correct, because they are in other key ranges or newer than the entries that are checked.
-    fn beneath(&self, part: &CompactionJob) -> Vec<Arc<TableRun>> {
+    fn older_runs(&self, part: &CompactionJob) -> Vec<Arc<TableRun>> {
         let taken = self.taken(part);
         let newest = self
             .version

@@ -113,11 +113,11 @@ impl FlushedMemtable {
             range: range.clone(),
             tombstones: self.tombstones.clone(),
             snapshots: self.snapshots.clone(),
-            beneath: OlderRuns::new(vec![]),
+            older_runs: OlderRuns::new(vec![]),
             outside: OtherRuns::new(vec![], None),
             merge: self.options.merge.clone(),
             purge: None,
-            given_up: Arc::default(),
+            gc_files: Arc::default(),
             brings_back: false,
             zero_seqs: false,
         };

@@ -136,7 +136,7 @@ pub fn make_visible(
     let before = tree.view.load_full().version.clone();
     let version = Arc::new(build_version(&before, state, files).map_err(|e| db.gate.latch(e))?);
     if let Some((m, _)) = change.flushed {
-        tree.tolls.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
+        tree.read_debt.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
         m.set_flushed();
         db.commit.lock().release(tree.id, m);
         db.memory.release(m);

@@ -22,15 +22,15 @@ use crate::db::versions::view::TreeView;
 /// directories, independent of reads.
 pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape {
     let (version, options) = (&view.version, &view.options);
-    let toll = if db.scheduler.workers() > 0 { view.tolls.paid() } else { 0 };
+    let read_debt = if db.scheduler.workers() > 0 { view.read_debt.paid() } else { 0 };
     let mut shape = LsmShape {
         now_micros: db.env.wall_micros(),
         memtable_size: options.memtable_size as u64,
         table_size: options.table_size,
         tombstone_age_secs: options.tombstone_age_secs,
         tied: options.purge.is_some(),
-        toll,
-        for_readers: view.tolls.allowance(db.options.reader_merges),
+        read_debt,
+        for_readers: view.read_debt.allowance(db.options.reader_merges),
         runs: version.shapes.clone(),
         next_run: u64::MAX,
     };
@@ -44,13 +44,13 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
         let is_held_back = |t: &TableShape| files.held_back.get(&t.id) == Some(&oldest);
         shape.change(is_held_back, |t| t.held_back = true);
     }
-    let given_up = &version.values.given_up;
-    if !given_up.is_empty() {
+    let gc_files = &version.values.gc_files;
+    if !gc_files.is_empty() {
         // Skip unreadable blobs, or their table is picked again forever.
         let stale = |t: &Arc<TableHandle>| {
             let spoiled = |file| t.values().iter().any(|v| v.facts.id == file && v.is_spoiled());
             let uses = t.meta.values.iter();
-            let uses = uses.filter(|u| given_up.contains(&u.file) && !spoiled(u.file));
+            let uses = uses.filter(|u| gc_files.contains(&u.file) && !spoiled(u.file));
             Some((t.meta.id, uses.map(|u| u.bytes).sum::<u64>())).filter(|(_, bytes)| *bytes > 0)
         };
         let stale: HashMap<u64, u64> = version.tables().filter_map(stale).collect();
@@ -97,7 +97,7 @@ pub fn tree_pressure(db: &DbInner, tree: &TreeInner) -> f64 {
 /// Called after the tables or the options of a tree have changed. Its policy may pick a job,
 /// and the slowdown of writers follows the tree with the highest pressure.
 pub fn tables_changed(db: &DbInner, tree: &TreeInner) {
-    db.scheduler.queue().look_at([tree.id]);
+    db.scheduler.queue().recheck([tree.id]);
     // Computed under the lock. Otherwise a caller with an older view of the tables, or of a
     // tree that was dropped or closed since, could overwrite a newer value.
     let mut pressed = db.scheduler.queue().pressed();

@@ -122,7 +122,7 @@ impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     }
 
     /// Reports whether one more helper would find a subcompaction to start.
-    fn lacks_hand(&self) -> bool {
+    fn lacks_helper(&self) -> bool {
         let state = self.state.lock();
         state.failed.is_none() && state.hands + 1 < state.done.len() - state.ended
     }
@@ -148,9 +148,9 @@ impl<T, W> Pieces<T, W> {
 }
 
 /// Waits on drop, also in a panic, until all helpers have exited.
-struct WaitsForHands<'a, T, W>(&'a Pieces<T, W>);
+struct WaitForHelpers<'a, T, W>(&'a Pieces<T, W>);
 
-impl<T, W> Drop for WaitsForHands<'_, T, W> {
+impl<T, W> Drop for WaitForHelpers<'_, T, W> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         while state.hands > 0 {
@@ -202,7 +202,7 @@ where
         wanted: Mutex::new(wanted),
     });
     let mut hands = vec![];
-    let waits = WaitsForHands(&pieces);
+    let waits = WaitForHelpers(&pieces);
     start_helpers(db, &pieces, job, &mut hands);
     pieces.work(db, &mut || {
         during()?;
@@ -244,7 +244,7 @@ fn start_helpers<T, W>(
     T: Send + 'static,
     W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
 {
-    while pieces.lacks_hand()
+    while pieces.lacks_helper()
         && let Some(hand) = start_helper(db, pieces, job)
     {
         hands.push(hand);

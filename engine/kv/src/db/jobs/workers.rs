@@ -67,7 +67,7 @@ pub fn allow_workers(db: &Arc<DbInner>) {
 fn worker_failed_to_start(db: &DbInner, e: Error) {
     let ids = db.scheduler.queue().sealed();
     for t in ids.iter().filter_map(|id| db.versions.tree(*id)) {
-        t.put_off.lock().note(&e);
+        t.postponed.lock().note(&e);
     }
     // Any other error latches the store.
     let _ = db.gate.postpone(e).map_err(|e| db.gate.latch(e));

@@ -120,13 +120,13 @@ impl Events {
         delivery.queue.lock().closed = true;
         delivery.came.notify_all();
         let thread = self.thread.lock().take();
-        if !self.is_told_here() {
+        if !self.is_listener_thread() {
             thread.into_iter().for_each(|t| t.join());
         }
     }
 
     /// Reports whether the caller is the listener's own thread.
-    pub fn is_told_here(&self) -> bool {
+    pub fn is_listener_thread(&self) -> bool {
         self.delivery.as_ref().is_some_and(|d| d.who.get() == Some(&std::thread::current().id()))
     }
 
@@ -339,7 +339,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             new("drop").str("tree", tree).list("removed", removed)
         }
         Event::CheckpointMade { dir } => new("checkpoint").str("dir", &dir.display().to_string()),
-        Event::PutOff { error } => new("put off").str("error", &error.to_string()),
+        Event::Postponed { error } => new("put off").str("error", &error.to_string()),
         Event::Latched { error } => new("latched").str("error", &error.to_string()),
         Event::FlushBegun { .. }
         | Event::FlushFailed { .. }

@@ -66,7 +66,7 @@ use crate::db::versions::catalog::TreeCatalog;
 use crate::db::versions::open_trees::OpenTrees;
 use crate::db::versions::tree::TreeParts;
 use crate::db::write::reserve::RESERVE;
-use crate::db::write::tombstone_probe::look_at_all;
+use crate::db::write::tombstone_probe::probe_trees;
 
 const LOCK: &str = "LOCK";
 
@@ -362,7 +362,7 @@ fn finish_open(db: &DbInner, replayed: Replayed, names: Vec<String>) -> Result<(
     c.end_replay(last_seq);
     db.commit.visible().start(last_seq);
     let trees = db.versions.trees().to_vec();
-    trees.iter().for_each(|t| look_at_all(t, last_seq));
+    trees.iter().for_each(|t| probe_trees(t, last_seq));
     let (records, closed) = (recovered.records, recovered.closed);
     let mut w = db.commit.lock();
     w.go_on_from(last_seq, (!db.options.read_only).then_some(recovered));

@@ -3,8 +3,8 @@
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
+use crate::base::read_debt::SeekCost;
 use crate::base::reads::is_looked_at;
-use crate::base::tolls::SeekCost;
 use crate::merge::merging::MergeSource;
 use crate::merge::run::{RunCursor, TableRun};
 use crate::merge::shadow::{Cover, RangeShadow};
@@ -55,7 +55,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         }
     }
     has_deletes |= !shadows.is_empty();
-    let toll = SeekCost::new(sources.len(), &view.tolls);
+    let seek_cost = SeekCost::new(sources.len(), &view.read_debt);
     let mut visible = Visible::new(
         sources,
         read,
@@ -63,9 +63,9 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
         view.options.merge.clone(),
         range,
     );
-    visible.pay(toll);
+    visible.pay(seek_cost);
     if has_deletes {
-        visible.use_gaps(view.gaps.clone());
+        visible.use_empty_ranges(view.gaps.clone());
     }
     Ok(visible)
 }

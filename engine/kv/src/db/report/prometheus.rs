@@ -139,14 +139,14 @@ impl Stats {
 
     /// Appends all statistics to a text.
     pub fn tell(&self, t: &mut PrometheusText) {
-        self.tell_writes(t);
-        self.tell_reads(t);
-        self.tell_space(t);
-        self.tell_trees(t);
-        self.tell_latencies(t);
+        self.export_writes(t);
+        self.export_reads(t);
+        self.export_space(t);
+        self.export_trees(t);
+        self.export_latencies(t);
     }
 
-    fn tell_writes(&self, t: &mut PrometheusText) {
+    fn export_writes(&self, t: &mut PrometheusText) {
         t.counter("firn_operations_written_total", "Operations written.", self.ops_written);
         t.counter("firn_user_bytes_total", "Bytes of keys and values written.", self.user_bytes);
         t.gauge("firn_sequence_number", "The newest sequence number that may be read.", self.seq);
@@ -203,7 +203,7 @@ impl Stats {
         );
     }
 
-    fn tell_reads(&self, t: &mut PrometheusText) {
+    fn export_reads(&self, t: &mut PrometheusText) {
         let trees = &self.trees;
         let mut each =
             |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "counter"), help, trees, of);
@@ -255,7 +255,7 @@ impl Stats {
         t.gauge("firn_cache_blocks", "Blocks in the cache.", self.cache.frames);
     }
 
-    fn tell_space(&self, t: &mut PrometheusText) {
+    fn export_space(&self, t: &mut PrometheusText) {
         let m = &self.memory;
         let parts = [
             ("memtables", m.memtables),
@@ -307,7 +307,7 @@ impl Stats {
         t.gauge("firn_snapshots", "Live snapshots.", self.snapshots.len());
     }
 
-    fn tell_trees(&self, t: &mut PrometheusText) {
+    fn export_trees(&self, t: &mut PrometheusText) {
         let trees = &self.trees;
         let mut each =
             |name, help, of: fn(&TreeStats) -> u64| t.trees((name, "gauge"), help, trees, of);
@@ -339,7 +339,7 @@ impl Stats {
         each("firn_tree_debt_bytes", "Bytes that the policy still wants rewritten.", |t| t.debt);
     }
 
-    fn tell_latencies(&self, t: &mut PrometheusText) {
+    fn export_latencies(&self, t: &mut PrometheusText) {
         const NAME: &str = "firn_latency_seconds";
         let sampled = self.latencies.sampled;
         let help = format!(

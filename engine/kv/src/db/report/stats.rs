@@ -165,7 +165,7 @@ pub struct BlobStats {
     pub live_bytes: u64,
     /// Number of files under garbage collection: compactions rewrite the values that are still
     /// live.
-    pub given_up: u64,
+    pub gc_files: u64,
 }
 
 /// Statistics of one run.
@@ -313,7 +313,7 @@ fn tree_stats(db: &DbInner, t: &TreeInner, pinned: u64, writing: u64) -> TreeSta
             files: values.files.len() as u64,
             bytes: values.size,
             live_bytes: values.live,
-            given_up: values.given_up.len() as u64,
+            gc_files: values.gc_files.len() as u64,
         },
     }
 }

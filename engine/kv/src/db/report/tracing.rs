@@ -146,7 +146,7 @@ impl Listener for TracingListener {
             Event::CheckpointMade { dir } => {
                 info!(target: "firn", dir = %dir.display(), "a checkpoint has been made")
             }
-            Event::PutOff { error } => {
+            Event::Postponed { error } => {
                 warn!(target: "firn", %error, "background work lacks something, and is tried again")
             }
             Event::Latched { error } => {

@@ -114,8 +114,8 @@ impl CloseGate {
             return Err(e);
         }
         self.check_writable()?;
-        if self.work.put_off().lock().note(&e) {
-            self.events.note(|| Event::PutOff { error: e.clone() });
+        if self.work.postponed().lock().note(&e) {
+            self.events.note(|| Event::Postponed { error: e.clone() });
         }
         self.work.signal_done();
         Ok(())
@@ -232,7 +232,7 @@ mod tests {
     fn only_transient_failures_are_postponed() {
         let gate = gate();
         gate.postpone(error(ErrorKind::NoSpace, "full")).unwrap();
-        assert_eq!(gate.work.put_off().lock().check(0).unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(gate.work.postponed().lock().check(0).unwrap_err().kind(), ErrorKind::NoSpace);
         let damaged = gate.postpone(error(ErrorKind::Corruption, "damaged")).unwrap_err();
         assert_eq!(damaged.kind(), ErrorKind::Corruption);
         gate.latch(damaged);

@@ -40,7 +40,7 @@ pub struct BackgroundQueue {
     done: Condvar,
     /// Background work that could not be done for want of space or other resources, and will be
     /// tried again.
-    put_off: Mutex<PutOff>,
+    postponed: Mutex<Postponed>,
     /// Which workers there are, a bit for each.
     present: AtomicU64,
     threads: Mutex<WorkerThreads, rank::Threads>,
@@ -70,13 +70,13 @@ struct ChangedTrees {
 
 /// What could not be done for now, for those who wait for it.
 #[derive(Default)]
-pub struct PutOff {
+pub struct Postponed {
     times: u64,
     /// The last error.
     cause: Option<Error>,
 }
 
-impl PutOff {
+impl Postponed {
     /// Takes note of an error. Whether it is another one than the last time.
     pub fn note(&mut self, e: &Error) -> bool {
         let other = self.cause.as_ref().is_none_or(|c| c.to_string() != e.to_string());
@@ -85,7 +85,7 @@ impl PutOff {
         other
     }
 
-    /// How often something could not be done, to be handed to [`check`](PutOff::check).
+    /// How often something could not be done, to be handed to [`check`](Postponed::check).
     pub fn times(&self) -> u64 {
         self.times
     }
@@ -196,8 +196,8 @@ impl BackgroundQueue {
     }
 
     /// What could not be done for now.
-    pub fn put_off(&self) -> &Mutex<PutOff> {
-        &self.put_off
+    pub fn postponed(&self) -> &Mutex<Postponed> {
+        &self.postponed
     }
 
     /// A compaction begins.
@@ -242,7 +242,7 @@ impl BackgroundQueue {
     /// lock.
     pub fn note_paid(&self, tree: TreeId) {
         self.paid.lock().insert(tree);
-        self.look_at([tree]);
+        self.recheck([tree]);
         self.signal();
         self.call();
     }
@@ -258,7 +258,7 @@ impl BackgroundQueue {
     }
 
     /// The policies of these trees may want something.
-    pub fn look_at(&self, trees: impl IntoIterator<Item = TreeId>) {
+    pub fn recheck(&self, trees: impl IntoIterator<Item = TreeId>) {
         self.changed.lock().trees.extend(trees);
     }
 

@@ -19,12 +19,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Slots of the helper threads that run subcompactions.
 pub struct SubcompactionSlots {
     most: usize,
-    state: Mutex<HandsState>,
+    state: Mutex<SlotState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct HandsState {
+struct SlotState {
     at_work: usize,
     /// Number of flushes that want helpers.
     wanting: usize,
@@ -32,7 +32,7 @@ struct HandsState {
     waiting: usize,
 }
 
-impl HandsState {
+impl SlotState {
     fn gives_to_merges(&self, most: usize) -> bool {
         self.wanting == 0 && self.at_work < most
     }

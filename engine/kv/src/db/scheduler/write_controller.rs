@@ -70,7 +70,7 @@ impl HeldDelay<'_> {
     pub fn set(&mut self, rate: u64, tree: &str, reason: &'static str, to: &WriteController) {
         self.rate.store(rate, Ordering::Relaxed);
         if rate == 0 {
-            self.tell_end(to);
+            self.report_end(to);
         } else if self.slowed.is_none() {
             let (since, slept) = (to.env.monotonic_nanos(), to.slept());
             *self.slowed = Some(Slowed { tree: tree.to_owned(), reason, since, slept });
@@ -81,10 +81,10 @@ impl HeldDelay<'_> {
     /// Ends it, whatever tree has begun it.
     pub fn end(&mut self, to: &WriteController) {
         self.rate.store(0, Ordering::Relaxed);
-        self.tell_end(to);
+        self.report_end(to);
     }
 
-    fn tell_end(&mut self, to: &WriteController) {
+    fn report_end(&mut self, to: &WriteController) {
         let Some(Slowed { tree, reason, since, slept }) = self.slowed.take() else { return };
         to.events.note(|| Event::PacingEnded {
             tree,

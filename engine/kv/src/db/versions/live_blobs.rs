@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::blob_ref::BlobFileMeta;
-use crate::compaction::{ValueFileShape, given_up};
+use crate::compaction::{ValueFileShape, gc_files};
 use crate::manifest::TreeState;
 
 /// What the value files of a tree hold.
@@ -20,7 +20,7 @@ pub struct LiveValues {
     /// Bytes of them that tables refer to.
     pub live: u64,
     /// The files that are given up: what tables refer to in them is to be written again.
-    pub given_up: Arc<BTreeSet<u64>>,
+    pub gc_files: Arc<BTreeSet<u64>>,
 }
 
 impl LiveValues {
@@ -37,9 +37,9 @@ impl LiveValues {
         };
         let shapes: Vec<ValueFileShape> = state.values.values().map(shape).collect();
         let live = shapes.iter().map(|f| f.live).sum();
-        let given_up = given_up(&state.options.policy, state.options.blob_gc_percent, shapes);
+        let gc_files = gc_files(&state.options.policy, state.options.blob_gc_percent, shapes);
         let size = state.values.values().map(|v| v.size).sum();
         let files = Arc::new(state.values.keys().copied().collect());
-        LiveValues { files, size, live, given_up: Arc::new(given_up) }
+        LiveValues { files, size, live, gc_files: Arc::new(gc_files) }
     }
 }

@@ -10,11 +10,11 @@ use crate::base::horizon::VisibleSeq;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::TreeOptions;
+use crate::base::read_debt::ReadDebt;
 use crate::base::reads::ReadCounters;
 use crate::base::shared::Shared;
 use crate::base::sync::epoch::Guard;
 use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
-use crate::base::tolls::Tolls;
 use crate::compaction::RunShape;
 use crate::env::Env;
 use crate::manifest::{RunState, TableMeta, TreeState};
@@ -27,7 +27,7 @@ use crate::db::commit::mem_handle::MemHandle;
 use crate::db::observe::meters::Meters;
 use crate::db::observe::pins::Pins;
 use crate::db::scheduler::gate::closed;
-use crate::db::scheduler::queue::{BackgroundQueue, PutOff};
+use crate::db::scheduler::queue::{BackgroundQueue, Postponed};
 use crate::db::scheduler::write_controller::MemtableFill;
 use crate::db::versions::live_blobs::LiveValues;
 use crate::db::versions::view::{TreeVersion, TreeView};
@@ -71,13 +71,13 @@ pub struct TreeInner {
     /// Empty-range cache of the tree.
     pub gaps: Arc<EmptyRangeCache>,
     /// Cost that readers paid for merging several sources.
-    pub tolls: Arc<Tolls>,
+    pub read_debt: Arc<ReadDebt>,
     /// Bytes of the memtable that was sealed last. The next one may grow to the same size.
     last_sealed_size: AtomicU64,
     /// Rates at which memtables fill and are flushed.
     pub fill: MemtableFill,
     /// Flushes that were postponed.
-    pub put_off: Mutex<PutOff>,
+    pub postponed: Mutex<Postponed>,
     /// Files of the tree, and which of them a job holds. Changes together with the manifest.
     pub files: Mutex<TreeFiles, rank::Files>,
     /// One of [`LIVE`], [`DROPPED`] and [`CLOSED`].
@@ -166,8 +166,8 @@ impl TreeInner {
                 work.note_paid(id);
             }
         };
-        let tolls = Arc::new(Tolls::new(Box::new(bell)));
-        tolls.hold(state.tables().map(|t| t.size).sum());
+        let read_debt = Arc::new(ReadDebt::new(Box::new(bell)));
+        read_debt.hold(state.tables().map(|t| t.size).sum());
         let view = TreeView {
             active,
             sealed: vec![],
@@ -176,7 +176,7 @@ impl TreeInner {
             name,
             meters,
             reads,
-            tolls: tolls.clone(),
+            read_debt: read_debt.clone(),
             gaps: gaps.clone(),
         };
         Ok(Arc::new(TreeInner {
@@ -187,10 +187,10 @@ impl TreeInner {
             pins: parts.pins.clone(),
             flushing: Mutex::new(()),
             gaps,
-            tolls,
+            read_debt,
             last_sealed_size: AtomicU64::new(0),
             fill: MemtableFill::default(),
-            put_off: Mutex::default(),
+            postponed: Mutex::default(),
             files: Mutex::new(files),
             lifecycle: AtomicU32::new(LIVE),
             hooked: AtomicBool::new(hooked),

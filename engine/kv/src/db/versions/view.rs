@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::base::hash::key_hash;
 use crate::base::options::TreeOptions;
+use crate::base::read_debt::ReadDebt;
 use crate::base::reads::ReadCounters;
-use crate::base::tolls::Tolls;
 use crate::compaction::RunShape;
 use crate::manifest::RunState;
 use crate::merge::gaps::EmptyRangeCache;
@@ -48,7 +48,7 @@ pub struct TreeView {
     /// What its readers did.
     pub reads: Arc<ReadCounters>,
     /// What they pay for its sources.
-    pub tolls: Arc<Tolls>,
+    pub read_debt: Arc<ReadDebt>,
     /// Where nothing is to be seen.
     pub gaps: Arc<EmptyRangeCache>,
 }

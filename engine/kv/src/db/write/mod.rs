@@ -275,7 +275,7 @@ fn commit_batch(
     let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
     let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
     if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
-        cut_gaps(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
+        invalidate_empty_ranges(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
     }
     debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
     panicked.done();
@@ -370,7 +370,7 @@ fn greatest(tree: &TreeInner) -> Result<Option<Vec<u8>>> {
 }
 
 /// Invalidates empty ranges at the keys of encoded operations that were inserted.
-fn cut_gaps<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeInner>) {
+fn invalidate_empty_ranges<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeInner>) {
     for (tree, op) in OpReader::new(bytes).flatten() {
         if let (Op::Point { kind: Kind::Put | Kind::Merge, key, .. }, Some(t)) = (op, of(tree)) {
             t.gaps.cut(key);

@@ -20,7 +20,7 @@ use crate::db::commit::write_state::Writing;
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::LatencyOp;
 use crate::db::scheduler::gate::closed;
-use crate::db::scheduler::queue::PutOff;
+use crate::db::scheduler::queue::Postponed;
 use crate::db::versions::tree::TreeInner;
 
 /// Makes room in the active memtable of `tree` for adds of this cost, or seals it; waits if no
@@ -115,18 +115,18 @@ pub fn wait_for_flush(
         return Ok(());
     }
     // If the tree's own memtables are all flushed, another tree may hold the memory.
-    let put_off = if tree.view.load_full().sealed.is_empty() {
-        db.scheduler.queue().put_off()
+    let postponed = if tree.view.load_full().sealed.is_empty() {
+        db.scheduler.queue().postponed()
     } else {
-        &tree.put_off
+        &tree.postponed
     };
-    let since = put_off.lock().times();
+    let since = postponed.lock().times();
     let told = || (tree.name.clone(), reason.to_owned());
     db.observer.note(|| {
         let (tree, reason) = told();
         Event::StallBegun { tree, reason }
     });
-    let done = wait_while(&db.scheduler, &db.gate, tree, put_off, since, is_full);
+    let done = wait_while(&db.scheduler, &db.gate, tree, postponed, since, is_full);
     let waited = db.observer.meters().since(LatencyOp::Stall, from);
     db.scheduler.writes().stall(waited);
     db.observer.note(|| {
@@ -142,7 +142,7 @@ fn wait_while(
     scheduler: &Scheduler,
     gate: &CloseGate,
     tree: &TreeInner,
-    put_off: &Mutex<PutOff>,
+    postponed: &Mutex<Postponed>,
     since: u64,
     is_full: &dyn Fn() -> bool,
 ) -> Result<()> {
@@ -150,7 +150,7 @@ fn wait_while(
     while is_full() {
         gate.check_writable()?;
         tree.check_live()?;
-        put_off.lock().check(since)?;
+        postponed.lock().check(since)?;
         if gate.is_closing() {
             return Err(closed());
         }

@@ -88,11 +88,11 @@ pub fn seal_for_readers(db: &DbInner) -> Result<bool> {
             && v.active.is_touched()
         {
             let entries = v.active.mem.entries();
-            if !v.sealed.is_empty() || !is_paid(t.tolls.paid(), entries) {
+            if !v.sealed.is_empty() || !is_paid(t.read_debt.paid(), entries) {
                 continue;
             }
             seal_memtable(db, &w, &t)?;
-            t.tolls.use_up(entries);
+            t.read_debt.use_up(entries);
             any = true;
         }
         db.scheduler.queue().forget_paid(id);

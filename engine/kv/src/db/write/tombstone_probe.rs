@@ -15,7 +15,7 @@
 //! Invariant: a probe waits for no lock, and ignores errors and panics of hooks; readers report
 //! them. [`looks`](crate::db::commit::probe_schedule) defines how often probes run and how far they scan.
 //!
-//! Deletes that the log replays at an opening are scanned as a whole ([`look_at_all`]), because no
+//! Deletes that the log replays at an opening are scanned as a whole ([`probe_trees`]), because no
 //! writer has probed them.
 
 use crate::base::error::{Error, Result};
@@ -35,7 +35,7 @@ use crate::db::versions::tree::TreeInner;
 
 /// Puts the ranges that the deletes in a tree's memtables have emptied, visible up to `read`, into
 /// the empty-range cache. It is used for deletes replayed from the log, before the first write.
-pub fn look_at_all(tree: &TreeInner, read: Seq) {
+pub fn probe_trees(tree: &TreeInner, read: Seq) {
     let view = tree.view.load_full();
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
     for mem in &memtables {

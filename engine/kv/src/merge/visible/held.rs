@@ -4,7 +4,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::hooks::MergeOperator;
 use crate::base::key::{Seq, Trailer, head};
-use crate::base::tolls::SeekCost;
+use crate::base::read_debt::SeekCost;
 use crate::merge::gaps::{EmptyRangeCache, WORTH};
 use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::run::BlobLocation;
@@ -146,7 +146,7 @@ pub struct Visible {
     /// Whether operands were met that fold to no value.
     pub(super) folded_away: bool,
     /// Cost that this iterator pays for its sources.
-    pub(super) toll: SeekCost,
+    pub(super) seek_cost: SeekCost,
 }
 
 debug_by!(Visible, "Visible", read);
@@ -188,7 +188,7 @@ impl Visible {
             most: u64::MAX,
             passed: 0,
             folded_away: false,
-            toll: SeekCost::default(),
+            seek_cost: SeekCost::default(),
         }
     }
 
@@ -198,8 +198,8 @@ impl Visible {
     }
 
     /// Sets the cost account of this iterator for its sources.
-    pub fn pay(&mut self, toll: SeekCost) {
-        self.toll = toll;
+    pub fn pay(&mut self, seek_cost: SeekCost) {
+        self.seek_cost = seek_cost;
     }
 
     /// Requests keys only: from now on blobs are not read.
@@ -238,7 +238,7 @@ impl Visible {
     }
 
     /// Sets the empty-range cache: from now on the iterator skips known gaps and records new ones.
-    pub fn use_gaps(&mut self, gaps: Arc<EmptyRangeCache>) {
+    pub fn use_empty_ranges(&mut self, gaps: Arc<EmptyRangeCache>) {
         self.gaps = Some(gaps);
     }
 
@@ -246,7 +246,7 @@ impl Visible {
     /// then not positioned. Afterwards it is good for one walk only. It does not pay read costs,
     /// because it serves no reader.
     pub fn look_no_further(&mut self, most: u64) {
-        self.toll = SeekCost::default();
+        self.seek_cost = SeekCost::default();
         (self.worth, self.most) = (PATIENCE.into(), most);
     }
 

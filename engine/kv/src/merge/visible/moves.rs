@@ -10,7 +10,7 @@ impl Visible {
     /// Moves to the first key of the range at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         let key = if self.range.begins_after(key) { &self.range.from } else { key };
-        self.toll.seek();
+        self.seek_cost.seek();
         self.forward = true;
         self.at = At::Nowhere;
         let at = Trailer::at(self.read);
@@ -35,7 +35,7 @@ impl Visible {
             Some(u) if u.as_slice() < key => u,
             _ => key,
         };
-        self.toll.seek();
+        self.seek_cost.seek();
         self.forward = false;
         self.at = At::Nowhere;
         each!(&mut self.inner, c => c.seek_before(key))?;
@@ -44,7 +44,7 @@ impl Visible {
 
     /// Moves to the first key of the range.
     pub fn first(&mut self) -> Result<()> {
-        self.toll.seek();
+        self.seek_cost.seek();
         let from = std::mem::take(&mut self.range.from);
         self.forward = true;
         self.at = At::Nowhere;
@@ -61,7 +61,7 @@ impl Visible {
 
     /// Moves to the last key of the range.
     pub fn last(&mut self) -> Result<()> {
-        self.toll.seek();
+        self.seek_cost.seek();
         self.forward = false;
         self.at = At::Nowhere;
         match &self.range.until {
@@ -75,7 +75,7 @@ impl Visible {
     #[inline]
     #[allow(clippy::should_implement_trait)] // a cursor lends its key and value, which an Iterator cannot
     pub fn next(&mut self) -> Result<()> {
-        self.toll.step();
+        self.seek_cost.step();
         if self.at == At::Alone {
             self.at = At::Nowhere;
             self.forward = true;
@@ -111,7 +111,7 @@ impl Visible {
     /// Moves to the previous key. Does nothing if not positioned.
     #[inline]
     pub fn prev(&mut self) -> Result<()> {
-        self.toll.step();
+        self.seek_cost.step();
         if self.at == At::Alone {
             self.at = At::Nowhere;
             self.forward = false;

@@ -20,14 +20,14 @@ pub(super) struct VisibleWalk {
     due: u64,
     pause: u64,
     /// Number of skipped gaps.
-    leaps: u32,
+    skips: u32,
     /// Whether `start` contains the approximate start of the walk.
     noted: bool,
 }
 
 impl Default for VisibleWalk {
     fn default() -> VisibleWalk {
-        VisibleWalk { steps: 0, due: FIRST, pause: FIRST, leaps: 0, noted: false }
+        VisibleWalk { steps: 0, due: FIRST, pause: FIRST, skips: 0, noted: false }
     }
 }
 
@@ -63,13 +63,13 @@ impl Visible {
             return Ok(true);
         }
         let mut to = vec![];
-        let has_leapt = gaps.skip_empty_range(&self.key, forward, self.read, &mut to);
-        walk.pause = if has_leapt { FIRST } else { (2 * walk.pause).min(WORTH) };
+        let has_skipped = gaps.skip_empty_range(&self.key, forward, self.read, &mut to);
+        walk.pause = if has_skipped { FIRST } else { (2 * walk.pause).min(WORTH) };
         walk.due = walk.steps + walk.pause;
-        if !has_leapt {
+        if !has_skipped {
             return Ok(false);
         }
-        walk.leaps += 1;
+        walk.skips += 1;
         let at = Trailer::at(self.read);
         if forward {
             each!(&mut self.inner, c => c.seek(&to, at))?;
@@ -82,7 +82,7 @@ impl Visible {
     /// Returns the start of the first gap in the way of a walk from the held key. The walk need not
     /// skip other gaps: they merge with the range that it passes.
     pub(super) fn next_gap(&self, walk: &VisibleWalk, forward: bool) -> Option<Vec<u8>> {
-        let gaps = self.gaps.as_ref().filter(|_| walk.leaps == 0)?;
+        let gaps = self.gaps.as_ref().filter(|_| walk.skips == 0)?;
         let mut at = vec![];
         gaps.nearest(&self.key, forward, self.read, &mut at).then_some(at)
     }
@@ -105,7 +105,7 @@ impl Visible {
     /// of the range.
     #[inline]
     pub(super) fn end_walk(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
-        if walk.steps >= self.worth || walk.leaps > 1 {
+        if walk.steps >= self.worth || walk.skips > 1 {
             self.learn(walk, forward, found);
         }
     }

@@ -34,7 +34,7 @@ fn key(queue: u64, i: u64) -> Vec<u8> {
 
 /// Returns the number of a queue's keys outside empty ranges. Asserts that its remaining key is in
 /// none.
-fn outside_gaps(tree: &Tree, queue: u64) -> usize {
+fn outside_empty_ranges(tree: &Tree, queue: u64) -> usize {
     let read = tree.handle.inner.commit.read_point();
     let is_known =
         |i: u64| tree.inner.gaps.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
@@ -81,7 +81,7 @@ fn writers_look_behind_themselves() {
                     db.write(b).unwrap();
                 }
                 for q in 0..QUEUES {
-                    let left = outside_gaps(&tree, q);
+                    let left = outside_empty_ranges(&tree, q);
                     // Each queue is probed after some of its deletes, by chance later.
                     assert!(
                         left < 10 * NEAR as usize,
@@ -177,9 +177,9 @@ fn deletes_from_the_log_are_looked_at() {
         let (_db, tree) = open(&env);
         for q in 0..QUEUES {
             assert!(
-                outside_gaps(&tree, q) <= 2,
+                outside_empty_ranges(&tree, q) <= 2,
                 "{} of queue {q}, in tables: {in_tables}",
-                outside_gaps(&tree, q)
+                outside_empty_ranges(&tree, q)
             );
         }
     }
@@ -195,5 +195,5 @@ fn readers_look_at_the_log_too() {
     drop((db, tree));
     let options = DbOptions { read_only: true, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
-    assert!(outside_gaps(&db.existing_tree("t").unwrap(), 3) <= 2);
+    assert!(outside_empty_ranges(&db.existing_tree("t").unwrap(), 3) <= 2);
 }

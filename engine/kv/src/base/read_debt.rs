@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::reads::{SAMPLED, is_looked_at};
-use crate::compaction::LEAST_TOLL;
+use crate::compaction::MIN_READ_DEBT;
 
 /// Cost of a seek for each source after the first, in sixteenths of an entry.
 const SEEK: u64 = 40;
@@ -27,25 +27,25 @@ const MUCH: u64 = 16 << 12;
 pub type ReadAmpCallback = Box<dyn Fn() + Send + Sync>;
 
 /// Read costs of one tree.
-pub struct Tolls {
+pub struct ReadDebt {
     /// Cost of reads since the last read-triggered compaction, in entries.
     paid: AtomicU64,
     /// Bytes of tables that existed at opening or were flushed since.
     held: AtomicU64,
     /// Bytes that read-triggered compactions have written.
     written: AtomicU64,
-    /// Callback for each [`LEAST_TOLL`] entries of further cost.
+    /// Callback for each [`MIN_READ_DEBT`] entries of further cost.
     bell: ReadAmpCallback,
 }
 
-debug_by!(Tolls, "Tolls", paid, held, written);
+debug_by!(ReadDebt, "ReadDebt", paid, held, written);
 
-impl Tolls {
+impl ReadDebt {
     /// Creates the account of an empty tree. `bell` is called from time to time while reads add
     /// cost, possibly under any lock.
-    pub fn new(bell: ReadAmpCallback) -> Tolls {
+    pub fn new(bell: ReadAmpCallback) -> ReadDebt {
         let [paid, held, written] = [0; 3].map(AtomicU64::new);
-        Tolls { paid, held, written, bell }
+        ReadDebt { paid, held, written, bell }
     }
 
     /// Returns the cost of reads so far, in entries.
@@ -56,9 +56,9 @@ impl Tolls {
     /// Adds the cost of reads.
     fn pay(&self, entries: u64) {
         let before = self.paid.fetch_add(entries, Ordering::Relaxed);
-        // Below `LEAST_TOLL` no compaction is due, so the callback runs once per `LEAST_TOLL`
+        // Below `MIN_READ_DEBT` no compaction is due, so the callback runs once per `MIN_READ_DEBT`
         // entries.
-        if before / LEAST_TOLL != before.saturating_add(entries) / LEAST_TOLL {
+        if before / MIN_READ_DEBT != before.saturating_add(entries) / MIN_READ_DEBT {
             (self.bell)();
         }
     }
@@ -95,13 +95,13 @@ pub struct SeekCost {
     extra: u64,
     /// Cost in sixteenths of an entry.
     due: u64,
-    to: Option<Arc<Tolls>>,
+    to: Option<Arc<ReadDebt>>,
 }
 
 impl SeekCost {
     /// Creates the cost of a cursor over `sources` sources. A cursor over a single source costs
     /// nothing.
-    pub fn new(sources: usize, to: &Arc<Tolls>) -> SeekCost {
+    pub fn new(sources: usize, to: &Arc<ReadDebt>) -> SeekCost {
         let extra = (sources as u64).saturating_sub(1);
         SeekCost { extra, due: 0, to: (extra > 0).then(|| to.clone()) }
     }
@@ -134,52 +134,53 @@ impl Drop for SeekCost {
 mod tests {
     use super::*;
 
-    fn tolls() -> Arc<Tolls> {
-        Arc::new(Tolls::new(Box::new(|| ())))
+    fn read_debt() -> Arc<ReadDebt> {
+        Arc::new(ReadDebt::new(Box::new(|| ())))
     }
 
     #[test]
     fn a_long_walk_over_two_sources_pays_a_sixteenth_of_each_step() {
-        let tolls = tolls();
-        let mut toll = SeekCost::new(2, &tolls);
-        (0..1_600_000).for_each(|_| toll.step());
-        drop(toll);
-        assert_eq!(tolls.paid(), 100_000);
+        let read_debt = read_debt();
+        let mut cost = SeekCost::new(2, &read_debt);
+        (0..1_600_000).for_each(|_| cost.step());
+        drop(cost);
+        assert_eq!(read_debt.paid(), 100_000);
     }
 
     #[test]
     fn one_source_costs_nothing() {
-        let tolls = tolls();
-        let mut toll = SeekCost::new(1, &tolls);
-        (0..1_600_000).for_each(|_| toll.seek());
-        drop(toll);
-        assert_eq!(tolls.paid(), 0);
+        let read_debt = read_debt();
+        let mut cost = SeekCost::new(1, &read_debt);
+        (0..1_600_000).for_each(|_| cost.seek());
+        drop(cost);
+        assert_eq!(read_debt.paid(), 0);
     }
 
     /// One sampled cursor reports for all: the sum is within a tenth over many cursors.
     #[test]
     fn short_cursors_pay_on_average() {
-        let tolls = tolls();
+        let read_debt = read_debt();
         for _ in 0..SAMPLED * 100 {
-            SeekCost::new(3, &tolls).seek();
+            SeekCost::new(3, &read_debt).seek();
         }
         let due = u64::from(SAMPLED) * 100 * 2 * SEEK / 16;
-        assert!(tolls.paid().abs_diff(due) * 10 < due, "{} of {due}", tolls.paid());
+        assert!(read_debt.paid().abs_diff(due) * 10 < due, "{} of {due}", read_debt.paid());
     }
 
     #[test]
     fn the_bell_rings_when_readers_have_paid_much_and_merges_keep_to_their_share() {
         let rung = Arc::new(AtomicU64::new(0));
         let counter = rung.clone();
-        let tolls = Tolls::new(Box::new(move || _ = counter.fetch_add(1, Ordering::Relaxed)));
-        tolls.pay(LEAST_TOLL - 1);
+        let read_debt =
+            ReadDebt::new(Box::new(move || _ = counter.fetch_add(1, Ordering::Relaxed)));
+        read_debt.pay(MIN_READ_DEBT - 1);
         assert_eq!(rung.load(Ordering::Relaxed), 0);
-        tolls.pay(1);
-        tolls.pay(1);
-        assert_eq!((rung.load(Ordering::Relaxed), tolls.paid()), (1, LEAST_TOLL + 1));
-        tolls.hold(1000);
-        assert_eq!((tolls.allowance(50), tolls.allowance(0)), (500, 0));
-        tolls.spend(300);
-        assert_eq!((tolls.allowance(50), tolls.paid()), (200, 0));
+        read_debt.pay(1);
+        read_debt.pay(1);
+        assert_eq!((rung.load(Ordering::Relaxed), read_debt.paid()), (1, MIN_READ_DEBT + 1));
+        read_debt.hold(1000);
+        assert_eq!((read_debt.allowance(50), read_debt.allowance(0)), (500, 0));
+        read_debt.spend(300);
+        assert_eq!((read_debt.allowance(50), read_debt.paid()), (200, 0));
     }
 }
