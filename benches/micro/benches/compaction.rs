@@ -58,9 +58,9 @@ fn shape() -> LsmShape {
         memtable_size: 64 * MIB,
         table_size: 64 * MIB,
         tombstone_age_secs: 86_400,
-        tied: false,
+        has_compaction_filter: false,
         read_debt: 0,
-        for_readers: 0,
+        read_compaction_bytes: 0,
         runs: runs.into_iter().map(Arc::new).collect(),
         next_run: 200,
     }

@@ -290,7 +290,7 @@ impl Tree {
             memtable_size: size(case.get("memtable").unwrap_or("64M")),
             table_size: size(case.get("table").unwrap_or("64M")),
             tombstone_age_secs: case.parse("tomb-age", 0),
-            tied: case.has("tied"),
+            has_compaction_filter: case.has("tied"),
             ..LsmShape::default()
         };
         for line in case.input.lines() {
@@ -408,7 +408,7 @@ impl Model {
             memtable_size: 8 * ENTRY,
             table_size: 4 * ENTRY,
             tombstone_age_secs: [0, 0, 3600][rng.below(3) as usize],
-            tied: rng.one_in(4),
+            has_compaction_filter: rng.one_in(4),
             next_run: 100,
             ..LsmShape::default()
         };
@@ -504,7 +504,7 @@ impl Model {
 
     /// Readers pay whatever it costs, and the budget allows it.
     fn pay(&mut self) {
-        (self.shape.read_debt, self.shape.for_readers) = (u64::MAX, u64::MAX);
+        (self.shape.read_debt, self.shape.read_compaction_bytes) = (u64::MAX, u64::MAX);
     }
 
     fn begin(&mut self, job: CompactionJob) {
@@ -710,7 +710,7 @@ fn readers_get_one_run_for_their_toll() {
             let mut shape = model.shape.clone();
             match barrier {
                 "toll" => shape.read_debt = 0,
-                "budget" => shape.for_readers = 0,
+                "budget" => shape.read_compaction_bytes = 0,
                 _ => shape.now_micros = shape.tables().map(|t| t.created_micros).max().unwrap_or(0),
             }
             let job = pick(&model.policy, &shape).and_then(is_paid);

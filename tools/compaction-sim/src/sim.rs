@@ -254,10 +254,10 @@ impl<'a, S: SimStore> Sim<'a, S> {
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
-            tied: options.purge.is_some(),
+            has_compaction_filter: options.purge.is_some(),
             // Nobody reads here.
             read_debt: 0,
-            for_readers: 0,
+            read_compaction_bytes: 0,
             runs: vec![],
             next_run: u64::MAX,
         };
@@ -761,7 +761,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
         let mut pieces = 0;
         for mut part in job.parts(&self.shape) {
             // A hook that purges is to see all of a part, in order.
-            let bytes = if self.shape.tied { 0 } else { part.rewritten(&self.shape) };
+            let bytes =
+                if self.shape.has_compaction_filter { 0 } else { part.rewritten(&self.shape) };
             let most = self.pieces_of(bytes, self.options.table_size);
             pieces += cut_merge(&self.shape, &mut part, most);
             let (shape, values) = (&self.shape, &self.values);

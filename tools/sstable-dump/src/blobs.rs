@@ -327,7 +327,7 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
             ("bytes of blocks", t.bytes, footer.data_len),
         ];
         all.extend(differ(&facts, "the manifest tells"));
-        all.extend(t.identity.stranger(&footer.identity).map(|words| {
+        all.extend(t.identity.mismatch(&footer.identity).map(|words| {
             bad(format!("{words}, and not the value file that the manifest tells of"))
         }));
     }

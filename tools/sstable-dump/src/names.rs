@@ -16,7 +16,7 @@ use firn_kv::internals::base::identity::writer_of;
 use firn_kv::internals::manifest::{
     self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
 };
-use firn_kv::internals::merge::run::{foreign_blobs, stranger, table_path};
+use firn_kv::internals::merge::run::{foreign_blobs, mismatch, table_path};
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
@@ -411,7 +411,7 @@ impl TreeNames {
             };
             while let Some(item) = reader.next()? {
                 if let LogItem::Record(_) = item {
-                    found.push(known.stranger(&header).at(reader.path(), 0));
+                    found.push(known.mismatch(&header).at(reader.path(), 0));
                     self.hide(name);
                     break;
                 }
@@ -448,7 +448,7 @@ impl TreeNames {
             return Some(false);
         }
         let opened = open_file(file, &path, m.id, m.ingested_seq);
-        opened.ok().map(|t| stranger(m, &t).is_none())
+        opened.ok().map(|t| mismatch(m, &t).is_none())
     }
 
     /// The same of a value file.

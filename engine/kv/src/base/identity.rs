@@ -38,7 +38,7 @@ impl TableIdentity {
     }
 
     /// Describes a table `found` in place of this one; returns `None` if it is this one.
-    pub fn stranger(&self, found: &TableIdentity) -> Option<String> {
+    pub fn mismatch(&self, found: &TableIdentity) -> Option<String> {
         if self.store != found.store {
             return Some(format!(
                 "this is a table of another store (id {:016x}, not {:016x})",
@@ -86,8 +86,8 @@ mod tests {
         let own = TableIdentity { store: 1 << 63, unique: 7 };
         assert_eq!(TableIdentity::decode(&own.encode()), Some(own));
         assert_eq!(TableIdentity::decode(&own.encode()[..15]), None);
-        assert_eq!(own.stranger(&own), None);
-        let words = |found: TableIdentity| own.stranger(&found).unwrap_or_default();
+        assert_eq!(own.mismatch(&own), None);
+        let words = |found: TableIdentity| own.mismatch(&found).unwrap_or_default();
         assert!(
             words(TableIdentity { store: 5, unique: 7 })
                 .contains("another store (id 0000000000000005")

@@ -259,7 +259,7 @@ impl OpenFileList {
         self.reopened.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn told(&self) -> FileStats {
+    pub fn report(&self) -> FileStats {
         FileStats {
             open: self.open.load(Ordering::Relaxed),
             reopened: self.reopened.load(Ordering::Relaxed),

@@ -121,7 +121,7 @@ impl ReadCounters {
     }
 
     /// Counts a filter probe of a sampled read.
-    pub fn asked_filter(&self, maybe: bool) {
+    pub fn checked_filter(&self, maybe: bool) {
         more(&self.filters_asked, EACH);
         more(&self.filters_no, EACH * u64::from(!maybe));
     }
@@ -162,7 +162,7 @@ impl ReadCounters {
     }
 
     /// Returns the counts so far.
-    pub fn told(&self) -> ReadStats {
+    pub fn report(&self) -> ReadStats {
         let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
         ReadStats {
             gets: get(&self.gets),

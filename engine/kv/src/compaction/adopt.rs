@@ -5,7 +5,7 @@
 //! table (less than a quarter of a table or memtable) is joined with its neighbours if one of those
 //! is rewritten too. A lone small table stays, because joining it would rewrite a large neighbour.
 //!
-//! If entries may affect keys in other tables ([`LsmShape::tied`]), either all tables are adopted
+//! If entries may affect keys in other tables ([`LsmShape::has_compaction_filter`]), either all tables are adopted
 //! or none. Otherwise, the versions that such an entry hides would stay forever in a table that is
 //! always adopted.
 
@@ -27,15 +27,15 @@ enum Fate {
 pub(super) type Picked = (usize, Range<usize>);
 
 /// Adds the tables to adopt to `job`, which merges the `picked` tables. If all can be adopted,
-/// returns a move of those that are not in the output run yet. `is_settled` reports whether a merge
+/// returns a move of those that are not in the output run yet. `is_up_to_date` reports whether a merge
 /// of one table alone would change nothing.
 pub(super) fn adopt(
     shape: &LsmShape,
     job: CompactionJob,
     picked: &[Picked],
-    is_settled: &dyn Fn(&TableShape) -> bool,
+    is_up_to_date: &dyn Fn(&TableShape) -> bool,
 ) -> CompactionJob {
-    let adopted = adopted(shape, &job.cuts.at, picked, is_settled);
+    let adopted = adopted(shape, &job.cuts.at, picked, is_up_to_date);
     if adopted.len() < picked.iter().map(|(_, tables)| tables.len()).sum() {
         return CompactionJob { adopted, ..job };
     }
@@ -54,7 +54,7 @@ pub(super) fn adopted(
     shape: &LsmShape,
     at: &[Arc<[u8]>],
     picked: &[Picked],
-    is_settled: &dyn Fn(&TableShape) -> bool,
+    is_up_to_date: &dyn Fn(&TableShape) -> bool,
 ) -> Vec<u64> {
     let mut tables: Vec<&TableShape> =
         picked.iter().flat_map(|(r, range)| &shape.runs[*r].tables[range.clone()]).collect();
@@ -71,7 +71,7 @@ pub(super) fn adopted(
         let apart = reach.is_none_or(|reach| reach < &*t.first)
             && tables.get(i + 1).is_none_or(|next| t.last < next.first);
         reach = reach.max(Some(&t.last));
-        fates.push(match apart && !vanishes(t) && is_settled(t) {
+        fates.push(match apart && !vanishes(t) && is_up_to_date(t) {
             true if t.size < large => Fate::Joins,
             true => Fate::Adopted,
             false => Fate::Merged,
@@ -91,5 +91,5 @@ pub(super) fn adopted(
         Fate::Adopted => true,
     };
     let ids: Vec<u64> = (0..tables.len()).filter(|&i| stays(i)).map(|i| tables[i].id).collect();
-    if shape.tied && ids.len() < tables.len() { Vec::new() } else { ids }
+    if shape.has_compaction_filter && ids.len() < tables.len() { Vec::new() } else { ids }
 }

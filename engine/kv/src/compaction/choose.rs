@@ -63,8 +63,9 @@ fn cut(policy: &dyn Strategy, shape: &LsmShape, job: &mut CompactionJob) {
 /// [`debt`] and does not slow writers.
 pub fn pick(policy: &Policy, shape: &LsmShape) -> Option<CompactionJob> {
     let (policy, view) = (policy.strategy(), PickContext::new(shape, true));
-    let for_readers = || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
-    let mut job = pick_in(policy, &view).or_else(for_readers)?;
+    let read_compaction_bytes =
+        || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
+    let mut job = pick_in(policy, &view).or_else(read_compaction_bytes)?;
     cut(policy, shape, &mut job);
     Some(job)
 }
@@ -108,11 +109,11 @@ pub struct Blocked;
 /// job merges every table with keys of the range into the oldest of their runs. It also takes the
 /// tables that are needed to preserve the order of versions.
 ///
-/// The merge adopts a table unchanged if the table overlaps no other and `is_settled` holds.
-/// `is_settled` reports whether rewriting the table alone into the given level would change
+/// The merge adopts a table unchanged if the table overlaps no other and `is_up_to_date` holds.
+/// `is_up_to_date` reports whether rewriting the table alone into the given level would change
 /// nothing.
 ///
-/// Returns `None` if the tables are in one run and all of them satisfy `is_settled`. Ignores the
+/// Returns `None` if the tables are in one run and all of them satisfy `is_up_to_date`. Ignores the
 /// policy except for output splits, and returns `None` for a policy that never merges.
 ///
 /// # Errors
@@ -121,7 +122,7 @@ pub fn manual(
     policy: &Policy,
     shape: &LsmShape,
     range: Option<(&[u8], &[u8])>,
-    is_settled: &dyn Fn(&TableShape, u8) -> bool,
+    is_up_to_date: &dyn Fn(&TableShape, u8) -> bool,
 ) -> Result<Option<CompactionJob>, Blocked> {
     let policy = policy.strategy();
     if !policy.merges() {
@@ -148,9 +149,10 @@ pub fn manual(
     };
     if let [(r, tables)] = &mut picked[..] {
         let job = merge(&[(*r, tables.clone())], run.place());
-        let settled = |t: &TableShape| is_settled(t, run.level);
-        let stay: HashSet<u64> =
-            adopted(shape, &job.cuts.at, &[(*r, tables.clone())], &settled).into_iter().collect();
+        let up_to_date = |t: &TableShape| is_up_to_date(t, run.level);
+        let stay: HashSet<u64> = adopted(shape, &job.cuts.at, &[(*r, tables.clone())], &up_to_date)
+            .into_iter()
+            .collect();
         let is_new = |t: &TableShape| !stay.contains(&t.id);
         let all = &run.tables[tables.clone()];
         let Some(first) = all.iter().position(is_new) else { return Ok(None) };
@@ -159,7 +161,7 @@ pub fn manual(
     }
     let whole = picked.last().is_some_and(|(_, tables)| tables.len() == run.tables.len());
     let output = if whole && run.level == 0 { view.below(oldest) } else { run.place() };
-    let settled = |t: &TableShape| is_settled(t, output.level);
-    let job = adopt(shape, merge(&picked, output), &picked, &settled);
+    let up_to_date = |t: &TableShape| is_up_to_date(t, output.level);
+    let job = adopt(shape, merge(&picked, output), &picked, &up_to_date);
     if view.admits(&job) { Ok(Some(job)) } else { Err(Blocked) }
 }

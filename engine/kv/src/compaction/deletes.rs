@@ -98,7 +98,7 @@ fn push(
 fn may_go(shape: &LsmShape, table: &TableShape, due: u64) -> bool {
     let quarter = shape.tombstone_age_secs.saturating_mul(250_000);
     let waited = shape.now_micros.saturating_sub(table.created_micros);
-    if shape.tied {
+    if shape.has_compaction_filter {
         waited > quarter.max(table.created_micros.saturating_sub(due))
     } else {
         waited > quarter && !table.held_back

@@ -60,7 +60,7 @@ pub(super) fn pick_compaction(
         let saved = u128::from(shape.read_debt) * oldest as u128 / (view.len() - 1) as u128;
         let to_u64 = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
         (is_paid(to_u64(saved), to_u64(entries))
-            && bytes <= shape.for_readers
+            && bytes <= shape.read_compaction_bytes
             && u128::from(bytes) <= quiet)
             .then_some(job)
     })

@@ -51,12 +51,12 @@ pub struct LsmShape {
     /// Maximum age of a tombstone before it is pushed down, in seconds; 0 for no bound.
     pub tombstone_age_secs: u64,
     /// Whether an entry may affect keys in other tables, as a compaction filter may define.
-    pub tied: bool,
+    pub has_compaction_filter: bool,
     /// Cost that readers paid for several runs since the last read-triggered compaction. The unit
     /// is entries that a merge could have written instead.
     pub read_debt: u64,
     /// Bytes that read-triggered compactions may write now.
-    pub for_readers: u64,
+    pub read_compaction_bytes: u64,
     /// The runs, newest first: by level ascending, then by number descending. They are shared, so
     /// building and copying a shape with many tables is cheap. Use [`Arc::make_mut`] to change one.
     pub runs: Vec<Arc<RunShape>>,

@@ -22,14 +22,17 @@ use super::shape::{Action, CompactionJob, LsmShape};
 /// the inputs of later steps and the outputs of earlier ones must stay unchanged. Adopted tables
 /// that are already in the output run may be in no step.
 ///
-/// If entries may affect keys in other tables ([`LsmShape::tied`]), the job stays whole. Such an
+/// If entries may affect keys in other tables ([`LsmShape::has_compaction_filter`]), the job stays whole. Such an
 /// entry in one step would have no effect on the keys of another. So the versions it hides would
 /// stay forever, or reappear when the entry itself is dropped.
 ///
 /// A step has as many tables as overlap each other. If they have fewer bytes than a table, the step
 /// includes their neighbours.
 pub fn steps(policy: &Policy, shape: &LsmShape, job: CompactionJob) -> Vec<CompactionJob> {
-    if job.action != Action::Merge || shape.tied || !policy.strategy().is_incremental() {
+    if job.action != Action::Merge
+        || shape.has_compaction_filter
+        || !policy.strategy().is_incremental()
+    {
         return vec![job];
     }
     let Some(tables) = job.in_key_order(shape) else { return vec![job] };
@@ -131,8 +134,8 @@ mod tests {
     fn a_merge_whose_entries_speak_for_keys_of_other_tables_stays_whole() {
         let (shape, job) = two_runs();
         let ics: Policy = "ics".parse().unwrap();
-        let tied = LsmShape { tied: true, ..shape.clone() };
-        assert_eq!(steps(&ics, &tied, job.clone()), std::slice::from_ref(&job));
+        let has_compaction_filter = LsmShape { has_compaction_filter: true, ..shape.clone() };
+        assert_eq!(steps(&ics, &has_compaction_filter, job.clone()), std::slice::from_ref(&job));
         let tiered: Policy = "tiered:4".parse().unwrap();
         assert_eq!(steps(&tiered, &shape, job.clone()), [job]);
     }

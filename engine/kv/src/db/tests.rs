@@ -484,7 +484,7 @@ fn nobody_walks_twice_over_what_is_deleted() {
     let leap = |t: &Tree, forward| {
         let mut to = vec![];
         t.inner
-            .gaps
+            .empty_ranges
             .skip_empty_range(&key(250), forward, t.handle.inner.commit.read_point(), &mut to)
             .then_some(to)
     };
@@ -697,7 +697,7 @@ fn hands_stand_still_in_a_pause() {
     for last in 0..2 {
         let (over, steps) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
-        let (tell, told) = mpsc::channel();
+        let (tell, report) = mpsc::channel();
         let job = move || {
             let inner = beside.inner();
             let _running = inner.scheduler.throttle().begin().unwrap();
@@ -737,7 +737,7 @@ fn hands_stand_still_in_a_pause() {
         }
         over.store(true, Ordering::Relaxed);
         job.join();
-        assert_eq!(told.recv().unwrap().unwrap().len(), 2);
+        assert_eq!(report.recv().unwrap().unwrap().len(), 2);
     }
 }
 
@@ -774,7 +774,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         let over = Arc::new(AtomicBool::new(false));
         let steps = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let (ends, counted, beside) = (over.clone(), steps.clone(), db.clone());
-        let (tell, told) = mpsc::channel();
+        let (tell, report) = mpsc::channel();
         let merge = move || {
             let inner = beside.inner();
             let _running =
@@ -832,7 +832,7 @@ fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
         wait_until(|| by_hand() > then);
         over.store(true, Ordering::Relaxed);
         merge.join();
-        assert_eq!(told.recv().unwrap().unwrap().len(), 2);
+        assert_eq!(report.recv().unwrap().unwrap().len(), 2);
         // The slot has been returned.
         let both = std::sync::Barrier::new(2);
         let done = subcompactions::run_divided(inner, 2, MERGE, &mut || Ok(()), move |_, i, _| {

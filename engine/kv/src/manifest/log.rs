@@ -134,13 +134,13 @@ pub struct ManifestGap {
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<ManifestGap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    let (mut log, mut gaps) =
+    let (mut log, mut empty_ranges) =
         (Log { path, frames: vec![], marks: vec![], end: 0, len: bytes.len() as u64 }, vec![]);
     let mut at = HEADER.min(bytes.len());
     match check_header(&bytes, number) {
         Ok(()) => log.end = HEADER as u64,
         Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
-        Err(_) => gaps.push(ManifestGap { offset: 0, len: at as u64 }),
+        Err(_) => empty_ranges.push(ManifestGap { offset: 0, len: at as u64 }),
     }
     while at < bytes.len() {
         let edits = match frame(&bytes, number, at) {
@@ -149,7 +149,7 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<M
                 let next =
                     sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
                 let next = next.unwrap_or(bytes.len());
-                gaps.push(ManifestGap { offset: at as u64, len: (next - at) as u64 });
+                empty_ranges.push(ManifestGap { offset: at as u64, len: (next - at) as u64 });
                 at = next;
                 continue;
             }
@@ -165,7 +165,7 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<M
         at += FRAME + len;
         log.end = at as u64;
     }
-    Ok((log, gaps))
+    Ok((log, empty_ranges))
 }
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {

@@ -188,7 +188,7 @@ struct Output<'a, O> {
     last: Vec<u8>,
     made: CompactionOutputs,
     /// Bytes added since progress was last reported.
-    untold: u64,
+    unreported: u64,
 }
 
 impl<'a, O: Outputs> Output<'a, O> {
@@ -217,7 +217,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             from: range.from.clone(),
             last: vec![],
             made: CompactionOutputs::default(),
-            untold: 0,
+            unreported: 0,
         }
     }
 
@@ -280,10 +280,10 @@ impl<'a, O: Outputs> Output<'a, O> {
     /// Reports the progress if it is sufficient.
     #[inline]
     fn tell<C: Cursor>(&mut self, input: &mut Retain<C>) -> Result<()> {
-        if input.passed() < STEP && self.untold < STEP_BYTES {
+        if input.passed() < STEP && self.unreported < STEP_BYTES {
             return Ok(());
         }
-        self.untold = 0;
+        self.unreported = 0;
         self.outputs.holds(self.writer.as_ref().map_or(0, TableWriter::buffered));
         self.outputs.progress(input.take_passed())
     }
@@ -301,7 +301,7 @@ impl<'a, O: Outputs> Output<'a, O> {
             self.last.extend_from_slice(key);
         }
         self.made.entries += 1;
-        self.untold += (key.len() + value.len()) as u64;
+        self.unreported += (key.len() + value.len()) as u64;
         Ok(())
     }
 
@@ -349,7 +349,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         self.last.extend_from_slice(w.last_key());
         self.made.copied += 1;
         self.made.entries += block.len() as u64;
-        self.untold += w.estimated_size().saturating_sub(before);
+        self.unreported += w.estimated_size().saturating_sub(before);
         Ok(true)
     }
 

@@ -4,7 +4,7 @@
 //! - [`run`]: cursor over sorted and disjoint tables, which are opened on first use.
 //! - [`merging`]: merges k cursors into one with every version of every key.
 //! - [`shadow`]: range deletions that cover a key.
-//! - [`gaps`]: empty-range cache: key ranges without visible keys, which iterators skip.
+//! - [`empty_ranges`]: empty-range cache: key ranges without visible keys, which iterators skip.
 //! - [`visible`]: the newest version of each key at a read point, with operands folded and
 //!   deletions left out.
 //! - [`emptied`]: ranges that the deletes of a memtable have emptied, so range deletions can
@@ -17,7 +17,7 @@
 
 pub mod cost;
 pub mod emptied;
-pub mod gaps;
+pub mod empty_ranges;
 pub mod job;
 pub mod merging;
 pub mod operands;

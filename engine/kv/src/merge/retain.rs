@@ -311,7 +311,7 @@ impl<C: Cursor> Retain<C> {
                 return Ok(Advanced::End);
             }
             if self.input.head() != self.key_head || self.input.key() != self.key.as_slice() {
-                if self.is_behind(self.input.key()) {
+                if self.is_after(self.input.key()) {
                     return Ok(Advanced::End);
                 }
                 self.new_key();
@@ -327,7 +327,7 @@ impl<C: Cursor> Retain<C> {
 
     /// Reports whether a key is after the range.
     #[inline]
-    fn is_behind(&self, key: &[u8]) -> bool {
+    fn is_after(&self, key: &[u8]) -> bool {
         self.rules.range.until.as_deref().is_some_and(|u| key >= u)
     }
 
@@ -425,7 +425,7 @@ impl<C: Cursor> Retain<C> {
             Some(_) => shown(&self.shown, &self.input),
             None => &[],
         };
-        let judged = Self::ask_purge(
+        let judged = Self::ask_compaction_filter(
             &mut self.rules,
             &mut self.reach,
             (&self.key, kind, value),
@@ -455,7 +455,7 @@ impl<C: Cursor> Retain<C> {
 
     /// Applies the compaction filter to an entry (key, kind and value) with a sequence number in a
     /// stripe. Only the newest version of a key is judged.
-    fn ask_purge(
+    fn ask_compaction_filter(
         rules: &mut Rules,
         reach: &mut Vec<u8>,
         (key, kind, value): (&[u8], Kind, &[u8]),
@@ -571,7 +571,7 @@ impl<C: Cursor> Retain<C> {
                 let mut reaches = false;
                 if self.rules.zero_seqs && self.rules.purge.is_some() {
                     let entry = (&*self.key, Kind::Put, &*v);
-                    let judged = Self::ask_purge(
+                    let judged = Self::ask_compaction_filter(
                         &mut self.rules,
                         &mut self.reach,
                         entry,
@@ -656,7 +656,7 @@ impl Retain<Merging<MergeSource>> {
         let tombstones = &self.rules.tombstones;
         let free = |b: &WholeBlock<'_>| {
             b.first_key() != self.key.as_slice()
-                && !self.is_behind(b.separator())
+                && !self.is_after(b.separator())
                 && !tombstones.touches(b.first_key(), b.separator())
         };
         self.input.whole_block().filter(free)

@@ -77,7 +77,7 @@ pub struct TableOpener {
     /// Blob files that have been written and opened in advance and have no handle yet.
     ready_values: Mutex<HashMap<u64, Arc<BlobFile>>>,
     /// Blob files that have a handle, by number.
-    values: Mutex<HashMap<u64, Weak<ValueHandle>>>,
+    values: Mutex<HashMap<u64, Weak<BlobFileHandle>>>,
 }
 
 debug_by!(TableOpener, "TableOpener", dir);
@@ -128,7 +128,7 @@ impl TableOpener {
 
     /// Returns statistics of open files.
     pub fn files(&self) -> FileStats {
-        self.owner.files.told()
+        self.owner.files.report()
     }
 
     /// Closes the opener: from now on another process may own the directory.
@@ -227,7 +227,7 @@ impl TableOpener {
     /// As [`TableHandle::table`].
     pub fn table_alone(&self, meta: &TableMeta) -> Result<Arc<Table>> {
         let table = self.open(meta.id, meta.ingested_seq)?;
-        match stranger(meta, &table) {
+        match mismatch(meta, &table) {
             None => Ok(table),
             Some(what) => {
                 let e = Error::corruption(what).at(table_path(&self.dir, meta.id), 0);
@@ -237,7 +237,7 @@ impl TableOpener {
     }
 
     /// Returns the existing handle of a blob file, or a new one.
-    pub fn value_handle(self: &Arc<Self>, facts: &Arc<BlobFileMeta>) -> Arc<ValueHandle> {
+    pub fn value_handle(self: &Arc<Self>, facts: &Arc<BlobFileMeta>) -> Arc<BlobFileHandle> {
         let ready = self.ready_values.lock().remove(&facts.id);
         let mut values = self.values.lock();
         if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
@@ -245,7 +245,7 @@ impl TableOpener {
             return handle;
         }
         self.resized(facts.size, 0);
-        let handle = Arc::new(ValueHandle {
+        let handle = Arc::new(BlobFileHandle {
             facts: facts.clone(),
             opener: self.clone(),
             file: ready.map_or_else(OnceLock::new, OnceLock::from),
@@ -312,12 +312,12 @@ pub fn missing_table(dir: &Path, m: &TableMeta) -> Error {
 
 /// Describes a table that is not the one in the manifest: one of another store, of a clone or of
 /// another time. Returns `None` if it is the right one.
-pub fn stranger(m: &TableMeta, t: &Table) -> Option<String> {
+pub fn mismatch(m: &TableMeta, t: &Table) -> Option<String> {
     let other = || {
         (!has_facts_of(m, t.properties()))
             .then(|| "this table has other counts or bounds than the manifest tells of".to_owned())
     };
-    m.identity.stranger(&t.identity()).or_else(other)
+    m.identity.mismatch(&t.identity()).or_else(other)
 }
 
 fn has_facts_of(m: &TableMeta, p: &Properties) -> bool {
@@ -348,7 +348,7 @@ pub struct TableHandle {
     /// Whether its filter may be used. `false` while the hook that defines its content is unknown.
     filter: AtomicBool,
     /// Blob files that the table refers to, by number.
-    values: Box<[Arc<ValueHandle>]>,
+    values: Box<[Arc<BlobFileHandle>]>,
 }
 
 debug_by!(TableHandle, "TableHandle", meta);
@@ -383,7 +383,7 @@ impl TableHandle {
     }
 
     /// Returns the blob files that the table refers to.
-    pub fn values(&self) -> &[Arc<ValueHandle>] {
+    pub fn values(&self) -> &[Arc<BlobFileHandle>] {
         &self.values
     }
 
@@ -530,7 +530,7 @@ impl TableHandle {
     /// Db under its name.
     fn check_own(&self, table: &Table) -> Result<()> {
         let m = &self.meta;
-        let Some(what) = stranger(m, table) else { return Ok(()) };
+        let Some(what) = mismatch(m, table) else { return Ok(()) };
         let words = format!(
             "{what}, and not the one that the manifest tells of; put the right file here, or save the rest with `sstable-dump salvage`"
         );
@@ -594,7 +594,7 @@ impl Drop for TableHandle {
 /// Tables that refer to the file have claims on it while they are live. When the last claim is
 /// released, the file is an orphan and is removed with the last handle. When a Db is closed, tables
 /// are dropped with their claims, so the file stays.
-pub struct ValueHandle {
+pub struct BlobFileHandle {
     /// Metadata from the manifest.
     pub facts: Arc<BlobFileMeta>,
     opener: Arc<TableOpener>,
@@ -605,9 +605,9 @@ pub struct ValueHandle {
     spoiled: AtomicBool,
 }
 
-debug_by!(ValueHandle, "ValueHandle", facts);
+debug_by!(BlobFileHandle, "ValueHandle", facts);
 
-impl ValueHandle {
+impl BlobFileHandle {
     fn claim(&self) {
         self.claims.fetch_add(1, Ordering::AcqRel);
         self.orphan.store(false, Ordering::Release);
@@ -671,7 +671,7 @@ impl ValueHandle {
     }
 }
 
-impl Drop for ValueHandle {
+impl Drop for BlobFileHandle {
     fn drop(&mut self) {
         self.opener.resized(0, self.facts.size);
         let file = self.file.take();
@@ -697,7 +697,7 @@ pub fn foreign_blobs(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
         (found != *facts)
             .then(|| "this value file has other counts than the manifest tells of".to_owned())
     };
-    facts.identity.stranger(&found.identity).or_else(other)
+    facts.identity.mismatch(&found.identity).or_else(other)
 }
 
 /// Returns the error that a blob file named in the manifest is not in the directory.

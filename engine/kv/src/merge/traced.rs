@@ -149,7 +149,7 @@ debug_by!(Count, "Count", cost);
 
 impl Count {
     /// Returns the cost of the source so far.
-    pub fn told(&self) -> SourceCost {
+    pub fn report(&self) -> SourceCost {
         let tables = self.tables.iter().map(|(id, e)| (*id, *e)).collect();
         SourceCost {
             opened: self.blocks.opened(),

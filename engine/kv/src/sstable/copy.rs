@@ -15,7 +15,7 @@
 use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
 use super::search::Block;
-use super::table::{BytesAtHand, Table, validate};
+use super::table::{LoadedBytes, Table, validate};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::options::Compression;
@@ -32,7 +32,7 @@ pub struct WholeBlock<'a> {
     /// Stored bytes of the block, if available. Required if `decoded` is a stub.
     read: Option<StoredBlock<'a>>,
     /// Other bytes of the file that are in memory.
-    at_hand: Option<BytesAtHand<'a>>,
+    loaded_bytes: Option<LoadedBytes<'a>>,
 }
 
 debug_by!(WholeBlock<'_>, "WholeBlock", number);
@@ -40,7 +40,7 @@ debug_by!(WholeBlock<'_>, "WholeBlock", number);
 impl<'a> WholeBlock<'a> {
     /// Wraps block `number` of `table`, given its decoded form and first key. Returns `None` if it
     /// cannot be copied. `is_cached` says whether the decoded form is in the cache. `read` is the
-    /// stored block; without it, the form must not be a stub. `at_hand` is bytes of the file in
+    /// stored block; without it, the form must not be a stub. `loaded_bytes` is bytes of the file in
     /// memory.
     pub(super) fn new(
         table: &'a Table,
@@ -49,7 +49,7 @@ impl<'a> WholeBlock<'a> {
         first: &'a [u8],
         is_cached: bool,
         read: Option<StoredBlock<'a>>,
-        at_hand: Option<BytesAtHand<'a>>,
+        loaded_bytes: Option<LoadedBytes<'a>>,
     ) -> Option<WholeBlock<'a>> {
         let plain =
             table.index.flags(number) & PLAIN != 0 && decoded.is_plain() && decoded.len() > 0;
@@ -62,7 +62,7 @@ impl<'a> WholeBlock<'a> {
             info: table.index.info(number),
             is_cached,
             read,
-            at_hand,
+            loaded_bytes,
         })
     }
 
@@ -162,7 +162,7 @@ impl<'a> WholeBlock<'a> {
     pub(super) fn stored<R>(&self, f: impl FnOnce(StoredBlock<'_>) -> R) -> Result<R> {
         match self.read {
             Some(stored) => Ok(f(stored)),
-            None => self.table.place(self.number).stored(self.at_hand, |s| Ok(f(s))),
+            None => self.table.place(self.number).stored(self.loaded_bytes, |s| Ok(f(s))),
         }
     }
 }

@@ -22,7 +22,7 @@ use super::copy::WholeBlock;
 use super::search::{Block, BlockShape, prefetch};
 use super::stream::{Stream, Stride};
 use super::stub::Undecoded;
-use super::table::{BytesAtHand, LARGEST_SCRATCH, Table, TableValue, part};
+use super::table::{LARGEST_SCRATCH, LoadedBytes, Table, TableValue, part};
 use super::window::BlockWindow;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
@@ -236,11 +236,11 @@ impl TableCursor {
     /// Reads and decodes block `i`.
     fn load_whole(&mut self, i: usize) -> Result<BlockSource> {
         let TableCursor { table, window, buffer, fill_cache, stride, .. } = self;
-        let at_hand = at_hand(table, window);
+        let loaded_bytes = loaded_bytes(table, window);
         if *fill_cache && let Some(stay) = stride.keeps(table) {
-            return Ok(BlockSource::Frame(table.load(i, at_hand, stay)?));
+            return Ok(BlockSource::Frame(table.load(i, loaded_bytes, stay)?));
         }
-        table.load_into(i, at_hand, buffer).map_err(|e| table.with_keys(i, e))?;
+        table.load_into(i, loaded_bytes, buffer).map_err(|e| table.with_keys(i, e))?;
         if *fill_cache {
             table.count_read(i);
         }
@@ -274,7 +274,7 @@ impl TableCursor {
     /// or its codec requires it.
     fn load_deferred(&mut self, i: usize) -> Result<BlockSource> {
         let TableCursor { table, undecoded, buffer, fill_cache, stride, window, .. } = self;
-        let read = table.place(i).stored(at_hand(table, window), |s| {
+        let read = table.place(i).stored(loaded_bytes(table, window), |s| {
             Ok(if undecoded.take(&s, buffer) {
                 table.check_place(i, buffer)?;
                 Ok(BlockSource::Stub)
@@ -512,9 +512,9 @@ impl TableCursor {
             if matches!(self.source, BlockSource::Stub) && read.is_none() {
                 return None;
             }
-            let at_hand = at_hand(&self.table, &self.window);
+            let loaded_bytes = loaded_bytes(&self.table, &self.window);
             let (block, first) = (self.view(), self.key());
-            WholeBlock::new(&self.table, self.block, block, first, is_cached, read, at_hand)
+            WholeBlock::new(&self.table, self.block, block, first, is_cached, read, loaded_bytes)
         } else {
             None
         }
@@ -540,8 +540,8 @@ impl TableCursor {
 }
 
 /// Returns the bytes of `table` that are already in memory.
-fn at_hand<'a>(table: &'a Table, window: &'a BlockWindow) -> Option<BytesAtHand<'a>> {
-    table.map_to_decode().or_else(|| Some(window.at_hand()))
+fn loaded_bytes<'a>(table: &'a Table, window: &'a BlockWindow) -> Option<LoadedBytes<'a>> {
+    table.map_to_decode().or_else(|| Some(window.loaded_bytes()))
 }
 
 impl Drop for TableCursor {

@@ -98,7 +98,7 @@ pub(crate) struct BlockEntry<'a> {
 
 impl BlockEntry<'_> {
     /// Reports whether it must come after an entry with the same head.
-    fn is_behind(&self, other: &BlockEntry<'_>) -> bool {
+    fn is_after(&self, other: &BlockEntry<'_>) -> bool {
         let rest = match self.suffix_len.min(other.suffix_len) >= 8 {
             true => self.rest.cmp(other.rest),
             false => self.suffix_len.cmp(&other.suffix_len),
@@ -390,7 +390,7 @@ impl<'a> Block<'a> {
         for i in 0..s.n {
             let e = self.decode(i).ok_or("an entry that is cut off")?;
             let h = self.head(i);
-            if h < last || (h == last && before.is_some_and(|b| b.is_behind(&e))) {
+            if h < last || (h == last && before.is_some_and(|b| b.is_after(&e))) {
                 return Err("entries out of order");
             }
             last = h;

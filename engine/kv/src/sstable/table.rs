@@ -123,11 +123,11 @@ impl BlockPlace<'_> {
         block_error(what).at(self.path, self.offset).block(self.kind.name())
     }
 
-    /// Checks the block's bytes and passes them to `f`. Uses `at_hand` if it contains the block,
+    /// Checks the block's bytes and passes them to `f`. Uses `loaded_bytes` if it contains the block,
     /// else reads the block into a buffer.
     pub fn stored<R>(
         &self,
-        at_hand: Option<BytesAtHand<'_>>,
+        loaded_bytes: Option<LoadedBytes<'_>>,
         f: impl FnOnce(StoredBlock<'_>) -> Result<R, &'static str>,
     ) -> Result<R> {
         let check = |block: &[u8]| {
@@ -139,7 +139,7 @@ impl BlockPlace<'_> {
         if end > self.file.len() {
             return Err(self.corrupt("a block beyond the end of the file"));
         }
-        if let Some(block) = at_hand.and_then(|bytes| bytes.get(self.offset, self.len)) {
+        if let Some(block) = loaded_bytes.and_then(|bytes| bytes.get(self.offset, self.len)) {
             return check(block);
         }
         let mut block = SCRATCH.take();
@@ -165,20 +165,20 @@ impl BlockPlace<'_> {
 
 /// Bytes of a file that are in memory: its map, or the read buffer of a scan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BytesAtHand<'a> {
+pub(super) struct LoadedBytes<'a> {
     begin: u64,
     bytes: &'a [u8],
 }
 
-impl<'a> BytesAtHand<'a> {
+impl<'a> LoadedBytes<'a> {
     /// Wraps bytes that begin at this offset in the file.
-    pub fn new(begin: u64, bytes: &'a [u8]) -> BytesAtHand<'a> {
-        BytesAtHand { begin, bytes }
+    pub fn new(begin: u64, bytes: &'a [u8]) -> LoadedBytes<'a> {
+        LoadedBytes { begin, bytes }
     }
 
     /// Wraps the map of the whole file.
-    pub fn map(bytes: &'a [u8]) -> BytesAtHand<'a> {
-        BytesAtHand { begin: 0, bytes }
+    pub fn map(bytes: &'a [u8]) -> LoadedBytes<'a> {
+        LoadedBytes { begin: 0, bytes }
     }
 
     /// Returns `len` bytes from a file offset, if all of them are available.
@@ -661,8 +661,8 @@ impl Table {
 
     /// Returns the map if blocks are decoded from it.
     #[inline]
-    pub(super) fn map_to_decode(&self) -> Option<BytesAtHand<'_>> {
-        if self.maps.decodes() { self.map_bytes().map(BytesAtHand::map) } else { None }
+    pub(super) fn map_to_decode(&self) -> Option<LoadedBytes<'_>> {
+        if self.maps.decodes() { self.map_bytes().map(LoadedBytes::map) } else { None }
     }
 
     #[inline]
@@ -696,7 +696,7 @@ impl Table {
                 let (offset, len) = self.index.place(i);
                 self.will_need(offset, len as u64);
             }
-            let map = self.map_bytes().map(BytesAtHand::map);
+            let map = self.map_bytes().map(LoadedBytes::map);
             let checked = self.place(i).stored(map, |s| match s.codec {
                 Compression::None => validate(s.bytes).and_then(|()| self.check_place(i, s.bytes)),
                 _ => Err("a block of another compression than the index says"),
@@ -726,10 +726,10 @@ impl Table {
     pub(super) fn load(
         &self,
         i: usize,
-        at_hand: Option<BytesAtHand<'_>>,
+        loaded_bytes: Option<LoadedBytes<'_>>,
         stay: CacheStay,
     ) -> Result<FrameRef> {
-        let decoded = self.place(i).stored(at_hand, |s| self.decode(i, &s));
+        let decoded = self.place(i).stored(loaded_bytes, |s| self.decode(i, &s));
         let frame = decoded.map_err(|e| self.with_keys(i, e))?;
         self.count_read(i);
         Ok(self.cache.insert_for(stay, &self.slots, i, frame))
@@ -844,10 +844,10 @@ impl Table {
     pub(super) fn load_into(
         &self,
         i: usize,
-        at_hand: Option<BytesAtHand<'_>>,
+        loaded_bytes: Option<LoadedBytes<'_>>,
         buffer: &mut Vec<u8>,
     ) -> Result<Compression> {
-        self.place(i).stored(at_hand, |s| {
+        self.place(i).stored(loaded_bytes, |s| {
             decode_into(&s, buffer)?;
             self.check_place(i, buffer)?;
             Ok(s.codec)

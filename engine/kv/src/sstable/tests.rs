@@ -936,8 +936,8 @@ fn a_block_counts_once_for_each_reader() {
             c.next().unwrap();
         }
         drop(c);
-        let told = reads.told();
-        (told.blocks_read, told.blocks_cached, file.reads())
+        let report = reads.report();
+        (report.blocks_read, report.blocks_cached, file.reads())
     };
     let (all, each) = (BLOCKS as usize, u64::from(BLOCKS));
     assert_eq!(walk(false), (each, 0, all));

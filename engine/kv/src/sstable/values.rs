@@ -29,7 +29,7 @@ use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer};
 use super::output::BlockOutput;
 use super::properties::Properties;
 use super::stream::BlobStreams;
-use super::table::{BlockPlace, BytesAtHand, Maps, TableValue};
+use super::table::{BlockPlace, LoadedBytes, Maps, TableValue};
 use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
 use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
@@ -381,7 +381,7 @@ impl BlobFile {
             if header.codec != Compression::None {
                 return Ok(None);
             }
-            place.stored(Some(BytesAtHand::map(map.bytes())), |s| Self::start(s.bytes, r))?;
+            place.stored(Some(LoadedBytes::map(map.bytes())), |s| Self::start(s.bytes, r))?;
             word.fetch_or(bit, Ordering::Release);
         }
         // If a block misstates its length, the value still ends where the block ends.
@@ -389,8 +389,8 @@ impl BlobFile {
         Ok(Some(TableValue::map(map.clone(), end - u64::from(r.len)..end)))
     }
 
-    fn map_to_decode(&self) -> Option<BytesAtHand<'_>> {
-        self.map.as_ref().filter(|_| self.maps.decodes()).map(|m| BytesAtHand::map(m.bytes()))
+    fn map_to_decode(&self) -> Option<LoadedBytes<'_>> {
+        self.map.as_ref().filter(|_| self.maps.decodes()).map(|m| LoadedBytes::map(m.bytes()))
     }
 
     /// Reads the value of `r` into `out`, bypassing the cache.
@@ -444,9 +444,9 @@ impl BlobFile {
         if values == self.properties.entries {
             return Ok(());
         }
-        let told = self.properties.entries;
+        let report = self.properties.entries;
         let e = Error::corruption(format!(
-            "the properties tell of {told} values, the file has {values}"
+            "the properties tell of {report} values, the file has {values}"
         ));
         Err(e.at(&self.path, self.data_len).block("properties"))
     }

@@ -229,9 +229,9 @@ impl Table {
             ("smallest sequence number", p.min_seq, seen.min_seq),
             ("largest sequence number", p.max_seq, seen.max_seq),
         ];
-        for (what, told, found) in same {
-            if told != found {
-                let m = format!("the properties tell of {told} {what}, the table has {found}");
+        for (what, report, found) in same {
+            if report != found {
+                let m = format!("the properties tell of {report} {what}, the table has {found}");
                 return Err(Error::corruption(m)
                     .at(&self.path, self.index.end())
                     .block("properties"));

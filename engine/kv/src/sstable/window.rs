@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::stream::Stride;
-use super::table::{BytesAtHand, Table};
+use super::table::{LoadedBytes, Table};
 
 /// Maximum bytes per read: about the size of the processor's first-level cache.
 const MOST: u64 = 32 << 10;
@@ -35,7 +35,7 @@ impl BlockWindow {
     /// the buffer unless it is there, if other blocks are read with it.
     pub fn come_to(&mut self, table: &Table, i: usize, stride: &Stride) {
         let (offset, len) = table.index.place(i);
-        if self.has_failed || self.at_hand().get(offset, len).is_some() {
+        if self.has_failed || self.loaded_bytes().get(offset, len).is_some() {
             return;
         }
         let Some((forward, passed)) = stride.passed() else { return self.forget() };
@@ -61,8 +61,8 @@ impl BlockWindow {
     }
 
     /// Returns the buffered bytes.
-    pub fn at_hand(&self) -> BytesAtHand<'_> {
-        BytesAtHand::new(self.begin, &self.bytes)
+    pub fn loaded_bytes(&self) -> LoadedBytes<'_> {
+        LoadedBytes::new(self.begin, &self.bytes)
     }
 }
 

@@ -151,7 +151,7 @@ impl KnownSegments<'_> {
 
     /// Returns the error for a foreign segment, for which [`is_own`](KnownSegments::is_own) is
     /// `false`.
-    pub fn stranger(&self, h: &SegmentHeader) -> Error {
+    pub fn mismatch(&self, h: &SegmentHeader) -> Error {
         let what = if h.store == self.store {
             "it was written by another opening of this store than the manifest tells of: it is of a clone (a copy of the directory that went on \
              for itself), or newer than the manifest"
@@ -197,15 +197,15 @@ fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<Segm
     for number in numbers {
         let mut r = known.open(env, dir, number)?;
         let header = r.header().cloned();
-        let stranger = header.as_ref().filter(|h| !known.is_own(h));
-        if let Some(h) = stranger {
+        let mismatch = header.as_ref().filter(|h| !known.is_own(h));
+        if let Some(h) = mismatch {
             while let Some(item) = r.next()? {
                 if let LogItem::Record(_) = item {
-                    return Err(known.stranger(h).at(r.path(), 0));
+                    return Err(known.mismatch(h).at(r.path(), 0));
                 }
             }
         }
-        let own = header.as_ref().filter(|_| stranger.is_none());
+        let own = header.as_ref().filter(|_| mismatch.is_none());
         let (base, capacity) = (own.map(|h| h.base), r.file_len());
         let closed_at = own.map_or(Ok(None), |_| r.closed_at())?;
         let is_short = own.is_some_and(|h| closed_at.is_none() && h.capacity > capacity);

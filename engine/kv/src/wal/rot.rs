@@ -50,9 +50,9 @@ pub(super) fn of_record(
         .filter(|&len| len as usize <= MOST && u64::from(len) <= left)
     {
         let Some(bytes) = reader.bytes(offset, RECORD_HEADER + u64::from(len))? else { continue };
-        let told = RecordHeader { len, ..head }.encode_without_crc();
+        let report = RecordHeader { len, ..head }.encode_without_crc();
         let off =
-            checksum(number, offset, &[&told[4..], &bytes[RECORD_HEADER as usize..]]) ^ head.crc;
+            checksum(number, offset, &[&report[4..], &bytes[RECORD_HEADER as usize..]]) ^ head.crc;
         let turned = (head.len ^ len).trailing_zeros();
         let found = match len == head.len {
             true => bit(off, bytes.len()),

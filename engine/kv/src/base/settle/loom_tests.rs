@@ -11,9 +11,10 @@ fn loom_the_last_change_is_seen() {
     loom::model(|| {
         let shared = Arc::new((Coalescer::default(), AtomicU64::new(0), AtomicU64::new(0)));
         let change = |shared: &(Coalescer, AtomicU64, AtomicU64)| {
-            let (settled, number, copy) = shared;
+            let (up_to_date, number, copy) = shared;
             number.fetch_add(1, Ordering::Relaxed);
-            settled.after_change(|| copy.store(number.load(Ordering::Relaxed), Ordering::Relaxed));
+            up_to_date
+                .after_change(|| copy.store(number.load(Ordering::Relaxed), Ordering::Relaxed));
         };
         let other = shared.clone();
         let thread = thread::spawn(move || {

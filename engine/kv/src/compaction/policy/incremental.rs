@@ -181,9 +181,8 @@ fn bounds<'a>(runs: &[&'a RunShape], pieces: &[&'a TableShape]) -> Vec<&'a Arc<[
     let mut bounds: Vec<&Arc<[u8]>> = pieces.iter().map(|t| &t.first).collect();
     for table in runs.iter().flat_map(|run| &run.tables) {
         let at = pieces.partition_point(|t| t.first < table.first);
-        let is_behind = at > 0 && pieces[at - 1].last < table.first;
-        if let Some(bound) = bounds.get_mut(at).filter(|bound| is_behind && table.first < ***bound)
-        {
+        let is_after = at > 0 && pieces[at - 1].last < table.first;
+        if let Some(bound) = bounds.get_mut(at).filter(|bound| is_after && table.first < ***bound) {
             *bound = &table.first;
         }
     }

@@ -29,7 +29,7 @@ pub struct MemHandle {
     /// Set with it by writers: the monotonic clock in nanoseconds.
     pub sealed_at: OnceLock<u64>,
     /// When its next writer looks behind itself.
-    pub looks: ProbeSchedule,
+    pub probes: ProbeSchedule,
     /// Every write counts up and down here, and every reader comes by the memtable's pointer.
     writers: CachePadded<AtomicU32>,
     touched: AtomicBool,
@@ -43,7 +43,7 @@ impl MemHandle {
             (CachePadded(AtomicU32::new(0)), AtomicBool::new(false), AtomicBool::new(false));
         let (end, sealed_at) = (OnceLock::new(), OnceLock::new());
         let (start, counted) = (AtomicU64::new(start), AtomicU64::new(0));
-        let looks = ProbeSchedule::default();
+        let probes = ProbeSchedule::default();
         let mem = SharedMemtable::new(mem);
         Arc::new(MemHandle {
             mem,
@@ -51,7 +51,7 @@ impl MemHandle {
             counted,
             end,
             sealed_at,
-            looks,
+            probes,
             writers,
             touched,
             flushed,
@@ -62,7 +62,7 @@ impl MemHandle {
     pub fn grown(&self, mem: Arc<Memtable>) -> Arc<MemHandle> {
         let grown = MemHandle::new(mem, self.start());
         grown.touched.store(self.is_touched(), Ordering::Relaxed);
-        grown.looks.go_on_from(&self.looks);
+        grown.probes.go_on_from(&self.probes);
         grown
     }
 

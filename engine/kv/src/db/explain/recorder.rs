@@ -36,16 +36,16 @@ pub struct RecordedList(Arc<Mutex<List, rank::Recording>>);
 
 impl RecordedList {
     /// Returns the costs of the reads so far.
-    pub fn told(&self) -> Recorded {
+    pub fn report(&self) -> Recorded {
         let (reads, more) = {
             let list = self.0.lock();
             (list.reads.clone(), list.more)
         };
-        let told = |noted| match noted {
+        let report = |noted| match noted {
             ProfiledRead::Done(cost) => cost,
-            ProfiledRead::Walk(walked) => walked.told(),
+            ProfiledRead::Walk(walked) => walked.report(),
         };
-        Recorded { reads: reads.into_iter().map(told).collect(), more }
+        Recorded { reads: reads.into_iter().map(report).collect(), more }
     }
 }
 

@@ -41,7 +41,7 @@ impl Recording {
 
     /// Returns the reads recorded so far.
     pub fn so_far(&self) -> Recorded {
-        self.list.told()
+        self.list.report()
     }
 }
 

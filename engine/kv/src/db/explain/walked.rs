@@ -29,15 +29,15 @@ pub struct ScanProfile {
 
 impl ScanProfile {
     /// Returns the cost so far.
-    pub fn told(self) -> ReadCost {
-        let told = |(count, run): &CountedSource| {
-            let mut cost = count.lock().told();
+    pub fn report(self) -> ReadCost {
+        let report = |(count, run): &CountedSource| {
+            let mut cost = count.lock().report();
             if let Some(run) = run {
                 (cost.range_deletions, cost.covered_by) = inside_run(run, &self.range, self.read);
             }
             cost
         };
-        let sources: Vec<SourceCost> = self.sources.iter().map(told).collect();
+        let sources: Vec<SourceCost> = self.sources.iter().map(report).collect();
         ReadCost {
             tree: self.tree.to_string(),
             of: ReadOf::Range { from: self.range.from, until: self.range.until },

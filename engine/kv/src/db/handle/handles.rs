@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
 use crate::base::sync::{Mutex, epoch, rank};
 use crate::db::open::close;
-use crate::merge::gaps::Writers;
+use crate::merge::empty_ranges::Writers;
 
 use crate::db::inner::DbInner;
 use crate::db::observe::pins::nudge;
@@ -111,7 +111,7 @@ impl Db {
     }
 
     pub(in crate::db) fn wrap(&self, inner: Arc<TreeInner>) -> Tree {
-        inner.gaps.set_writers(|| {
+        inner.empty_ranges.set_writers(|| {
             let writers: Arc<dyn Writers> = self.inner().clone();
             Arc::downgrade(&writers)
         });

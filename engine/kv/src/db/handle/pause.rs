@@ -79,7 +79,7 @@ impl Db {
         let inner = self.inner();
         inner.scheduler.throttle().pause();
         let pause = Pause { handle: self.handle.clone() };
-        inner.scheduler.throttle().wait_for_still(|| inner.gate.is_closing());
+        inner.scheduler.throttle().wait_until_stopped(|| inner.gate.is_closing());
         inner.gate.check_open().map(|()| pause)
     }
 }

@@ -125,7 +125,7 @@ fn install_ingested(db: &DbInner, tree: &Arc<TreeInner>, mut tables: Vec<TableMe
         durable::log_edits(db, &mut c, vec![edit.clone()])?;
         install::make_visible(db, &c, &mut files, &change, edit)?;
         let until = [last.as_slice(), &[0]].concat();
-        tree.gaps.invalidate(&first, &until);
+        tree.empty_ranges.invalidate(&first, &until);
         w.take_seq();
         db.commit.visible().publish(seq, 1);
         drop((w, files, c));

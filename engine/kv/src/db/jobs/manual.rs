@@ -62,7 +62,7 @@ fn is_blocked_by_pause(db: &DbInner, tree: &TreeInner, range: Option<&VisibleRan
     let mut shape = pick::tree_shape(db, &view, &files);
     let of_callers = |t: &TableShape| files.busy.get(&t.id) == Some(&Holder::Caller);
     shape.change(of_callers, |t| t.busy = false);
-    db.scheduler.throttle().stands_still()
+    db.scheduler.throttle().is_stopped()
         && whole(&view.options, &shape, range, &view.version).is_err()
 }
 
@@ -91,20 +91,20 @@ fn whole(
     let range = range.map(|r| (r.from.as_slice(), r.until.as_deref().unwrap_or(greatest)));
     let handles: HashMap<u64, &Arc<TableHandle>> =
         version.tables().map(|t| (t.meta.id, t)).collect();
-    let settled = |t: &TableShape, level: u8| {
+    let up_to_date = |t: &TableShape, level: u8| {
         // The decision of a compaction filter about an entry may change at any moment.
         let handle = handles.get(&t.id).filter(|_| options.purge.is_none());
         // An unreadable table is merged, and the compaction reports the error.
         let table = handle.and_then(|handle| handle.table().ok());
-        table.is_some_and(|table| is_settled(table, options, level))
+        table.is_some_and(|table| is_up_to_date(table, options, level))
     };
-    manual(&options.policy, shape, range, &settled)
+    manual(&options.policy, shape, range, &up_to_date)
 }
 
 /// Reports whether a compaction into `level` would write this table unchanged. The table must
 /// overlap no other, in a tree without a compaction filter. Sequence numbers that the compaction
 /// would zero do not count.
-fn is_settled(table: &Table, options: &TreeOptions, level: u8) -> bool {
+fn is_up_to_date(table: &Table, options: &TreeOptions, level: u8) -> bool {
     let (p, level) = (table.properties(), usize::from(level));
     let name = |hook: Option<&str>| hook.unwrap_or_default().to_owned();
     p.purge.is_empty()

@@ -28,9 +28,9 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
         memtable_size: options.memtable_size as u64,
         table_size: options.table_size,
         tombstone_age_secs: options.tombstone_age_secs,
-        tied: options.purge.is_some(),
+        has_compaction_filter: options.purge.is_some(),
         read_debt,
-        for_readers: view.read_debt.allowance(db.options.reader_merges),
+        read_compaction_bytes: view.read_debt.allowance(db.options.reader_merges),
         runs: version.shapes.clone(),
         next_run: u64::MAX,
     };

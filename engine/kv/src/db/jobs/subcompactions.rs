@@ -85,7 +85,7 @@ struct PiecesState<T> {
     /// Number of subcompactions that are done.
     ended: usize,
     failed: Option<Error>,
-    hands: usize,
+    helpers: usize,
 }
 
 impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
@@ -124,7 +124,7 @@ impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
     /// Reports whether one more helper would find a subcompaction to start.
     fn lacks_helper(&self) -> bool {
         let state = self.state.lock();
-        state.failed.is_none() && state.hands + 1 < state.done.len() - state.ended
+        state.failed.is_none() && state.helpers + 1 < state.done.len() - state.ended
     }
 
     fn check(&self) -> Result<()> {
@@ -153,19 +153,19 @@ struct WaitForHelpers<'a, T, W>(&'a Pieces<T, W>);
 impl<T, W> Drop for WaitForHelpers<'_, T, W> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
-        while state.hands > 0 {
+        while state.helpers > 0 {
             self.0.gone.wait_for(&mut state, LOOK);
         }
     }
 }
 
 /// Counts a helper as running until it is dropped, also in a panic.
-struct Hand<T, W>(Arc<Pieces<T, W>>, Arc<SubcompactionSlots>);
+struct HelperGuard<T, W>(Arc<Pieces<T, W>>, Arc<SubcompactionSlots>);
 
-impl<T, W> Drop for Hand<T, W> {
+impl<T, W> Drop for HelperGuard<T, W> {
     fn drop(&mut self) {
         self.1.give_back();
-        self.0.state.lock().hands -= 1;
+        self.0.state.lock().helpers -= 1;
         self.0.gone.notify_all();
     }
 }
@@ -193,7 +193,7 @@ where
     W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
 {
     let done = (0..number).map(|_| None).collect();
-    let state = PiecesState { next: 0, done, ended: 0, failed: None, hands: 0 };
+    let state = PiecesState { next: 0, done, ended: 0, failed: None, helpers: 0 };
     let wanted = (job == DividedJob::Flush && number > 1).then(|| db.scheduler.slots().want());
     let pieces = Arc::new(Pieces {
         work,
@@ -201,20 +201,20 @@ where
         gone: Condvar::default(),
         wanted: Mutex::new(wanted),
     });
-    let mut hands = vec![];
+    let mut helpers = vec![];
     let waits = WaitForHelpers(&pieces);
-    start_helpers(db, &pieces, job, &mut hands);
+    start_helpers(db, &pieces, job, &mut helpers);
     pieces.work(db, &mut || {
         during()?;
-        start_helpers(db, &pieces, job, &mut hands);
+        start_helpers(db, &pieces, job, &mut helpers);
         Ok(())
     });
     loop {
         let mut state = pieces.state.lock();
-        if state.hands > 0 {
+        if state.helpers > 0 {
             pieces.gone.wait_for(&mut state, LOOK);
         }
-        if state.hands == 0 {
+        if state.helpers == 0 {
             break;
         }
         drop(state);
@@ -223,7 +223,7 @@ where
         }
     }
     drop(waits);
-    hands.into_iter().for_each(|thread| thread.join());
+    helpers.into_iter().for_each(|thread| thread.join());
     let mut state = pieces.state.lock();
     match state.failed.take() {
         Some(e) => Err(e),
@@ -239,7 +239,7 @@ fn start_helpers<T, W>(
     db: &DbInner,
     pieces: &Arc<Pieces<T, W>>,
     job: DividedJob,
-    hands: &mut Vec<Box<dyn Thread>>,
+    helpers: &mut Vec<Box<dyn Thread>>,
 ) where
     T: Send + 'static,
     W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
@@ -247,7 +247,7 @@ fn start_helpers<T, W>(
     while pieces.lacks_helper()
         && let Some(hand) = start_helper(db, pieces, job)
     {
-        hands.push(hand);
+        helpers.push(hand);
     }
 }
 
@@ -269,8 +269,8 @@ where
     if !taken {
         return None;
     }
-    pieces.state.lock().hands += 1;
-    let hand = Hand(pieces.clone(), db.scheduler.slots().clone());
+    pieces.state.lock().helpers += 1;
+    let hand = HelperGuard(pieces.clone(), db.scheduler.slots().clone());
     let work = move || match job {
         DividedJob::Flush => hand.0.work(&inner, &mut || Ok(())),
         DividedJob::Merge(holder @ Holder::Caller) => {

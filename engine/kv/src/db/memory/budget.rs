@@ -29,7 +29,7 @@
 //!   always write, regardless of the memory of other Dbs. If pages raise the limit of active
 //!   memtables above three eighths, the limit of all memtables rises by the same amount.
 //! - B4: a Db seals only its own memtables, and not below its share of the budget. Dbs above their
-//!   share are asked for memory ([`MemoryManager::ask_others`]). They seal as soon as one of their workers
+//!   share are asked for memory ([`MemoryManager::request_from_others`]). They seal as soon as one of their workers
 //!   or writers checks.
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ use crate::base::settle::Coalescer;
 use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::cache::Cache;
 use crate::memtable::{ArenaPool, LEAST, Memtable};
-use crate::merge::gaps;
+use crate::merge::empty_ranges;
 use crate::merge::run::TableOpener;
 
 use crate::db::commit::mem_handle::MemHandle;
@@ -122,27 +122,27 @@ pub struct Budget {
     buffers: AtomicU64,
     /// Memory of the trees' empty-range caches. It is part of the thirty-second that
     /// [`MemoryManager::rebalance`] reserves.
-    pub gaps: Arc<gaps::EmptyRangeBudget>,
+    pub empty_ranges: Arc<empty_ranges::EmptyRangeBudget>,
     all: BudgetTally,
     members: Mutex<Vec<Weak<MemoryManager>>>,
     /// Coalesces concurrent updates of the cache's capacity.
-    settled: Coalescer,
+    up_to_date: Coalescer,
 }
 
 impl Budget {
     /// Creates a budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Budget {
         let (all, members) = (BudgetTally::default(), Mutex::default());
-        let gaps = gaps::EmptyRangeBudget::new(bytes as u64 / 64);
+        let empty_ranges = empty_ranges::EmptyRangeBudget::new(bytes as u64 / 64);
         Budget {
             bytes: bytes as u64,
             cache: Cache::within(bytes, bytes / 2),
             arenas: ArenaPool::new(1),
             buffers: AtomicU64::new(0),
-            gaps,
+            empty_ranges,
             all,
             members,
-            settled: Coalescer::default(),
+            up_to_date: Coalescer::default(),
         }
     }
 
@@ -400,7 +400,7 @@ impl MemoryManager {
     }
 
     /// Asks the Dbs that exceed their fair limit to free memory.
-    pub fn ask_others(&self) {
+    pub fn request_from_others(&self) {
         let members = self.budget.members();
         let has_some = |m: &MemoryManager| {
             m.own.active() > self.budget.fair(&m.own, members.len()) && m.own.beyond() > 0
@@ -416,7 +416,7 @@ impl MemoryManager {
     }
 
     /// Reports whether another Db has asked this one for memory since the last call.
-    pub fn take_asked(&self) -> bool {
+    pub fn take_request(&self) -> bool {
         self.asked.load(Ordering::Relaxed) && self.asked.swap(false, Ordering::Relaxed)
     }
 
@@ -426,7 +426,7 @@ impl MemoryManager {
     /// that is not counted individually: views, readahead of iterators, and the allocator's
     /// overhead. Concurrent calls coalesce into one update, which uses the latest counts.
     pub fn rebalance(&self) {
-        self.budget.settled.after_change(|| self.budget.give_cache_the_rest());
+        self.budget.up_to_date.after_change(|| self.budget.give_cache_the_rest());
     }
 
     /// Returns the budget of this share.

@@ -81,6 +81,6 @@ impl Counters {
 
     /// Returns the reads of all trees that have been dropped.
     pub fn reads_of_dropped(&self) -> ReadStats {
-        self.reads.told()
+        self.reads.report()
     }
 }

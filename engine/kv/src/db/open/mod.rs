@@ -242,7 +242,7 @@ fn open_once(
         env: env.clone(),
         meters: Meters::new(env.clone()),
         pins: Pins::new(env.clone()),
-        gaps: budget.gaps.clone(),
+        empty_ranges: budget.empty_ranges.clone(),
         work: Arc::default(),
     };
     let opener =

@@ -251,7 +251,7 @@ pub fn drop_tree(db: &DbInner, name: &str) -> Result<()> {
         });
     }
     pick::tables_changed(db, &t);
-    db.observer.counters().dropped_tree(&t.view.load_full().reads.told());
+    db.observer.counters().dropped_tree(&t.view.load_full().reads.report());
     let handles = std::mem::take(&mut t.files.lock().handles);
     db.observer.pins().retire(t.id, handles.values());
     t.view.load_full().sealed.iter().for_each(|m| m.set_flushed());

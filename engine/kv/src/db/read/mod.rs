@@ -86,7 +86,7 @@ impl ReadObserver for CountedRead<'_> {
 
     fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard) {
         if table.has_filter() {
-            self.reads.asked_filter(maybe);
+            self.reads.checked_filter(maybe);
         }
         if maybe {
             table.count_search(key, guard);
@@ -305,7 +305,7 @@ fn search(
 ) -> Result<FoundVersion> {
     let hash = key_hash(key);
     for m in view.memtables() {
-        match ask_memtable(m, key, hash, read, guard)? {
+        match search_memtable(m, key, hash, read, guard)? {
             LookupResult::Nothing => {}
             LookupResult::Absent => return Ok(FoundVersion::Is(None)),
             LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
@@ -317,7 +317,7 @@ fn search(
         if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
         let Some(t) = run.find(key) else { continue };
-        match ask_table(t, key, hash, read, guard, tally)? {
+        match search_table(t, key, hash, read, guard, tally)? {
             LookupResult::Nothing => {}
             LookupResult::Absent => return Ok(FoundVersion::Is(None)),
             LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
@@ -328,7 +328,7 @@ fn search(
 }
 
 #[inline]
-fn ask_memtable(
+fn search_memtable(
     m: &MemHandle,
     key: &[u8],
     hash: u64,
@@ -352,7 +352,7 @@ fn ask_memtable(
 }
 
 #[inline]
-fn ask_table(
+fn search_table(
     t: &TableHandle,
     key: &[u8],
     hash: u64,

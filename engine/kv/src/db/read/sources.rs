@@ -48,7 +48,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
             if run.has_range_deletes(&range.from, until) {
                 shadows.push(Cover::Run(run.clone()));
             }
-            if hash.map_or(Ok(true), |h| ask_filters(view, run, h, &range.from, until))? {
+            if hash.map_or(Ok(true), |h| check_filters(view, run, h, &range.from, until))? {
                 has_deletes |= run.has_deletes();
                 add(MergeSource::Run(RunCursor::new(run.clone(), true)));
             }
@@ -65,13 +65,13 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
     );
     visible.pay(seek_cost);
     if has_deletes {
-        visible.use_empty_ranges(view.gaps.clone());
+        visible.use_empty_ranges(view.empty_ranges.clone());
     }
     Ok(visible)
 }
 
 /// Reports whether the filters of a run allow keys of a range whose prefix has this hash.
-fn ask_filters(
+fn check_filters(
     view: &TreeView,
     run: &TableRun,
     hash: u64,
@@ -80,7 +80,7 @@ fn ask_filters(
 ) -> Result<bool> {
     let maybe = run.may_contain(hash, from, until)?;
     if is_looked_at() {
-        view.reads.asked_filter(maybe);
+        view.reads.checked_filter(maybe);
     }
     Ok(maybe)
 }

@@ -308,7 +308,7 @@ fn tree_stats(db: &DbInner, t: &TreeInner, pinned: u64, writing: u64) -> TreeSta
         space: Space { live: shape.size() + values.size, pinned, writing },
         bound: Some(space_bound(&view.options.policy, &shape)),
         one_copy: one_copy(&shape),
-        reads: view.reads.told(),
+        reads: view.reads.report(),
         values: BlobStats {
             files: values.files.len() as u64,
             bytes: values.size,

@@ -130,7 +130,7 @@ impl Scheduler {
         if !self.throttle.is_paused() {
             return Ok(());
         }
-        self.throttle.stand_still(
+        self.throttle.stop_during_pause(
             || self.gate.is_closing(),
             || {
                 during()?;

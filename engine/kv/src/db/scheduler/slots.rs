@@ -118,25 +118,25 @@ mod tests {
 
     #[test]
     fn flushes_go_first_and_who_has_stepped_back_before_others() {
-        let hands = Arc::new(SubcompactionSlots::new(2));
-        assert!(hands.take_for_merge() && hands.take_for_merge());
-        assert!(!hands.take_for_merge() && !hands.take_for_flush());
-        let (one, other) = (hands.want(), hands.want());
-        hands.give_back();
-        assert!(hands.are_wanted() && !hands.take_for_merge());
+        let helpers = Arc::new(SubcompactionSlots::new(2));
+        assert!(helpers.take_for_merge() && helpers.take_for_merge());
+        assert!(!helpers.take_for_merge() && !helpers.take_for_flush());
+        let (one, other) = (helpers.want(), helpers.want());
+        helpers.give_back();
+        assert!(helpers.are_wanted() && !helpers.take_for_merge());
         // The helper waits until `stops` returns true.
-        assert!(!hands.come_back(|| false, || true));
-        assert!(hands.take_for_flush() && !hands.take_for_flush());
+        assert!(!helpers.come_back(|| false, || true));
+        assert!(helpers.take_for_flush() && !helpers.take_for_flush());
         drop(one);
-        assert!(hands.are_wanted());
+        assert!(helpers.are_wanted());
         drop(other);
-        assert!(!hands.are_wanted() && !hands.come_back(|| false, || true));
-        hands.give_back();
-        assert!(hands.come_back(|| panic!("it may"), || panic!("it may")));
-        hands.give_back();
-        hands.state.lock().waiting += 1;
-        assert!(!hands.take_for_merge() && hands.take_for_flush());
-        assert_eq!(hands.state.lock().at_work, 2);
-        assert!(hands.come_back(|| true, || false), "a closing store delays no helper");
+        assert!(!helpers.are_wanted() && !helpers.come_back(|| false, || true));
+        helpers.give_back();
+        assert!(helpers.come_back(|| panic!("it may"), || panic!("it may")));
+        helpers.give_back();
+        helpers.state.lock().waiting += 1;
+        assert!(!helpers.take_for_merge() && helpers.take_for_flush());
+        assert_eq!(helpers.state.lock().at_work, 2);
+        assert!(helpers.come_back(|| true, || false), "a closing store delays no helper");
     }
 }

@@ -68,7 +68,7 @@ impl Throttle {
 
     /// Whether there is a pause, and it is in force: who holds a table in the background stands
     /// still.
-    pub fn stands_still(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         let state = self.state.lock();
         state.pauses > 0 && state.still == state.jobs
     }
@@ -107,7 +107,7 @@ impl Throttle {
     }
 
     /// Waits until every job has ended or stands still, unless `is_over` says that the store is.
-    pub fn wait_for_still(&self, is_over: impl Fn() -> bool) {
+    pub fn wait_until_stopped(&self, is_over: impl Fn() -> bool) {
         let mut state = self.state.lock();
         while state.jobs > state.still && !is_over() {
             self.changed.wait_for(&mut state, LOOK);
@@ -124,7 +124,7 @@ impl Throttle {
 
     /// A job stands still as long as there is a pause, unless `is_over` says that the store is;
     /// `during` is called again and again, without a lock.
-    pub fn stand_still(
+    pub fn stop_during_pause(
         &self,
         is_over: impl Fn() -> bool,
         mut during: impl FnMut() -> Result<()>,

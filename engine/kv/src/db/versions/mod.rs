@@ -143,7 +143,7 @@ mod tests {
     use crate::db::observe::pins::Pins;
     use crate::env::mem::MemEnv;
     use crate::manifest::{FoundManifest, ManifestState};
-    use crate::merge::gaps::EmptyRangeBudget;
+    use crate::merge::empty_ranges::EmptyRangeBudget;
 
     fn version_set(lock: Option<Box<dyn FileLock>>, env: &Arc<dyn Env>) -> VersionSet {
         let state = ManifestState { id: 77, next_file: 5, ..ManifestState::default() };
@@ -155,7 +155,7 @@ mod tests {
             env: env.clone(),
             meters: Meters::new(env.clone()),
             pins: Pins::new(env.clone()),
-            gaps: EmptyRangeBudget::new(1 << 16),
+            empty_ranges: EmptyRangeBudget::new(1 << 16),
             work: Arc::default(),
         };
         let catalog = TreeCatalog::new(env.clone(), dir.clone(), found);

@@ -19,7 +19,7 @@ use crate::compaction::RunShape;
 use crate::env::Env;
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::MemtableRoom;
-use crate::merge::gaps::{EmptyRangeBudget, EmptyRangeCache};
+use crate::merge::empty_ranges::{EmptyRangeBudget, EmptyRangeCache};
 use crate::merge::run::{TableHandle, TableOpener, TableRun};
 use crate::wal::Lsn;
 
@@ -51,7 +51,7 @@ pub struct TreeParts {
     /// Holders of space: views that retain memtables and files.
     pub pins: Arc<Pins>,
     /// Memory budget of the empty-range caches.
-    pub gaps: Arc<EmptyRangeBudget>,
+    pub empty_ranges: Arc<EmptyRangeBudget>,
     /// Background queue, called for read-triggered compactions.
     pub work: Arc<BackgroundQueue>,
 }
@@ -69,7 +69,7 @@ pub struct TreeInner {
     /// Held during a flush of this tree. Flushes run one at a time, oldest memtable first.
     pub flushing: Mutex<(), rank::Flushing>,
     /// Empty-range cache of the tree.
-    pub gaps: Arc<EmptyRangeCache>,
+    pub empty_ranges: Arc<EmptyRangeCache>,
     /// Cost that readers paid for merging several sources.
     pub read_debt: Arc<ReadDebt>,
     /// Bytes of the memtable that was sealed last. The next one may grow to the same size.
@@ -152,10 +152,10 @@ impl TreeInner {
         parts: &TreeParts,
     ) -> Result<Arc<TreeInner>> {
         let version = Arc::new(build_version(&TreeVersion::default(), state, &files)?);
-        let (name, meters, gaps) = (
+        let (name, meters, empty_ranges) = (
             Arc::from(&*state.name),
             parts.meters.clone(),
-            Arc::new(EmptyRangeCache::new(parts.gaps.clone())),
+            Arc::new(EmptyRangeCache::new(parts.empty_ranges.clone())),
         );
         let (reads, options) = (files.reads.clone(), Arc::new(options));
         let (id, env, work) = (state.id, parts.env.clone(), parts.work.clone());
@@ -177,7 +177,7 @@ impl TreeInner {
             meters,
             reads,
             read_debt: read_debt.clone(),
-            gaps: gaps.clone(),
+            empty_ranges: empty_ranges.clone(),
         };
         Ok(Arc::new(TreeInner {
             id: state.id,
@@ -186,7 +186,7 @@ impl TreeInner {
             view_lock: Mutex::new(()),
             pins: parts.pins.clone(),
             flushing: Mutex::new(()),
-            gaps,
+            empty_ranges,
             read_debt,
             last_sealed_size: AtomicU64::new(0),
             fill: MemtableFill::default(),

@@ -9,7 +9,7 @@ use crate::base::read_debt::ReadDebt;
 use crate::base::reads::ReadCounters;
 use crate::compaction::RunShape;
 use crate::manifest::RunState;
-use crate::merge::gaps::EmptyRangeCache;
+use crate::merge::empty_ranges::EmptyRangeCache;
 use crate::merge::run::{TableHandle, TableRun};
 use crate::merge::visible::VisibleRange;
 
@@ -50,7 +50,7 @@ pub struct TreeView {
     /// What they pay for its sources.
     pub read_debt: Arc<ReadDebt>,
     /// Where nothing is to be seen.
-    pub gaps: Arc<EmptyRangeCache>,
+    pub empty_ranges: Arc<EmptyRangeCache>,
 }
 
 impl TreeVersion {

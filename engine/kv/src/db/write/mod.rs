@@ -40,7 +40,7 @@ use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
 use crate::db::scheduler::gate::CloseGate;
 use crate::memtable::Memtable;
-use crate::merge::gaps::Writers;
+use crate::merge::empty_ranges::Writers;
 use crate::wal::Lsn;
 
 use crate::db::commit::mem_handle::MemHandle;
@@ -127,7 +127,7 @@ pub fn write_point(
     });
     mem.mem.add(key, Trailer::new(seq, kind), value);
     if kind != Kind::Delete {
-        tree.gaps.cut(key);
+        tree.empty_ranges.cut(key);
     }
     panicked.done();
     db.commit.visible().publish(seq, 1);
@@ -274,7 +274,7 @@ fn commit_batch(
     });
     let of = |tree| mems.binary_search_by_key(&tree, |(t, _)| t.id).ok().map(|at| &mems[at]);
     let inserted = insert_ops(first, &batch.bytes, |tree| of(tree).map(|(_, m)| &**m.mem));
-    if mems.iter().any(|(t, _)| !t.gaps.is_empty()) {
+    if mems.iter().any(|(t, _)| !t.empty_ranges.is_empty()) {
         invalidate_empty_ranges(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
     }
     debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
@@ -292,7 +292,7 @@ fn commit_batch(
         );
     }
     leave();
-    if mems.iter().any(|(_, m)| m.looks.is_due(m.mem.deletes())) {
+    if mems.iter().any(|(_, m)| m.probes.is_due(m.mem.deletes())) {
         tombstone_probe::probe_after_batch(db, &batch.bytes, |tree| {
             of(tree).map(|(t, m)| (*t, &**m))
         });
@@ -373,7 +373,7 @@ fn greatest(tree: &TreeInner) -> Result<Option<Vec<u8>>> {
 fn invalidate_empty_ranges<'t>(bytes: &[u8], of: impl Fn(TreeId) -> Option<&'t TreeInner>) {
     for (tree, op) in OpReader::new(bytes).flatten() {
         if let (Op::Point { kind: Kind::Put | Kind::Merge, key, .. }, Some(t)) = (op, of(tree)) {
-            t.gaps.cut(key);
+            t.empty_ranges.cut(key);
         }
     }
 }

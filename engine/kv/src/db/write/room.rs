@@ -63,7 +63,7 @@ pub fn make_room<'a>(
         if seal::seal_some(db, &w, price, false)? {
             db.signal_work();
         }
-        memory.ask_others();
+        memory.request_from_others();
         if view.active.end.get().is_some() {
             return Ok(w);
         }
@@ -121,16 +121,16 @@ pub fn wait_for_flush(
         &tree.postponed
     };
     let since = postponed.lock().times();
-    let told = || (tree.name.clone(), reason.to_owned());
+    let report = || (tree.name.clone(), reason.to_owned());
     db.observer.note(|| {
-        let (tree, reason) = told();
+        let (tree, reason) = report();
         Event::StallBegun { tree, reason }
     });
     let done = wait_while(&db.scheduler, &db.gate, tree, postponed, since, is_full);
     let waited = db.observer.meters().since(LatencyOp::Stall, from);
     db.scheduler.writes().stall(waited);
     db.observer.note(|| {
-        let (tree, reason) = told();
+        let (tree, reason) = report();
         Event::StallEnded { tree, reason, micros: waited / 1000 }
     });
     done

@@ -102,7 +102,7 @@ pub fn seal_for_readers(db: &DbInner) -> Result<bool> {
 
 /// Seals memtables that other Dbs have requested, if any.
 pub fn make_room_for_others(db: &DbInner) -> Result<()> {
-    if db.memory.take_asked() {
+    if db.memory.take_request() {
         seal_some(db, &db.commit.lock(), 0, true)?;
     }
     Ok(())

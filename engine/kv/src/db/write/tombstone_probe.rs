@@ -6,14 +6,14 @@
 //! scans forward from the end of the last empty range before the deleted key. If that scan finds a
 //! visible key before the deleted key, it scans backward from the deleted key. If it then finds a
 //! visible key nearby, it scans forward as well. The empty ranges it finds are merged with adjacent
-//! ones and put into the empty-range cache (`merge/gaps.rs`), so that iterators seek past them.
+//! ones and put into the empty-range cache (`merge/empty_ranges.rs`), so that iterators seek past them.
 //!
 //! Deletes in random order first leave many short empty ranges, too many for the cache, and later a
 //! few long ones. When the last remaining keys are deleted, these become one. So a probe that finds
 //! a long run of tombstones makes the next deletes probe too, and less often as they find less.
 //!
 //! Invariant: a probe waits for no lock, and ignores errors and panics of hooks; readers report
-//! them. [`looks`](crate::db::commit::probe_schedule) defines how often probes run and how far they scan.
+//! them. [`probes`](crate::db::commit::probe_schedule) defines how often probes run and how far they scan.
 //!
 //! Deletes that the log replays at an opening are scanned as a whole ([`probe_trees`]), because no
 //! writer has probed them.
@@ -24,7 +24,7 @@ use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::sync::epoch;
 use crate::db::commit::CommitPipeline;
 use crate::merge::emptied::emptied;
-use crate::merge::gaps::LONGEST;
+use crate::merge::empty_ranges::LONGEST;
 use crate::merge::visible::VisibleRange;
 
 use crate::db::commit::mem_handle::MemHandle;
@@ -40,7 +40,7 @@ pub fn probe_trees(tree: &TreeInner, read: Seq) {
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
     for mem in &memtables {
         for s in emptied(mem, &memtables, &view.version.runs, view.options.merge.clone(), read) {
-            tree.gaps.note(&s.deletion.start, &s.deletion.end, read, s.steps);
+            tree.empty_ranges.note(&s.deletion.start, &s.deletion.end, read, s.steps);
         }
     }
 }
@@ -49,7 +49,7 @@ pub fn probe_trees(tree: &TreeInner, read: Seq) {
 #[inline]
 pub fn probe_after_delete(db: &DbInner, tree: &TreeInner, mem: &MemHandle, key: &[u8]) {
     let deletes = mem.mem.deletes();
-    if mem.looks.is_due(deletes) {
+    if mem.probes.is_due(deletes) {
         probe(db, tree, mem, deletes, key);
     }
 }
@@ -80,7 +80,7 @@ pub fn probe_after_batch<'m>(
         if let Some((_, n)) = left.iter_mut().find(|(id, _)| *id == t.id) {
             *n -= 1;
             let before = m.mem.deletes().saturating_sub(*n);
-            if m.looks.is_due(before) {
+            if m.probes.is_due(before) {
                 probe(db, t, m, before, key);
             }
         }
@@ -89,9 +89,9 @@ pub fn probe_after_batch<'m>(
 
 #[inline(never)]
 fn probe(db: &DbInner, tree: &TreeInner, mem: &MemHandle, deletes: u64, key: &[u8]) {
-    if let Some(look) = mem.looks.claim(deletes) {
+    if let Some(look) = mem.probes.claim(deletes) {
         let passed = Error::catch("a look behind", || probe_from(&db.commit, tree, key, &look));
-        mem.looks.done(deletes, &look, passed.unwrap_or(0));
+        mem.probes.done(deletes, &look, passed.unwrap_or(0));
     }
 }
 
@@ -112,11 +112,11 @@ fn probe_from(
     // The head of a queue has moved on from the end of the known empty range. Scan forward from
     // there: a step backward costs three times as much.
     let mut from = vec![];
-    if !look.is_close && tree.gaps.nearest(key, false, read, &mut from) {
+    if !look.is_close && tree.empty_ranges.nearest(key, false, read, &mut from) {
         let mut seen = visible(view, VisibleRange::default(), read)?;
         seen.show_keys_only();
         seen.look_no_further(look.most);
-        seen.seek_behind(&from)?;
+        seen.seek_past(&from)?;
         passed = seen.passed().0;
         if !seen.valid() || seen.key() > key {
             return Ok(passed);

@@ -5,7 +5,7 @@ use crate::base::error::Result;
 use crate::base::hooks::MergeOperator;
 use crate::base::key::{Seq, Trailer, head};
 use crate::base::read_debt::SeekCost;
-use crate::merge::gaps::{EmptyRangeCache, WORTH};
+use crate::merge::empty_ranges::{EmptyRangeCache, WORTH};
 use crate::merge::merging::{MergeSource, Merging};
 use crate::merge::run::BlobLocation;
 use crate::merge::shadow::RangeShadow;
@@ -134,7 +134,7 @@ pub struct Visible {
     /// Counts the shown keys, if the read is recorded.
     pub(super) shown: Option<Arc<AtomicU64>>,
     /// Shared empty-range cache; `None` if nothing was deleted.
-    pub(super) gaps: Option<Arc<EmptyRangeCache>>,
+    pub(super) empty_ranges: Option<Arc<EmptyRangeCache>>,
     pub(super) start: Vec<u8>,
     /// Whether the next walk begins at `start`.
     pub(super) begun: bool,
@@ -181,7 +181,7 @@ impl Visible {
             is_blob: false,
             operands: vec![],
             shown: None,
-            gaps: None,
+            empty_ranges: None,
             start: vec![],
             begun: false,
             worth: WORTH,
@@ -238,8 +238,8 @@ impl Visible {
     }
 
     /// Sets the empty-range cache: from now on the iterator skips known gaps and records new ones.
-    pub fn use_empty_ranges(&mut self, gaps: Arc<EmptyRangeCache>) {
-        self.gaps = Some(gaps);
+    pub fn use_empty_ranges(&mut self, empty_ranges: Arc<EmptyRangeCache>) {
+        self.empty_ranges = Some(empty_ranges);
     }
 
     /// Makes the iterator record even small gaps, and stop a walk after about `most` steps; it is

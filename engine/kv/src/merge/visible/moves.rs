@@ -20,7 +20,7 @@ impl Visible {
 
     /// Moves to the first key of the range at or after `end`, the end of a gap. A range found empty
     /// from there on is merged with that gap.
-    pub fn seek_behind(&mut self, end: &[u8]) -> Result<()> {
+    pub fn seek_past(&mut self, end: &[u8]) -> Result<()> {
         self.start.clear();
         self.start.extend_from_slice(end);
         self.begun = true;

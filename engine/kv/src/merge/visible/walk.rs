@@ -6,7 +6,7 @@ use super::range::successor;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
-use crate::merge::gaps::{LONGEST, WORTH};
+use crate::merge::empty_ranges::{LONGEST, WORTH};
 
 /// Number of steps before the first gap lookup, and before the one after a gap. Without a hit the
 /// interval doubles each time, up to [`WORTH`] steps.
@@ -53,7 +53,7 @@ impl Visible {
         walk: &mut VisibleWalk,
         forward: bool,
     ) -> Result<bool> {
-        let Some(gaps) = &self.gaps else { return Ok(false) };
+        let Some(empty_ranges) = &self.empty_ranges else { return Ok(false) };
         if !walk.noted {
             walk.noted = true;
             self.start.clone_from(&self.key);
@@ -63,7 +63,7 @@ impl Visible {
             return Ok(true);
         }
         let mut to = vec![];
-        let has_skipped = gaps.skip_empty_range(&self.key, forward, self.read, &mut to);
+        let has_skipped = empty_ranges.skip_empty_range(&self.key, forward, self.read, &mut to);
         walk.pause = if has_skipped { FIRST } else { (2 * walk.pause).min(WORTH) };
         walk.due = walk.steps + walk.pause;
         if !has_skipped {
@@ -82,9 +82,9 @@ impl Visible {
     /// Returns the start of the first gap in the way of a walk from the held key. The walk need not
     /// skip other gaps: they merge with the range that it passes.
     pub(super) fn next_gap(&self, walk: &VisibleWalk, forward: bool) -> Option<Vec<u8>> {
-        let gaps = self.gaps.as_ref().filter(|_| walk.skips == 0)?;
+        let empty_ranges = self.empty_ranges.as_ref().filter(|_| walk.skips == 0)?;
         let mut at = vec![];
-        gaps.nearest(&self.key, forward, self.read, &mut at).then_some(at)
+        empty_ranges.nearest(&self.key, forward, self.read, &mut at).then_some(at)
     }
 
     /// Ends the range at the held key. Forward that key is hidden. Backward its state is unknown,
@@ -113,20 +113,25 @@ impl Visible {
     #[cold]
     fn learn(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
         self.passed += walk.steps;
-        let Some(gaps) = self.gaps.as_ref().filter(|_| walk.noted) else { return };
+        let Some(empty_ranges) = self.empty_ranges.as_ref().filter(|_| walk.noted) else { return };
         // Two skipped gaps are worth merging.
         let steps = walk.steps.max(WORTH);
         match (forward, found) {
             (true, true) => {
-                gaps.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps)
+                empty_ranges.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps)
             }
-            (true, false) => gaps.learn(&self.start, &self.end_of_passed(), self.read, steps),
+            (true, false) => {
+                empty_ranges.learn(&self.start, &self.end_of_passed(), self.read, steps)
+            }
             (false, true) => {
-                gaps.learn(&successor(&self.key), &successor(&self.start), self.read, steps)
+                empty_ranges.learn(&successor(&self.key), &successor(&self.start), self.read, steps)
             }
-            (false, false) => {
-                gaps.learn(self.start_of_passed(), &successor(&self.start), self.read, steps)
-            }
+            (false, false) => empty_ranges.learn(
+                self.start_of_passed(),
+                &successor(&self.start),
+                self.read,
+                steps,
+            ),
         }
     }
 

@@ -89,7 +89,7 @@ pub(super) fn changed_since(tree: &TreeInner, range: &VisibleRange, since: Seq) 
     while all.valid() && until.is_none_or(|u| all.key() < u) {
         let is_newer = all.trailer().seq() > since;
         if (is_newer || steps.is_multiple_of(LOOK_FOR_GAPS))
-            && tree.gaps.skip_empty_range(all.key(), true, since, &mut to)
+            && tree.empty_ranges.skip_empty_range(all.key(), true, since, &mut to)
         {
             all.seek(&to, Trailer::NEWEST)?;
         } else if is_newer {

@@ -270,7 +270,7 @@ impl Own {
         passed: Option<&[u8]>,
         forward: bool,
     ) -> Option<(MapKey, MapKey)> {
-        let is_behind = |k: &[u8]| passed.is_none_or(|p| if forward { k > p } else { k < p });
+        let is_after = |k: &[u8]| passed.is_none_or(|p| if forward { k > p } else { k < p });
         let is_begun = |k: &[u8]| {
             if forward {
                 k >= range.from.as_slice()
@@ -278,7 +278,7 @@ impl Own {
                 range.until.as_deref().is_none_or(|u| k < u)
             }
         };
-        let (key, value) = self.puts.end(forward, |k| is_begun(k) && is_behind(k))?;
+        let (key, value) = self.puts.end(forward, |k| is_begun(k) && is_after(k))?;
         range.contains(key).then(|| (key.clone(), value.clone()))
     }
 }

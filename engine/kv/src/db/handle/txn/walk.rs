@@ -69,14 +69,14 @@ impl WalkOverlay for Overlay {
             (&walk.back, &self.back, &self.front)
         };
         let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
-        let is_behind = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
+        let is_after = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
         // Of two equal keys the own one counts.
         let own = self.own.next(&walk.range, end.passed.as_deref(), forward);
-        let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_behind(key, s)));
+        let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_after(key, s)));
         let key = own.as_ref().map(|(key, _)| &**key).or(seen);
         // Where the other end has been is the end.
         let key =
-            key.filter(|key| other.passed.as_deref().is_none_or(|other| is_behind(other, key)));
+            key.filter(|key| other.passed.as_deref().is_none_or(|other| is_after(other, key)));
         self.state.walked(self.tree, self.walk, key, forward);
         let Some(key) = key else { return Ok(NextStep::Nothing) };
         let passed = key.to_vec();

@@ -15,7 +15,7 @@ use super::*;
 
 /// A store with one tree, and its events, which end when it is closed.
 fn open(policy: Policy) -> (Db, Tree, Receiver<Event>) {
-    let (tell, told) = channel();
+    let (tell, report) = channel();
     let tell = std::sync::Mutex::new(tell);
     let listener: std::sync::Arc<dyn Listener> =
         std::sync::Arc::new(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
@@ -25,13 +25,13 @@ fn open(policy: Policy) -> (Db, Tree, Receiver<Event>) {
     let tree = db
         .tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() })
         .unwrap();
-    (db, tree, told)
+    (db, tree, report)
 }
 
 /// One beginning and its end of those with this reason.
-fn check(told: &Receiver<Event>, why: &'static str, what: &str) {
+fn check(report: &Receiver<Event>, why: &'static str, what: &str) {
     let of_why = |e: &Event| matches!(e, Event::PacingBegun { reason, .. } | Event::PacingEnded { reason, .. } if *reason == why);
-    let events: Vec<Event> = told.iter().filter(of_why).collect();
+    let events: Vec<Event> = report.iter().filter(of_why).collect();
     let [Event::PacingBegun { tree, .. }, Event::PacingEnded { tree: ended, .. }] = &events[..]
     else {
         panic!("{what}: {events:?}")
@@ -53,7 +53,7 @@ fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_go
         }),
     ];
     for (what, end) in ends {
-        let (db, tree, told) = open(Policy::default());
+        let (db, tree, report) = open(Policy::default());
         let (inner, fill) = (db.inner(), &tree.inner.fill);
         // As if the last flush had been slow.
         fill.flush_per_kib.store(u64::MAX / 1024, Ordering::Relaxed);
@@ -72,7 +72,7 @@ fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_go
         slowdown::begin_fill(inner, &tree.inner, inner.env.monotonic_nanos(), 64 << 10);
         assert_eq!(fill.delay().rate(), 0, "{what}");
         drop((tree, db));
-        check(&told, FLUSH, what);
+        check(&report, FLUSH, what);
     }
 }
 
@@ -88,7 +88,7 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         }),
     ];
     for (what, end) in ends {
-        let (db, tree, told) =
+        let (db, tree, report) =
             open(Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 }));
         let pause = db.pause_background().unwrap();
         while db.inner().scheduler.writes().runs().rate() == 0 {
@@ -101,6 +101,6 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         pick::tables_changed(db.inner(), &tree.inner);
         assert_eq!(db.inner().scheduler.writes().runs().rate(), 0, "{what}");
         drop((pause, tree, db));
-        check(&told, RUNS, what);
+        check(&report, RUNS, what);
     }
 }

@@ -37,7 +37,7 @@ fn key(queue: u64, i: u64) -> Vec<u8> {
 fn outside_empty_ranges(tree: &Tree, queue: u64) -> usize {
     let read = tree.handle.inner.commit.read_point();
     let is_known =
-        |i: u64| tree.inner.gaps.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
+        |i: u64| tree.inner.empty_ranges.skip_empty_range(&key(queue, i), true, read, &mut vec![]);
     assert!(!is_known(N), "an existing key must not be in an empty range");
     (0..N).filter(|&i| !is_known(i)).count()
 }
@@ -45,8 +45,8 @@ fn outside_empty_ranges(tree: &Tree, queue: u64) -> usize {
 /// Returns the number of these keys of the first queue outside empty ranges.
 fn outside(tree: &Tree, keys: Range<u64>) -> u64 {
     let read = tree.handle.inner.commit.read_point();
-    keys.filter(|&i| !tree.inner.gaps.skip_empty_range(&key(0, i), true, read, &mut vec![])).count()
-        as u64
+    keys.filter(|&i| !tree.inner.empty_ranges.skip_empty_range(&key(0, i), true, read, &mut vec![]))
+        .count() as u64
 }
 
 fn put_all(tree: &Tree) {
@@ -110,9 +110,9 @@ fn a_queue_has_one_gap() {
         }
         all.iter().for_each(|&i| tree.delete(&key(0, i)).unwrap());
         assert!(
-            (1..=2).contains(&tree.inner.gaps.count()),
+            (1..=2).contains(&tree.inner.empty_ranges.count()),
             "{} gaps, from the tail: {from_tail}",
-            tree.inner.gaps.count()
+            tree.inner.empty_ranges.count()
         );
         assert!(outside(&tree, 1..19_999) < 3 * NEAR, "{}", outside(&tree, 1..19_999));
     }
@@ -129,7 +129,9 @@ fn hundreds_of_queues_in_one_tree_are_looked_at() {
     let read = tree.handle.inner.commit.read_point();
     let left = |q| {
         (0..EACH)
-            .filter(|&i| !tree.inner.gaps.skip_empty_range(&key(q, i), true, read, &mut vec![]))
+            .filter(|&i| {
+                !tree.inner.empty_ranges.skip_empty_range(&key(q, i), true, read, &mut vec![])
+            })
             .count() as u64
     };
     let passed = (0..600).filter(|&q| left(q) < EACH * 2 / 3).count();
@@ -153,7 +155,9 @@ fn deletes_in_any_order_are_looked_at() {
         all.iter().for_each(|&i| tree.delete(&key(i)).unwrap());
         let read = tree.handle.inner.commit.read_point();
         let left = (0..n)
-            .filter(|&i| !tree.inner.gaps.skip_empty_range(&key(i), true, read, &mut vec![]))
+            .filter(|&i| {
+                !tree.inner.empty_ranges.skip_empty_range(&key(i), true, read, &mut vec![])
+            })
             .count();
         // A reader steps over this many entries in less time than ten seeks take.
         assert!(left < 400, "{left} of {n}, in tables: {in_tables}");

@@ -15,7 +15,7 @@ struct Store {
     /// Keys with the sequence numbers of their puts. Loom need not model this lock: it replaces a
     /// memtable, which is not under test.
     entries: Plain<Vec<(u8, Seq)>>,
-    gaps: EmptyRangeCache,
+    empty_ranges: EmptyRangeCache,
 }
 
 impl Writers for Store {
@@ -26,15 +26,15 @@ impl Writers for Store {
 
 impl Store {
     fn new() -> Arc<Store> {
-        let gaps = EmptyRangeCache::new(EmptyRangeBudget::new(0));
+        let empty_ranges = EmptyRangeCache::new(EmptyRangeBudget::new(0));
         let store = Arc::new(Store {
             last: Mutex::new(1),
             visible: AtomicU64::new(1),
             entries: Plain::default(),
-            gaps,
+            empty_ranges,
         });
         let writers: Arc<dyn Writers> = store.clone();
-        store.gaps.set_writers(|| Arc::downgrade(&writers));
+        store.empty_ranges.set_writers(|| Arc::downgrade(&writers));
         store
     }
 
@@ -45,7 +45,7 @@ impl Store {
             *last
         };
         self.entries.lock().unwrap().push((key, seq));
-        self.gaps.cut(&[key]);
+        self.empty_ranges.cut(&[key]);
         while self.visible.load(Ordering::Acquire) + 1 != seq {
             thread::yield_now();
         }
@@ -60,7 +60,7 @@ impl Store {
             self.entries.lock().unwrap().iter().filter(|e| e.1 <= read).map(|e| e.0).collect();
         let want = seen.iter().min().copied();
         let (mut at, mut to) = (vec![1], vec![]);
-        while self.gaps.skip_empty_range(&at, true, read, &mut to) {
+        while self.empty_ranges.skip_empty_range(&at, true, read, &mut to) {
             assert!(
                 seen.iter()
                     .all(|&k| [k].as_slice() < at.as_slice() || [k].as_slice() >= to.as_slice()),
@@ -68,7 +68,7 @@ impl Store {
             );
             at.clone_from(&to);
         }
-        self.gaps.learn(&[1], &[want.unwrap_or(9)], read, 100);
+        self.empty_ranges.learn(&[1], &[want.unwrap_or(9)], read, 100);
         want
     }
 }
