@@ -8,7 +8,7 @@ use firn_fuzz::Sink;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::{Op, encode};
-use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::range_del::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::sstable::format::{BlockHeader, BlockKind, StoredBlock};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Compression, Db, DbOptions, Error, FilterKind, Result, TreeOptions};

@@ -2,7 +2,7 @@
 #![no_main]
 
 use firn_fuzz::{block_of, footer_of, probe};
-use firn_kv::internals::base::coding::put_varint;
+use firn_kv::internals::util::coding::put_varint;
 use firn_kv::internals::base::key::MAX_KEY_LEN;
 use firn_kv::internals::sstable::block_entries;
 use libfuzzer_sys::fuzz_target;

@@ -36,7 +36,7 @@ struct Field<'a> {
 }
 
 fn varint(out: &mut Vec<u8>, v: u64) {
-    firn_kv::internals::base::coding::put_varint(out, v);
+    firn_kv::internals::util::coding::put_varint(out, v);
 }
 
 fn encode(fields: &[Field<'_>]) -> Vec<u8> {

@@ -5,7 +5,7 @@
 use arbitrary::Arbitrary;
 use firn_fuzz::{Sink, nowhere, probe, seal_table};
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer, compare};
-use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::range_del::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Compression, FilterKind};
 use libfuzzer_sys::fuzz_target;

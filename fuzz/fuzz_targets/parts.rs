@@ -41,7 +41,7 @@ fn add(file: &mut Vec<u8>, id: u64, kind: u8, part: &Part<'_>) -> u32 {
 
 fuzz_target!(|input: Input<'_>| {
     let (id, mut file, mut index) = (input.id as u64, vec![], vec![]);
-    let put = firn_kv::internals::base::coding::put_varint;
+    let put = firn_kv::internals::util::coding::put_varint;
     put(&mut index, input.data.len() as u64);
     put(&mut index, 0);
     for (part, row) in &input.data {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use firn_fuzz::{probe, seal_table};
 use firn_kv::internals::base::blob_ref::BlobHandle;
-use firn_kv::internals::base::reads::ReadCounters;
+use firn_kv::internals::counters::reads::ReadCounters;
 use firn_kv::internals::sstable::values::value_block;
 use firn_kv::internals::sstable::{Maps, BlobFile};
 use libfuzzer_sys::fuzz_target;

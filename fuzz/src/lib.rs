@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use firn_kv::internals::base::checksum::checksum;
+use firn_kv::internals::util::checksum::checksum;
 use firn_kv::{Error, Result};
 use firn_kv::{FileMap, ReadFile, WriteFile};
 

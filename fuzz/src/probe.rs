@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use firn_kv::{ReadFile, Result};
 use firn_kv::internals::base::cursor::Cursor;
-use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::util::hash::key_hash;
 use firn_kv::internals::base::key::{MAX_SEQ, Trailer};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::sstable::{Table, TableCursor};
 
 use crate::{Bytes, nowhere};
@@ -47,7 +47,7 @@ pub fn interrogate(table: &Arc<Table>, probes: &[&[u8]]) -> Option<Vec<Entry>> {
     let (mut a, mut b) = (table.cursor(true), table.cursor(false));
     let forward = walk(&mut a, true);
     let mut backward = walk(&mut b, false);
-    let guard = firn_kv::internals::base::epoch::pin();
+    let guard = firn_kv::internals::util::epoch::pin();
     for p in probes {
         let hash = (table.properties().filter_prefix.is_empty()).then(|| key_hash(p));
         let hit = table

@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use firn_kv::internals::cache::{Cache, CacheSlots};
+use firn_kv::internals::block_cache::{Cache, CacheSlots};
 use firn_micro::Round;
 
 /// Bytes in a frame: with its header 4 KiB.
@@ -22,20 +22,20 @@ fn hit(c: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     group.bench_function("pinned once", |b| {
         let (slots, guard, mut at) =
-            (&full.1, firn_kv::internals::base::epoch::pin(), Round::new(N));
+            (&full.1, firn_kv::internals::util::epoch::pin(), Round::new(N));
         b.iter(|| slots.get(at.step() * 1237 % N, &guard).unwrap()[0]);
     });
     group.bench_function("pinned each time", |b| {
         let (slots, mut at) = (&full.1, Round::new(N));
         b.iter(|| {
-            let guard = firn_kv::internals::base::epoch::pin();
+            let guard = firn_kv::internals::util::epoch::pin();
             slots.get(at.step() * 1237 % N, &guard).unwrap()[0]
         });
     });
     group.bench_function("kept beyond the pin", |b| {
         let (slots, mut at) = (&full.1, Round::new(N));
         b.iter(|| {
-            let guard = firn_kv::internals::base::epoch::pin();
+            let guard = firn_kv::internals::util::epoch::pin();
             slots.get(at.step() * 1237 % N, &guard).unwrap().to_ref()[0]
         });
     });
@@ -52,7 +52,7 @@ fn miss(c: &mut Criterion) {
     group.bench_function("allocate, insert, evict", |b| {
         b.iter(|| {
             let i = at.step();
-            let guard = firn_kv::internals::base::epoch::pin();
+            let guard = firn_kv::internals::util::epoch::pin();
             assert!(slots.get(i, &guard).is_none(), "block {i} should have been evicted");
             drop(guard);
             cache.insert(&slots, i, cache.allocate(FRAME).freeze());

@@ -8,15 +8,17 @@ use std::sync::Arc;
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use firn_kv::Env;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::compaction::{
     LsmShape, OutputSplits, RunShape, TableShape, debt, pick, run_limits,
 };
-use firn_kv::internals::merge::job::{Outputs, run};
-use firn_kv::internals::merge::merging::MergeSource;
-use firn_kv::internals::merge::retain::{OlderRuns, OtherRuns, Rules};
-use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun, table_path};
-use firn_kv::internals::merge::visible::VisibleRange;
+use firn_kv::internals::iterator::merging::MergeSource;
+use firn_kv::internals::iterator::run::{
+    RunCursor, TableHandle, TableOpener, TableRun, table_path,
+};
+use firn_kv::internals::iterator::visible::VisibleRange;
+use firn_kv::internals::rewrite::job::{Outputs, run};
+use firn_kv::internals::rewrite::retain::{OlderRuns, OtherRuns, Rules};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use crossbeam_skiplist::SkipMap;
 use firn_kv::internals::base::cursor::Cursor;
-use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::MAX_SEQ;
 use firn_kv::internals::memtable::Memtable;
+use firn_kv::internals::util::hash::key_hash;
 use firn_micro::{BenchFill, BenchKey, BenchValues, Round, keys, pieces, sorted};
 
 const N: usize = 500_000;

@@ -12,15 +12,15 @@ use criterion::{
     BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
 use firn_kv::internals::base::cursor::Cursor;
-use firn_kv::internals::base::deletions::Deletions;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Seq, Trailer};
-use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::internals::cache::Cache;
-use firn_kv::internals::merge::merging::{MergeSource, Merging};
-use firn_kv::internals::merge::retain::{Advanced, OlderRuns, OtherRuns, Retain, Rules};
-use firn_kv::internals::merge::run::{RunCursor, TableHandle, TableOpener, TableRun};
-use firn_kv::internals::merge::shadow::{Cover, RangeShadow};
-use firn_kv::internals::merge::visible::{Visible, VisibleRange};
+use firn_kv::internals::block_cache::Cache;
+use firn_kv::internals::iterator::merging::{MergeSource, Merging};
+use firn_kv::internals::iterator::run::{RunCursor, TableHandle, TableOpener, TableRun};
+use firn_kv::internals::iterator::shadow::{Cover, RangeShadow};
+use firn_kv::internals::iterator::visible::{Visible, VisibleRange};
+use firn_kv::internals::range_del::deletions::Deletions;
+use firn_kv::internals::range_del::tombstone::{Fragments, RangeTombstone};
+use firn_kv::internals::rewrite::retain::{Advanced, OlderRuns, OtherRuns, Retain, Rules};
 use firn_kv::internals::sstable::WriterOptions;
 use firn_kv::{Compression, DbOptions, ReadMode};
 use firn_micro::{BenchKey, keys, memory, meta, write_table};

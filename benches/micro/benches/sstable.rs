@@ -13,13 +13,13 @@ use criterion::{
     BatchSize, BenchmarkId, Criterion, SamplingMode, Throughput, criterion_group, criterion_main,
 };
 use firn_kv::Env;
-use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::cursor::Cursor;
-use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
-use firn_kv::internals::merge::run::table_path;
+use firn_kv::internals::iterator::run::table_path;
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions, block_entries};
+use firn_kv::internals::util::checksum::checksum;
+use firn_kv::internals::util::hash::key_hash;
 use firn_kv::{Compression, FilterKind};
 use firn_micro::pieces::{Sorted, one_block, table};
 use firn_micro::{BenchKey, BenchValues, ENTRY, Round, keys, memory, sorted};
@@ -56,7 +56,7 @@ fn search(c: &mut Criterion) {
     for (name, size) in [("4 KiB", 4096), ("16 KiB", 16 << 10)] {
         let block = LazyCell::new(|| one_block(size).unwrap());
         group.bench_function(name, |b| {
-            let (t, guard, n) = (&*block, firn_kv::internals::base::epoch::pin(), block.keys.len());
+            let (t, guard, n) = (&*block, firn_kv::internals::util::epoch::pin(), block.keys.len());
             let mut at = Round::new(n * 7);
             b.iter(|| {
                 t.table
@@ -87,7 +87,7 @@ fn lookups(c: &mut Criterion) {
     let mut get =
         |name: &str, t: &LazyCell<Sorted>, keys: &LazyCell<Vec<BenchKey>>, filter: bool| {
             let warmed = LazyCell::new(|| {
-                let guard = firn_kv::internals::base::epoch::pin();
+                let guard = firn_kv::internals::util::epoch::pin();
                 keys.iter()
                     .for_each(|k| drop(black_box(t.table.get(k, None, MAX_SEQ, &guard).unwrap())));
             });
@@ -96,7 +96,7 @@ fn lookups(c: &mut Criterion) {
                 let (t, keys, mut at) = (&t.table, &**keys, Round::new(N));
                 b.iter(|| {
                     let key = &keys[at.step()];
-                    let guard = firn_kv::internals::base::epoch::pin();
+                    let guard = firn_kv::internals::util::epoch::pin();
                     let hit = t.get(key, filter.then(|| key_hash(key)), MAX_SEQ, &guard).unwrap();
                     hit.map(|h| h.value().len())
                 });

@@ -26,15 +26,19 @@
 #![warn(missing_debug_implementations)]
 
 #[macro_use]
+mod util;
 mod base;
-mod cache;
+mod block_cache;
 mod compaction;
+mod counters;
 mod db;
 mod env;
 pub mod internals;
+mod iterator;
 mod manifest;
 mod memtable;
-mod merge;
+mod range_del;
+mod rewrite;
 mod sstable;
 mod wal;
 
@@ -50,10 +54,10 @@ pub use base::options::{
     Compression, DbOptions, Durability, FilterAllocation, FilterKind, MemoryBudget, ReadMode,
     TreeOptions,
 };
-pub use base::reads::ReadStats;
-pub use cache::CacheStats;
+pub use block_cache::CacheStats;
 pub use compaction::policy::{self, Movement, Policy};
 pub use compaction::space::SpaceBound;
+pub use counters::reads::ReadStats;
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;
 pub use db::explain;
@@ -67,7 +71,7 @@ pub use db::{
 pub use env::mem::{Crasher, Cut, MemEnv};
 pub use env::os::OsEnv;
 pub use env::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
-pub use merge::value::Value;
+pub use iterator::value::Value;
 pub use wal::TornTail;
 
 /// Runs the examples of the documentation pages as tests.

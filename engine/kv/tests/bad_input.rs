@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_kv::internals::util::checksum::checksum;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions,

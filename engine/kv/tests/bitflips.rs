@@ -21,7 +21,7 @@ use firn_kv::Env as _;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta};
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER};

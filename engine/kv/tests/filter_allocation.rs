@@ -4,13 +4,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::internals::base::hash::key_hash;
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::env::Env as _;
 use firn_kv::internals::env::mem::MemEnv;
+use firn_kv::internals::iterator::run::table_path;
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
+use firn_kv::internals::util::hash::key_hash;
 use firn_kv::{Db, DbOptions, FilterAllocation, FilterKind, TreeOptions};
 use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;

@@ -147,7 +147,7 @@ fn meaning_of_table(bytes: &[u8], id: u64) -> String {
 /// Returns the length in bytes of filter and tombstones, from the footer.
 fn before_index(bytes: &[u8]) -> u64 {
     let footer = &bytes[bytes.len() - FOOTER..];
-    [16, 20].iter().map(|&i| u64::from(firn_kv::internals::base::coding::u32_at(footer, i))).sum()
+    [16, 20].iter().map(|&i| u64::from(firn_kv::internals::util::coding::u32_at(footer, i))).sum()
 }
 
 /// Describes the edits of a manifest without the lengths of table files.

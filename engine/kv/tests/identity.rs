@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use firn_kv::Env as _;
 use firn_kv::MemEnv;
-use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{Manifest, ManifestState};
 use firn_kv::internals::sstable::format::FOOTER;
+use firn_kv::internals::util::checksum::checksum;
 use firn_kv::internals::wal::format::SEGMENT_HEADER;
 use firn_kv::internals::wal::{
     KnownSegments, SegmentReader, Wal, recover, recover_known, segment_name, writers,

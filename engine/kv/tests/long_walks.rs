@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, Db, DbOptions, Env, MemEnv, Tree, TreeOptions};
 use firn_testkit::own_process;

@@ -8,10 +8,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::internals::base::epoch;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
+use firn_kv::internals::util::epoch;
 use firn_kv::{Compression, Db, DbOptions, Env, MemEnv, TreeOptions};
 use firn_testkit::own_process;
 use firn_testkit::rng::Rng;

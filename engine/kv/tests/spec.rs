@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::cursor::Cursor;
-use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader, encode};
-use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::manifest::{Edit, Manifest, ManifestState};
+use firn_kv::internals::range_del::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::sstable::format::FOOTER;
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
+use firn_kv::internals::util::coding::u32_at;
+use firn_kv::internals::util::hash::key_hash;
 use firn_kv::internals::wal::{LogItem, SegmentReader, Wal, recover};
 use firn_kv::{Compression, FilterKind};
 

@@ -8,7 +8,7 @@
 //! those with a summary hook, and for others as far as their runs overlap: where they do not,
 //! blocks end elsewhere and tables are a little longer. Nor does it write range deletions where the
 //! deletes of a memtable leave nothing behind, as a flush of the engine does
-//! ([`firn_kv::internals::merge::emptied`]): of histories with long runs of deletes, as those of
+//! ([`firn_kv::internals::rewrite::emptied`]): of histories with long runs of deletes, as those of
 //! queues, it says some more bytes than the engine writes.
 
 use std::cell::Cell;
@@ -24,17 +24,17 @@ use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::key::{Kind, Seq, Trailer, head, successor};
-use firn_kv::internals::base::tombstone::Fragments;
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::compaction::{
     CompactionJob, LsmShape, OutputSplits, RunShape, TableShape, piece_ends,
 };
+use firn_kv::internals::iterator::run::{TableHandle, TableOpener, TableRun};
+use firn_kv::internals::iterator::visible::VisibleRange;
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
-use firn_kv::internals::merge::job::{self, Outputs};
-use firn_kv::internals::merge::retain::{OlderRuns, OtherRuns, Rules};
-use firn_kv::internals::merge::run::{TableHandle, TableOpener, TableRun};
-use firn_kv::internals::merge::visible::VisibleRange;
+use firn_kv::internals::range_del::tombstone::Fragments;
+use firn_kv::internals::rewrite::job::{self, Outputs};
+use firn_kv::internals::rewrite::retain::{OlderRuns, OtherRuns, Rules};
 use firn_kv::internals::sstable::{TableWriter, ValueWriter};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, DbOptions,

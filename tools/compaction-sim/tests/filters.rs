@@ -8,10 +8,10 @@ use compaction_sim::engine::{MEMORY_DIR, simulated_in_memory, without_copies, wr
 use compaction_sim::meter::SimOutcome;
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::env::Env as _;
+use firn_kv::internals::iterator::run::table_path;
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::{Compression, Db, FilterAllocation, MemEnv, Policy, TreeOptions};
 use firn_testkit::rng::Rng;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::OsEnv;
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
+use firn_kv::internals::iterator::run::{TableHandle, TableOpener};
 use firn_kv::internals::manifest::Manifest;
-use firn_kv::internals::merge::run::{TableHandle, TableOpener};
 use firn_kv::internals::wal::TornTail;
 use firn_kv::{DbOptions, Error, ErrorKind, ReadMode};
 use firn_wide::internals::store::loss;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use clap::Args;
 use firn_kv::internals::base::cursor::Cursor as _;
-use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::Trailer;
+use firn_kv::internals::iterator::run::table_path;
 use firn_kv::internals::manifest::TableMeta;
-use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::Table;
+use firn_kv::internals::util::hash::key_hash;
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, bytes, count, listing, print_table, things};
 use serde_json::json;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
-use firn_kv::internals::base::tombstone::{Fragment, Fragments, RangeTombstone};
+use firn_kv::internals::range_del::tombstone::{Fragment, Fragments, RangeTombstone};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_kv::{Compression, Error, FilterKind, Summary, SummaryPass};
 use firn_tools::escape;

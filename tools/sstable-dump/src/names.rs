@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::identity::writer_of;
+use firn_kv::internals::iterator::run::{foreign_blobs, mismatch, table_path};
 use firn_kv::internals::manifest::{
     self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
 };
-use firn_kv::internals::merge::run::{foreign_blobs, mismatch, table_path};
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};

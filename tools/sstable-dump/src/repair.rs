@@ -31,10 +31,10 @@ use firn_kv::TreeOptions;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
 use firn_kv::internals::base::ops::{NO_TREE, Op, OpReader, TreeId};
+use firn_kv::internals::iterator::run::table_path;
 use firn_kv::internals::manifest::{
     ManifestState, PersistedOptions, RunState, TreeState, manifest_number,
 };
-use firn_kv::internals::merge::run::table_path;
 use firn_kv::internals::sstable::{Properties, Table, TableCursor, WriterOptions};
 use firn_kv::internals::wal;
 use firn_tools::io::remove;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use firn_kv::ReadFile;
 use firn_kv::internals::base::key::{Trailer, compare};
-use firn_kv::internals::base::tombstone::Fragments;
+use firn_kv::internals::range_del::tombstone::Fragments;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};
 use firn_kv::internals::sstable::values::value_block;
 use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use firn_cassandra::NodeFolder;
 use firn_kv::OsEnv;
 use firn_kv::internals::base::key::Seq;
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, manifest_number};
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, VERSION};
 use firn_kv::internals::sstable::{BlobFile, Maps, Table};

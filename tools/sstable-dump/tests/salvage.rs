@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use firn_kv::Db;
-use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::sstable::format::FOOTER;
+use firn_kv::internals::util::checksum::checksum;
 use serde_json::Value;
 use support::{Room, arg, content, dump, options, table, tree_options};
 

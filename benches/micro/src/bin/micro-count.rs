@@ -8,9 +8,9 @@ use std::hint::black_box;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use firn_kv::internals::base::hash::key_hash;
 use firn_kv::internals::base::key::MAX_SEQ;
 use firn_kv::internals::memtable::Memtable;
+use firn_kv::internals::util::hash::key_hash;
 use firn_kv::{Compression, DbOptions, Result};
 use firn_micro::{BenchKey, BenchValues, keys, pieces};
 
@@ -59,7 +59,7 @@ fn all() -> Vec<BenchKey> {
 
 fn search(n: usize) -> Result<()> {
     let block = pieces::one_block(4096)?;
-    let guard = firn_kv::internals::base::epoch::pin();
+    let guard = firn_kv::internals::util::epoch::pin();
     for key in block.keys.iter().cycle().take(n) {
         black_box(block.table.get(key, None, MAX_SEQ, &guard)?.map(|h| h.trailer));
     }

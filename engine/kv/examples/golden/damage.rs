@@ -1,8 +1,8 @@
 //! Damaged tables: bits and sectors, cut and swapped; and some whose checksums are sound again, so
 //! that only their structure is wrong.
 
-use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER};
+use firn_kv::internals::util::checksum::checksum;
 use firn_kv::{Compression, Result};
 use firn_testkit::rng::Rng;
 

@@ -250,7 +250,7 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
 
 /// Logs whose checksums are sound and whose structure is not.
 pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
-    use firn_kv::internals::base::checksum::checksum;
+    use firn_kv::internals::util::checksum::checksum;
     let mut log = Log::new(seed)?;
     (0..3).try_for_each(|_| log.append(1))?;
     let (path, at) = log.place(0)?;

@@ -5,7 +5,7 @@
 //! golden files, which must stay small, `hash`: the XXH3-64 of the content's JSON, compact and with
 //! sorted names; of a log also `from`, the position to read from. Keys and values are hexadecimal.
 
-use firn_kv::internals::base::hash::key_hash;
+use firn_kv::internals::util::hash::key_hash;
 use serde_json::{Value, json};
 
 /// A file, by its path below the folder of all.

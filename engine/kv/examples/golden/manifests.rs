@@ -6,13 +6,13 @@ use std::sync::Arc;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobUse};
-use firn_kv::internals::base::checksum::checksum;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::{LogWriter, TableIdentity};
 use firn_kv::internals::manifest::{
     AddedTable, Edit, Manifest, ManifestState, PersistedOptions, TableMeta, TreeState,
     manifest_name,
 };
+use firn_kv::internals::util::checksum::checksum;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{Compression, FilterAllocation, FilterKind, Movement, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;

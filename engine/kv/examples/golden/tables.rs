@@ -8,8 +8,8 @@ use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, compare};
-use firn_kv::internals::base::tombstone::{Fragments, RangeTombstone};
-use firn_kv::internals::cache::Cache;
+use firn_kv::internals::block_cache::Cache;
+use firn_kv::internals::range_del::tombstone::{Fragments, RangeTombstone};
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, FilterKind, FilterPrefix, Result, Summary, SummaryPass};
 use firn_testkit::rng::Rng;
@@ -304,7 +304,7 @@ pub fn told(entries: &[Entry], tombstones: &Fragments) -> Value {
     let entry = |(key, trailer, value): &Entry| {
         json!([hex(key), trailer.seq(), trailer.kind().map(|k| k as u8), hex(value)])
     };
-    let fragment = |f: &firn_kv::internals::base::tombstone::Fragment| {
+    let fragment = |f: &firn_kv::internals::range_del::tombstone::Fragment| {
         json!([hex(&f.start), hex(&f.end), f.seqs])
     };
     json!({

@@ -1,6 +1,6 @@
 //! Blob handles, and the facts that tables and the manifest record about blob files.
 //!
-//! The value of an entry of kind [`Blob`](super::key::Kind::Blob) is a handle of five varints:
+//! The value of an entry of kind [`Blob`](crate::base::key::Kind::Blob) is a handle of five varints:
 //!
 //! number of the blob file ‖ number of the blob in it ‖ offset of its block ‖ length of the block,
 //! header included ‖ length of the value.
@@ -15,9 +15,9 @@
 
 use std::collections::BTreeMap;
 
-use super::coding::{ByteReader, put_varint, varint_len};
-use super::identity::TableIdentity;
-use super::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::base::identity::TableIdentity;
+use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::util::coding::{ByteReader, put_varint, varint_len};
 
 /// Maximum length of the block of a blob, in bytes.
 const MAX_BLOCK: u64 = (MAX_VALUE_LEN + MAX_KEY_LEN + 4096) as u64;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::key::ShownKey;
+use crate::base::key::ShownKey;
 
 /// Result type of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -49,7 +49,7 @@ pub enum ErrorKind {
     /// A change feed asks for records that the log no longer has. Start again from the current
     /// state.
     Lagged,
-    /// Work of the store panicked, most likely in a hook ([`MergeOperator`](crate::Merge),
+    /// Work of the store panicked, most likely in a hook ([`MergeOperator`](crate::MergeOperator),
     /// [`CompactionFilter`](crate::CompactionFilter), [`Summary`](crate::Summary),
     /// [`FilterPrefix`](crate::FilterPrefix)). A flush or a compaction then changed nothing. A
     /// panic in the background or in the work that follows a write makes the store read-only. So

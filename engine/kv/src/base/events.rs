@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::error::Error;
-use super::key::Seq;
+use crate::base::error::Error;
+use crate::base::key::Seq;
 
 /// An event of a store. Tables are identified by their numbers. Times are in microseconds and sizes
 /// in bytes.

@@ -3,9 +3,9 @@
 //! A new fact is a field here. Add it to the two encoders as well: the properties of the table
 //! (`sstable/properties.rs`) and the table of the manifest (`manifest/state.rs`).
 
-use super::blob_ref::BlobUse;
-use super::identity::TableIdentity;
-use super::key::Seq;
+use crate::base::blob_ref::BlobUse;
+use crate::base::identity::TableIdentity;
+use crate::base::key::Seq;
 
 /// Facts about a finished table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

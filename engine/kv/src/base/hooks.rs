@@ -5,21 +5,21 @@
 //! - Hooks are pure: the same input gives the same result in every process, because the engine
 //!   stores and replays their results.
 //! - Each hook has a name that the manifest records. Opening a tree with another name is an error
-//!   of kind [`Incompatible`](super::error::ErrorKind::Incompatible).
+//!   of kind [`Incompatible`](crate::base::error::ErrorKind::Incompatible).
 //! - A hook holds no handle of a store. Dropping the last handle closes the store, and a worker
 //!   cannot wait for its own end.
 //!
 //! Hooks should not panic:
 //! - In a call of a reader, the panic reaches the reader.
 //! - In a flush or a compaction, the job changes nothing and fails with an error of kind
-//!   [`Panicked`](super::error::ErrorKind::Panicked). The caller of the job gets the error. In the
+//!   [`Panicked`](crate::base::error::ErrorKind::Panicked). The caller of the job gets the error. In the
 //!   background it makes the store read-only.
 //! - If a [`FilterPrefix`] panics during a write, the write may be in the log. The store is then
 //!   read-only until it is opened again.
 //! - If [`CompactionFilter::gone_at`] panics, the result is taken to be `None`.
 
-use super::error::Result;
-use super::key::Kind;
+use crate::base::error::Result;
+use crate::base::key::Kind;
 
 /// Result of folding the versions of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ pub enum Kind {
     /// Operand for the merge operator of the tree (its `Merge` hook).
     Merge = 3,
     /// The key has a value in a blob file, and the entry's own value is the handle
-    /// ([`BlobHandle`](super::blob_ref::BlobHandle)). Only tables have such entries: the log and
+    /// ([`BlobHandle`](crate::base::blob_ref::BlobHandle)). Only tables have such entries: the log and
     /// memtables store the values themselves.
     Blob = 4,
 }

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::sync::{AtomicU64, Mutex, Ordering};
+use crate::util::sync::{AtomicU64, Mutex, Ordering};
 
 /// Smallest value of the limit of the process, in files.
 const LEAST: u64 = 8;

@@ -5,8 +5,8 @@
 //! Operations are numbered consecutively from the record's sequence number. Spec:
 //! `format-spec/README.md`, "Operations".
 
-use super::coding::{ByteReader, put_bytes, put_varint};
-use super::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN};
+use crate::util::coding::{ByteReader, put_bytes, put_varint};
 
 /// Number of a tree in its Db.
 pub type TreeId = u32;

@@ -1,7 +1,7 @@
 //! State of an open store: its parts, which its handles, trees and workers share.
 //!
 //! Each part owns its state behind private fields. The order in which locks may be taken is defined
-//! in [`rank`](crate::base::rank).
+//! in [`rank`](crate::util::rank).
 
 use std::sync::{Arc, OnceLock, Weak};
 

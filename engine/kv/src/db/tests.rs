@@ -12,7 +12,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::{Folded, MergeOperator};
 use crate::base::key::Trailer;
 use crate::base::options::{DbOptions, TreeOptions};
-use crate::base::sync::{AtomicU64, Ordering};
 use crate::compaction::policy::{Fifo, Tiered};
 use crate::compaction::{LsmShape, manual};
 use crate::db::jobs::compact;
@@ -23,6 +22,7 @@ use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
 use crate::manifest::PersistedOptions;
 use crate::memtable::Memtable;
+use crate::util::sync::{AtomicU64, Ordering};
 
 use super::*;
 use crate::db::inner::DbInner;
@@ -353,7 +353,7 @@ fn a_tree_is_dropped_beside_an_ingestion_and_a_merge() {
     };
     // Threads of other tests may hold an epoch for as long as the machine is busy.
     for _ in 0..30_000 {
-        crate::base::sync::epoch::pin().flush();
+        crate::util::sync::epoch::pin().flush();
         if tables().is_empty() {
             break;
         }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 use super::{Env, FileMap, ReadFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::{Admitted, Closable, OpenFileList};
-use crate::base::sync::{AtomicBool, Ordering, RwLock, rank};
+use crate::util::sync::{AtomicBool, Ordering, RwLock, rank};
 
 /// The owner of closable files.
 pub(crate) struct FileOwner {

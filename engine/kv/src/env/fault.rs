@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::lock::elsewhere;
-use crate::base::sync::{Mutex, rank};
+use crate::util::lock::elsewhere;
+use crate::util::sync::{Mutex, rank};
 
 use super::mem::{device_error, with_failing_syncs};
 use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};

@@ -39,7 +39,7 @@ use self::rng::CrashRng;
 use super::os::{OsEnv, already_locked, ends_early, past_capacity, too_long};
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
-use crate::base::sync::Mutex;
+use crate::util::sync::Mutex;
 
 mod content;
 mod disk;

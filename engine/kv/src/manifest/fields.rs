@@ -7,8 +7,8 @@
 //!
 //! Invariants: decoding never panics, and allocates only memory that the input's bytes account for.
 
-use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::util::coding::{ByteReader, put_bytes, put_varint};
 
 /// Writer of one message.
 #[derive(Default)]

@@ -4,20 +4,20 @@
 
 use std::path::{Path, PathBuf};
 
-use super::format::{
-    CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name, manifest_number,
-};
-use super::live::LiveFiles;
-use super::state::{self, Edit, ManifestState};
-use crate::base::checksum::checksum;
-use crate::base::coding::u32_at;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::Env;
+use crate::manifest::format::{
+    CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name, manifest_number,
+};
+use crate::manifest::live_files::LiveFiles;
+use crate::manifest::state::{self, Edit, ManifestState};
+use crate::util::checksum::checksum;
+use crate::util::coding::u32_at;
 
 /// Maximum number of bytes to checksum in search of a valid frame after a bad one.
 const SEARCH: usize = 256 << 20;
 
-/// Frame: the edits of one [`Manifest::append`](super::Manifest::append).
+/// Frame: the edits of one [`Manifest::append`](crate::manifest::Manifest::append).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestFrame {
     /// Offset in the file.
@@ -30,7 +30,7 @@ pub struct ManifestFrame {
     pub edits: Vec<Edit>,
 }
 
-/// Content of one manifest, for [`Manifest::load`](super::Manifest::load) and for the tools.
+/// Content of one manifest, for [`Manifest::load`](crate::manifest::Manifest::load) and for the tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     /// Path of the file.
@@ -219,7 +219,7 @@ fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
 }
 
 /// Removes manifests other than `keep`, and files that an interrupted
-/// [`Manifest::create`](super::Manifest::create) left.
+/// [`Manifest::create`](crate::manifest::Manifest::create) left.
 ///
 /// # Errors
 /// I/O errors of the environment.

@@ -36,15 +36,15 @@
 //! - M4: after a failed write or sync nothing more is written.
 //! - M5: a writer continues the existing manifest only if the previous opening has closed the log
 //!   cleanly (W7 of the log) and the file ends with a mark. Otherwise it begins another manifest
-//!   ([`mod@end`]).
+//!   ([`clean_end`]).
 //!
 //! Spec: `format-spec/README.md`, "Manifest".
 
+pub mod clean_end;
 mod current;
-pub mod end;
 mod fields;
 mod format;
-mod live;
+mod live_files;
 mod log;
 pub mod options;
 pub mod state;
@@ -53,10 +53,10 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use clean_end::CleanEnd;
 pub use current::{CurrentFile, current};
-pub use end::CleanEnd;
 pub use format::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number};
-pub use live::{LiveFiles, Undo};
+pub use live_files::{LiveFiles, Undo};
 pub use log::{Log, ManifestFrame, ManifestGap, own_number, read, read_around, remove_others};
 pub use options::PersistedOptions;
 pub use state::{AddedTable, Edit, ManifestState, RunState, TableMeta, TreeState};

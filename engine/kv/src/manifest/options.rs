@@ -16,11 +16,11 @@
 //! Invariants: decoding returns an equal value to the encoded one. An unknown policy, parameter,
 //! compression, filter or allocation is `Incompatible`; decoding never guesses.
 
-use super::fields::{Field, FieldWriter, fields, need};
-use crate::base::coding::{ByteReader, put_varint};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
+use crate::manifest::fields::{Field, FieldWriter, fields, need};
+use crate::util::coding::{ByteReader, put_varint};
 
 /// Default percentage of blob garbage, which is not encoded.
 const USUAL_GARBAGE: u8 = 30;

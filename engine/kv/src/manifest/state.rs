@@ -38,9 +38,6 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::fields::{FieldWriter, fields, need};
-use super::format::MAX_NUMBER;
-use super::options::PersistedOptions;
 use crate::base::blob_ref::{BlobFileMeta, BlobUse, decode_uses, encode_uses};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
@@ -48,6 +45,9 @@ use crate::base::identity::{IDENTITY, LogWriter, TableIdentity};
 use crate::base::key::{MAX_SEQ, Seq, ShownKey};
 use crate::base::ops::{NO_TREE, TreeId};
 use crate::compaction::TableShape;
+use crate::manifest::fields::{FieldWriter, fields, need};
+use crate::manifest::format::MAX_NUMBER;
+use crate::manifest::options::PersistedOptions;
 
 /// State of a Db, except for data that is only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -412,7 +412,7 @@ impl ManifestState {
     }
 
     /// Applies an edit. Its cost is proportional to all trees and tables; to apply many edits, use
-    /// [`Live`](super::LiveFiles).
+    /// [`Live`](crate::manifest::LiveFiles).
     ///
     /// # Errors
     /// `Corruption` for an edit that does not fit this state, which stays unchanged.

@@ -9,17 +9,17 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::current::current_text;
-use super::format::{FRAME, HEADER};
 use super::*;
 use crate::base::blob_ref::{BlobFileMeta, BlobUse};
-use crate::base::checksum::checksum;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
 use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{self, Param, ParameterKind, Policy};
 use crate::env::Env;
+use crate::manifest::current::current_text;
+use crate::manifest::format::{FRAME, HEADER};
+use crate::util::checksum::checksum;
 
 #[path = "../wal/testenv.rs"]
 #[allow(clippy::duplicate_mod)] // sibling modules do not depend on each other, also in tests

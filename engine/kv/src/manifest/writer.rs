@@ -4,14 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::current::{current, lost_current, write_current};
-use super::end::CleanEnd;
-use super::format::{CURRENT, CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name};
-use super::log::read;
-use super::state::{self, Edit, ManifestState};
-use crate::base::checksum::checksum;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, WriteFile};
+use crate::manifest::clean_end::CleanEnd;
+use crate::manifest::current::{current, lost_current, write_current};
+use crate::manifest::format::{
+    CURRENT, CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name,
+};
+use crate::manifest::log::read;
+use crate::manifest::state::{self, Edit, ManifestState};
+use crate::util::checksum::checksum;
 
 /// Size in bytes up to which a manifest is never replaced by a new one.
 const SMALL: u64 = 1 << 20;

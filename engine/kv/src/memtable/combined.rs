@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::base::key::Seq;
-use crate::base::sync::Mutex;
+use crate::util::sync::Mutex;
 
 /// Number of operands that a read walks before it stores their combination.
 pub const MIN_STEPS: usize = 64;

@@ -15,13 +15,13 @@
 //! - L3: readers wait for no other thread. Adds wait for each other.
 
 use super::arena::{Arena, AtomicRef, Ref, Tombstone};
-use crate::base::deletions::Deletions;
 use crate::base::key::{Seq, Trailer};
-use crate::base::shared::Shared;
-use crate::base::sync::epoch::{self, Guard};
-use crate::base::sync::modelled::Mutex;
-use crate::base::sync::rank;
-use crate::base::tombstone::{Fragments, RangeTombstone};
+use crate::range_del::deletions::Deletions;
+use crate::range_del::tombstone::{Fragments, RangeTombstone};
+use crate::util::shared::Shared;
+use crate::util::sync::epoch::{self, Guard};
+use crate::util::sync::modelled::Mutex;
+use crate::util::sync::rank;
 use std::sync::Arc;
 
 /// Length at which the list's unmerged part becomes a layer. Loom gets the shortest that is merged.

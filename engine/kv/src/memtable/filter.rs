@@ -62,7 +62,7 @@ impl KeyFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::hash::key_hash;
+    use crate::util::hash::key_hash;
 
     #[test]
     fn no_key_is_missed_and_few_others_are_found() {

@@ -4,7 +4,7 @@
 use super::*;
 use crate::base::cursor::Cursor;
 use crate::base::key::MAX_SEQ;
-use crate::base::sync::epoch::pin;
+use crate::util::sync::epoch::pin;
 use ::loom::thread;
 
 fn model(test: impl Fn() + Sync + Send + 'static) {
@@ -143,7 +143,7 @@ fn two_writers_and_a_reader() {
 /// diverges.
 #[test]
 fn a_copy_has_what_was_there() {
-    use crate::base::sync::{AtomicU32, Ordering};
+    use crate::util::sync::{AtomicU32, Ordering};
     model(|| {
         let (t, writers) = (table(&[2, 8]), Arc::new(AtomicU32::new(1)));
         let writer = thread::spawn({
@@ -158,7 +158,7 @@ fn a_copy_has_what_was_there() {
             move || holds(&walk(&t, true), &[2, 8])
         });
         while writers.load(Ordering::Acquire) != 0 {
-            crate::base::sync::yield_now();
+            crate::util::sync::yield_now();
         }
         let copy = t.grown(2 * MIN_CAPACITY, 1, false).unwrap();
         put(&copy, 7);
@@ -193,7 +193,7 @@ fn range_tombstones_are_seen_by_their_writer() {
 /// every moment.
 #[test]
 fn range_tombstones_are_merged_beside_readers() {
-    crate::base::sync::model(2, || {
+    crate::util::sync::model(2, || {
         let t = table(&[]);
         let add = |t: &Memtable, seq| {
             t.add_tombstone(&RangeTombstone { start: vec![1], end: vec![3], seq })

@@ -10,7 +10,7 @@
 
 use super::arena::Mapping;
 use crate::base::error::Result;
-use crate::base::sync::Mutex;
+use crate::util::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

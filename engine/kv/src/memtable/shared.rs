@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::arena::{ArenaRecord, Ref};
 use super::{FoundEntry, Memtable};
-use crate::base::stripe::{CachePadded, STRIPES, own_stripe};
+use crate::util::stripe::{CachePadded, STRIPES, own_stripe};
 
 /// Maximum capacity in bytes of a memtable with one count: sixteen take 4 KiB of unaccounted
 /// memory.

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::base::cursor::Cursor;
-use crate::base::epoch::pin;
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQ};
+use crate::util::epoch::pin;
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -33,8 +33,8 @@
 //! - B2: the builder collects at most [`MAX_RAW_KEYS`] bytes of keys before it cuts a block, even
 //!   if they share a long prefix.
 
-use crate::base::coding::{put_varint, varint_len};
 use crate::base::key::{Kind, Trailer, common_prefix, head};
+use crate::util::coding::{put_varint, varint_len};
 
 /// Length of the block header in bytes.
 pub(crate) const HEADER: usize = 16;

@@ -19,7 +19,7 @@ use super::table::{LoadedBytes, Table, validate};
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::options::Compression;
-use crate::cache::InheritedBlock;
+use crate::block_cache::InheritedBlock;
 
 /// A plain block of a table.
 pub struct WholeBlock<'a> {

@@ -6,7 +6,7 @@
 //! - R2: the cursor holds the block's bytes: a frame of the cache, the map of the file, or its own
 //!   buffer. So returned references remain valid until the cursor moves.
 //! - R3: a long scan ([`Stride`]) caches its blocks while the cache has room. Of a full cache it
-//!   gets 1 block in 16 ([`Cache::admits_passing`](crate::cache::Cache)). So it evicts little of
+//!   gets 1 block in 16 ([`Cache::admits_passing`](crate::block_cache::Cache)). So it evicts little of
 //!   what other readers use. A repeated scan over more data than the cache holds still finds some
 //!   of its blocks. If all blocks were admitted, each would be evicted before the scan reads it
 //!   again (bimodal insertion, Qureshi et al., ISCA 2007). Two cases are always cached: blocks of a
@@ -27,9 +27,9 @@ use super::window::BlockWindow;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
-use crate::base::prefetch::fetch_line;
-use crate::base::reads::is_looked_at;
-use crate::cache::FrameRef;
+use crate::block_cache::FrameRef;
+use crate::counters::reads::is_looked_at;
+use crate::util::prefetch::fetch_line;
 
 enum BlockSource {
     Nothing,

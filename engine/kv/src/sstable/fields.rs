@@ -12,7 +12,7 @@ use super::properties::Properties;
 use super::search::Block;
 use super::tombstones;
 use crate::base::key::Trailer;
-use crate::base::tombstone::Fragments;
+use crate::range_del::tombstone::Fragments;
 
 pub use super::properties::Property;
 

@@ -27,8 +27,8 @@
 
 use xorf::{BinaryFuse8, BinaryFuse16, Filter as _};
 
-use crate::base::coding::{u32_at, u64_at};
 use crate::base::options::FilterKind;
+use crate::util::coding::{u32_at, u64_at};
 
 const HEADER: usize = 24;
 
@@ -214,7 +214,7 @@ impl BlockFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::hash::key_hash;
+    use crate::util::hash::key_hash;
     use proptest::prelude::*;
 
     fn hashes(n: u64) -> Vec<u64> {

@@ -45,12 +45,12 @@
 
 use std::path::Path;
 
-use crate::base::checksum::checksum;
-use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::base::options::{Compression, NO_MEMORY, NO_ZSTD};
+use crate::util::checksum::checksum;
+use crate::util::coding::{u32_at, u64_at};
 
 use super::{lz4, zstd};
 

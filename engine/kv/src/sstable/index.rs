@@ -26,9 +26,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::search::lower_bound;
-use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, common_prefix, head};
-use crate::base::prefetch::fetch_line;
+use crate::util::coding::{ByteReader, put_bytes, put_varint};
+use crate::util::prefetch::fetch_line;
 
 /// Flag: puts only, no key twice, none shared with a neighbour.
 pub(crate) const PLAIN: u8 = 1;

@@ -36,11 +36,11 @@
 //! Invariant: [`Properties::decode`] inverts [`Properties::encode`].
 
 use crate::base::blob_ref::{BlobUse, decode_uses, encode_uses};
-use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::facts::TableFacts;
 use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
+use crate::util::coding::{ByteReader, put_bytes, put_varint};
 
 /// Value of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

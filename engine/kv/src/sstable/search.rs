@@ -25,9 +25,9 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::block::{HEADER, PLAIN, UNIFORM, WIDE};
-use crate::base::coding::{ByteReader, u32_at, u64_at};
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_SEQ, Trailer, head};
-use crate::base::prefetch::fetch_line;
+use crate::util::coding::{ByteReader, u32_at, u64_at};
+use crate::util::prefetch::fetch_line;
 
 /// Returns the index of the first element of sorted `heads` that is not below `h`.
 #[inline]

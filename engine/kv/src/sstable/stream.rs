@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::table::Table;
 use crate::base::blob_ref::BlobHandle;
-use crate::cache::CacheStay;
+use crate::block_cache::CacheStay;
 
 /// Size of the first request in bytes.
 const LEAST: u64 = 64 << 10;
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn the_device_is_asked_for_what_is_not_cached() {
         let (file, table) = table();
-        let guard = crate::base::sync::epoch::pin();
+        let guard = crate::util::sync::epoch::pin();
         let (i, key) = (table.locate(&70u32.to_be_bytes()).unwrap(), 70u32.to_be_bytes());
         table.ask_device(i, &guard);
         let (offset, len) = table.index.place(i);

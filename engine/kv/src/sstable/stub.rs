@@ -15,9 +15,9 @@ use super::block::{HEADER, WIDE};
 use super::format::StoredBlock;
 use super::search::Block;
 use super::table::LARGEST_SCRATCH;
-use crate::base::coding::{ByteReader, u32_at};
 use crate::base::key::MAX_KEY_LEN;
 use crate::base::options::Compression;
+use crate::util::coding::{ByteReader, u32_at};
 
 /// Maximum bytes decoded of a block for its stub. A longer key is decoded with its value.
 const START: usize = 512;

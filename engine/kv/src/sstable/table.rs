@@ -33,12 +33,12 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::Compression;
-use crate::base::reads::ReadCounters;
-use crate::base::sync::Mutex;
-use crate::base::sync::epoch::{self, Guard};
-use crate::base::tombstone::Fragments;
-use crate::cache::{Cache, CacheFrame, CacheSlots, CacheStay, FrameRef, InheritedBlock};
+use crate::block_cache::{Cache, CacheFrame, CacheSlots, CacheStay, FrameRef, InheritedBlock};
+use crate::counters::reads::ReadCounters;
 use crate::env::{FileMap, ReadFile};
+use crate::range_del::tombstone::Fragments;
+use crate::util::sync::Mutex;
+use crate::util::sync::epoch::{self, Guard};
 
 /// An open table.
 pub struct Table {

@@ -5,25 +5,25 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::base::sync::epoch;
+use crate::util::sync::epoch;
 use proptest::prelude::*;
 
 use super::block::counted;
 use super::*;
-use crate::base::checksum::checksum;
-use crate::base::coding::u32_at;
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::facts::TableFacts;
-use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
 use crate::base::key::{Kind, Seq, Trailer, compare};
 use crate::base::options::{Compression, FilterKind};
-use crate::base::reads::{ReadCounters, SAMPLED};
-use crate::base::tombstone::{Fragments, RangeTombstone};
-use crate::cache::Cache;
+use crate::block_cache::Cache;
+use crate::counters::reads::{ReadCounters, SAMPLED};
 use crate::env::mem::MemEnv;
 use crate::env::{Env, FileMap, ReadFile, WriteFile};
+use crate::range_del::tombstone::{Fragments, RangeTombstone};
+use crate::util::checksum::checksum;
+use crate::util::coding::u32_at;
+use crate::util::hash::key_hash;
 
 const ID: u64 = 7;
 

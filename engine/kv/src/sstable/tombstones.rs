@@ -9,9 +9,9 @@
 //! Invariants: fragments are sorted, disjoint and not empty; sequence numbers strictly decrease.
 //! [`decode`] refuses anything else.
 
-use crate::base::coding::{ByteReader, put_bytes, put_varint};
 use crate::base::key::{MAX_KEY_LEN, MAX_SEQ, Seq};
-use crate::base::tombstone::{Fragment, Fragments};
+use crate::range_del::tombstone::{Fragment, Fragments};
+use crate::util::coding::{ByteReader, put_bytes, put_varint};
 
 /// Encodes the tombstone block.
 pub(crate) fn encode(fragments: &Fragments) -> Vec<u8> {
@@ -54,7 +54,7 @@ pub fn decode(block: &[u8]) -> Option<Fragments> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::tombstone::RangeTombstone;
+    use crate::range_del::tombstone::RangeTombstone;
     use proptest::prelude::*;
 
     proptest! {

@@ -31,15 +31,15 @@ use super::properties::Properties;
 use super::stream::BlobStreams;
 use super::table::{BlockPlace, LoadedBytes, Maps, TableValue};
 use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
-use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer};
 use crate::base::options::{Compression, FilterKind};
-use crate::base::reads::ReadCounters;
-use crate::base::sync::epoch;
-use crate::cache::{Cache, CacheSlots, CacheStay, FrameRef};
+use crate::block_cache::{Cache, CacheSlots, CacheStay, FrameRef};
+use crate::counters::reads::ReadCounters;
 use crate::env::{FileMap, ReadFile, WriteFile};
+use crate::util::coding::{u32_at, u64_at};
+use crate::util::sync::epoch;
 
 /// Bytes before the key.
 const HEAD: usize = 12;

@@ -17,10 +17,10 @@ use super::stream::Stream;
 use super::table::Table;
 use crate::base::blob_ref::{BlobHandle, BlobUse, count_use};
 use crate::base::error::{Error, Result};
-use crate::base::hash::key_hash;
 use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer, compare};
 use crate::base::options::{Compression, FilterKind};
+use crate::util::hash::key_hash;
 
 /// Amount of data that [`Table::verify`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -96,7 +96,7 @@ mod tests {
     use crate::base::cursor::Cursor;
     use crate::base::error::{Error, ErrorKind, Result};
     use crate::base::key::Trailer;
-    use crate::cache::CacheStay;
+    use crate::block_cache::CacheStay;
     use crate::env::{FileMap, ReadFile};
     use crate::sstable::format::BLOCK_HEADER;
     use crate::sstable::tests::{open_file, stored_as_it_is};

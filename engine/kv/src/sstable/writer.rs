@@ -28,15 +28,15 @@ use super::tombstones;
 use crate::base::blob_ref::{BlobHandle, BlobUse, count_use};
 use crate::base::error::{Error, Result};
 use crate::base::facts::TableFacts;
-use crate::base::hash::key_hash;
 use crate::base::hooks::{FilterPrefix, Summary, SummaryPass};
 use crate::base::identity::TableIdentity;
 use crate::base::key::{Kind, MAX_KEY_LEN, MAX_VALUE_LEN, Seq, Trailer, compare};
 use crate::base::ops::TreeId;
 use crate::base::options::{Compression, DEFAULT_BLOCK_SIZE, FilterKind};
-use crate::base::tombstone::Fragments;
-use crate::cache::{Cache, FrameMut};
+use crate::block_cache::{Cache, FrameMut};
 use crate::env::WriteFile;
+use crate::range_del::tombstone::Fragments;
+use crate::util::hash::key_hash;
 
 /// Options for writing a table.
 #[derive(Clone)]

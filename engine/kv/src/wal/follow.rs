@@ -18,8 +18,8 @@ use super::format::SEGMENT_HEADER;
 use super::reader::SegmentReader;
 use crate::base::error::{Error, Result};
 use crate::base::key::Seq;
-use crate::base::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::env::Env;
+use crate::util::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Pins segments of the log for a follower, as long as it lives.
 pub struct LogHold {

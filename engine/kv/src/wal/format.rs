@@ -39,11 +39,11 @@
 //! distinguishes such bytes from damage before any checksum is computed.
 
 use super::Lsn;
-use crate::base::checksum::checksum;
-use crate::base::coding::{u32_at, u64_at};
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{NO_TREE, Op, encode};
+use crate::util::checksum::checksum;
+use crate::util::coding::{u32_at, u64_at};
 
 /// Format version that this code writes, and the newest that it reads.
 pub const VERSION: u32 = 1;

@@ -15,11 +15,11 @@ use super::format::{
     DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, generation, record_size,
 };
 use super::{Lsn, segment_path};
-use crate::base::checksum::checksum;
-use crate::base::coding::u32_at;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq};
 use crate::env::{Env, ReadFile};
+use crate::util::checksum::checksum;
+use crate::util::coding::u32_at;
 
 /// Bytes read from the file at a time.
 const CHUNK: u64 = 256 << 10;

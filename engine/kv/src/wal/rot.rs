@@ -12,9 +12,9 @@
 
 use super::format::{RECORD_HEADER, RecordHeader, SEGMENT_HEADER, record_size};
 use super::reader::SegmentReader;
-use crate::base::checksum::{bit_of, checksum};
-use crate::base::coding::u32_at;
 use crate::base::error::Result;
+use crate::util::checksum::{bit_of, checksum};
+use crate::util::coding::u32_at;
 
 /// Bytes that a device writes atomically.
 const SECTOR: u64 = 512;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use super::Lsn;
 use crate::base::error::{Error, Result};
-use crate::base::stripe::CachePadded;
-use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 use crate::env::LogFile;
+use crate::util::stripe::CachePadded;
+use crate::util::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, rank};
 
 /// Makes the log durable up to a position. All writing threads share it; see
 /// [`Wal::syncer`](super::Wal::syncer).

@@ -661,7 +661,7 @@ fn arguments_and_versions_are_checked() {
         let f = env.file(&path);
         let mut b = f.now.lock().unwrap();
         b[8] = 9;
-        let crc = crate::base::checksum::checksum(1, 0, &[&b[..76]]);
+        let crc = crate::util::checksum::checksum(1, 0, &[&b[..76]]);
         b[76..80].copy_from_slice(&crc.to_le_bytes());
     }
     let e = replay(&env, 0).unwrap_err();

@@ -25,8 +25,8 @@ use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_BATCH_LEN, MAX_SEQ, Seq};
-use crate::base::sync::{Mutex, rank};
 use crate::env::{Env, LogFile};
+use crate::util::sync::{Mutex, rank};
 
 /// Maximum number of retired segments that wait for recycling; more are removed.
 pub(super) const MAX_SPARES: usize = 2;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use firn_kv::Env;
-use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::ops::{Op, OpReader};
+use firn_kv::internals::util::coding::u32_at;
 use firn_kv::internals::wal::format::{DATA, MARK, SEGMENT_HEADER, VERSION};
 use firn_kv::internals::wal::{LogItem, SegmentReader, WalRecord};
 use firn_kv::{Error, Result};

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, encode_uses};
-use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{
     self, AddedTable, CurrentFile, Edit, ManifestFrame, ManifestState, PersistedOptions, TableMeta,
     TreeState, VERSION, manifest_name,
 };
+use firn_kv::internals::util::coding::u32_at;
 use firn_kv::policy::{self, ParameterKind, Policy};
 use firn_kv::{Env, Result, TreeOptions};
 use serde_json::{Map, Value, json};

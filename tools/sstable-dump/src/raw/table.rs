@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use firn_kv::ReadFile;
-use firn_kv::internals::base::coding::u32_at;
 use firn_kv::internals::sstable::fields::{self, Property};
 use firn_kv::internals::sstable::format::{
     BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION, block_error,
 };
 use firn_kv::internals::sstable::values;
+use firn_kv::internals::util::coding::u32_at;
 use firn_kv::{Error, Result};
 use serde_json::{Map, Value, json};
 
@@ -168,7 +168,7 @@ fn filter_block(raw: &[u8]) -> Result<Value, &'static str> {
 
 fn tombstone_block(raw: &[u8]) -> Result<Value, &'static str> {
     let fragments = fields::tombstone_block(raw)?;
-    let fragment = |f: &firn_kv::internals::base::tombstone::Fragment| {
+    let fragment = |f: &firn_kv::internals::range_del::tombstone::Fragment| {
         let distances: Vec<u64> = f.seqs.windows(2).map(|w| w[0] - w[1]).collect();
         json!({
             "start": hex(&f.start), "end": hex(&f.end), "num_seqs": f.seqs.len(), "newest": f.seqs.first(), "distances": distances,

@@ -142,7 +142,7 @@ mod tests {
         let frames = [
             frame("core::sync::atomic::atomic_compare_exchange<u8>", "/rustc/atomic.rs"),
             frame("lock", "/x/parking_lot-0.12.5/src/raw_mutex.rs"),
-            frame("firn_kv::base::lock::Mutex<T,R>::lock", "/x/engine/kv/src/base/lock.rs"),
+            frame("firn_kv::base::lock::Mutex<T,R>::lock", "/x/engine/kv/src/util/lock.rs"),
             frame("firn_kv::db::write::Core::write_point", "/x/engine/kv/src/db/write/mod.rs"),
         ];
         let place = place(&frames);

@@ -4,10 +4,10 @@ use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::tree::within;
 use crate::base::error::{Error, Result};
 use crate::base::events::Listener;
 use crate::base::open_files::OpenFiles;
+use crate::base::options::tree::within;
 
 /// Guarantee that a write has when its call returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ pub(crate) const NO_MEMORY: &str = "there is no memory for zstd";
 #[repr(u8)]
 pub enum Compression {
     /// No compression. Blocks may be served straight from a map of the file
-    /// ([`ReadMode`](super::ReadMode)).
+    /// ([`ReadMode`](crate::base::options::ReadMode)).
     None = 0,
     /// LZ4 block format. A block that does not shrink by an eighth is stored uncompressed.
     #[default]

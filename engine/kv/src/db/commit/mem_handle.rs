@@ -7,9 +7,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::base::stripe::CachePadded;
-use crate::base::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::memtable::{Memtable, SharedMemtable};
+use crate::util::stripe::CachePadded;
+use crate::util::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, yield_now};
 use crate::wal::Lsn;
 
 use crate::db::commit::probe_schedule::ProbeSchedule;

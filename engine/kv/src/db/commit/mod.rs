@@ -12,10 +12,10 @@ pub mod write_state;
 use std::sync::{Arc, OnceLock};
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::horizon::VisibleSeq;
 use crate::base::key::Seq;
-use crate::base::sync::{Mutex, rank};
+use crate::base::visible_seq::VisibleSeq;
 use crate::db::scheduler::gate::CloseGate;
+use crate::util::sync::{Mutex, rank};
 use crate::wal::{Lsn, Syncer, TornTail, Wal};
 
 use write_state::{WriteState, Writing};

@@ -11,7 +11,7 @@
 //!   each is looked at.
 //! - One thread at a time looks at a memtable.
 
-use crate::base::sync::{AtomicU64, Ordering};
+use crate::util::sync::{AtomicU64, Ordering};
 
 /// After how many deletes a writer looks at most, where looks find something, and at least.
 pub const NEAR: u64 = 64;

@@ -12,7 +12,7 @@ use std::mem::offset_of;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::TreeId;
-use crate::base::sync::{MutexGuard, rank};
+use crate::util::sync::{MutexGuard, rank};
 use crate::wal::{self, Lsn, RecoveredLog, Wal};
 
 use crate::db::commit::mem_handle::MemHandle;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::merge::cost::{Origin, VersionPlace};
+use crate::iterator::cost::{Origin, VersionPlace};
 
 use crate::db::explain::cost::{ReadCost, Recorded};
 use crate::db::explain::recording::Recording;

@@ -1,6 +1,6 @@
 //! Cost of a recorded read.
 
-use crate::merge::cost::SourceCost;
+use crate::iterator::cost::SourceCost;
 
 /// Target of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
-use crate::base::hash::key_hash;
 use crate::base::hooks::{Folded, MergeOperator};
 use crate::base::key::{Kind, Seq};
-use crate::base::sync::epoch::{self, Guard};
 use crate::env::Env;
-use crate::merge::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
-use crate::merge::run::TableRun;
-use crate::merge::traced::Blocks;
-use crate::merge::value::Value;
-use crate::merge::visible::fold;
+use crate::iterator::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
+use crate::iterator::run::TableRun;
+use crate::iterator::traced::Blocks;
+use crate::iterator::value::Value;
+use crate::iterator::visible::fold;
+use crate::util::hash::key_hash;
+use crate::util::sync::epoch::{self, Guard};
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::explain::cost::{ReadCost, ReadOf};

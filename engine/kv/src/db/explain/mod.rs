@@ -21,7 +21,7 @@
 //!
 //! Invariants:
 //! - A recorded read returns the same result as an unrecorded one. A cursor is the same
-//!   [`Visible`](crate::merge::visible::Visible), over sources that count. A get searches the same
+//!   [`Visible`](crate::iterator::visible::Visible), over sources that count. A get searches the same
 //!   sources in the same order, and stops at the same point.
 //! - An unrecorded get or cursor loads one flag, once. While reads of other threads are recorded,
 //!   it also loads a flag of its own thread. It takes no lock.
@@ -43,6 +43,6 @@ pub use cost::{ReadCost, ReadOf, Recorded};
 pub use recorder::MOST_READS;
 pub use recording::Recording;
 
-pub use crate::merge::cost::{
+pub use crate::iterator::cost::{
     BlockRead, Entries, FilterAnswer, Origin, Skipped, SourceCost, VersionPlace,
 };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::ThreadId;
 
-use crate::base::sync::{Mutex, rank};
 use crate::env::Env;
+use crate::util::sync::{Mutex, rank};
 
 use crate::db::explain::cost::{ReadCost, Recorded};
 use crate::db::explain::walked::ScanProfile;

@@ -5,14 +5,14 @@ use std::sync::atomic::AtomicU64;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::rank;
-use crate::base::sync::Mutex;
-use crate::merge::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
-use crate::merge::merging::MergeSource;
-use crate::merge::run::{RunCursor, TableRun};
-use crate::merge::shadow::{Cover, RangeShadow};
-use crate::merge::traced::{Blocks, Count, TraceContext, Traced};
-use crate::merge::visible::{Visible, VisibleRange};
+use crate::iterator::cost::{FilterAnswer, Skipped, SourceCost, VersionPlace};
+use crate::iterator::merging::MergeSource;
+use crate::iterator::run::{RunCursor, TableRun};
+use crate::iterator::shadow::{Cover, RangeShadow};
+use crate::iterator::traced::{Blocks, Count, TraceContext, Traced};
+use crate::iterator::visible::{Visible, VisibleRange};
+use crate::util::rank;
+use crate::util::sync::Mutex;
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::explain::recorder::ProfiledRead;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::key::Seq;
-use crate::base::rank;
-use crate::base::sync::Mutex;
-use crate::merge::cost::SourceCost;
-use crate::merge::run::TableRun;
-use crate::merge::traced::Count;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::cost::SourceCost;
+use crate::iterator::run::TableRun;
+use crate::iterator::traced::Count;
+use crate::iterator::visible::VisibleRange;
+use crate::util::rank;
+use crate::util::sync::Mutex;
 
 use crate::db::explain::cost::{ReadCost, ReadOf};
 

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use crate::base::error::{Error, Result};
-use crate::merge::visible::VisibleRange;
+use crate::iterator::visible::VisibleRange;
 
 use crate::db::handle::handles::{Db, Tree};
 use crate::db::observe::pins::PinKind;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::merge::visible::{Visible, VisibleRange};
+use crate::iterator::visible::{Visible, VisibleRange};
 
 use crate::db::handle::snapshot::Snapshot;
 use crate::db::observe::meters::LatencyOp;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::options::Durability;
-use crate::base::sync::{Mutex, epoch, rank};
 use crate::db::open::close;
-use crate::merge::empty_ranges::Writers;
+use crate::iterator::empty_range_cache::Writers;
+use crate::util::sync::{Mutex, epoch, rank};
 
 use crate::db::inner::DbInner;
 use crate::db::observe::pins::nudge;

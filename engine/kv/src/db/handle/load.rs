@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Trailer};
-use crate::base::unless_done::UnlessDone;
 use crate::db::jobs::ingest;
-use crate::merge::run::TableHandle;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::run::TableHandle;
+use crate::iterator::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
+use crate::util::unless_done::UnlessDone;
 
 use crate::db::handle::handles::Tree;
 use crate::db::observe::pins::PinKind;

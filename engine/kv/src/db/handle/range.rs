@@ -1,7 +1,7 @@
 //! Iterators over the keys of a tree, with their values or without.
 
 use crate::base::error::{Error, Result};
-use crate::merge::value::Value;
+use crate::iterator::value::Value;
 
 use crate::db::handle::snapshot::Snapshot;
 use crate::db::handle::walk::{Here, NextStep, TreeWalk, WalkOverlay};

@@ -2,8 +2,8 @@
 
 use crate::base::error::Result;
 use crate::db::read;
-use crate::merge::value::Value;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::value::Value;
+use crate::iterator::visible::VisibleRange;
 
 use crate::db::handle::handles::{Db, Tree};
 use crate::db::handle::range::{Keys, Range};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::sync::epoch;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::visible::VisibleRange;
+use crate::util::sync::epoch;
 
 use crate::db::handle::cursor::Cursor;
 use crate::db::handle::handles::Tree;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::merge::run::{TableHandle, TableRun};
+use crate::iterator::run::{TableHandle, TableRun};
 
 use crate::db::handle::handles::Tree;
 

@@ -10,8 +10,8 @@ use crate::db::open::trees;
 use crate::db::read;
 use crate::db::write;
 use crate::db::write::reserve;
-use crate::merge::value::Value;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::value::Value;
+use crate::iterator::visible::VisibleRange;
 
 use crate::db::handle::handles::Tree;
 use crate::db::read::bounds::{KeyBounds, key_range};

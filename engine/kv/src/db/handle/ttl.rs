@@ -24,7 +24,7 @@ use crate::base::hooks::{
 };
 use crate::base::key::Kind;
 use crate::base::options::TreeOptions;
-use crate::merge::value::Value;
+use crate::iterator::value::Value;
 
 use crate::db::handle::handles::{Db, Tree};
 use crate::db::handle::range::Range;

@@ -7,8 +7,8 @@
 use crate::base::error::Result;
 use crate::db::write;
 use crate::db::write::slowdown;
+use crate::iterator::value::Value;
 use crate::memtable::Memtable;
-use crate::merge::value::Value;
 
 use crate::db::handle::handles::Tree;
 use crate::db::read::bounds::Entry;

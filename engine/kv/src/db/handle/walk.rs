@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::version_map::MapKey;
-use crate::merge::value::Value;
-use crate::merge::visible::{Visible, VisibleRange};
+use crate::iterator::value::Value;
+use crate::iterator::visible::{Visible, VisibleRange};
+use crate::util::version_map::MapKey;
 
 use crate::db::observe::meters::LatencyOp;
 use crate::db::read::bounds::Entry;

@@ -20,7 +20,6 @@ use crate::base::hooks::CompactionFilterContext;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::base::options::{FilterAllocation, TreeOptions};
-use crate::base::tombstone::Fragments;
 use crate::compaction::{
     Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, fits, marks_of_each,
     merged_bits, steps,
@@ -29,12 +28,13 @@ use crate::db::jobs::install;
 use crate::db::jobs::pick;
 use crate::db::jobs::subcompactions;
 use crate::db::observe::Observer;
+use crate::iterator::merging::MergeSource;
+use crate::iterator::run::{RunCursor, TableHandle, TableRun};
+use crate::iterator::visible::VisibleRange;
 use crate::manifest::TableMeta;
-use crate::merge::job::{CompactionOutputs, run, unite};
-use crate::merge::merging::MergeSource;
-use crate::merge::retain::{OlderRuns, OtherRuns, Rules};
-use crate::merge::run::{RunCursor, TableHandle, TableRun};
-use crate::merge::visible::VisibleRange;
+use crate::range_del::tombstone::Fragments;
+use crate::rewrite::job::{CompactionOutputs, run, unite};
+use crate::rewrite::retain::{OlderRuns, OtherRuns, Rules};
 use crate::wal::Lsn;
 
 use crate::db::inner::DbInner;

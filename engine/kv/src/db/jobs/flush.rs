@@ -16,12 +16,10 @@
 use std::sync::Arc;
 
 use crate::base::blob_ref::BlobFileMeta;
-use crate::base::deletions::Deletions;
 use crate::base::error::{Error, Result};
 use crate::base::events::Event;
 use crate::base::key::{MAX_SEQ, Seq, head};
 use crate::base::options::TreeOptions;
-use crate::base::tombstone::Fragments;
 use crate::compaction::{OutputSplits, least_flushed, marks_of_each};
 use crate::db::commit::CommitPipeline;
 use crate::db::jobs::install;
@@ -32,13 +30,15 @@ use crate::db::scheduler::Scheduler;
 use crate::db::write::reserve;
 use crate::db::write::seal;
 use crate::db::write::slowdown;
+use crate::iterator::merging::MergeSource;
+use crate::iterator::visible::VisibleRange;
 use crate::manifest::TableMeta;
 use crate::memtable::Memtable;
-use crate::merge::emptied::emptied;
-use crate::merge::job::{CompactionOutputs, run};
-use crate::merge::merging::MergeSource;
-use crate::merge::retain::{OlderRuns, OtherRuns, Rules};
-use crate::merge::visible::VisibleRange;
+use crate::range_del::deletions::Deletions;
+use crate::range_del::tombstone::Fragments;
+use crate::rewrite::emptied::emptied;
+use crate::rewrite::job::{CompactionOutputs, run};
+use crate::rewrite::retain::{OlderRuns, OtherRuns, Rules};
 use crate::wal::{Lsn, Unneeded};
 
 use crate::db::commit::mem_handle::MemHandle;

@@ -10,8 +10,8 @@ use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::Result;
 use crate::db::jobs::pick;
 use crate::db::write::durable;
+use crate::iterator::run::TableHandle;
 use crate::manifest::{AddedTable, Edit, TableMeta};
-use crate::merge::run::TableHandle;
 use crate::wal::Lsn;
 
 use crate::db::commit::mem_handle::MemHandle;

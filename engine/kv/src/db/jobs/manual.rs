@@ -12,8 +12,8 @@ use crate::compaction::{Blocked, CompactionJob, LsmShape, TableShape, manual};
 use crate::db::jobs::background;
 use crate::db::jobs::compact;
 use crate::db::jobs::pick;
-use crate::merge::run::TableHandle;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::run::TableHandle;
+use crate::iterator::visible::VisibleRange;
 use crate::sstable::{Properties, Table};
 
 use crate::db::inner::DbInner;

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::facts::TableFacts;
 use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
-use crate::base::sync::AtomicU64;
-use crate::cache::FrameRef;
+use crate::block_cache::FrameRef;
 use crate::compaction::{flushed_bits, whole_bits};
 use crate::env::WriteFile;
+use crate::iterator::run::table_path;
 use crate::manifest::TableMeta;
-use crate::merge::job::Outputs;
-use crate::merge::run::table_path;
+use crate::rewrite::job::Outputs;
 use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterOptions};
+use crate::util::sync::AtomicU64;
 use crate::wal::Lsn;
 
 use crate::db::inner::DbInner;

@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_KEY_LEN, successor};
-use crate::base::sync::{Condvar, Mutex};
 use crate::compaction::{piece_ends, pieces_of};
 use crate::db::scheduler::Scheduler;
 use crate::db::scheduler::gate::CloseGate;
 use crate::env::{Thread, start_thread};
-use crate::merge::visible::VisibleRange;
+use crate::iterator::visible::VisibleRange;
+use crate::util::sync::{Condvar, Mutex};
 
 use crate::db::inner::DbInner;
 use crate::db::scheduler::slots::{FlushPriority, SubcompactionSlots};

@@ -37,12 +37,12 @@ mod tests;
 
 use std::sync::{Arc, Weak};
 
-use crate::base::settle::Coalescer;
-use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-use crate::cache::Cache;
+use crate::block_cache::Cache;
+use crate::iterator::empty_range_cache;
+use crate::iterator::run::TableOpener;
 use crate::memtable::{ArenaPool, LEAST, Memtable};
-use crate::merge::empty_ranges;
-use crate::merge::run::TableOpener;
+use crate::util::coalescer::Coalescer;
+use crate::util::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::scheduler::queue::BackgroundQueue;
@@ -122,7 +122,7 @@ pub struct Budget {
     buffers: AtomicU64,
     /// Memory of the trees' empty-range caches. It is part of the thirty-second that
     /// [`MemoryManager::rebalance`] reserves.
-    pub empty_ranges: Arc<empty_ranges::EmptyRangeBudget>,
+    pub empty_ranges: Arc<empty_range_cache::EmptyRangeBudget>,
     all: BudgetTally,
     members: Mutex<Vec<Weak<MemoryManager>>>,
     /// Coalesces concurrent updates of the cache's capacity.
@@ -133,7 +133,7 @@ impl Budget {
     /// Creates a budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Budget {
         let (all, members) = (BudgetTally::default(), Mutex::default());
-        let empty_ranges = empty_ranges::EmptyRangeBudget::new(bytes as u64 / 64);
+        let empty_ranges = empty_range_cache::EmptyRangeBudget::new(bytes as u64 / 64);
         Budget {
             bytes: bytes as u64,
             cache: Cache::within(bytes, bytes / 2),

@@ -1,9 +1,9 @@
 //! Counters since a store was opened. Whole flushes and jobs update them, so the lock costs little.
 
-use crate::base::reads::{ReadCounters, ReadStats};
-use crate::base::sync::Mutex;
 use crate::compaction::Action;
-use crate::merge::retain::DroppedVersions;
+use crate::counters::reads::{ReadCounters, ReadStats};
+use crate::rewrite::retain::DroppedVersions;
+use crate::util::sync::Mutex;
 
 /// Counters since a store was opened.
 #[derive(Default)]

@@ -19,8 +19,8 @@ use std::thread::ThreadId;
 
 use crate::base::error::Result;
 use crate::base::events::{Event, Listener, MOST_WAITING};
-use crate::base::sync::{Condvar, Mutex, rank};
 use crate::env::{Env, Thread, WriteFile, start_thread};
+use crate::util::sync::{Condvar, Mutex, rank};
 
 /// Size of the event log in bytes above which it is replaced. The previous log is retained.
 const LIMIT: u64 = 16 << 20;

@@ -3,16 +3,16 @@
 //! Invariants:
 //! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is
 //!   timed, counted over all of them, and another one, half a period later, is looked at for the
-//!   counts of [`reads`](crate::base::reads) ([`SampleToken`]): to count takes time. One that is neither
+//!   counts of [`reads`](crate::counters::reads) ([`SampleToken`]): to count takes time. One that is neither
 //!   costs a count down and no look at the clock.
 //! - What is rare or slow anyway (syncs, stalls, flushes, compactions) is timed every time.
 
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::base::reads::{SAMPLED, some_phase};
-use crate::base::sync::Mutex;
+use crate::counters::reads::{SAMPLED, some_phase};
 use crate::env::Env;
+use crate::util::sync::Mutex;
 use hdrhistogram::Histogram;
 
 use crate::db::explain::recorder::Recorder;

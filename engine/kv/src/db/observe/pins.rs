@@ -15,11 +15,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::base::epoch;
 use crate::base::ops::TreeId;
-use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::env::Env;
-use crate::merge::run::TableHandle;
+use crate::iterator::run::TableHandle;
+use crate::util::epoch;
+use crate::util::sync::{AtomicU64, Mutex, Ordering};
 
 use crate::db::versions::view::TreeView;
 

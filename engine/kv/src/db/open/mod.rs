@@ -37,12 +37,12 @@ use crate::db::jobs::background;
 use crate::db::write::durable;
 use crate::db::write::reserve;
 use crate::env::{Env, FileLock, FileTerms};
+use crate::iterator::run::{TableOpener, missing_table, missing_values, table_path};
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
     manifest_number,
 };
 use crate::memtable::Memtable;
-use crate::merge::run::{TableOpener, missing_table, missing_values, table_path};
 use crate::sstable::format::{FOOTER, Footer};
 use crate::wal::{Unneeded, segment_number};
 

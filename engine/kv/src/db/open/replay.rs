@@ -31,11 +31,11 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::identity::LogWriter;
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::{NO_TREE, OpReader, TreeId};
-use crate::base::sync::{Condvar, Mutex};
 use crate::db::jobs::flush;
 use crate::env::{Env, Thread, start_thread};
 use crate::manifest::{Manifest, ManifestState, manifest_name};
 use crate::memtable::{self, ArenaPool, Memtable, MemtableRoom};
+use crate::util::sync::{Condvar, Mutex};
 use crate::wal::format::record_size;
 use crate::wal::{KnownSegments, Lsn, RecoveredLog, TornTail, recover_known};
 

@@ -15,9 +15,9 @@ use crate::db::observe::Observer;
 use crate::db::versions::VersionSet;
 use crate::db::write::durable;
 use crate::db::write::slowdown;
+use crate::iterator::run::{TableHandle, TableOpener};
 use crate::manifest::{Edit, PersistedOptions, TreeState};
 use crate::memtable::Memtable;
-use crate::merge::run::{TableHandle, TableOpener};
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::inner::DbInner;

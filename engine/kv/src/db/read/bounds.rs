@@ -5,8 +5,8 @@ use std::ops::{
 };
 
 use crate::base::key::prefix_end;
-use crate::merge::value::Value;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::value::Value;
+use crate::iterator::visible::VisibleRange;
 
 /// A range of keys: `..`, `"a".."b"`, `"a"..="b"`, `"a"..`, `.."b"`, `..="b"`, or a pair of
 /// [`Bound`]s, of any type that converts to bytes.

@@ -2,12 +2,12 @@
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
-use crate::base::hash::key_hash;
 use crate::base::hooks::MergeOperator;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::TreeOptions;
+use crate::iterator::operands::OperandRun;
 use crate::memtable::{MemCursor, SharedMemtable};
-use crate::merge::operands::OperandRun;
+use crate::util::hash::key_hash;
 
 /// Returns the hash of the part of a key that filters hold.
 #[inline]

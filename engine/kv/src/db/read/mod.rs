@@ -13,17 +13,17 @@ pub mod lookup;
 pub mod sources;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::hash::key_hash;
 use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq};
-use crate::base::reads::ReadCounters;
-use crate::base::sync::epoch::{self, Guard};
+use crate::counters::reads::ReadCounters;
 use crate::db::commit::CommitPipeline;
 use crate::db::observe::Observer;
-use crate::merge::run::TableHandle;
-use crate::merge::value::Value;
-use crate::merge::visible::fold;
+use crate::iterator::run::TableHandle;
+use crate::iterator::value::Value;
+use crate::iterator::visible::fold;
 use crate::sstable::Table;
+use crate::util::hash::key_hash;
+use crate::util::sync::epoch::{self, Guard};
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::explain;

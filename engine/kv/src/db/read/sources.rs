@@ -3,12 +3,12 @@
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::base::read_debt::SeekCost;
-use crate::base::reads::is_looked_at;
-use crate::merge::merging::MergeSource;
-use crate::merge::run::{RunCursor, TableRun};
-use crate::merge::shadow::{Cover, RangeShadow};
-use crate::merge::visible::{Visible, VisibleRange};
+use crate::counters::read_debt::SeekCost;
+use crate::counters::reads::is_looked_at;
+use crate::iterator::merging::MergeSource;
+use crate::iterator::run::{RunCursor, TableRun};
+use crate::iterator::shadow::{Cover, RangeShadow};
+use crate::iterator::visible::{Visible, VisibleRange};
 
 use crate::db::explain;
 use crate::db::versions::view::TreeView;

@@ -7,14 +7,14 @@ use crate::base::error::Error;
 use crate::base::key::Seq;
 use crate::base::open_files::FileStats;
 use crate::base::ops::TreeId;
-use crate::base::reads::ReadStats;
-use crate::cache::CacheStats;
+use crate::block_cache::CacheStats;
 use crate::compaction::{SpaceBound, one_copy, space_bound};
+use crate::counters::reads::ReadStats;
 use crate::db::jobs::pick;
 use crate::db::observe::Observer;
 use crate::db::versions::VersionSet;
 use crate::env::Env;
-use crate::merge::run::{TableRun, table_path};
+use crate::iterator::run::{TableRun, table_path};
 
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::Latencies;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::base::events::{Event, Listener};
-use crate::base::sync::Mutex;
+use crate::util::sync::Mutex;
 use tracing::{Span, debug, error, info, info_span, warn};
 
 /// Reports events of a store to `tracing`, under the target `firn`.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
-use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, rank};
+use crate::util::sync::{AtomicBool, AtomicU64, Mutex, Ordering, rank};
 
 use crate::db::observe::events::Events;
 use crate::db::scheduler::queue::BackgroundQueue;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::base::error::{Error, Result};
 use crate::base::ops::TreeId;
-use crate::base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, rank};
 use crate::env::Thread;
+use crate::util::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, rank};
 
 /// Those who do the work: they are called when there is some.
 pub trait WorkerPoolHandle: Send + Sync {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::sync::{Condvar, Mutex};
+use crate::util::sync::{Condvar, Mutex};
 
 /// Longest sleep of a waiting helper before it checks the conditions again.
 const LOOK: Duration = Duration::from_millis(50);

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::Result;
-use crate::base::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 use crate::env::WriteFile;
+use crate::util::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 
 /// How long one who waits for a pause sleeps at a time, so that he sees what has changed.
 const LOOK: Duration = Duration::from_millis(50);

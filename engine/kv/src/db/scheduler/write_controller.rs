@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::events::Event;
-use crate::base::sync::{AtomicU64, Mutex, MutexGuard, Ordering, rank};
 use crate::compaction::fill_delay;
 use crate::env::Env;
+use crate::util::sync::{AtomicU64, Mutex, MutexGuard, Ordering, rank};
 
 use crate::db::observe::events::Events;
 

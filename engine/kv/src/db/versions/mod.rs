@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use crate::base::identity::TableIdentity;
 use crate::base::ops::TreeId;
-use crate::base::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, rank};
 use crate::env::{Env, FileLock};
-use crate::merge::run::TableOpener;
+use crate::iterator::run::TableOpener;
+use crate::util::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, rank};
 
 use catalog::TreeCatalog;
 use open_trees::OpenTrees;
@@ -138,12 +138,12 @@ impl VersionSet {
 mod tests {
     use super::*;
     use crate::base::options::DbOptions;
-    use crate::cache::Cache;
+    use crate::block_cache::Cache;
     use crate::db::observe::meters::Meters;
     use crate::db::observe::pins::Pins;
     use crate::env::mem::MemEnv;
+    use crate::iterator::empty_range_cache::EmptyRangeBudget;
     use crate::manifest::{FoundManifest, ManifestState};
-    use crate::merge::empty_ranges::EmptyRangeBudget;
 
     fn version_set(lock: Option<Box<dyn FileLock>>, env: &Arc<dyn Env>) -> VersionSet {
         let state = ManifestState { id: 77, next_file: 5, ..ManifestState::default() };

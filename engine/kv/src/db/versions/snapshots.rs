@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::horizon::VisibleSeq;
 use crate::base::key::Seq;
-use crate::base::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, rank};
+use crate::base::visible_seq::VisibleSeq;
+use crate::util::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, rank};
 
 /// The registry of live snapshots.
 #[derive(Default)]

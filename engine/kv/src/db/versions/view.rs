@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::base::hash::key_hash;
 use crate::base::options::TreeOptions;
-use crate::base::read_debt::ReadDebt;
-use crate::base::reads::ReadCounters;
 use crate::compaction::RunShape;
+use crate::counters::read_debt::ReadDebt;
+use crate::counters::reads::ReadCounters;
+use crate::iterator::empty_range_cache::EmptyRangeCache;
+use crate::iterator::run::{TableHandle, TableRun};
+use crate::iterator::visible::VisibleRange;
 use crate::manifest::RunState;
-use crate::merge::empty_ranges::EmptyRangeCache;
-use crate::merge::run::{TableHandle, TableRun};
-use crate::merge::visible::VisibleRange;
+use crate::util::hash::key_hash;
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::observe::meters::Meters;

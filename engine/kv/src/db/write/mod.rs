@@ -27,20 +27,20 @@ pub mod tombstone_probe;
 
 use std::sync::Arc;
 
-use crate::base::coding::write_varint;
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::ops::{Op, OpReader, TreeId};
 use crate::base::options::Durability;
-use crate::base::sync::epoch::{self, Guard};
-use crate::base::tombstone::RangeTombstone;
-use crate::base::unless_done::UnlessDone;
 use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
 use crate::db::scheduler::gate::CloseGate;
+use crate::iterator::empty_range_cache::Writers;
 use crate::memtable::Memtable;
-use crate::merge::empty_ranges::Writers;
+use crate::range_del::tombstone::RangeTombstone;
+use crate::util::coding::write_varint;
+use crate::util::sync::epoch::{self, Guard};
+use crate::util::unless_done::UnlessDone;
 use crate::wal::Lsn;
 
 use crate::db::commit::mem_handle::MemHandle;

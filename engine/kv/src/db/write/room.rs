@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::base::error::Result;
 use crate::base::events::Event;
-use crate::base::sync::Mutex;
-use crate::base::sync::epoch::{self};
 use crate::db::jobs::background;
 use crate::db::scheduler::Scheduler;
 use crate::db::scheduler::gate::CloseGate;
 use crate::db::write::seal;
 use crate::memtable::MemtableRoom;
+use crate::util::sync::Mutex;
+use crate::util::sync::epoch::{self};
 
 use crate::db::commit::write_state::Writing;
 use crate::db::inner::DbInner;

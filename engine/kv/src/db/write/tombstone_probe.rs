@@ -21,11 +21,11 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{Op, OpReader, TreeId};
-use crate::base::sync::epoch;
 use crate::db::commit::CommitPipeline;
-use crate::merge::emptied::emptied;
-use crate::merge::empty_ranges::LONGEST;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::empty_range_cache::LONGEST;
+use crate::iterator::visible::VisibleRange;
+use crate::rewrite::emptied::emptied;
+use crate::util::sync::epoch;
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::commit::probe_schedule::TombstoneProbe;

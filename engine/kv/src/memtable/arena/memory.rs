@@ -16,8 +16,8 @@ use super::reference::{
 };
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_LEN, Trailer};
-use crate::base::prefetch::fetch_line;
-use crate::base::stripe::CachePadded;
+use crate::util::prefetch::fetch_line;
+use crate::util::stripe::CachePadded;
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;

@@ -3,12 +3,12 @@
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq, Trailer};
-use crate::base::sync::epoch;
 use crate::db::read::lookup::filter_hash;
 use crate::db::versions::tree::TreeInner;
-use crate::merge::merging::{MergeSource, Merging};
-use crate::merge::run::RunCursor;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::merging::{MergeSource, Merging};
+use crate::iterator::run::RunCursor;
+use crate::iterator::visible::VisibleRange;
+use crate::util::sync::epoch;
 
 /// After so many older entries it is asked again whether one stands in a gap.
 const LOOK_FOR_GAPS: u32 = 8;

@@ -4,7 +4,7 @@
 //! made one with those.
 
 use crate::base::key::successor;
-use crate::base::version_map::{Iter, MapKey, VersionMap};
+use crate::util::version_map::{Iter, MapKey, VersionMap};
 
 /// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone
 /// costs nothing.

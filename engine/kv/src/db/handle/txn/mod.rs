@@ -17,8 +17,8 @@ use std::time::Duration;
 use crate::base::error::{ErrorKind, Result};
 use crate::base::options::Durability;
 use crate::db::write;
-use crate::merge::value::Value;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::value::Value;
+use crate::iterator::visible::VisibleRange;
 
 use crate::db::handle::handles::{Db, Tree};
 use crate::db::handle::range::Range;

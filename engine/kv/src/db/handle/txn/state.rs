@@ -17,12 +17,12 @@ use std::sync::Arc;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, MAX_BATCH_LEN, Seq, successor};
 use crate::base::ops::TreeId;
-use crate::base::sync::{Mutex, rank};
-use crate::base::version_map::{MapKey, VersionMap};
 use crate::db::read::bounds::KeyBounds;
 use crate::db::versions::tree::TreeInner;
 use crate::db::write::batch::{Batch, BatchOp};
-use crate::merge::visible::VisibleRange;
+use crate::iterator::visible::VisibleRange;
+use crate::util::sync::{Mutex, rank};
+use crate::util::version_map::{MapKey, VersionMap};
 
 use crate::db::handle::txn::conflicts::{changed_since, conflict, key_changed_since};
 use crate::db::handle::txn::intervals::KeyIntervals;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::base::version_map::steps::MET;
+use crate::util::version_map::steps::MET;
 use crate::{Readable, TreeOptions};
 use proptest::prelude::*;
 

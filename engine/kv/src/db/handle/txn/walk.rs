@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::ops::TreeId;
-use crate::base::version_map::MapKey;
 use crate::db::handle::walk::{NextStep, TreeWalk, WalkOverlay};
 use crate::db::versions::tree::TreeInner;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::visible::VisibleRange;
+use crate::util::version_map::MapKey;
 
 use crate::db::handle::txn::state::{Own, TransactionState};
 

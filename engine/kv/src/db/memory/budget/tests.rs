@@ -2,13 +2,13 @@
 //! without threads, so one history of writes has one outcome.
 
 use crate::base::options::{DbOptions, MemoryBudget, TreeOptions};
-use crate::base::sync::epoch;
 use crate::db::jobs::background;
 use crate::db::jobs::workers;
 use crate::db::write::seal;
 use crate::env::Env;
 use crate::env::mem::MemEnv;
 use crate::sstable::WarmBlocks;
+use crate::util::sync::epoch;
 use crate::{Db, Tree};
 
 use super::*;

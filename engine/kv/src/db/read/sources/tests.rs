@@ -4,10 +4,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::base::options::{DbOptions, TreeOptions};
-use crate::base::sync::epoch;
 use crate::compaction::policy::{Policy, Tiered};
 use crate::env::mem::MemEnv;
-use crate::merge::visible::VisibleRange;
+use crate::iterator::visible::VisibleRange;
+use crate::util::sync::epoch;
 
 use crate::db::read::sources::visible;
 use crate::db::{Db, Readable, Tree};

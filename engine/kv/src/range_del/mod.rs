@@ -1,0 +1,4 @@
+//! Floor 2: range deletions: sorted lists of them, and fragments that do not overlap.
+
+pub mod deletions;
+pub mod tombstone;
