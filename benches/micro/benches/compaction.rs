@@ -13,9 +13,10 @@ use firn_kv::internals::compaction::{
     LsmShape, OutputSplits, RunShape, TableShape, debt, pick, run_limits,
 };
 use firn_kv::internals::iterator::merging::MergeSource;
-use firn_kv::internals::iterator::run::{
-    RunCursor, TableHandle, TableOpener, TableRun, table_path,
-};
+use firn_kv::internals::iterator::opener::{TableOpener, table_path};
+use firn_kv::internals::iterator::run::TableRun;
+use firn_kv::internals::iterator::run_cursor::RunCursor;
+use firn_kv::internals::iterator::table_handle::TableHandle;
 use firn_kv::internals::iterator::visible::VisibleRange;
 use firn_kv::internals::rewrite::job::{Outputs, run};
 use firn_kv::internals::rewrite::retain::{OlderRuns, OtherRuns, Rules};

@@ -15,7 +15,7 @@ use criterion::{
 use firn_kv::Env;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::base::key::{Kind, MAX_SEQ, Trailer};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions, block_entries};
 use firn_kv::internals::util::checksum::checksum;

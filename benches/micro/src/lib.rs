@@ -18,7 +18,7 @@ use firn_kv::Env;
 use firn_kv::Result;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
 use firn_testkit::rng::Rng;

@@ -8,7 +8,7 @@ use firn_kv::Env;
 use firn_kv::OsEnv;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::block_cache::Cache;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::sstable::{Table, WriterOptions};
 use firn_kv::policy::Fifo;

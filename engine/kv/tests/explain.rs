@@ -11,7 +11,7 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::explain::{MOST_READS, Origin, ReadCost, ReadOf, Recorded, Skipped, VersionPlace};
 use firn_kv::internals::block_cache::Cache;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::policy::Tiered;
 use firn_kv::{

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::env::Env as _;
 use firn_kv::internals::env::mem::MemEnv;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::util::hash::key_hash;

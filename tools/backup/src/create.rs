@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::block_cache::Cache;
-use firn_kv::internals::iterator::run::{TableOpener, table_path};
+use firn_kv::internals::iterator::opener::{TableOpener, table_path};
 use firn_kv::internals::manifest::{Manifest, ManifestState, TableMeta, manifest_name};
 use firn_kv::{Db, DbOptions, Env, Error, ErrorKind, ReadMode, Result};
 use xxhash_rust::xxh3::xxh3_128;

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use firn_kv::internals::db::{create_dir, new_id};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::{Db, DbOptions, Error, ErrorKind, Result};
 

@@ -28,7 +28,9 @@ use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::compaction::{
     CompactionJob, LsmShape, OutputSplits, RunShape, TableShape, piece_ends,
 };
-use firn_kv::internals::iterator::run::{TableHandle, TableOpener, TableRun};
+use firn_kv::internals::iterator::opener::TableOpener;
+use firn_kv::internals::iterator::run::TableRun;
+use firn_kv::internals::iterator::table_handle::TableHandle;
 use firn_kv::internals::iterator::visible::VisibleRange;
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::memtable::{ArenaPool, Memtable};

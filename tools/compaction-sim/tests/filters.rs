@@ -10,7 +10,7 @@ use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::env::Env as _;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::sstable::Table;
 use firn_kv::{Compression, Db, FilterAllocation, MemEnv, Policy, TreeOptions};

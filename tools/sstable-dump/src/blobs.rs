@@ -14,7 +14,7 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle, BlobUse};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::ManifestState;
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::sstable::format::{BlockKind, StoredBlock, block_error};

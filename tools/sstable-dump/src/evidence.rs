@@ -10,7 +10,7 @@ use std::path::Path;
 
 use firn_kv::Env as _;
 use firn_kv::internals::base::ops::{NO_TREE, OpReader, TreeId};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::{
     self, Edit, ManifestState, PersistedOptions, TableMeta, TreeState, manifest_name,
     manifest_number,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::Args;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::TableMeta;
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::util::hash::key_hash;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::key::{Kind, Seq};
 use firn_kv::internals::base::ops::{Op, OpReader, TreeId};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::{CURRENT, ManifestState, RunState, TableMeta, TreeState};
 use firn_kv::internals::sstable::{Table, WriterOptions};
 use firn_kv::internals::wal::{SegmentReader, segment_name, segment_number};

@@ -24,7 +24,7 @@ use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, Trailer};
 use firn_kv::internals::base::ops::{Op, OpReader};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::TreeState;
 use firn_kv::internals::sstable::format::BlockKind;
 use firn_kv::internals::sstable::values::value_block;

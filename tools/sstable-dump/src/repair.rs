@@ -31,7 +31,7 @@ use firn_kv::TreeOptions;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
 use firn_kv::internals::base::ops::{NO_TREE, Op, OpReader, TreeId};
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::{
     ManifestState, PersistedOptions, RunState, TreeState, manifest_number,
 };

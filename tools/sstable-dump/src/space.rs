@@ -13,7 +13,7 @@ use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind as EntryKind;
 use firn_kv::internals::base::ops::TreeId;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_tools::escape;
 use firn_tools::output::{Done, Failure, Progress, bytes, count, listing, print_table, things};

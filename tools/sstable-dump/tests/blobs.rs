@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::{Manifest, ManifestState, TreeState};
 use firn_kv::{Db, OsEnv, TreeOptions};
 use firn_testkit::effort::times_effort;

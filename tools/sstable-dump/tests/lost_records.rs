@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use firn_cql::Session;
 use firn_kv::OsEnv;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::{Db, DbOptions};
 use firn_wide::internals::store::copies::copy_key;

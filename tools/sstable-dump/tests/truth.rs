@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use firn_cql::Session;
 use firn_kv::OsEnv;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::{Db, DbOptions};
 use serde_json::Value;

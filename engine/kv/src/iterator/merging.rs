@@ -22,7 +22,7 @@ use crate::memtable::MemCursor;
 use crate::sstable::WholeBlock;
 use crate::util::sync::epoch::{self, Guard};
 
-use crate::iterator::run::{BlobLocation, RunCursor, is_inside};
+use crate::iterator::run_cursor::{BlobLocation, RunCursor, is_inside};
 use crate::iterator::value::Value;
 
 /// A source of entries in a merge.

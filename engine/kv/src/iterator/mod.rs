@@ -14,9 +14,12 @@
 pub mod cost;
 pub mod empty_range_cache;
 pub mod merging;
+pub mod opener;
 pub mod operands;
 pub mod run;
+pub mod run_cursor;
 pub mod shadow;
+pub mod table_handle;
 pub mod traced;
 pub mod value;
 pub mod visible;

@@ -19,10 +19,10 @@ use crate::util::sync::Mutex;
 
 use crate::iterator::cost::{BlockRead, Entries, Origin, SourceCost};
 use crate::iterator::merging::MergeSource;
-use crate::iterator::run::{
-    BlobLocation, RunCursor, RunPlace, SourceStandIn, TableHandle, TableRun, is_inside,
-};
+use crate::iterator::run::TableRun;
+use crate::iterator::run_cursor::{BlobLocation, RunCursor, RunPlace, SourceStandIn, is_inside};
 use crate::iterator::shadow::RangeShadow;
+use crate::iterator::table_handle::TableHandle;
 use crate::iterator::value::Value;
 
 /// The blocks of tables that were cached before a read, and the blocks that the read visited.

@@ -36,7 +36,8 @@ use crate::range_del::deletions::Deletions;
 use crate::range_del::tombstone::RangeTombstone;
 
 use crate::iterator::merging::MergeSource;
-use crate::iterator::run::{RunCursor, TableRun};
+use crate::iterator::run::TableRun;
+use crate::iterator::run_cursor::RunCursor;
 use crate::iterator::shadow::{Cover, RangeShadow};
 use crate::iterator::visible::{Visible, VisibleRange};
 

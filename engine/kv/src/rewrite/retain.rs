@@ -32,7 +32,8 @@ use crate::sstable::WholeBlock;
 use crate::util::hash::key_hash;
 
 use crate::iterator::merging::{MergeSource, Merging};
-use crate::iterator::run::{TableHandle, TableRun};
+use crate::iterator::run::TableRun;
+use crate::iterator::table_handle::TableHandle;
 use crate::iterator::visible::{VisibleRange, fold};
 
 /// Reports, for keys in ascending order, whether any of some runs may contain the key.

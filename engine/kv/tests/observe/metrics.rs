@@ -5,7 +5,7 @@ use std::path::Path;
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::block_cache::Cache;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
 use firn_kv::{Db, ReadStats, Readable, Tree};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::Env as _;
-use firn_kv::internals::iterator::run::table_path;
+use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::manifest::{self, ManifestState, TableMeta, TreeState, manifest_name};
 use firn_kv::internals::sstable::Table;
 use firn_kv::internals::wal::segment_number;

@@ -10,7 +10,7 @@ use firn_kv::ReadFile;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::iterator::run::same_bounds;
+use firn_kv::internals::iterator::opener::same_bounds;
 use firn_kv::internals::manifest::{TableMeta, TreeState};
 use firn_kv::internals::sstable::Table;
 use firn_kv::{Error, ErrorKind};

@@ -8,7 +8,7 @@ use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Trailer};
 use crate::db::jobs::ingest;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 use crate::iterator::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
 use crate::util::unless_done::UnlessDone;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::key::Seq;
-use crate::iterator::run::{TableHandle, TableRun};
+use crate::iterator::run::TableRun;
+use crate::iterator::table_handle::TableHandle;
 
 use crate::db::handle::handles::Tree;
 

@@ -19,7 +19,7 @@ use crate::db::jobs::flush;
 use crate::db::jobs::install;
 use crate::db::jobs::pick;
 use crate::db::write::durable;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 use crate::manifest::TableMeta;
 use crate::rewrite::job::Outputs;
 use crate::rewrite::retain::STEP;

@@ -10,7 +10,7 @@ use crate::base::blob_ref::BlobFileMeta;
 use crate::base::error::Result;
 use crate::db::jobs::pick;
 use crate::db::write::durable;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 use crate::manifest::{AddedTable, Edit, TableMeta};
 use crate::wal::Lsn;
 

@@ -12,7 +12,7 @@ use crate::compaction::{Blocked, CompactionJob, LsmShape, TableShape, manual};
 use crate::db::jobs::background;
 use crate::db::jobs::compact;
 use crate::db::jobs::pick;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 use crate::iterator::visible::VisibleRange;
 use crate::sstable::{Properties, Table};
 

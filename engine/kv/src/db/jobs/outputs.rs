@@ -13,7 +13,7 @@ use crate::base::options::{FilterAllocation, FilterKind, TreeOptions};
 use crate::block_cache::FrameRef;
 use crate::compaction::{flushed_bits, whole_bits};
 use crate::env::WriteFile;
-use crate::iterator::run::table_path;
+use crate::iterator::opener::table_path;
 use crate::manifest::TableMeta;
 use crate::rewrite::job::Outputs;
 use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterOptions};

@@ -11,7 +11,7 @@ use crate::base::options::TreeOptions;
 use crate::compaction::{Action, CompactionJob, LsmShape, TableShape, pick, pressure, run_limits};
 use crate::db::versions::VersionSet;
 use crate::db::write::slowdown;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 
 use crate::db::inner::DbInner;
 use crate::db::versions::tree::{TreeFiles, TreeInner};

@@ -39,7 +39,7 @@ use std::sync::{Arc, Weak};
 
 use crate::block_cache::Cache;
 use crate::iterator::empty_range_cache;
-use crate::iterator::run::TableOpener;
+use crate::iterator::opener::TableOpener;
 use crate::memtable::{ArenaPool, LEAST, Memtable};
 use crate::util::coalescer::Coalescer;
 use crate::util::sync::{AtomicBool, AtomicU64, Mutex, Ordering};

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::ops::TreeId;
 use crate::env::Env;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 use crate::util::epoch;
 use crate::util::sync::{AtomicU64, Mutex, Ordering};
 

@@ -15,7 +15,7 @@ use crate::base::events::Event;
 use crate::db::jobs::flush;
 use crate::db::write::seal;
 use crate::env::Env;
-use crate::iterator::run::table_path;
+use crate::iterator::opener::table_path;
 use crate::manifest::{CURRENT, CURRENT_NEW, Manifest, ManifestState, TreeState, manifest_number};
 
 use crate::db::inner::DbInner;

@@ -7,7 +7,7 @@
 //! - C2: after all permits are returned, the log and the manifest are taken under their locks, and
 //!   the store is latched as closed. Only then is the lock of the directory released. So this Db
 //!   writes nothing once another one may own the store.
-//! - C3: no file is removed afterwards ([`TableOpener`](crate::iterator::run::TableOpener)). Files
+//! - C3: no file is removed afterwards ([`TableOpener`](crate::iterator::opener::TableOpener)). Files
 //!   read by name later are verified by their identity, so tables of another opening are never
 //!   taken for this one's.
 

@@ -37,7 +37,8 @@ use crate::db::jobs::background;
 use crate::db::write::durable;
 use crate::db::write::reserve;
 use crate::env::{Env, FileLock, FileTerms};
-use crate::iterator::run::{TableOpener, missing_table, missing_values, table_path};
+use crate::iterator::opener::{TableOpener, missing_values, table_path};
+use crate::iterator::table_handle::missing_table;
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
     manifest_number,

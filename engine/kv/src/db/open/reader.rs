@@ -35,7 +35,8 @@ use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
-use crate::iterator::run::{TableHandle, TableOpener};
+use crate::iterator::opener::TableOpener;
+use crate::iterator::table_handle::TableHandle;
 use crate::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use crate::wal::{segment_name, segment_number};
 

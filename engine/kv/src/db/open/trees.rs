@@ -15,7 +15,8 @@ use crate::db::observe::Observer;
 use crate::db::versions::VersionSet;
 use crate::db::write::durable;
 use crate::db::write::slowdown;
-use crate::iterator::run::{TableHandle, TableOpener};
+use crate::iterator::opener::TableOpener;
+use crate::iterator::table_handle::TableHandle;
 use crate::manifest::{Edit, PersistedOptions, TreeState};
 use crate::memtable::Memtable;
 

@@ -18,7 +18,7 @@ use crate::base::key::{Kind, Seq};
 use crate::counters::reads::ReadCounters;
 use crate::db::commit::CommitPipeline;
 use crate::db::observe::Observer;
-use crate::iterator::run::TableHandle;
+use crate::iterator::table_handle::TableHandle;
 use crate::iterator::value::Value;
 use crate::iterator::visible::fold;
 use crate::sstable::Table;

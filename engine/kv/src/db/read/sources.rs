@@ -6,7 +6,8 @@ use crate::base::key::Seq;
 use crate::counters::read_debt::SeekCost;
 use crate::counters::reads::is_looked_at;
 use crate::iterator::merging::MergeSource;
-use crate::iterator::run::{RunCursor, TableRun};
+use crate::iterator::run::TableRun;
+use crate::iterator::run_cursor::RunCursor;
 use crate::iterator::shadow::{Cover, RangeShadow};
 use crate::iterator::visible::{Visible, VisibleRange};
 

@@ -14,7 +14,8 @@ use crate::db::jobs::pick;
 use crate::db::observe::Observer;
 use crate::db::versions::VersionSet;
 use crate::env::Env;
-use crate::iterator::run::{TableRun, table_path};
+use crate::iterator::opener::table_path;
+use crate::iterator::run::TableRun;
 
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::Latencies;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::base::identity::TableIdentity;
 use crate::base::ops::TreeId;
 use crate::env::{Env, FileLock};
-use crate::iterator::run::TableOpener;
+use crate::iterator::opener::TableOpener;
 use crate::util::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, rank};
 
 use catalog::TreeCatalog;

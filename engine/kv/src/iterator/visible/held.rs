@@ -7,7 +7,7 @@ use crate::base::key::{Seq, Trailer, head};
 use crate::counters::read_debt::SeekCost;
 use crate::iterator::empty_range_cache::{EmptyRangeCache, WORTH};
 use crate::iterator::merging::{MergeSource, Merging};
-use crate::iterator::run::BlobLocation;
+use crate::iterator::run_cursor::BlobLocation;
 use crate::iterator::shadow::RangeShadow;
 use crate::iterator::value::Value;
 use crate::sstable::BlobStreams;

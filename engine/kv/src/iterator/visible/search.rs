@@ -7,7 +7,7 @@ use crate::base::key::{Kind, Seq, Trailer};
 
 use crate::iterator::merging::MergeSource;
 use crate::iterator::operands::OperandRun;
-use crate::iterator::run::BlobLocation;
+use crate::iterator::run_cursor::BlobLocation;
 use crate::iterator::visible::fold::{blob_under_operands, fold};
 use crate::iterator::visible::held::{At, PATIENCE, Visible, VisibleInner};
 use crate::iterator::visible::walk::VisibleWalk;

@@ -6,7 +6,7 @@ use crate::base::key::{MAX_SEQ, Seq, Trailer};
 use crate::db::read::lookup::filter_hash;
 use crate::db::versions::tree::TreeInner;
 use crate::iterator::merging::{MergeSource, Merging};
-use crate::iterator::run::RunCursor;
+use crate::iterator::run_cursor::RunCursor;
 use crate::iterator::visible::VisibleRange;
 use crate::util::sync::epoch;
 
