@@ -24,11 +24,14 @@
 //! - R4: open files stay open for the next attempt, which opens only new files. An attempt fails
 //!   only if the writer changed *new* files between the listing and the opening of a listed file:
 //!   it wrote a table, named it in the manifest, compacted it and removed it.
-//! - R5: an error counts only if the next attempt fails with the same error. A writer that removed
+//! - R5: an error counts only if the next attempt fails with the same error while the segments of the
+//!   log have the same lengths, or if [`SAME_ERRORS`] attempts fail with it. A writer that removed
 //!   the missing file no longer names it, and the log is read from the first position that was not
-//!   released. So the number of attempts has no limit, and damage ends them at the second.
+//!   released. So the number of attempts has no limit, and damage ends them at the second if no
+//!   writer is active. A writer that is opened and closed all the time may truncate the same segment
+//!   during two attempts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +40,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::iterator::opener::TableOpener;
 use crate::iterator::table_handle::TableHandle;
+use crate::util::sort::sort;
+use crate::util::sorted_map::SortedMap;
 use crate::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use crate::wal::{segment_name, segment_number};
 
@@ -52,7 +57,19 @@ pub struct HeldReader {
     /// Ids of tables that were missing although the manifest named them.
     missing: HashSet<u64>,
     /// Error of the last attempt.
-    doubted: Option<String>,
+    doubted: Option<DoubtedError>,
+}
+
+/// Number of attempts with the same error after which it counts, whatever the writer did.
+const SAME_ERRORS: u32 = 8;
+
+/// Error of an attempt, which a writer may have caused.
+struct DoubtedError {
+    words: String,
+    /// Numbers and lengths of the segments after the attempt.
+    segments: Vec<(u64, u64)>,
+    /// Number of attempts in a row that failed with it.
+    times: u32,
 }
 
 impl HeldReader {
@@ -61,7 +78,7 @@ impl HeldReader {
         let log = HeldLog {
             env: opener.env().clone(),
             dir: opener.dir.clone(),
-            segments: BTreeMap::new(),
+            segments: SortedMap::new(),
         };
         HeldReader { opener, tables: HashMap::new(), log, missing: HashSet::new(), doubted: None }
     }
@@ -81,13 +98,22 @@ impl HeldReader {
     pub fn may_pass(&mut self, e: &Error) -> bool {
         let is_new =
             matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Corruption) && !self.is_known(e);
-        self.doubted = Some(e.to_string());
+        let words = e.to_string();
+        let times = match &self.doubted {
+            Some(before) if before.words == words => before.times + 1,
+            _ => 1,
+        };
+        self.doubted = Some(DoubtedError { words, segments: self.log.lengths(), times });
         is_new
     }
 
-    /// Reports whether the previous attempt failed with this same error.
+    /// Reports whether the previous attempt failed with this same error, and no writer can be the
+    /// cause.
     pub fn is_known(&self, e: &Error) -> bool {
-        self.doubted.as_ref() == Some(&e.to_string())
+        self.doubted.as_ref().is_some_and(|before| {
+            before.words == e.to_string()
+                && (before.times + 1 >= SAME_ERRORS || before.segments == self.log.lengths())
+        })
     }
 
     /// Opens the existing segments, before the manifest is read. Releases segments that were
@@ -160,7 +186,7 @@ fn open_ones(tables: impl Iterator<Item = Arc<TableHandle>>) -> HashMap<u64, Arc
 struct HeldLog {
     env: Arc<dyn Env>,
     dir: PathBuf,
-    segments: BTreeMap<u64, Arc<ReaderSegment>>,
+    segments: SortedMap<u64, Arc<ReaderSegment>>,
 }
 
 impl HeldLog {
@@ -170,6 +196,15 @@ impl HeldLog {
 
     fn listed(&self) -> Result<Vec<u64>> {
         Ok(self.env.list(&self.dir)?.iter().filter_map(|n| segment_number(n)).collect())
+    }
+
+    /// Returns the numbers of the existing segments with the lengths of their files.
+    fn lengths(&self) -> Vec<(u64, u64)> {
+        let len = |n: &u64| self.env.file_len(&self.path(*n)).unwrap_or(0);
+        let mut all: Vec<(u64, u64)> =
+            self.listed().unwrap_or_default().iter().map(|n| (*n, len(n))).collect();
+        sort(&mut all);
+        all
     }
 
     /// Opens the segments that are not held yet. A segment that was removed in the meantime is not
