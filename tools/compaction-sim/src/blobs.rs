@@ -4,7 +4,9 @@
 //! What tables refer to is held by table and value file, of the exact model to the byte, of the
 //! other as an expectation. A file goes with the last value in it that any table refers to.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+
+use firn_kv::internals::util::sorted_map::SortedSet;
 use std::sync::Arc;
 
 use firn_kv::TreeOptions;
@@ -37,7 +39,7 @@ pub struct SimBlobFiles {
     options: Arc<TreeOptions>,
     files: BTreeMap<u64, SimBlobOutput>,
     uses: BTreeMap<u64, Vec<BlobShare>>,
-    gc_files: Arc<BTreeSet<u64>>,
+    gc_files: Arc<SortedSet<u64>>,
     bytes: u64,
 }
 
@@ -64,7 +66,7 @@ impl SimBlobFiles {
     }
 
     /// The files of which what tables refer to is written again by any merge.
-    pub fn gc_files(&self) -> &Arc<BTreeSet<u64>> {
+    pub fn gc_files(&self) -> &Arc<SortedSet<u64>> {
         &self.gc_files
     }
 

@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::iter::Peekable;
 use std::path::Path;
 use std::rc::Rc;
@@ -38,6 +38,7 @@ use firn_kv::internals::range_del::tombstone::Fragments;
 use firn_kv::internals::rewrite::job::{self, Outputs};
 use firn_kv::internals::rewrite::retain::{OlderRuns, OtherRuns, Rules};
 use firn_kv::internals::sstable::{TableWriter, ValueWriter};
+use firn_kv::internals::util::sorted_map::{SortedMap, SortedSet};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, DbOptions,
     FilterDecision, ReadMode, Result, Summary, SummaryPass, TreeOptions,
@@ -381,7 +382,7 @@ impl Exact {
                 ..TableFacts::default()
             };
             let meta = TableMeta { facts, ..TableMeta::default() };
-            TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default(), &BTreeMap::new())
+            TableHandle::new(Arc::new(meta), self.opener.clone(), Arc::default(), &SortedMap::new())
         };
         let rest = |r: &Arc<RunShape>| {
             let tables: Vec<_> =
@@ -509,7 +510,7 @@ fn rules(
     older_runs: OlderRuns,
     purge: Option<Box<dyn CompactionFilterPass>>,
     zero_seqs: bool,
-    gc_files: Arc<BTreeSet<u64>>,
+    gc_files: Arc<SortedSet<u64>>,
 ) -> Rules {
     Rules {
         range: VisibleRange::default(),

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::identity::writer_of;
+use firn_kv::internals::iterator::opener::mismatch;
 use firn_kv::internals::iterator::opener::{foreign_blobs, table_path};
-use firn_kv::internals::iterator::table_handle::mismatch;
 use firn_kv::internals::manifest::{
     self, ManifestState, TableMeta, TreeState, manifest_name, manifest_number,
 };

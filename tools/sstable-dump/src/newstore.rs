@@ -414,11 +414,18 @@ fn take_tree(
     }
     report.losses[before..].iter_mut().for_each(|l| l.tree = Some(tree.id));
     let taken = TreeState { runs, ..tree.clone() };
-    let missing = Missing { old, tree: &taken, uses: tree.uses(), lost: &lost, floor, store };
+    let missing = Missing {
+        old,
+        tree: &taken,
+        uses: tree.uses().into_iter().collect(),
+        lost: &lost,
+        floor,
+        store,
+    };
     let runs = recover(missing, next_file, before, report)?;
     let values = take_values(files, out, &runs, report)?;
     values.values().for_each(|v| at(v.size));
-    Ok(TreeState { runs, values, ..taken })
+    Ok(TreeState { runs, values: values.into_iter().collect(), ..taken })
 }
 
 /// Takes over all tables that `state` names, then as [`finish()`].

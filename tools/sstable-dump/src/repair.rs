@@ -736,7 +736,7 @@ impl LooseFiles<'_> {
             let runs = newstore::recover(missing, &mut state.next_file, from, report)?;
             let values = newstore::take_values(self.old.files, self.old.out, &runs, report)?;
             let Some(tree) = state.trees.get_mut(&id) else { continue };
-            (tree.runs, tree.values) = (runs, values);
+            (tree.runs, tree.values) = (runs, values.into_iter().collect());
             state.last_seq = tree.tables().map(|t| t.max_seq).fold(state.last_seq, u64::max);
         }
         Ok(())
@@ -841,7 +841,7 @@ fn rebuild_tree(
     let (tables, runs_word) =
         (things(count as u64, "table", "tables"), things(runs.len() as u64, "run", "runs"));
     report.notes.push(format!("tree {id} {name:?}: {tables} in {runs_word}"));
-    Ok((TreeState { id, name, options, flushed, runs, values: BTreeMap::new() }, known))
+    Ok((TreeState { id, name, options, flushed, runs, values: Default::default() }, known))
 }
 
 fn say_what_is_unknown(e: &RecoveredHistory, report: &mut NewStoreReport) {

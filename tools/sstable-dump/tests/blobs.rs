@@ -47,7 +47,9 @@ fn state(dir: &Path) -> ManifestState {
 }
 
 fn value_files(dir: &Path) -> Vec<PathBuf> {
-    let of = |s: ManifestState| s.trees.into_values().flat_map(|t| t.values.into_keys());
+    let of = |s: ManifestState| {
+        s.trees.into_values().flat_map(|t| t.values.into_iter().map(|(id, _)| id))
+    };
     of(state(dir)).map(|id| table_path(dir, id)).collect()
 }
 

@@ -13,11 +13,10 @@
 //! - No length in a handle exceeds the limits of the format, so a corrupt length causes no large
 //!   allocation.
 
-use std::collections::BTreeMap;
-
 use crate::base::identity::TableIdentity;
 use crate::base::key::{MAX_KEY_LEN, MAX_VALUE_LEN};
 use crate::util::coding::{ByteReader, put_varint, varint_len};
+use crate::util::sorted_map::SortedMap;
 
 /// Maximum length of the block of a blob, in bytes.
 const MAX_BLOCK: u64 = (MAX_VALUE_LEN + MAX_KEY_LEN + 4096) as u64;
@@ -82,8 +81,8 @@ pub struct BlobUse {
 }
 
 /// Adds a reference to the counts, which are indexed by number of the blob file.
-pub fn count_use(uses: &mut BTreeMap<u64, BlobUse>, r: &BlobHandle) {
-    let u = uses.entry(r.file).or_default();
+pub fn count_use(uses: &mut SortedMap<u64, BlobUse>, r: &BlobHandle) {
+    let u = uses.get_or_default(r.file);
     (u.file, u.values, u.bytes) = (r.file, u.values + 1, u.bytes + u64::from(r.stored));
 }
 

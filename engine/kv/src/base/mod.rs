@@ -1,4 +1,4 @@
-//! Floor 1: common types of the engine. It has no I/O, no threads and no clocks.
+//! Floor 2: common types of the engine. It has no I/O, no threads and no clocks.
 //!
 //! All higher floors may use this module. It knows nothing about files or trees.
 

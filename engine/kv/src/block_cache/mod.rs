@@ -1,4 +1,4 @@
-//! Floor 1: the block cache, which holds decoded blocks. It does not depend on tables.
+//! Floor 3: the block cache, which holds decoded blocks. It does not depend on tables.
 //!
 //! There is no hash table. Each table has an array of [`CacheSlots`] with one word per block. The
 //! word of a cached block points directly to its decoded form, a [`CacheFrame`].

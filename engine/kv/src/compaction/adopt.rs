@@ -9,6 +9,7 @@
 //! or none. Otherwise, the versions that such an entry hides would stay forever in a table that is
 //! always adopted.
 
+use crate::util::sort::sort_by;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ pub(super) fn adopted(
     let mut tables: Vec<&TableShape> =
         picked.iter().flat_map(|(r, range)| &shape.runs[*r].tables[range.clone()]).collect();
     // Stable: this sort detects runs that are already sorted.
-    tables.sort_by(|a, b| a.first.cmp(&b.first));
+    sort_by(&mut tables, |a, b| a.first.cmp(&b.first));
     let older_runs = &shape.runs[picked.last().map_or(0, |(oldest, _)| oldest + 1)..];
     let vanishes = |t: &TableShape| {
         t.is_dense() && older_runs.iter().all(|run| run.overlapping(&t.first, &t.last).is_empty())

@@ -17,6 +17,7 @@
 //!    drop. A merge that would rewrite no table becomes a
 //!    [`Action::Move`](super::shape::Action::Move).
 
+use crate::util::sort::sort_by;
 use std::collections::HashSet;
 
 use super::adopt::{Picked, adopt, adopted};
@@ -45,7 +46,7 @@ fn candidate_jobs(policy: &dyn Strategy, view: &PickContext<'_>) -> Vec<Compacti
 fn pick_in(policy: &dyn Strategy, view: &PickContext<'_>) -> Option<CompactionJob> {
     let mut jobs = candidate_jobs(policy, view);
     // Stable: of equally urgent jobs the first one wins.
-    jobs.sort_by(|a, b| b.score.total_cmp(&a.score));
+    sort_by(&mut jobs, |a, b| b.score.total_cmp(&a.score));
     jobs.into_iter().find(|job| view.admits(job))
 }
 

@@ -22,6 +22,7 @@
 use super::shape::{Action, CompactionJob, CompactionReason, LsmShape};
 use super::tables::TableShape;
 use super::view::PickContext;
+use crate::util::sort::sort_by_key;
 
 /// Maximum number of overdue tables offered at once; running jobs may block some of them.
 const MOST: usize = 16;
@@ -57,7 +58,7 @@ pub(super) fn candidate_jobs(
         }
     }
     // At equal age the deeper table first, so the tables above it can follow.
-    overdue.sort_by_key(|&(since, r, t)| (since, std::cmp::Reverse(r), t));
+    sort_by_key(&mut overdue, |&(since, r, t)| (since, std::cmp::Reverse(r), t));
     let score = |since: u64, r: usize| 1.0 + age(since) as f64 / limits[r].max(1) as f64;
     overdue
         .into_iter()

@@ -1,5 +1,7 @@
 //! Number of subcompactions of a large job, and the keys that divide it.
 
+use crate::util::sort::sort;
+
 /// Maximum number of subcompactions for each background thread. It is also the minimum size of each
 /// in units of the least size. Late threads thus still find work, and all threads finish at about
 /// the same time.
@@ -45,7 +47,7 @@ pub fn marks_of_each(pieces: usize, tables: usize) -> usize {
 /// assert_eq!(piece_ends(marks, 3), [20, 30]);
 /// ```
 pub fn piece_ends<K: Ord>(mut marks: Vec<(K, u64)>, pieces: usize) -> Vec<K> {
-    marks.sort_unstable();
+    sort(&mut marks);
     let total: u128 = marks.iter().map(|&(_, bytes)| u128::from(bytes)).sum();
     let (mut ends, mut passed): (Vec<K>, u128) = (vec![], 0);
     for (key, bytes) in marks {

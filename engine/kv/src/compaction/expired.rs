@@ -7,6 +7,7 @@
 //!
 //! *Trigger* time. *Granularity* one table. *Movement* dropped, oldest run first.
 
+use crate::util::sort::sort_by_key;
 use std::collections::HashSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -33,7 +34,7 @@ pub(super) fn oldest_first(
     let mut gone = HashSet::new();
     for r in (0..view.len()).rev() {
         let mut order: Vec<usize> = (0..view.run(r).tables.len()).collect();
-        order.sort_by_key(|&t| (view.table(r, t).newest_micros, view.table(r, t).id));
+        sort_by_key(&mut order, |&t| (view.table(r, t).newest_micros, view.table(r, t).id));
         for t in order {
             let table = view.table(r, t);
             let older_runs = |run: &RunShape| {

@@ -1,4 +1,4 @@
-//! Floor 0: compaction. Decides which tables are merged, moved or dropped, and when.
+//! Floor 1: compaction. Decides which tables are merged, moved or dropped, and when.
 //!
 //! - [`shape`]: plain-data model of a tree and of one compaction job. `tables`: the tables of a
 //!   run, with cached totals.

@@ -23,7 +23,9 @@
 //! 6. *Adopt*: A table that a merge adopts overlaps no other input. The merge therefore splits into
 //!    independent parts ([`CompactionJob::parts`]), whose outputs are between the adopted tables.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use crate::util::sort::sort_by;
+use crate::util::sorted_map::SortedMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -318,7 +320,7 @@ impl CompactionJob {
     pub(super) fn in_key_order(&self, shape: &LsmShape) -> Option<Vec<(usize, usize)>> {
         let mut tables = self.find(shape).ok()?.tables;
         let first = |&(r, t): &(usize, usize)| &shape.runs[r].tables[t].first;
-        tables.sort_by(|a, b| first(a).cmp(first(b)));
+        sort_by(&mut tables, |a, b| first(a).cmp(first(b)));
         Some(tables)
     }
 
@@ -331,9 +333,9 @@ impl CompactionJob {
         adopted: &HashSet<u64>,
     ) -> CompactionJob {
         let id = |&(r, t): &(usize, usize)| shape.runs[r].tables[t].id;
-        let mut inputs: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        let mut inputs: SortedMap<usize, Vec<u64>> = SortedMap::new();
         for at in tables {
-            inputs.entry(at.0).or_default().push(id(at));
+            inputs.get_or_default(at.0).push(id(at));
         }
         let input = |(r, tables): (usize, Vec<u64>)| {
             let ShapePlace { level, number } = shape.runs[r].place();
@@ -489,7 +491,7 @@ impl CompactionJob {
         }
         let mut tables: Vec<&TableShape> =
             found.tables.iter().map(|&(r, t)| &shape.runs[r].tables[t]).collect();
-        tables.sort_by(|a, b| a.first.cmp(&b.first));
+        sort_by(&mut tables, |a, b| a.first.cmp(&b.first));
         let mut reaching: Option<&TableShape> = None;
         for t in tables {
             let one = reaching.filter(|r| t.first <= r.last);
@@ -579,7 +581,7 @@ fn check_drop(shape: &LsmShape, found: &FoundTables) -> Result<(), String> {
 /// Returns the ids of two overlapping tables, if there are any.
 pub(super) fn first_overlap(tables: &[&TableShape]) -> Option<(u64, u64)> {
     let mut sorted = tables.to_vec();
-    sorted.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+    sort_by(&mut sorted, |a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
     sorted.windows(2).find(|w| w[1].first <= w[0].last).map(|w| (w[0].id, w[1].id))
 }
 
@@ -704,7 +706,7 @@ pub fn apply(
         }
         let tables = &mut Arc::make_mut(&mut after.runs[at]).tables;
         tables.append(&mut out);
-        tables.sort_by(|a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
+        sort_by(tables, |a, b| a.first.cmp(&b.first).then(a.id.cmp(&b.id)));
     }
     after.runs.retain(|r| !r.tables.is_empty());
     after.check()?;

@@ -7,11 +7,11 @@
 //! *Trigger* a table that refers to a selected file. *Granularity* one table, so no other table can
 //! get between the inputs. *Movement* none: the table is rewritten in place.
 
-use std::collections::BTreeSet;
-
 use super::policy::Policy;
 use super::shape::{CompactionJob, CompactionReason, TableShape};
 use super::view::PickContext;
+use crate::util::sort::sort_by;
+use crate::util::sorted_map::SortedSet;
 
 /// Garbage statistics of a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,18 +27,18 @@ pub struct ValueFileShape {
 /// Returns the numbers of the files to collect, those with the largest share of garbage first. At
 /// most `percent` of the remaining files' bytes are then garbage. Returns none for a policy that
 /// never merges, because nothing would rewrite the live blobs.
-pub fn gc_files(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) -> BTreeSet<u64> {
+pub fn gc_files(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) -> SortedSet<u64> {
     let percent = if policy.merges() { percent } else { 100 };
     let (bytes, live) =
         files.iter().fold((0u64, 0u64), |(sum, live), f| (sum + f.bytes, live + f.live));
     // Order by garbage per byte to rewrite; compare shares without division.
-    files.sort_by(|a, b| {
+    sort_by(&mut files, |a, b| {
         let share = |f: &ValueFileShape, g: &ValueFileShape| {
             u128::from(f.bytes.saturating_sub(f.live)) * u128::from(g.bytes)
         };
         share(b, a).cmp(&share(a, b)).then(a.id.cmp(&b.id))
     });
-    let (mut left, mut gc_files) = (bytes, BTreeSet::new());
+    let (mut left, mut gc_files) = (bytes, SortedSet::new());
     for f in files {
         let garbage = u128::from(left - live.min(left));
         if garbage * 100 <= u128::from(left) * u128::from(percent) {

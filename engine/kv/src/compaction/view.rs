@@ -1,5 +1,6 @@
 //! Queries on a shape that several policies share, and constructors for common jobs.
 
+use crate::util::sort::sort_by;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
@@ -270,7 +271,7 @@ pub(super) fn most_urgent(
     reason: CompactionReason,
 ) -> Vec<CompactionJob> {
     // Stable: of equally urgent merges the first one wins.
-    merges.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sort_by(&mut merges, |a, b| b.1.total_cmp(&a.1));
     let mut jobs = Vec::new();
     for (runs, score) in merges {
         let output = view.below(*runs.end());

@@ -1,4 +1,4 @@
-//! Floor 4: the Db, which embedding programs use, and which combines the floors below.
+//! Floor 7: the Db, which embedding programs use, and which combines the floors below.
 //!
 //! No file depends on one that depends on it. From top to bottom:
 //!

@@ -31,6 +31,7 @@ use super::write_back::begin_writing;
 use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::open_files::relieve;
+use crate::util::sort::sort;
 
 /// The operating system as an environment.
 pub struct OsEnv {
@@ -401,7 +402,7 @@ impl Env for OsEnv {
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let mut names = opened(|| self.held.list(dir)).map_err(|e| Error::io("list", dir, e))?;
-        names.sort_unstable();
+        sort(&mut names);
         Ok(names)
     }
 

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::key::Seq;
 use crate::util::shared::Shared;
+use crate::util::sort::sort_by_key;
 use crate::util::sync::modelled::Mutex;
 use crate::util::sync::{AtomicU64, Ordering, epoch, rank};
 use crate::util::version_map::{MapKey, VersionMap};
@@ -254,7 +255,7 @@ impl KnownEmptyRanges {
     #[cold]
     fn forget_least(&mut self, most: u64) {
         let mut all: Vec<EmptyRange> = self.sure.iter().map(EmptyRange::of).collect();
-        all.sort_unstable_by_key(|g| (g.rest.steps, g.rest.since));
+        sort_by_key(&mut all, |g| (g.rest.steps, g.rest.since));
         for gap in all {
             if self.bytes <= most / 4 * 3 {
                 break;

@@ -1,4 +1,4 @@
-//! Floor 4: presents many sorted sources as one: a run of tables, a merge of runs, and the entries
+//! Floor 5: presents many sorted sources as one: a run of tables, a merge of runs, and the entries
 //! that a reader may see.
 //!
 //! - [`run`]: cursor over sorted and disjoint tables, which are opened on first use.

@@ -11,6 +11,7 @@ use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::range_del::deletions::Deletions;
 use crate::range_del::tombstone::CoveredRange;
+use crate::util::sort::sort_by_key;
 
 use crate::iterator::run::TableRun;
 
@@ -59,7 +60,7 @@ impl RangeShadow {
     /// Creates the set of deletions of `sources` that a reader at `read` sees.
     pub fn new(sources: Vec<Cover>, read: Seq) -> RangeShadow {
         let mut sources: Vec<_> = sources.into_iter().map(|s| (s.newest(), s)).collect();
-        sources.sort_by_key(|s| Reverse(s.0));
+        sort_by_key(&mut sources, |s| Reverse(s.0));
         RangeShadow { sources, read, from: vec![], until: None, known: None, asked: false }
     }
 

@@ -4,7 +4,6 @@
 //! a Db costs in proportion to its number of live files.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +15,7 @@ use crate::counters::reads::ReadCounters;
 use crate::manifest::TableMeta;
 use crate::sstable::format::FOOTER;
 use crate::sstable::{BlobFile, BlobStreams, Table, TableValue};
+use crate::util::sorted_map::SortedMap;
 use crate::util::sync::{AtomicBool, Ordering};
 
 use crate::iterator::cost::{BlockRead, Origin};
@@ -53,7 +53,7 @@ impl TableHandle {
         meta: Arc<TableMeta>,
         opener: Arc<TableOpener>,
         reads: Arc<ReadCounters>,
-        values: &BTreeMap<u64, Arc<BlobFileMeta>>,
+        values: &SortedMap<u64, Arc<BlobFileMeta>>,
     ) -> Arc<TableHandle> {
         let ready = opener.add_handle(&meta);
         let table =

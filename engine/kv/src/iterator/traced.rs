@@ -6,7 +6,6 @@
 //! - A block counts as cached if it was in the cache before the read accessed that part of the
 //!   table.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::cursor::Cursor;
@@ -15,6 +14,7 @@ use crate::base::key::{Seq, Trailer};
 use crate::env::Env;
 use crate::sstable::Table;
 use crate::util::rank;
+use crate::util::sorted_map::{SortedMap, SortedSet};
 use crate::util::sync::Mutex;
 
 use crate::iterator::cost::{BlockRead, Entries, Origin, SourceCost};
@@ -28,7 +28,7 @@ use crate::iterator::value::Value;
 /// The blocks of tables that were cached before a read, and the blocks that the read visited.
 #[derive(Default)]
 pub struct Blocks {
-    noted: BTreeMap<u64, ProfiledSource>,
+    noted: SortedMap<u64, ProfiledSource>,
 }
 
 debug_by!(Blocks, "Blocks");
@@ -41,7 +41,7 @@ struct ProfiledSource {
     first: usize,
     /// Whether that block and each following one was cached.
     cached: Vec<bool>,
-    visited: BTreeSet<usize>,
+    visited: SortedSet<usize>,
 }
 
 impl ProfiledSource {
@@ -68,7 +68,7 @@ impl Blocks {
                 was_closed,
                 first,
                 cached,
-                visited: BTreeSet::new(),
+                visited: SortedSet::new(),
             },
         );
     }
@@ -80,9 +80,9 @@ impl Blocks {
             was_closed: false,
             first: block,
             cached: vec![],
-            visited: BTreeSet::new(),
+            visited: SortedSet::new(),
         };
-        self.noted.entry(t.meta.id).or_insert_with(new).visited.insert(block);
+        self.noted.get_or_insert_with(t.meta.id, new).visited.insert(block);
     }
 
     /// Returns the numbers of the tables that were opened for the read.
@@ -142,7 +142,7 @@ pub struct Count {
     /// Blocks that were accessed.
     pub blocks: Blocks,
     /// Entries of each table.
-    pub tables: BTreeMap<u64, Entries>,
+    pub tables: SortedMap<u64, Entries>,
 }
 
 debug_by!(Count, "Count", cost);
@@ -162,7 +162,7 @@ impl Count {
     fn entries(&mut self, table: Option<u64>, count: impl Fn(&mut Entries)) {
         count(&mut self.cost.entries);
         if let Some(id) = table {
-            count(self.tables.entry(id).or_default());
+            count(self.tables.get_or_default(id));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! - A group of edits is applied as a whole or not at all. It can be undone as long as no other
 //!   group was applied after it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Deref;
 
 use crate::base::error::Result;
@@ -14,6 +14,7 @@ use crate::base::identity::LogWriter;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
 use crate::manifest::state::{Edit, ManifestState, TreeState, Used};
+use crate::util::sorted_map::SortedMap;
 
 /// A [`ManifestState`] with indexes of the names and ids in use.
 #[derive(Default)]
@@ -36,7 +37,7 @@ pub struct Undo {
     /// Previous writers, if they have changed.
     writers: Option<Vec<LogWriter>>,
     /// Previous states of the changed trees; `None` for a tree that did not exist.
-    trees: BTreeMap<TreeId, Option<TreeState>>,
+    trees: SortedMap<TreeId, Option<TreeState>>,
 }
 
 debug_by!(Undo, "Undo");

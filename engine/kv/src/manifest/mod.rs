@@ -1,4 +1,4 @@
-//! Floor 2: the manifest, which records the files that make up a Db.
+//! Floor 4: the manifest, which records the files that make up a Db.
 //!
 //! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a
 //! snapshot of the [`ManifestState`], then version edits ([`Edit`]s). `CURRENT` names the one in

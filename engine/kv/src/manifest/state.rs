@@ -33,7 +33,6 @@
 //! [`ManifestState::apply`] refuses an edit that would violate one, and then leaves the state
 //! unchanged.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -48,6 +47,8 @@ use crate::compaction::TableShape;
 use crate::manifest::fields::{FieldWriter, fields, need};
 use crate::manifest::format::MAX_NUMBER;
 use crate::manifest::options::PersistedOptions;
+use crate::util::sort::{sort_by, sort_by_key};
+use crate::util::sorted_map::{SortedMap, SortedSet};
 
 /// State of a Db, except for data that is only in its log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,7 +71,7 @@ pub struct ManifestState {
     /// records of any other writer is not part of this Db's log.
     pub writers: Vec<LogWriter>,
     /// Trees by id.
-    pub trees: BTreeMap<TreeId, TreeState>,
+    pub trees: SortedMap<TreeId, TreeState>,
 }
 
 /// State of one tree.
@@ -88,7 +89,7 @@ pub struct TreeState {
     /// changes.
     pub runs: Vec<Arc<RunState>>,
     /// Blob files that its tables refer to, by number.
-    pub values: BTreeMap<u64, Arc<BlobFileMeta>>,
+    pub values: SortedMap<u64, Arc<BlobFileMeta>>,
 }
 
 /// Sorted run: tables that do not overlap.
@@ -296,7 +297,7 @@ impl TreeState {
     }
 
     /// Returns the sums of its tables' references to each blob file.
-    pub fn uses(&self) -> BTreeMap<u64, BlobUse> {
+    pub fn uses(&self) -> SortedMap<u64, BlobUse> {
         uses_of(self.runs.iter())
     }
 
@@ -305,10 +306,10 @@ impl TreeState {
         &self,
         runs: &[Arc<RunState>],
         new: &[Arc<BlobFileMeta>],
-    ) -> Result<BTreeMap<u64, Arc<BlobFileMeta>>> {
+    ) -> Result<SortedMap<u64, Arc<BlobFileMeta>>> {
         let uses = uses_of(runs.iter());
         if uses.is_empty() && new.is_empty() {
-            return Ok(BTreeMap::new());
+            return Ok(SortedMap::new());
         }
         let mut all = self.values.clone();
         for v in new {
@@ -323,7 +324,7 @@ impl TreeState {
 
     /// Returns the runs without `removed` and with `added`.
     fn changed(&self, removed: &[u64], added: &[AddedTable]) -> Result<Vec<Arc<RunState>>> {
-        let mut gone: BTreeSet<u64> = removed.iter().copied().collect();
+        let mut gone: SortedSet<u64> = removed.iter().copied().collect();
         if gone.len() != removed.len() {
             return Err(unfit("a table is removed twice"));
         }
@@ -350,20 +351,20 @@ impl TreeState {
             Arc::make_mut(&mut runs[i]).tables.push(a.table.clone());
         }
         runs.retain(|r| !r.tables.is_empty());
-        runs.sort_by_key(|r| r.place());
-        let places: BTreeSet<(u8, u64)> = added.iter().map(|a| (a.level, a.run)).collect();
+        sort_by_key(&mut runs, |r| r.place());
+        let places: SortedSet<(u8, u64)> = added.iter().map(|a| (a.level, a.run)).collect();
         for r in runs.iter_mut().filter(|r| places.contains(&(r.level, r.number))) {
-            Arc::make_mut(r).tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+            sort_by(&mut Arc::make_mut(r).tables, |a, b| a.first_key.cmp(&b.first_key));
             r.check()?;
         }
         Ok(runs)
     }
 }
 
-fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> BTreeMap<u64, BlobUse> {
-    let mut all = BTreeMap::<u64, BlobUse>::new();
+fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> SortedMap<u64, BlobUse> {
+    let mut all = SortedMap::<u64, BlobUse>::new();
     for u in runs.flat_map(|r| &r.tables).flat_map(|t| &t.values) {
-        let sum = all.entry(u.file).or_default();
+        let sum = all.get_or_default(u.file);
         let (values, bytes) =
             (sum.values.saturating_add(u.values), sum.bytes.saturating_add(u.bytes));
         *sum = BlobUse { file: u.file, values, bytes };
@@ -373,8 +374,8 @@ fn uses_of<'a>(runs: impl Iterator<Item = &'a Arc<RunState>>) -> BTreeMap<u64, B
 
 /// Checks that every referenced blob file exists and has at least the referenced values.
 fn check_uses(
-    uses: &BTreeMap<u64, BlobUse>,
-    values: &BTreeMap<u64, Arc<BlobFileMeta>>,
+    uses: &SortedMap<u64, BlobUse>,
+    values: &SortedMap<u64, Arc<BlobFileMeta>>,
 ) -> Result<()> {
     for u in uses.values() {
         let Some(v) = values.get(&u.file) else {
@@ -446,7 +447,7 @@ impl ManifestState {
                     options: options.clone(),
                     flushed: *flushed,
                     runs: vec![],
-                    values: BTreeMap::new(),
+                    values: SortedMap::new(),
                 };
                 self.trees.insert(*id, tree);
             }
@@ -483,7 +484,7 @@ impl ManifestState {
             return Err(unfit(format_args!("tree {:?} was flushed further already", tree.name)));
         }
         let runs = tree.changed(removed, added)?;
-        let mut new: BTreeSet<u64> = added.iter().map(|a| a.table.id).collect();
+        let mut new: SortedSet<u64> = added.iter().map(|a| a.table.id).collect();
         let there = tree.values_of(&runs, values)?;
         if new.len() != added.len() || new.contains(&u64::MAX) {
             return Err(unfit("a table is added twice, or its id is out of bounds"));
@@ -515,7 +516,7 @@ impl ManifestState {
     /// # Errors
     /// `Corruption`, naming the first violation.
     pub fn check(&self) -> Result<()> {
-        let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+        let (mut ids, mut names) = (SortedSet::new(), SortedSet::new());
         let positions = self.trees.values().map(|t| t.flushed);
         check_writers(&self.writers)?;
         if self.last_seq > MAX_SEQ
@@ -574,7 +575,7 @@ impl ManifestState {
         const OF: &str = "state";
         let (mut id, mut created, mut next_file, mut last_seq, mut floor, mut next_tree) =
             (None, None, None, None, None, None);
-        let (mut trees, mut writers, mut parent) = (BTreeMap::new(), vec![], None);
+        let (mut trees, mut writers, mut parent) = (SortedMap::new(), vec![], None);
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {
@@ -675,7 +676,7 @@ impl TreeState {
         const OF: &str = "tree";
         let (mut id, mut name, mut options, mut flushed, mut runs) =
             (None, None, None, None, vec![]);
-        let mut values = BTreeMap::new();
+        let mut values = SortedMap::new();
         for f in fields(bytes, OF) {
             let f = f?;
             match f.tag {

@@ -1,7 +1,7 @@
 //! Tests of the manifest: appended edits are read back, torn frames are ignored, damage is
 //! detected.
 
-use std::collections::BTreeMap;
+use crate::util::sorted_map::SortedMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -550,7 +550,7 @@ fn a_long_manifest_is_not_gone_on_with() {
         options: options.clone(),
         flushed: 0,
         runs: vec![],
-        values: BTreeMap::new(),
+        values: SortedMap::new(),
     };
     let trees = (0..300).map(|id| (id, tree(id))).collect();
     let (first, size) =

@@ -45,8 +45,11 @@ impl Deletions {
     /// Creates the set of deletions of `[start, end)` with these sequence numbers. Empty ranges are
     /// ignored. Costs O(n log n).
     pub fn build<'a>(deletions: impl IntoIterator<Item = (&'a [u8], &'a [u8], Seq)>) -> Deletions {
-        let mut list: Vec<_> =
-            deletions.into_iter().filter(|(start, end, _)| start < end).collect();
+        Deletions::of(deletions.into_iter().filter(|(start, end, _)| start < end).collect())
+    }
+
+    /// Creates the set of these deletions, none of which is empty.
+    fn of(mut list: Vec<(&[u8], &[u8], Seq)>) -> Deletions {
         list.sort_unstable_by_key(|&(start, _, seq)| (seq, start));
         list.dedup_by(|next, kept| {
             let one = next.2 == kept.2 && next.0 <= kept.1;

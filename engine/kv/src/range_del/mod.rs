@@ -1,4 +1,4 @@
-//! Floor 2: range deletions: sorted lists of them, and fragments that do not overlap.
+//! Floor 3: range deletions: sorted lists of them, and fragments that do not overlap.
 
 pub mod deletions;
 pub mod tombstone;

@@ -1,4 +1,4 @@
-//! Floor 5: rewrites entries into tables, for flushes and compactions.
+//! Floor 6: rewrites entries into tables, for flushes and compactions.
 //!
 //! - [`retain`]: versions that a flush or a compaction must retain.
 //! - [`emptied`]: ranges that the deletes of a memtable have emptied, so range deletions can

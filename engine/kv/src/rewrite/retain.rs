@@ -17,7 +17,7 @@
 //! [`Retain::whole_block`] returns it unchanged. Its puts retain their sequence numbers, which does
 //! not change visibility. The same holds for the only entry of a block ([`Retain::lone_block`]).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::base::blob_ref::BlobHandle;
@@ -30,6 +30,7 @@ use crate::base::key::{Kind, MAX_SEQ, MAX_VALUE_LEN, Seq, Trailer, head};
 use crate::range_del::tombstone::{Fragment, Fragments};
 use crate::sstable::WholeBlock;
 use crate::util::hash::key_hash;
+use crate::util::sorted_map::SortedSet;
 
 use crate::iterator::merging::{MergeSource, Merging};
 use crate::iterator::run::TableRun;
@@ -118,7 +119,7 @@ pub struct Rules {
     /// Compaction filter of the tree, for this job.
     pub purge: Option<Box<dyn CompactionFilterPass>>,
     /// Numbers of the blob files to collect. Blobs of these files come out as inline values.
-    pub gc_files: Arc<BTreeSet<u64>>,
+    pub gc_files: Arc<SortedSet<u64>>,
     /// Whether all blobs come out as inline values, because the tree no longer separates values.
     pub brings_back: bool,
     /// Whether sequence numbers may be set to 0 and the compaction filter applied. `false` in

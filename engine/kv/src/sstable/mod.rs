@@ -1,4 +1,4 @@
-//! Floor 2: sorted tables (SSTables) on disk. A table is written once, sequentially, and then only
+//! Floor 4: sorted tables (SSTables) on disk. A table is written once, sequentially, and then only
 //! read.
 //!
 //! - [`TableWriter`] writes a file. [`mod@format`] defines blocks, whose checksums include file and

@@ -41,6 +41,7 @@ use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
 use crate::util::coding::{ByteReader, put_bytes, put_varint};
+use crate::util::sort::sort;
 
 /// Value of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,7 +340,7 @@ fn sort_pairs(block: &[u8]) -> Vec<u8> {
     while let (Some(name), Some(value)) = (r.bytes(), r.bytes()) {
         pairs.push((name, value));
     }
-    pairs.sort_unstable();
+    sort(&mut pairs);
     let mut out = Vec::with_capacity(block.len());
     for (name, value) in pairs {
         put_bytes(&mut out, name);

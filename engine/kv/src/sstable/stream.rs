@@ -6,11 +6,10 @@
 //!   a seek reads only the blocks in which it is positioned.
 //! - Requested ranges are within the file's blocks, and at most [`MOST`] bytes ahead of the scan.
 
-use std::collections::BTreeMap;
-
 use super::table::Table;
 use crate::base::blob_ref::BlobHandle;
 use crate::block_cache::CacheStay;
+use crate::util::sorted_map::SortedMap;
 
 /// Size of the first request in bytes.
 const LEAST: u64 = 64 << 10;
@@ -175,7 +174,7 @@ impl Stride {
 
 /// Scan of values in blob files, with one stream per file.
 #[derive(Debug, Default)]
-pub struct BlobStreams(BTreeMap<u64, Stream>);
+pub struct BlobStreams(SortedMap<u64, Stream>);
 
 impl BlobStreams {
     /// Records that the value of `r` is about to be read from its file, whose values end at
@@ -189,7 +188,7 @@ impl BlobStreams {
     ) -> bool {
         let (begin, end) = (r.offset, r.offset + u64::from(r.stored));
         let block = ComingBlock { number: r.number as usize, begin, end, file_end };
-        let stream = self.0.entry(r.file).or_insert_with(|| Stream::new(false));
+        let stream = self.0.get_or_insert_with(r.file, || Stream::new(false));
         stream.come_to(block, ask)
     }
 }

@@ -8,7 +8,6 @@
 //! - that the filter has the kind that the properties state and contains every key;
 //! - that all counts and bounds in the properties match the entries.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use super::properties::Properties;
@@ -21,6 +20,7 @@ use crate::base::hooks::FilterPrefix;
 use crate::base::key::{Kind, Seq, Trailer, compare};
 use crate::base::options::{Compression, FilterKind};
 use crate::util::hash::key_hash;
+use crate::util::sorted_map::SortedMap;
 
 /// Amount of data that [`Table::verify`] read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ struct VerifyWalk<'a> {
     last: Vec<u8>,
     last_trailer: Trailer,
     /// Blobs that entries refer to, by number of the blob file.
-    blobs: BTreeMap<u64, BlobUse>,
+    blobs: SortedMap<u64, BlobUse>,
 }
 
 impl Table {
@@ -87,7 +87,7 @@ impl Table {
             key: vec![],
             last: vec![],
             last_trailer: Trailer::NEWEST,
-            blobs: BTreeMap::new(),
+            blobs: SortedMap::new(),
         };
         let mut report = VerifyReport { filter_checked, ..VerifyReport::default() };
         let (mut raw, mut whole) = (vec![], true);

@@ -11,7 +11,6 @@
 //!   [`SHORT_EVERY`] is cut before it is half full.
 //! - W5: after an error the writer must be dropped; the file is not a table.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +36,7 @@ use crate::block_cache::{Cache, FrameMut};
 use crate::env::WriteFile;
 use crate::range_del::tombstone::Fragments;
 use crate::util::hash::key_hash;
+use crate::util::sorted_map::SortedMap;
 
 /// Options for writing a table.
 #[derive(Clone)]
@@ -145,7 +145,7 @@ pub struct TableWriter {
     tombstones: Fragments,
     summary: Option<Box<dyn SummaryPass>>,
     /// Blobs that entries refer to, by number of the blob file.
-    blobs: BTreeMap<u64, BlobUse>,
+    blobs: SortedMap<u64, BlobUse>,
     props: Properties,
     /// Whether the current block begins with the last key of the previous one.
     continued: bool,
@@ -190,7 +190,7 @@ impl TableWriter {
             warm: WarmBlocks::default(),
             tombstones: Fragments::default(),
             summary: options.summary.as_ref().map(|s| s.start()),
-            blobs: BTreeMap::new(),
+            blobs: SortedMap::new(),
             props,
             continued: false,
             short_at: 0,

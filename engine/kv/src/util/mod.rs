@@ -11,6 +11,8 @@ pub(crate) mod lock;
 pub mod prefetch;
 pub(crate) mod rank;
 pub mod shared;
+pub(crate) mod sort;
+pub mod sorted_map;
 pub mod stripe;
 pub(crate) mod sync;
 pub(crate) mod unless_done;

@@ -32,6 +32,7 @@ use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::Seq;
 use crate::base::ops::OpReader;
 use crate::env::Env;
+use crate::util::sort::sort;
 
 /// Receives every record: its sequence number, the position after it, and its payload.
 pub type RecoveryVisit<'a> = dyn FnMut(Seq, Lsn, &[u8]) -> Result<()> + 'a;
@@ -192,7 +193,7 @@ struct Beyond {
 /// yet. A failed opening leaves a segment of its own without records, which counts as never used.
 fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<SegmentInfo>> {
     let mut numbers: Vec<u64> = env.list(dir)?.iter().filter_map(|n| segment_number(n)).collect();
-    numbers.sort_unstable();
+    sort(&mut numbers);
     let mut segments = Vec::with_capacity(numbers.len());
     for number in numbers {
         let mut r = known.open(env, dir, number)?;

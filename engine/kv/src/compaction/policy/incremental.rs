@@ -43,6 +43,7 @@ use crate::compaction::shape::{
 };
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{PickContext, cheapest};
+use crate::util::sort::sort;
 
 policy! {
     /// Size-tiered, but that runs are made of tables with common bounds, and are merged piece by
@@ -213,6 +214,6 @@ fn chosen(ranks: &[(usize, u64)], is_small: impl Fn(usize, usize) -> bool) -> Ve
         at.push(cut);
         stretches.extend([(start, cut), (cut, end)]);
     }
-    at.sort_unstable();
+    sort(&mut at);
     at
 }

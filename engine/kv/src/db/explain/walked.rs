@@ -1,6 +1,5 @@
 //! Cost of a recorded scan so far; its sources continue to count while it runs.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +9,7 @@ use crate::iterator::run::TableRun;
 use crate::iterator::traced::Count;
 use crate::iterator::visible::VisibleRange;
 use crate::util::rank;
+use crate::util::sorted_map::SortedSet;
 use crate::util::sync::Mutex;
 
 use crate::db::explain::cost::{ReadCost, ReadOf};
@@ -60,7 +60,7 @@ pub fn inside<'a>(
             && range.until.as_deref().is_none_or(|u| *start < u)
     };
     // Overlapping range deletions are split into fragments, which retain their sequence numbers.
-    let seqs: BTreeSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
+    let seqs: SortedSet<Seq> = all.filter(meets).map(|(.., seq)| seq).collect();
     (seqs.len() as u64, seqs.last().copied())
 }
 

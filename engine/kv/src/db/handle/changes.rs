@@ -17,6 +17,7 @@ use crate::base::key::Seq;
 use crate::base::ops::OpReader;
 use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
+use crate::util::sort::sort;
 use crate::wal::Lsn;
 use crate::wal::follow::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
 
@@ -276,7 +277,7 @@ impl ChangeFeed {
         let open = inner.versions.trees();
         let mut ids: Vec<_> =
             OpReader::new(&record.payload).flatten().map(|(tree, _)| tree).collect();
-        ids.sort_unstable();
+        sort(&mut ids);
         ids.dedup();
         let trees = ids.into_iter().filter_map(|id| open.by_id(id).cloned()).collect();
         drop(open);

@@ -16,6 +16,7 @@ use crate::db::versions::VersionSet;
 use crate::db::write::durable;
 use crate::db::write::seal;
 use crate::env::Env;
+use crate::util::sort::sort_by;
 
 use crate::db::commit::write_state::Writing;
 use crate::db::inner::DbInner;
@@ -211,7 +212,7 @@ fn trees_to_check(
     drop(trees);
     let pressed = scheduler.queue().pressed();
     let pressure = |t: &TreeInner| pressed.get(&t.id).copied().unwrap_or(0.0);
-    order.sort_by(|a, b| pressure(b).total_cmp(&pressure(a)));
+    sort_by(&mut order, |a, b| pressure(b).total_cmp(&pressure(a)));
     order.into()
 }
 

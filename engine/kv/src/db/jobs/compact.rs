@@ -37,6 +37,7 @@ use crate::manifest::TableMeta;
 use crate::range_del::tombstone::Fragments;
 use crate::rewrite::job::{CompactionOutputs, run, unite};
 use crate::rewrite::retain::{OlderRuns, OtherRuns, Rules};
+use crate::util::sort::sort_by;
 use crate::wal::Lsn;
 
 use crate::db::inner::DbInner;
@@ -530,7 +531,7 @@ fn take_in(
     ran: Ran,
 ) -> Result<Ran> {
     let removed: Vec<u64> = inputs_of(&c.job).collect();
-    tables.sort_by(|a, b| a.first_key.cmp(&b.first_key));
+    sort_by(&mut tables, |a, b| a.first_key.cmp(&b.first_key));
     let ran =
         Ran { removed: removed.clone(), tables: tables.iter().map(|t| t.id).collect(), ..ran };
     let place = |t| (c.job.output_level, c.job.output_run, t);

@@ -42,6 +42,7 @@ use crate::iterator::empty_range_cache;
 use crate::iterator::opener::TableOpener;
 use crate::memtable::{ArenaPool, LEAST, Memtable};
 use crate::util::coalescer::Coalescer;
+use crate::util::sort::sort_by_key;
 use crate::util::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
 use crate::db::commit::mem_handle::MemHandle;
@@ -180,7 +181,7 @@ impl Budget {
         let members = self.held();
         let mut openers: Vec<_> = members.iter().map(|m| &m.opener).collect();
         // Readers that were created from one another share one opener.
-        openers.sort_unstable_by_key(|o| Arc::as_ptr(o));
+        sort_by_key(&mut openers, |o| Arc::as_ptr(o));
         openers.dedup_by_key(|o| Arc::as_ptr(o));
         let tables: u64 = openers.iter().map(|o| o.memory()).sum();
         let taken = self.arenas.bytes() as u64 + self.of_trees() + tables;

@@ -12,13 +12,13 @@
 //! file's blocks on the device even when the file is gone; and a checkpoint that is done shares its
 //! files with the Db by hard links.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::base::ops::TreeId;
 use crate::env::Env;
 use crate::iterator::table_handle::TableHandle;
 use crate::util::epoch;
+use crate::util::sorted_map::SortedMap;
 use crate::util::sync::{AtomicU64, Mutex, Ordering};
 
 use crate::db::versions::view::TreeView;
@@ -241,12 +241,12 @@ impl Pins {
     }
 
     /// Bytes of tables that have left the manifest and are still there, of each tree that has some.
-    pub fn pinned_by_tree(&self) -> BTreeMap<TreeId, u64> {
+    pub fn pinned_by_tree(&self) -> SortedMap<TreeId, u64> {
         nudge();
         let files: Vec<_> = self.files.lock().iter().map(|f| (f.0, f.1.clone())).collect();
-        let mut pinned = BTreeMap::new();
+        let mut pinned = SortedMap::new();
         for (tree, table) in files.iter().filter_map(|(tree, t)| Some((*tree, t.upgrade()?))) {
-            *pinned.entry(tree).or_default() += table.meta.size;
+            *pinned.get_or_default(tree) += table.meta.size;
         }
         pinned
     }

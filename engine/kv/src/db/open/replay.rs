@@ -35,6 +35,7 @@ use crate::db::jobs::flush;
 use crate::env::{Env, Thread, start_thread};
 use crate::manifest::{Manifest, ManifestState, manifest_name};
 use crate::memtable::{self, ArenaPool, Memtable, MemtableRoom};
+use crate::util::sort::sort_by_key;
 use crate::util::sync::{Condvar, Mutex};
 use crate::wal::format::record_size;
 use crate::wal::{KnownSegments, Lsn, RecoveredLog, TornTail, recover_known};
@@ -114,7 +115,7 @@ impl Inserter {
             ReplayPlace { tree, active, flushed, cost: 0, sum: 0, taken }
         };
         let mut trees: Vec<ReplayPlace> = trees.into_iter().map(place).collect();
-        trees.sort_unstable_by_key(|p| p.tree.id);
+        sort_by_key(&mut trees, |p| p.tree.id);
         let taken = trees.iter().map(|p| p.taken).sum();
         // The limit must leave as much room for entries as empty memtables use.
         let most = most.max(2 * EMPTY * trees.len() as u64);
@@ -246,7 +247,7 @@ impl Inserter {
             |p: &ReplayPlace| p.taken as u128 * begin.saturating_sub(p.start()).max(1) as u128;
         let mut order: Vec<(u128, usize)> =
             self.trees.iter().enumerate().map(|(i, p)| (worth(p), i)).collect();
-        order.sort_unstable_by_key(|&(worth, i)| (std::cmp::Reverse(worth), i));
+        sort_by_key(&mut order, |&(worth, i)| (std::cmp::Reverse(worth), i));
         let (mut left, mut chosen) = (self.taken, vec![]);
         for (_, i) in order {
             if left <= self.most / 8 * 7 {
@@ -444,7 +445,7 @@ impl Crew {
         let Crew::Alone(inserter) = self else { return };
         let (inner, most) = (inserter.inner.clone(), inserter.most);
         let mut trees: Vec<ReplayPlace> = std::mem::take(&mut inserter.trees);
-        trees.sort_by_key(|p| std::cmp::Reverse(p.sum));
+        sort_by_key(&mut trees, |p| std::cmp::Reverse(p.sum));
         let mut parts: Vec<(u64, Vec<Flushed>)> = vec![];
         parts.resize_with(threads.min(trees.len()), Default::default);
         for p in trees {

@@ -7,6 +7,7 @@
 
 use crate::base::key::Seq;
 use crate::manifest::TableMeta;
+use crate::util::sort::sort_by_key;
 
 use crate::db::versions::view::TreeVersion;
 
@@ -40,14 +41,14 @@ impl SnapshotSpace {
         if tables.is_empty() {
             return None;
         }
-        tables.sort_unstable_by_key(|m| m.min_seq);
+        sort_by_key(&mut tables, |m| m.min_seq);
         let mut sum = Seen::default();
         let seen = tables.iter().map(|m| {
             sum = Seen { bytes: sum.bytes + m.size, entries: sum.entries + m.entries };
             (m.min_seq, sum)
         });
         let seen = seen.collect();
-        tables.sort_unstable_by_key(|m| std::cmp::Reverse(m.max_seq));
+        sort_by_key(&mut tables, |m| std::cmp::Reverse(m.max_seq));
         let mut sum = Newer::default();
         let newer = tables.iter().map(|m| {
             *(if m.ingested_seq > 0 { &mut sum.ingested } else { &mut sum.entries }) += m.entries;

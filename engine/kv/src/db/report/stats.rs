@@ -1,6 +1,5 @@
 //! Statistics of a Db: counters, memory, levels, and pins that hold space.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::error::Error;
@@ -16,6 +15,8 @@ use crate::db::versions::VersionSet;
 use crate::env::Env;
 use crate::iterator::opener::table_path;
 use crate::iterator::run::TableRun;
+use crate::util::sort::sort_by_key;
+use crate::util::sorted_map::SortedMap;
 
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::Latencies;
@@ -250,7 +251,7 @@ pub fn collect_stats(db: &DbInner) -> Stats {
         db.observer.pins().pinned_by_tree(),
         bytes_being_written(&db.observer, &db.versions, &*db.env),
     );
-    let sum_of = |of: &BTreeMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
+    let sum_of = |of: &SortedMap<TreeId, u64>, t: &TreeInner| of.get(&t.id).copied().unwrap_or(0);
     s.trees =
         trees.iter().map(|t| tree_stats(db, t, sum_of(&pinned, t), sum_of(&writing, t))).collect();
     s.trees.iter().for_each(|t| s.reads.add(&t.reads));
@@ -282,7 +283,7 @@ fn list_pins(db: &DbInner) -> Vec<Pin> {
         total: 0,
         done: 0,
     }));
-    pins.sort_by_key(|p| p.since_micros);
+    sort_by_key(&mut pins, |p| p.since_micros);
     pins
 }
 
@@ -324,8 +325,8 @@ fn bytes_being_written(
     observer: &Observer,
     versions: &VersionSet,
     env: &dyn Env,
-) -> BTreeMap<TreeId, u64> {
-    let mut writing = BTreeMap::new();
+) -> SortedMap<TreeId, u64> {
+    let mut writing = SortedMap::new();
     for task in observer.pins().tasks() {
         let Some(tree) = task.tree().and_then(|id| versions.tree(id)) else {
             continue;
@@ -341,7 +342,7 @@ fn bytes_being_written(
         let is_new =
             |(id, _): &&(u64, u64)| !files.handles.contains_key(id) && !values.contains(id);
         let new: u64 = sizes.iter().filter(is_new).map(|s| s.1).sum();
-        *writing.entry(tree.id).or_default() += new;
+        *writing.get_or_default(tree.id) += new;
     }
     writing
 }

@@ -9,13 +9,13 @@
 //! - A tree with a sealed memtable is noted. Who seals notes it afterwards, and it is forgotten
 //!   only when it is seen under the lock that none is sealed.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
 use crate::base::ops::TreeId;
 use crate::env::Thread;
+use crate::util::sorted_map::{SortedMap, SortedSet};
 use crate::util::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, rank};
 
 /// Those who do the work: they are called when there is some.
@@ -49,13 +49,13 @@ pub struct BackgroundQueue {
     /// How many compactions run now.
     compacting: AtomicU64,
     /// Trees that have sealed memtables, or had some.
-    sealed: Mutex<BTreeSet<TreeId>, rank::Sealed>,
+    sealed: Mutex<SortedSet<TreeId>, rank::Sealed>,
     /// Trees whose policies may want something.
     changed: Mutex<ChangedTrees>,
     /// Trees whose readers have paid for several sources.
-    paid: Mutex<BTreeSet<TreeId>>,
+    paid: Mutex<SortedSet<TreeId>>,
     /// Trees with more runs than their policies' soft limits, with their pressures.
-    pressed: Mutex<BTreeMap<TreeId, f64>, rank::Pressed>,
+    pressed: Mutex<SortedMap<TreeId, f64>, rank::Pressed>,
 }
 
 /// Which trees to ask for compactions.
@@ -63,7 +63,7 @@ pub struct BackgroundQueue {
 struct ChangedTrees {
     /// Those whose tables or options have changed, or where a job has ended, since they wanted
     /// nothing.
-    trees: BTreeSet<TreeId>,
+    trees: SortedSet<TreeId>,
     /// When all were asked, for what comes of age: the wall clock in seconds.
     asked: u64,
 }
@@ -264,7 +264,7 @@ impl BackgroundQueue {
 
     /// The trees whose policies may want something, which the caller is to ask; `None` for all of
     /// them: where there are `few`, or none has been asked since `now`, in seconds.
-    pub fn take_changed(&self, few: bool, now: u64) -> Option<BTreeSet<TreeId>> {
+    pub fn take_changed(&self, few: bool, now: u64) -> Option<SortedSet<TreeId>> {
         let mut changed = self.changed.lock();
         let all = few || changed.asked != now;
         changed.asked = now;
@@ -273,7 +273,7 @@ impl BackgroundQueue {
     }
 
     /// Trees with more runs than their policies' soft limits, with their pressures.
-    pub fn pressed(&self) -> MutexGuard<'_, BTreeMap<TreeId, f64>, rank::Pressed> {
+    pub fn pressed(&self) -> MutexGuard<'_, SortedMap<TreeId, f64>, rank::Pressed> {
         self.pressed.lock()
     }
 }

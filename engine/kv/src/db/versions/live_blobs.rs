@@ -3,24 +3,24 @@
 //! Invariant: once no table refers to those that are given up, what nobody refers to is within the
 //! bound of the tree's options. So merges end that go by it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::blob_ref::BlobFileMeta;
 use crate::compaction::{ValueFileShape, gc_files};
 use crate::manifest::TreeState;
+use crate::util::sorted_map::SortedSet;
 
 /// What the value files of a tree hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveValues {
     /// The numbers of the files.
-    pub files: Arc<BTreeSet<u64>>,
+    pub files: Arc<SortedSet<u64>>,
     /// Bytes of all of them.
     pub size: u64,
     /// Bytes of them that tables refer to.
     pub live: u64,
     /// The files that are given up: what tables refer to in them is to be written again.
-    pub gc_files: Arc<BTreeSet<u64>>,
+    pub gc_files: Arc<SortedSet<u64>>,
 }
 
 impl LiveValues {

@@ -4,16 +4,15 @@
 //! Invariant: a read point is taken and registered in one step, so that no compaction finds it
 //! missing.
 
-use std::collections::BTreeMap;
-
 use crate::base::key::Seq;
 use crate::base::visible_seq::VisibleSeq;
+use crate::util::sorted_map::SortedMap;
 use crate::util::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, rank};
 
 /// The registry of live snapshots.
 #[derive(Default)]
 pub struct Snapshots {
-    live: Mutex<BTreeMap<(Seq, u64), HeldSnapshot>, rank::Snapshots>,
+    live: Mutex<SortedMap<(Seq, u64), HeldSnapshot>, rank::Snapshots>,
     /// Whether work waits for a snapshot to go.
     waited_for: AtomicBool,
     /// Held by who takes a snapshot, shared, and by who drops tables with their data, alone.
@@ -44,7 +43,7 @@ impl Snapshots {
         let _no_drop = self.drops.read();
         let mut s = self.live.lock();
         let seq = visible.now();
-        let id = s.last_key_value().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
+        let id = s.last().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
         let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
         s.insert((seq, id), HeldSnapshot { name: name.to_owned(), since_micros: now, compares });
         (seq, id)
@@ -66,7 +65,7 @@ impl Snapshots {
     /// next one that goes wakes the workers.
     pub fn wait_for(&self, min_seq: Option<Seq>) -> bool {
         let live = self.live.lock();
-        let seen = live.last_key_value().is_some_and(|(k, _)| min_seq.is_some_and(|m| k.0 >= m));
+        let seen = live.last().is_some_and(|(k, _)| min_seq.is_some_and(|m| k.0 >= m));
         if seen {
             self.waited_for.store(true, Ordering::Relaxed);
         }
@@ -82,7 +81,7 @@ impl Snapshots {
 
     /// The oldest read point.
     pub fn oldest(&self) -> Option<Seq> {
-        self.live.lock().first_key_value().map(|(k, _)| k.0)
+        self.live.lock().first().map(|(k, _)| k.0)
     }
 
     /// The oldest read point of those who will ask what has changed since: a change before it must

@@ -1,7 +1,7 @@
 //! Internal state of one tree of a Db: its view, options and locks. The public handle is
 //! [`Tree`](super::super::Tree).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::base::blob_ref::BlobFileMeta;
@@ -21,6 +21,7 @@ use crate::iterator::table_handle::TableHandle;
 use crate::manifest::{RunState, TableMeta, TreeState};
 use crate::memtable::MemtableRoom;
 use crate::util::shared::Shared;
+use crate::util::sorted_map::SortedMap;
 use crate::util::sync::epoch::Guard;
 use crate::util::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, rank};
 use crate::wal::Lsn;
@@ -102,11 +103,11 @@ pub enum Holder {
 #[derive(Default)]
 pub struct TreeFiles {
     /// Live tables by number.
-    pub handles: BTreeMap<u64, Arc<TableHandle>>,
+    pub handles: SortedMap<u64, Arc<TableHandle>>,
     /// Tables that a running job holds, and the owner of that job.
     pub busy: HashMap<u64, Holder>,
     /// Input bytes of each running compaction, by the number of its first table.
-    pub merging: BTreeMap<u64, u64>,
+    pub merging: SortedMap<u64, u64>,
     /// Tables in which a compaction had to leave tombstones because of live snapshots, with the
     /// sequence number of the oldest such snapshot.
     pub held_back: HashMap<u64, Seq>,
@@ -121,12 +122,12 @@ impl TreeFiles {
         &mut self,
         meta: Arc<TableMeta>,
         opener: &Arc<TableOpener>,
-        values: &BTreeMap<u64, Arc<BlobFileMeta>>,
+        values: &SortedMap<u64, Arc<BlobFileMeta>>,
     ) {
         let TreeFiles { handles, reads, .. } = self;
-        handles
-            .entry(meta.id)
-            .or_insert_with(|| TableHandle::new(meta, opener.clone(), reads.clone(), values));
+        handles.get_or_insert_with(meta.id, || {
+            TableHandle::new(meta, opener.clone(), reads.clone(), values)
+        });
     }
 
     /// Records which of these new tables of a compaction still have tombstones. `oldest` is the

@@ -4,7 +4,6 @@
 //! empty key as its end, which no other range has. [`closed`](Batch::closed) replaces it, when the
 //! batch is written, by an end after all existing keys.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, MAX_BATCH_LEN, MAX_BATCH_OPS, successor};
 use crate::base::ops::{Op, OpReader, TreeId, encode};
 use crate::memtable::Memtable;
+use crate::util::sorted_map::SortedMap;
 
 use crate::db::read::bounds::KeyBounds;
 use crate::db::versions::tree::TreeInner;
@@ -238,7 +238,7 @@ impl Batch {
         greatest: impl Fn(&TreeInner) -> Result<Option<Vec<u8>>>,
     ) -> Result<Batch> {
         let mut closed = Batch::new();
-        let mut written: BTreeMap<TreeId, &[u8]> = BTreeMap::new();
+        let mut written: SortedMap<TreeId, &[u8]> = SortedMap::new();
         for (id, op) in OpReader::new(&self.bytes).flatten() {
             let Some(tree) = self.tree(id) else { continue };
             match op {
@@ -256,7 +256,7 @@ impl Batch {
                     }
                 }
                 Op::Point { key, .. } => {
-                    let last = written.entry(id).or_default();
+                    let last = written.get_or_default(id);
                     *last = key.max(last);
                     closed.add(tree, op)?;
                 }

@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::compaction::is_paid;
 use crate::db::write::slowdown;
 use crate::memtable::Memtable;
+use crate::util::sort::sort_by_key;
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::commit::write_state::WriteState;
@@ -58,7 +59,7 @@ pub fn seal_some(db: &DbInner, w: &WriteState, more: u64, asked: bool) -> Result
         }
     }
     drop(trees);
-    worth.sort_unstable_by_key(|(worth, t)| (std::cmp::Reverse(*worth), t.id));
+    sort_by_key(&mut worth, |(worth, t)| (std::cmp::Reverse(*worth), t.id));
     let mut any = false;
     for (_, t) in worth {
         if enough() {
