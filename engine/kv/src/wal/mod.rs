@@ -8,8 +8,8 @@
 //! removes retired segments, before the system writes back their old dirty pages. Pages that are
 //! still dirty then are never written.
 //!
-//! [`mod@format`] describes the bytes. [`writer`] appends, [`syncer`] makes the log durable,
-//! [`reader`] reads, and [`recovery`] finds the end of the log.
+//! [`mod@format`] describes the bytes. [`writer`] appends, [`group_commit`] makes the log durable,
+//! [`segment_reader`] reads, and [`recovery`] finds the end of the log.
 //!
 //! Invariants, numbered for reference from code:
 //! - W1: segment numbers only grow, over the whole life of a Db. A segment's name is durable before
@@ -42,12 +42,12 @@
 
 use std::path::{Path, PathBuf};
 
-pub mod follow;
 pub mod format;
-pub mod reader;
+pub mod group_commit;
 pub mod recovery;
 mod rot;
-pub mod syncer;
+pub mod segment_reader;
+pub mod tail;
 pub mod writer;
 
 #[cfg(test)]
@@ -55,12 +55,12 @@ mod testenv;
 #[cfg(test)]
 mod tests;
 
-pub use reader::{Damage, LogItem, SegmentReader, WalRecord};
+pub use group_commit::Syncer;
 pub use recovery::{
     KnownSegments, RecoveredLog, RecoveryVisit, SegmentInfo, TornTail, kept, live_bytes, recover,
     recover_known, segments, writers,
 };
-pub use syncer::Syncer;
+pub use segment_reader::{Damage, LogItem, SegmentReader, WalRecord};
 pub use writer::{PrepareJob, Unneeded, Wal};
 
 /// A byte position in the log. Records start and end at multiples of 8.

@@ -25,7 +25,7 @@
 use std::path::{Path, PathBuf};
 
 use super::format::{MAX_LSN, SEGMENT_HEADER, SegmentHeader};
-use super::reader::{LogItem, PAST_END, SegmentReader, was_closed};
+use super::segment_reader::{LogItem, PAST_END, SegmentReader, was_closed};
 use super::{Lsn, rot, segment_number};
 use crate::base::error::{Error, Result};
 use crate::base::identity::{LogWriter, writer_of};

@@ -11,7 +11,7 @@
 //! Invariant: nothing is written; the work is bounded.
 
 use super::format::{RECORD_HEADER, RecordHeader, SEGMENT_HEADER, record_size};
-use super::reader::SegmentReader;
+use super::segment_reader::SegmentReader;
 use crate::base::error::Result;
 use crate::util::checksum::{bit_of, checksum};
 use crate::util::coding::u32_at;

@@ -15,12 +15,12 @@ use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use super::follow::{LogHold, SegmentPlace};
 use super::format::{
     DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size,
 };
+use super::group_commit::Syncer;
 use super::recovery::{RecoveredLog, SegmentInfo, kept, live_bytes};
-use super::syncer::Syncer;
+use super::tail::{LogHold, SegmentPlace};
 use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
 use crate::base::identity::LogWriter;

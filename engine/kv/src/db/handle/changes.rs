@@ -19,7 +19,7 @@ use crate::db::commit::CommitPipeline;
 use crate::db::jobs::background;
 use crate::util::sort::sort;
 use crate::wal::Lsn;
-use crate::wal::follow::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
+use crate::wal::tail::{FollowedRecord, LogFollower, LogHold, SegmentPlace, first_of};
 
 use crate::db::handle::handles::{CloseHandle, Db};
 use crate::db::inner::DbInner;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::Lsn;
 use super::format::SEGMENT_HEADER;
-use super::reader::SegmentReader;
+use super::segment_reader::SegmentReader;
 use crate::base::error::{Error, Result};
 use crate::base::key::Seq;
 use crate::env::Env;
