@@ -45,7 +45,6 @@ use std::path::{Path, PathBuf};
 pub mod format;
 pub mod group_commit;
 pub mod recovery;
-mod rot;
 pub mod segment_reader;
 pub mod tail;
 pub mod writer;

@@ -19,14 +19,14 @@
 //! - After a cleanly closed log nothing is scanned (W7).
 //!
 //! Records beyond the end were in flight when the machine stopped, and are lost with the torn
-//! place. If the torn place is provably damage (`rot`), those records had been acknowledged.
+//! place. If the torn place is provably damage, those records had been acknowledged.
 //! [`TornTail::proof`] reports it, and the caller that opens the store decides.
 
 use std::path::{Path, PathBuf};
 
 use super::format::{MAX_LSN, SEGMENT_HEADER, SegmentHeader};
-use super::segment_reader::{LogItem, PAST_END, SegmentReader, was_closed};
-use super::{Lsn, rot, segment_number};
+use super::segment_reader::{PAST_END, SegmentReader, was_closed};
+use super::{Lsn, segment_number};
 use crate::base::error::{Error, Result};
 use crate::base::identity::{LogWriter, writer_of};
 use crate::base::key::Seq;
@@ -199,12 +199,10 @@ fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<Segm
         let mut r = known.open(env, dir, number)?;
         let header = r.header().cloned();
         let mismatch = header.as_ref().filter(|h| !known.is_own(h));
-        if let Some(h) = mismatch {
-            while let Some(item) = r.next()? {
-                if let LogItem::Record(_) = item {
-                    return Err(known.mismatch(h).at(r.path(), 0));
-                }
-            }
+        if let Some(h) = mismatch
+            && r.next_record()?.is_some()
+        {
+            return Err(known.mismatch(h).at(r.path(), 0));
         }
         let own = header.as_ref().filter(|_| mismatch.is_none());
         let (base, capacity) = (own.map(|h| h.base), r.file_len());
@@ -404,7 +402,7 @@ fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
     ))
 }
 
-/// Returns a proof that the place where reading stopped is damaged: see [`rot`](super::rot).
+/// Returns a proof that the place where reading stopped is damaged.
 fn proof(
     env: &dyn Env,
     dir: &Path,
@@ -416,13 +414,14 @@ fn proof(
     if let Some(s) = stop.segment.map(|i| &segments[i]) {
         let end = s.base.filter(|_| s.end < Lsn::MAX).map(|base| SEGMENT_HEADER + (s.end - base));
         let mut reader = SegmentReader::open(env, dir, s.number)?;
-        if let Some(words) = rot::of_record(&mut reader, stop.offset, next, end)? {
+        if let Some(words) = reader.record_damage(stop.offset, next, end)? {
             return Ok(Some(words));
         }
     }
     // Otherwise the log may continue in a segment that has lost its header.
     match lost_header(env, dir, known, segments, stop)? {
-        Some(number) => Ok(rot::of_header(&mut SegmentReader::open(env, dir, number)?)?
+        Some(number) => Ok(SegmentReader::open(env, dir, number)?
+            .header_damage()?
             .map(|words| format!("{}: {words}", super::segment_name(number)))),
         None => Ok(None),
     }
@@ -448,9 +447,7 @@ fn lost_header(
         let is_missed = stop.segment.is_none() && reader.header().is_none();
         let is_blank =
             reader.bytes(0, SEGMENT_HEADER)?.is_some_and(|header| header.iter().all(|&b| b == 0));
-        if is_missed && !is_blank
-            || s.capacity < SEGMENT_HEADER
-            || matches!(reader.next()?, Some(LogItem::Record(_)))
+        if is_missed && !is_blank || s.capacity < SEGMENT_HEADER || reader.next_record()?.is_some()
         {
             return Ok(Some(s.number));
         }
@@ -536,19 +533,17 @@ fn beyond(
                 b.first = Some(reader.path().to_path_buf());
             }
         }
-        while let Some(item) = reader.next()? {
-            if let LogItem::Record(r) = item {
-                // Skip records that a later segment has voided: they are not lost now.
-                if r.lsn.is_none_or(|lsn| lsn >= stop.pos && lsn < s.end) {
-                    if stop.segment == Some(i) {
-                        b.next.get_or_insert(r.offset);
-                    }
-                    b.records += u64::from(!r.mark);
-                    b.bytes += if r.mark { 0 } else { r.size };
-                    b.operations += OpReader::new(r.payload).count() as u64;
+        while let Some(r) = reader.next_record()? {
+            // Skip records that a later segment has voided: they are not lost now.
+            if r.lsn.is_none_or(|lsn| lsn >= stop.pos && lsn < s.end) {
+                if stop.segment == Some(i) {
+                    b.next.get_or_insert(r.offset);
                 }
-                b.synced = b.synced.max(r.synced);
+                b.records += u64::from(!r.mark);
+                b.bytes += if r.mark { 0 } else { r.size };
+                b.operations += OpReader::new(r.payload).count() as u64;
             }
+            b.synced = b.synced.max(r.synced);
         }
     }
     Ok(b)

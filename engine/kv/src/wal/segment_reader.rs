@@ -18,13 +18,19 @@ use super::{Lsn, segment_path};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_BATCH_LEN, Seq};
 use crate::env::{Env, ReadFile};
-use crate::util::checksum::checksum;
+use crate::util::checksum::{bit_of, checksum};
 use crate::util::coding::u32_at;
 
 /// Bytes read from the file at a time.
 const CHUNK: u64 = 256 << 10;
 /// Maximum length in bytes of candidates that are still checked after the budget is spent.
 const CHEAP: usize = 16 << 10;
+
+/// Bytes that a device writes atomically.
+const SECTOR: u64 = 512;
+/// Longest payload in bytes in which a bit flip is searched: 2¹⁷ bits. So at most one in 32,768
+/// crashes that tear one record but complete a later one could pass for damage.
+const MAX_FLIP_SEARCH: usize = 16 << 10;
 
 /// Reason for a record whose end is beyond the file's end.
 pub(super) const PAST_END: &str = "a length that runs past the end of the file";
@@ -96,11 +102,13 @@ pub struct SegmentReader {
 
 debug_by!(SegmentReader, "SegmentReader", path, number, offset);
 
-enum Check {
-    Sound(RecordHeader),
+/// The content of a segment at one offset.
+enum Frame {
+    Record(RecordHeader),
     /// Zeros, bytes of an earlier use of the file, or the end of the file.
     Blank,
-    Bad(u64, &'static str),
+    /// A damaged record: its claimed size in bytes, and the problem.
+    Damaged(u64, &'static str),
 }
 
 impl SegmentReader {
@@ -140,14 +148,12 @@ impl SegmentReader {
         if at < SEGMENT_HEADER || !at.is_multiple_of(8) {
             return Ok(None);
         }
-        Ok(match self.check(at)? {
-            Check::Sound(h)
-                if h.kind == MARK && h.len == 0 && h.synced == base + (at - SEGMENT_HEADER) =>
-            {
-                Some(at)
-            }
-            _ => None,
-        })
+        let lsn = base + (at - SEGMENT_HEADER);
+        let is_close = matches!(
+            self.frame(at)?,
+            Frame::Record(h) if h.kind == MARK && h.len == 0 && h.synced == lsn
+        );
+        Ok(is_close.then_some(at))
     }
 
     /// Opens a segment like [`open`](SegmentReader::open), given its writer if known. Without a
@@ -206,11 +212,6 @@ impl SegmentReader {
         self.file.len()
     }
 
-    /// Returns the segment's number, from the file's name.
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Positions the reader at this offset, a multiple of 8.
     pub(super) fn seek(&mut self, offset: u64) {
         self.offset = offset;
@@ -246,17 +247,18 @@ impl SegmentReader {
         Ok(Some(&self.buffer[at..at + len as usize]))
     }
 
-    fn check(&mut self, offset: u64) -> Result<Check> {
+    /// Checks the bytes at `offset`. Leaves a valid record in the buffer.
+    fn frame(&mut self, offset: u64) -> Result<Frame> {
         let (number, file_len) = (self.number, self.file.len());
-        let Some(b) = self.bytes(offset, RECORD_HEADER)? else { return Ok(Check::Blank) };
+        let Some(b) = self.bytes(offset, RECORD_HEADER)? else { return Ok(Frame::Blank) };
         let h = RecordHeader::decode(b);
         let owned = self.generation.map_or(matches!(h.kind, DATA | MARK), |g| h.generation == g);
         if !owned || h.kind == 0 {
-            return Ok(Check::Blank);
+            return Ok(Frame::Blank);
         }
         // Without a known generation, damage cannot be distinguished from bytes of an earlier use.
         let expected = self.generation.is_some();
-        let bad = |len, reason| if expected { Check::Bad(len, reason) } else { Check::Blank };
+        let bad = |len, reason| if expected { Frame::Damaged(len, reason) } else { Frame::Blank };
         let (len, size) = (h.len as usize, record_size(h.len as usize));
         if len > MAX_BATCH_LEN || offset + size > file_len {
             return Ok(bad(file_len - offset, PAST_END));
@@ -279,7 +281,7 @@ impl SegmentReader {
             .at(&self.path, offset)
             .block("wal record"));
         }
-        Ok(Check::Sound(h))
+        Ok(Frame::Record(h))
     }
 
     /// Returns the offset of the first valid record at or after `offset`.
@@ -302,7 +304,7 @@ impl SegmentReader {
             let len = u32_at(b, 8 * place + 4) as usize;
             offset += 8 * place as u64;
             if len <= CHEAP || self.budget >= len as u64 {
-                if let Check::Sound(_) = self.check(offset)? {
+                if let Frame::Record(_) = self.frame(offset)? {
                     return Ok(Some(offset));
                 }
                 if len > CHEAP && len <= MAX_BATCH_LEN {
@@ -316,10 +318,10 @@ impl SegmentReader {
     /// Reads the record exactly at the reader's position. Otherwise returns the problem there, or
     /// `None` for the end of the segment, and does not move.
     pub(super) fn here(&mut self) -> Result<Result<WalRecord<'_>, Option<&'static str>>> {
-        match self.check(self.offset)? {
-            Check::Sound(h) => self.record(self.offset, h).map(Ok),
-            Check::Blank => Ok(Err(None)),
-            Check::Bad(_, reason) => Ok(Err(Some(reason))),
+        match self.frame(self.offset)? {
+            Frame::Record(h) => Ok(Ok(self.record(h))),
+            Frame::Blank => Ok(Err(None)),
+            Frame::Damaged(_, reason) => Ok(Err(Some(reason))),
         }
     }
 
@@ -328,9 +330,9 @@ impl SegmentReader {
     /// share a segment number.
     pub(super) fn is_foreign_here(&mut self) -> Result<bool> {
         let own = std::mem::take(&mut self.generation);
-        let found = self.check(self.offset);
+        let found = self.frame(self.offset);
         self.generation = own;
-        Ok(matches!(found?, Check::Sound(h) if own.is_some_and(|g| g != h.generation)))
+        Ok(matches!(found?, Frame::Record(h) if own.is_some_and(|g| g != h.generation)))
     }
 
     /// Returns the next record or the next damage; `None` at the clean end of the segment.
@@ -341,10 +343,10 @@ impl SegmentReader {
     #[allow(clippy::should_implement_trait)] // a lending iterator
     pub fn next(&mut self) -> Result<Option<LogItem<'_>>> {
         let offset = self.offset;
-        let (claimed, reason) = match self.check(offset)? {
-            Check::Sound(h) => return Ok(Some(LogItem::Record(self.record(offset, h)?))),
-            Check::Blank => (0, "bytes of no record of this segment"),
-            Check::Bad(size, reason) => (size, reason),
+        let (claimed, reason) = match self.frame(offset)? {
+            Frame::Record(h) => return Ok(Some(LogItem::Record(self.record(h)))),
+            Frame::Blank => (0, "bytes of no record of this segment"),
+            Frame::Damaged(size, reason) => (size, reason),
         };
         let next = self.find(offset.saturating_add(8))?;
         self.offset = next.unwrap_or(self.file.len());
@@ -352,17 +354,87 @@ impl SegmentReader {
         Ok((len > 0).then_some(LogItem::Damage(Damage { offset, len, reason })))
     }
 
-    fn record(&mut self, offset: u64, h: RecordHeader) -> Result<WalRecord<'_>> {
-        let size = record_size(h.len as usize);
-        self.offset = offset + size;
-        let lsn = self.header.as_ref().map(|s| s.base + (offset - SEGMENT_HEADER));
-        let path = self.path.clone();
-        let bytes = self.bytes(offset, RECORD_HEADER + h.len as u64)?;
-        let bytes = bytes.ok_or_else(|| {
-            Error::corruption("the file became shorter").at(path, offset).block("wal record")
-        })?;
-        Ok(WalRecord {
-            lsn,
+    /// Returns the next record, skipping damage; `None` when no more valid record follows.
+    ///
+    /// # Errors
+    /// See [`next`](SegmentReader::next).
+    pub fn next_record(&mut self) -> Result<Option<WalRecord<'_>>> {
+        while self.offset < self.file.len() {
+            if let Frame::Record(h) = self.frame(self.offset)? {
+                return Ok(Some(self.record(h)));
+            }
+            self.offset = self.find(self.offset.saturating_add(8))?.unwrap_or(self.file.len());
+        }
+        Ok(None)
+    }
+
+    /// Returns a proof that the bytes at `offset`, where a record has to begin, have been damaged.
+    /// `next` is the offset of the segment's next valid record; without one, `end` is where the
+    /// next segment continues. Returns `None` if a crash may have left these bytes.
+    ///
+    /// A power cut leaves any subset of the unsynced sectors, each in any state since the last
+    /// sync. So valid records after a place without one prove nothing: the sectors of that place
+    /// may never have been written. Two observations do prove damage:
+    /// - **A valid record begins in the same sector, after the place.** That sector was written
+    ///   after the place was.
+    /// - **Flipping one bit makes the checksum match.** Crash remains pass with probability 2⁻³²
+    ///   per tried bit. At most the bits of [`MAX_FLIP_SEARCH`] bytes are tried.
+    pub(super) fn record_damage(
+        &mut self,
+        offset: u64,
+        next: Option<u64>,
+        end: Option<u64>,
+    ) -> Result<Option<String>> {
+        if next.is_some_and(|next| offset / SECTOR == next / SECTOR) {
+            return Ok(Some(
+                "a sound record behind it begins in the same sector, which was written later"
+                    .into(),
+            ));
+        }
+        let (number, left) = (self.number, self.file.len().saturating_sub(offset + RECORD_HEADER));
+        let Some(head) = self.bytes(offset, RECORD_HEADER)?.map(RecordHeader::decode) else {
+            return Ok(None);
+        };
+        // The stored length, and every length one bit away from it that leads to the next record.
+        let fits = |&len: &u32| next.or(end) == Some(offset + record_size(len as usize));
+        let other = (0..u32::BITS).map(|bit| head.len ^ (1 << bit)).filter(fits);
+        for len in std::iter::once(head.len)
+            .chain(other)
+            .filter(|&len| len as usize <= MAX_FLIP_SEARCH && u64::from(len) <= left)
+        {
+            let Some(bytes) = self.bytes(offset, RECORD_HEADER + u64::from(len))? else { continue };
+            let fields = RecordHeader { len, ..head }.encode_without_crc();
+            let payload = &bytes[RECORD_HEADER as usize..];
+            let difference = checksum(number, offset, &[&fields[4..], payload]) ^ head.crc;
+            let turned = (head.len ^ len).trailing_zeros();
+            let found = match len == head.len {
+                true => flipped_bit(difference, 0, 4, bytes.len() - 4),
+                false => (difference == 0).then_some((4 + turned as usize / 8, turned % 8)),
+            };
+            if let Some(found) = found {
+                return Ok(Some(flip_text(offset, found)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a proof that the segment's unreadable header has been damaged.
+    pub(super) fn header_damage(&mut self) -> Result<Option<String>> {
+        let number = self.number;
+        let Some(bytes) = self.bytes(0, SEGMENT_HEADER)? else { return Ok(None) };
+        let (body, crc) = bytes.split_at(SEGMENT_HEADER as usize - 4);
+        let difference = checksum(number, 0, &[body]) ^ u32_at(crc, 0);
+        Ok(flipped_bit(difference, body.len(), 0, body.len()).map(|found| flip_text(0, found)))
+    }
+
+    /// Returns the record at the reader's position, which [`frame`](SegmentReader::frame) has left
+    /// in the buffer, and moves past it.
+    fn record(&mut self, h: RecordHeader) -> WalRecord<'_> {
+        let (offset, size) = (self.offset, record_size(h.len as usize));
+        self.offset += size;
+        let payload = (offset + RECORD_HEADER - self.start) as usize;
+        WalRecord {
+            lsn: self.header.as_ref().map(|s| s.base + (offset - SEGMENT_HEADER)),
             offset,
             size,
             mark: h.kind == MARK,
@@ -370,7 +442,24 @@ impl SegmentReader {
             synced: h.synced,
             checksum: h.crc,
             generation: h.generation,
-            payload: &bytes[RECORD_HEADER as usize..],
-        })
+            payload: &self.buffer[payload..payload + h.len as usize],
+        }
     }
+}
+
+/// Returns the byte and bit whose flip explains this checksum difference: a bit of the checksum
+/// itself, at `crc_at`, or of the `len` covered bytes at `body_at`.
+fn flipped_bit(difference: u32, crc_at: usize, body_at: usize, len: usize) -> Option<(usize, u32)> {
+    if difference.is_power_of_two() {
+        let bit = difference.trailing_zeros();
+        return Some((crc_at + bit as usize / 8, bit % 8));
+    }
+    bit_of(difference, len).map(|(byte, bit)| (body_at + byte, bit))
+}
+
+fn flip_text(offset: u64, (byte, bit): (usize, u32)) -> String {
+    format!(
+        "with bit {bit} of the byte at {} turned over its checksum matches",
+        offset + byte as u64
+    )
 }
