@@ -72,8 +72,8 @@ pub struct TornTail {
     pub bytes_beyond: u64,
     /// Number of those records.
     pub records_beyond: u64,
-    /// Bytes by which the file is shorter than when its segment was begun, see
-    /// [`SegmentInfo::cut`]. More than the records in flight may be lost.
+    /// Bytes by which the file is shorter than when its segment was begun. It was truncated, or the
+    /// machine stopped before its length was durable. More than the records in flight may be lost.
     pub cut: u64,
     /// Number of operations in the records beyond the end.
     pub operations_beyond: u64,
@@ -93,26 +93,13 @@ pub struct SegmentInfo {
     pub end: Lsn,
     /// Length of the file in bytes.
     pub capacity: u64,
-    /// Bytes by which the file is shorter than when the segment was begun. It was truncated, or the
-    /// machine stopped before its length was durable. 0 in all other files, including those with
-    /// the mark of a clean close.
-    pub cut: u64,
-    /// Offset of that mark (W7).
-    closed_at: Option<u64>,
 }
 
 impl SegmentInfo {
     /// Creates the info of a segment that its writer filled up to `end`, or is still filling
     /// (`None`).
     pub fn written(number: u64, base: Option<Lsn>, end: Option<Lsn>, capacity: u64) -> SegmentInfo {
-        SegmentInfo {
-            number,
-            base,
-            end: end.unwrap_or(Lsn::MAX),
-            capacity,
-            cut: 0,
-            closed_at: None,
-        }
+        SegmentInfo { number, base, end: end.unwrap_or(Lsn::MAX), capacity }
     }
 }
 
@@ -167,9 +154,14 @@ impl KnownSegments<'_> {
     }
 }
 
-/// The place where reading stopped. `segment` is its index in the list.
+/// The error for a record of another writer within a segment.
+const FOREIGN_RECORD: &str = "a record of another writer lies here: a part of another store's \
+    file, or of a clone's, has been put into this one; restore it from a copy, or save what can be \
+    read with `sstable-dump salvage`";
+
+/// The place where reading stopped.
 struct RecoveryStop {
-    pos: Lsn,
+    /// Index of the segment; `None` if no segment covers the position.
     segment: Option<usize>,
     offset: u64,
     reason: Option<&'static str>,
@@ -177,6 +169,7 @@ struct RecoveryStop {
     closed: bool,
 }
 
+/// The valid content beyond the place where reading stopped.
 #[derive(Default)]
 struct Beyond {
     bytes: u64,
@@ -187,6 +180,19 @@ struct Beyond {
     first: Option<PathBuf>,
     /// Offset of the first valid record beyond, in the segment where reading stopped.
     next: Option<u64>,
+}
+
+/// A recovery: its inputs, and the state of its reading.
+struct Recovery<'a> {
+    env: &'a dyn Env,
+    dir: &'a Path,
+    known: &'a KnownSegments<'a>,
+    segments: Vec<SegmentInfo>,
+    pos: Lsn,
+    /// Number of visited records.
+    records: u64,
+    /// The highest position that a visited record or the manifest proves to be durable.
+    proven: Lsn,
 }
 
 /// Lists all segment files in `dir`, ascending, with the bases of their headers; `end` is not set
@@ -204,12 +210,8 @@ fn list(env: &dyn Env, dir: &Path, known: &KnownSegments<'_>) -> Result<Vec<Segm
         {
             return Err(known.mismatch(h).at(r.path(), 0));
         }
-        let own = header.as_ref().filter(|_| mismatch.is_none());
-        let (base, capacity) = (own.map(|h| h.base), r.file_len());
-        let closed_at = own.map_or(Ok(None), |_| r.closed_at())?;
-        let is_short = own.is_some_and(|h| closed_at.is_none() && h.capacity > capacity);
-        let cut = if is_short { r.cut_off()? } else { 0 };
-        segments.push(SegmentInfo { number, base, end: 0, capacity, cut, closed_at });
+        let base = header.as_ref().filter(|_| mismatch.is_none()).map(|h| h.base);
+        segments.push(SegmentInfo { number, base, end: 0, capacity: r.file_len() });
     }
     Ok(segments)
 }
@@ -318,50 +320,206 @@ pub fn recover_known(
         ))
         .in_file(dir));
     }
-    let (mut segments, durable) = (list(env, dir, known)?, known.durable);
+    let mut segments = list(env, dir, known)?;
     check_begun(dir, &segments, from, known)?;
     bound(&mut segments, Lsn::MAX);
-    let last_number = segments.last().map_or(0, |s| s.number);
-    let (mut pos, mut records, mut doubted, mut proven) = (from, 0, None, durable);
+    let mut log =
+        Recovery { env, dir, known, segments, pos: from, records: 0, proven: known.durable };
+    let mut doubted = None;
     loop {
-        let stop = read(env, dir, known, &segments, pos, &mut records, &mut proven, visit)?;
-        pos = stop.pos;
-        let closed = stop.closed && stop.segment == segments.len().checked_sub(1);
-        let mut beyond =
-            if closed { Beyond::default() } else { beyond(env, dir, known, &segments, &stop)? };
-        beyond.synced = beyond.synced.max(durable);
-        if beyond.synced > pos && doubted != Some(pos) {
-            doubted = Some(pos);
+        let stop = log.read(visit)?;
+        let beyond = log.beyond(&stop)?;
+        let is_lost = beyond.synced > log.pos;
+        let proof = match is_lost || beyond.records == 0 {
+            true => None,
+            false => log.proof(&stop, beyond.next)?,
+        };
+        if (is_lost || proof.is_some()) && doubted != Some(log.pos) {
+            doubted = Some(log.pos);
             continue;
         }
-        let (file, offset) = match stop.segment.and_then(|i| segments.get(i)) {
-            Some(s) => (super::segment_path(dir, s.number), stop.offset),
-            None => (beyond.first.unwrap_or_else(|| dir.to_path_buf()), 0),
+        return match is_lost {
+            true => Err(log.corruption(&stop, beyond)?),
+            false => log.end(stop, beyond, proof),
         };
-        if beyond.synced > pos {
-            if let Some(number) = lost_header(env, dir, known, &segments, &stop)? {
-                let e = corruption(pos, beyond.synced, Some("a segment with a damaged header"));
-                return Err(e.at(super::segment_path(dir, number), 0).block("wal segment header"));
+    }
+}
+
+impl Recovery<'_> {
+    /// Opens the segment with this index.
+    fn open(&self, i: usize) -> Result<SegmentReader> {
+        self.known.open(self.env, self.dir, self.segments[i].number)
+    }
+
+    /// Visits records from the position on, across segments, up to the first place without one.
+    fn read(&mut self, visit: &mut RecoveryVisit<'_>) -> Result<RecoveryStop> {
+        loop {
+            // The newest segment that begins at or before the position contains it (W2).
+            let found = self.segments.iter().rposition(|s| s.base.is_some_and(|b| b <= self.pos));
+            let Some(i) = found else {
+                let reason = (!self.segments.is_empty()).then_some("no segment");
+                return Ok(RecoveryStop { segment: None, offset: 0, reason, closed: false });
+            };
+            let (limit, base) = (self.segments[i].end, self.segments[i].base.unwrap_or(self.pos));
+            let mut reader = self.open(i)?;
+            let closed_at = if limit == Lsn::MAX { reader.closed_at()? } else { None };
+            reader.seek(SEGMENT_HEADER.saturating_add(self.pos - base));
+            while self.pos < limit {
+                let offset = reader.offset();
+                let stop =
+                    |reason, closed| RecoveryStop { segment: Some(i), offset, reason, closed };
+                if closed_at == Some(offset) {
+                    self.proven = self.pos.max(self.proven);
+                    return Ok(stop(None, i + 1 == self.segments.len()));
+                }
+                let reason = match reader.here()? {
+                    Ok(r) if r.size <= limit - self.pos => {
+                        self.pos += r.size;
+                        self.proven = r.synced.max(self.proven);
+                        if !r.mark {
+                            visit(r.seq, self.pos, r.payload)?;
+                            self.records += 1;
+                        }
+                        continue;
+                    }
+                    Ok(_) => Some("a record that runs into the next segment's range"),
+                    Err(reason) => reason,
+                };
+                if reason.is_none() && reader.is_foreign_here()? {
+                    return Err(Error::corruption(FOREIGN_RECORD)
+                        .at(reader.path(), offset)
+                        .block("wal record"));
+                }
+                return Ok(stop(reason, false));
             }
-            return Err(corruption(pos, beyond.synced, stop.reason)
-                .at(file, offset)
-                .block("wal record"));
         }
-        let proof = if beyond.records > 0 {
-            proof(env, dir, known, &segments, &stop, beyond.next)?
-        } else {
-            None
+    }
+
+    /// Scans everything beyond the place where reading stopped; nothing after a clean close (W7).
+    fn beyond(&self, stop: &RecoveryStop) -> Result<Beyond> {
+        let mut b = Beyond { synced: self.known.durable, ..Beyond::default() };
+        if stop.closed {
+            return Ok(b);
+        }
+        for (i, s) in self.segments.iter().enumerate().skip(stop.segment.unwrap_or(0)) {
+            let mut reader = self.open(i)?;
+            if stop.segment == Some(i) {
+                reader.seek(stop.offset.saturating_add(8));
+            } else if let Some(h) = reader.header().filter(|h| self.known.is_own(h)) {
+                // A failed opening records the synced position of a manifest that is gone.
+                b.synced = b.synced.max(h.synced);
+                if h.base >= self.pos && b.first.is_none() {
+                    b.first = Some(reader.path().to_path_buf());
+                }
+            }
+            while let Some(r) = reader.next_record()? {
+                // Skip records that a later segment has voided: they are not lost now.
+                if r.lsn.is_none_or(|lsn| lsn >= self.pos && lsn < s.end) {
+                    if stop.segment == Some(i) {
+                        b.next.get_or_insert(r.offset);
+                    }
+                    b.records += u64::from(!r.mark);
+                    b.bytes += if r.mark { 0 } else { r.size };
+                    b.operations += OpReader::new(r.payload).count() as u64;
+                }
+                b.synced = b.synced.max(r.synced);
+            }
+        }
+        Ok(b)
+    }
+
+    /// Returns a proof that the place where reading stopped is damaged.
+    fn proof(&self, stop: &RecoveryStop, next: Option<u64>) -> Result<Option<String>> {
+        if let Some(i) = stop.segment {
+            let s = &self.segments[i];
+            let end =
+                s.base.filter(|_| s.end < Lsn::MAX).map(|base| SEGMENT_HEADER + (s.end - base));
+            if let Some(words) = self.open(i)?.record_damage(stop.offset, next, end)? {
+                return Ok(Some(words));
+            }
+        }
+        // Otherwise the log may continue in a segment that has lost its header.
+        let Some(i) = self.lost_header(stop)? else { return Ok(None) };
+        let name = super::segment_name(self.segments[i].number);
+        Ok(self.open(i)?.header_damage()?.map(|words| format!("{name}: {words}")))
+    }
+
+    /// Returns the index of the used segment with a lost header that continues a log which ends
+    /// cleanly but too early.
+    fn lost_header(&self, stop: &RecoveryStop) -> Result<Option<usize>> {
+        if stop.segment.is_some() && stop.reason.is_some() {
+            return Ok(None);
+        }
+        // If no segment covers the position, some header is lost. Spares that were never begun have
+        // none either.
+        let mut any = None;
+        for i in stop.segment.map_or(0, |i| i + 1)..self.segments.len() {
+            if self.segments[i].base.is_some() {
+                continue;
+            }
+            let mut reader = self.open(i)?;
+            let is_missed = stop.segment.is_none() && reader.header().is_none();
+            let is_blank = reader
+                .bytes(0, SEGMENT_HEADER)?
+                .is_some_and(|header| header.iter().all(|&b| b == 0));
+            if is_missed && !is_blank
+                || reader.file_len() < SEGMENT_HEADER
+                || reader.next_record()?.is_some()
+            {
+                return Ok(Some(i));
+            }
+            any = any.or(Some(i).filter(|_| is_missed));
+        }
+        Ok(any)
+    }
+
+    /// Returns the file and offset where reading stopped.
+    fn place(&self, stop: &RecoveryStop, beyond: &mut Beyond) -> (PathBuf, u64) {
+        match stop.segment {
+            Some(i) => (super::segment_path(self.dir, self.segments[i].number), stop.offset),
+            None => (beyond.first.take().unwrap_or_else(|| self.dir.to_path_buf()), 0),
+        }
+    }
+
+    /// Returns the error for durable records that are lost where reading stopped.
+    fn corruption(&self, stop: &RecoveryStop, mut beyond: Beyond) -> Result<Error> {
+        let (what, (file, offset), block) = match self.lost_header(stop)? {
+            Some(i) => (
+                "a segment with a damaged header",
+                (super::segment_path(self.dir, self.segments[i].number), 0),
+                "wal segment header",
+            ),
+            None => {
+                (stop.reason.unwrap_or("no record"), self.place(stop, &mut beyond), "wal record")
+            }
         };
-        if proof.is_some() && doubted != Some(pos) {
-            doubted = Some(pos);
-            continue;
-        }
-        bound(&mut segments, pos);
-        let cut = stop
-            .segment
-            .map(|i| &segments[i])
-            .filter(|s| !was_closed(s.capacity, stop.offset, stop.reason))
-            .map_or(0, |s| s.cut);
+        Ok(Error::corruption(format!(
+            "the log has {what} at position {}, though everything below position {} is known to \
+             have been durable; keep the files, restore this one from a copy, or save what can be \
+             read with `sstable-dump salvage`",
+            self.pos, beyond.synced
+        ))
+        .at(file, offset)
+        .block(block))
+    }
+
+    /// Returns the recovered log, which ends where reading stopped.
+    fn end(
+        mut self,
+        stop: RecoveryStop,
+        mut beyond: Beyond,
+        proof: Option<String>,
+    ) -> Result<RecoveredLog> {
+        let cut = match stop.segment {
+            Some(i) if !stop.closed => {
+                let mut reader = self.open(i)?;
+                match was_closed(reader.file_len(), stop.offset, stop.reason) {
+                    true => 0,
+                    false => reader.cut_off()?,
+                }
+            }
+            _ => 0,
+        };
         let reason = match stop.reason {
             None | Some(PAST_END) if cut > 0 => {
                 Some("the end of a file that is shorter than when the segment was begun")
@@ -369,182 +527,26 @@ pub fn recover_known(
             None if beyond.records > 0 => Some("records whose predecessors never reached the disk"),
             reason => reason,
         };
-        let (bytes_beyond, records_beyond, operations_beyond) =
-            (beyond.bytes, beyond.records, beyond.operations);
+        let (file, offset) = self.place(&stop, &mut beyond);
         let torn = reason.map(|reason| TornTail {
             file,
             offset,
             reason,
-            bytes_beyond,
-            records_beyond,
+            bytes_beyond: beyond.bytes,
+            records_beyond: beyond.records,
             cut,
-            operations_beyond,
+            operations_beyond: beyond.operations,
             proof,
         });
-        let durable = proven.max(beyond.synced).min(pos);
-        return Ok(RecoveredLog {
-            end: pos,
-            durable,
-            closed,
-            last_number,
-            records,
+        bound(&mut self.segments, self.pos);
+        Ok(RecoveredLog {
+            end: self.pos,
+            durable: self.proven.max(beyond.synced).min(self.pos),
+            closed: stop.closed,
+            last_number: self.segments.last().map_or(0, |s| s.number),
+            records: self.records,
             torn,
-            segments,
-        });
+            segments: self.segments,
+        })
     }
-}
-
-fn corruption(pos: Lsn, synced: Lsn, reason: Option<&'static str>) -> Error {
-    let what = reason.unwrap_or("no record");
-    Error::corruption(format!(
-        "the log has {what} at position {pos}, though everything below position {synced} is known to have been durable; \
-         keep the files, restore this one from a copy, or save what can be read with `sstable-dump salvage`"
-    ))
-}
-
-/// Returns a proof that the place where reading stopped is damaged.
-fn proof(
-    env: &dyn Env,
-    dir: &Path,
-    known: &KnownSegments<'_>,
-    segments: &[SegmentInfo],
-    stop: &RecoveryStop,
-    next: Option<u64>,
-) -> Result<Option<String>> {
-    if let Some(s) = stop.segment.map(|i| &segments[i]) {
-        let end = s.base.filter(|_| s.end < Lsn::MAX).map(|base| SEGMENT_HEADER + (s.end - base));
-        let mut reader = SegmentReader::open(env, dir, s.number)?;
-        if let Some(words) = reader.record_damage(stop.offset, next, end)? {
-            return Ok(Some(words));
-        }
-    }
-    // Otherwise the log may continue in a segment that has lost its header.
-    match lost_header(env, dir, known, segments, stop)? {
-        Some(number) => Ok(SegmentReader::open(env, dir, number)?
-            .header_damage()?
-            .map(|words| format!("{}: {words}", super::segment_name(number)))),
-        None => Ok(None),
-    }
-}
-
-/// Returns the used segment with a lost header that continues a log which ends cleanly but too
-/// early.
-fn lost_header(
-    env: &dyn Env,
-    dir: &Path,
-    known: &KnownSegments<'_>,
-    segments: &[SegmentInfo],
-    stop: &RecoveryStop,
-) -> Result<Option<u64>> {
-    if stop.segment.is_some() && stop.reason.is_some() {
-        return Ok(None);
-    }
-    // If no segment covers the position, some header is lost. Spares that were never begun have
-    // none either.
-    let mut any = None;
-    for s in segments.iter().skip(stop.segment.map_or(0, |i| i + 1)).filter(|s| s.base.is_none()) {
-        let mut reader = known.open(env, dir, s.number)?;
-        let is_missed = stop.segment.is_none() && reader.header().is_none();
-        let is_blank =
-            reader.bytes(0, SEGMENT_HEADER)?.is_some_and(|header| header.iter().all(|&b| b == 0));
-        if is_missed && !is_blank || s.capacity < SEGMENT_HEADER || reader.next_record()?.is_some()
-        {
-            return Ok(Some(s.number));
-        }
-        any = any.or(Some(s.number).filter(|_| is_missed));
-    }
-    Ok(any)
-}
-
-/// Visits records from `pos` on, across segments, up to the first place without one. Raises
-/// `proven` to the highest position that a record proves to be durable.
-#[allow(clippy::too_many_arguments)] // inputs, manifest knowledge and outputs
-fn read(
-    env: &dyn Env,
-    dir: &Path,
-    known: &KnownSegments<'_>,
-    segments: &[SegmentInfo],
-    mut pos: Lsn,
-    records: &mut u64,
-    proven: &mut Lsn,
-    visit: &mut RecoveryVisit<'_>,
-) -> Result<RecoveryStop> {
-    loop {
-        // The newest segment that begins at or before `pos` contains it (W2).
-        let Some(i) = segments.iter().rposition(|s| s.base.is_some_and(|b| b <= pos)) else {
-            let reason = (!segments.is_empty()).then_some("no segment");
-            return Ok(RecoveryStop { pos, segment: None, offset: 0, reason, closed: false });
-        };
-        let (limit, base) = (segments[i].end, segments[i].base.unwrap_or(pos));
-        let mut reader = known.open(env, dir, segments[i].number)?;
-        reader.seek(SEGMENT_HEADER.saturating_add(pos - base));
-        while pos < limit {
-            let offset = reader.offset();
-            if limit == Lsn::MAX && segments[i].closed_at == Some(offset) {
-                *proven = pos.max(*proven);
-                return Ok(RecoveryStop {
-                    pos,
-                    segment: Some(i),
-                    offset,
-                    reason: None,
-                    closed: true,
-                });
-            }
-            let reason = match reader.here()? {
-                Ok(r) if r.size <= limit - pos => {
-                    pos += r.size;
-                    *proven = r.synced.max(*proven);
-                    if !r.mark {
-                        visit(r.seq, pos, r.payload)?;
-                        *records += 1;
-                    }
-                    continue;
-                }
-                Ok(_) => Some("a record that runs into the next segment's range"),
-                Err(reason) => reason,
-            };
-            if reason.is_none() && reader.is_foreign_here()? {
-                let words = "a record of another writer lies here: a part of another store's file, or of a clone's, has been put into this \
-                             one; restore it from a copy, or save what can be read with `sstable-dump salvage`";
-                return Err(Error::corruption(words).at(reader.path(), offset).block("wal record"));
-            }
-            return Ok(RecoveryStop { pos, segment: Some(i), offset, reason, closed: false });
-        }
-    }
-}
-
-/// Scans everything beyond the place where reading stopped.
-fn beyond(
-    env: &dyn Env,
-    dir: &Path,
-    known: &KnownSegments<'_>,
-    segments: &[SegmentInfo],
-    stop: &RecoveryStop,
-) -> Result<Beyond> {
-    let mut b = Beyond::default();
-    for (i, s) in segments.iter().enumerate().skip(stop.segment.unwrap_or(0)) {
-        let mut reader = known.open(env, dir, s.number)?;
-        if stop.segment == Some(i) {
-            reader.seek(stop.offset.saturating_add(8));
-        } else if let Some(h) = reader.header().filter(|h| known.is_own(h)) {
-            // A failed opening records the synced position of a manifest that is gone.
-            b.synced = b.synced.max(h.synced);
-            if h.base >= stop.pos && b.first.is_none() {
-                b.first = Some(reader.path().to_path_buf());
-            }
-        }
-        while let Some(r) = reader.next_record()? {
-            // Skip records that a later segment has voided: they are not lost now.
-            if r.lsn.is_none_or(|lsn| lsn >= stop.pos && lsn < s.end) {
-                if stop.segment == Some(i) {
-                    b.next.get_or_insert(r.offset);
-                }
-                b.records += u64::from(!r.mark);
-                b.bytes += if r.mark { 0 } else { r.size };
-                b.operations += OpReader::new(r.payload).count() as u64;
-            }
-            b.synced = b.synced.max(r.synced);
-        }
-    }
-    Ok(b)
 }
