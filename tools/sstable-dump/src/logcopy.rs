@@ -194,26 +194,9 @@ pub fn copy(
     visit: &mut CopyVisit<'_>,
 ) -> Result<Copied> {
     let list = segments(env, dir)?;
-    let mut c = Copier {
-        env,
-        dir,
-        out,
-        floor,
-        pos: 0,
-        next_seq: None,
-        synced: 0,
-        owner: (0, 0),
-        current: None,
-        closing: None,
-        cut: None,
-        ended: false,
-        pending: None,
-        done: Copied {
-            any: !list.is_empty(),
-            last_number: list.last().map_or(0, |s| s.number),
-            ..Copied::default()
-        },
-    };
+    let mut c = Copier::new(env, dir, out, floor);
+    c.done.any = !list.is_empty();
+    c.done.last_number = list.last().map_or(0, |s| s.number);
     for (i, info) in list.iter().enumerate() {
         let next = list[i + 1..].iter().find_map(|s| s.base.filter(|_| s.end > 0));
         c.segment(info, next, visit)?;
@@ -222,7 +205,26 @@ pub fn copy(
     Ok(c.done)
 }
 
-impl Copier<'_> {
+impl<'a> Copier<'a> {
+    fn new(env: &'a dyn Env, dir: &'a Path, out: Option<&'a Path>, floor: u64) -> Copier<'a> {
+        Copier {
+            env,
+            dir,
+            out,
+            floor,
+            pos: 0,
+            next_seq: None,
+            synced: 0,
+            owner: (0, 0),
+            current: None,
+            closing: None,
+            cut: None,
+            ended: false,
+            pending: None,
+            done: Copied::default(),
+        }
+    }
+
     fn segment(
         &mut self,
         info: &SegmentInfo,
@@ -306,25 +308,13 @@ impl Copier<'_> {
     /// What lies behind a hole that cannot be bridged is lost, though it can be read.
     fn count_lost(&mut self, mut reader: SegmentReader, file: PathBuf) -> Result<()> {
         let (mut entries, mut len) = (0, 0);
-        while let Some(item) = reader.next()? {
-            if let LogItem::Record(r) = item {
-                entries += OpReader::new(r.payload).count() as u64;
-                len += r.size;
-            }
+        while let Some(r) = reader.next_record()? {
+            entries += OpReader::new(r.payload).count() as u64;
+            len += r.size;
         }
         let reason = "it lies behind a hole in the log that is too large to be bridged".into();
-        let loss = Loss {
-            offset: None,
-            len,
-            what: "log",
-            reason,
-            entries: Some(entries),
-            keys: None,
-            tree: None,
-            place: None,
-            file,
-        };
-        self.done.losses.push(loss);
+        let entries = Some(entries);
+        self.done.losses.push(Loss { offset: None, entries, ..Loss::log(file, 0, len, reason) });
         Ok(())
     }
 
@@ -334,13 +324,10 @@ impl Copier<'_> {
     fn lost_header(&self, info: &SegmentInfo, base: u64) -> Result<SegmentHeader> {
         let mut reader = SegmentReader::open(self.env, self.dir, info.number)?;
         let (store, mut writer) = self.owner;
-        while let Some(item) = reader.next()? {
-            if let LogItem::Record(r) = item {
-                if r.generation != generation(writer, info.number) {
-                    writer = u64::from(r.generation.wrapping_sub(info.number as u32));
-                }
-                break;
-            }
+        if let Some(r) = reader.next_record()?
+            && r.generation != generation(writer, info.number)
+        {
+            writer = u64::from(r.generation.wrapping_sub(info.number as u32));
         }
         let (number, synced, capacity) = (info.number, self.synced, info.capacity);
         Ok(SegmentHeader { number, base, synced, previous: 0, capacity, store, writer })
@@ -351,10 +338,8 @@ impl Copier<'_> {
     fn lost_base(&mut self, number: u64, next: Option<u64>) -> Result<Option<u64>> {
         let mut reader = SegmentReader::open(self.env, self.dir, number)?;
         let mut end = 0;
-        while let Some(item) = reader.next()? {
-            if let LogItem::Record(r) = item {
-                end = r.offset + r.size;
-            }
+        while let Some(r) = reader.next_record()? {
+            end = r.offset + r.size;
         }
         if end == 0 {
             return Ok(None);
@@ -441,18 +426,7 @@ impl Copier<'_> {
         let Some(c) = self.current.as_mut() else { return Ok(true) };
         let (len, offset) = (to - self.pos, SEGMENT_HEADER + (self.pos - c.header.base));
         if to > self.floor {
-            let loss = Loss {
-                file: c.path.clone(),
-                offset: Some(offset),
-                len,
-                what: "log",
-                reason: reason.into(),
-                entries: None,
-                keys: None,
-                tree: None,
-                place: None,
-            };
-            self.done.losses.push(loss);
+            self.done.losses.push(Loss::log(c.path.clone(), offset, len, reason.into()));
         }
         if !(RECORD_HEADER..=MAX_HOLE).contains(&len) {
             self.done.notes.push(format!(
@@ -491,36 +465,14 @@ impl Copier<'_> {
             let reason = format!(
                 "the file has been cut off: it had {capacity} bytes, and the log may have gone on in them"
             );
-            let (len, offset) = (capacity - offset, Some(offset));
-            let loss = Loss {
-                tree: None,
-                place: None,
-                file,
-                offset,
-                len,
-                what: "log",
-                reason,
-                entries: None,
-                keys: None,
-            };
-            self.done.losses.push(loss);
+            self.done.losses.push(Loss::log(file, offset, capacity - offset, reason));
         }
         if let Some((file, offset, reason)) = self.pending.take() {
             if self.synced > self.pos && self.pos >= self.floor {
                 let reason =
                     format!("{reason}, and positions up to {} had been synced", self.synced);
                 let len = self.synced - self.pos;
-                self.done.losses.push(Loss {
-                    file,
-                    offset: Some(offset),
-                    len,
-                    what: "log",
-                    reason,
-                    entries: None,
-                    keys: None,
-                    tree: None,
-                    place: None,
-                });
+                self.done.losses.push(Loss::log(file, offset, len, reason));
             } else {
                 self.done.notes.push(format!(
                     "{}: the log ends torn at offset {offset}, as a crash leaves it: {reason}",
@@ -553,22 +505,8 @@ pub fn copy_one(path: &Path, number: u64, out: &Path) -> Result<Copied> {
     let dir = crate::target::dir_of(path);
     let to = crate::target::dir_of(out);
     let base = SegmentReader::open(&*env, &dir, number)?.header().map(|h| h.base);
-    let mut c = Copier {
-        env: &*env,
-        dir: &dir,
-        out: Some(&to),
-        floor: 0,
-        pos: 0,
-        next_seq: None,
-        synced: 0,
-        owner: (0, 0),
-        current: None,
-        closing: None,
-        cut: None,
-        ended: false,
-        pending: None,
-        done: Copied { any: true, last_number: number, ..Copied::default() },
-    };
+    let mut c = Copier::new(&*env, &dir, Some(&to), 0);
+    (c.done.any, c.done.last_number) = (true, number);
     let capacity = env.file_len(path)?;
     c.segment(&SegmentInfo::written(number, base, None, capacity), None, &mut |_, _, _| {})?;
     c.finish()?;

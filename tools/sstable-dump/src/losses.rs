@@ -36,6 +36,21 @@ pub struct Loss {
 }
 
 impl Loss {
+    /// Creates the loss of a part of the log.
+    pub fn log(file: PathBuf, offset: u64, len: u64, reason: String) -> Loss {
+        Loss {
+            tree: None,
+            place: None,
+            file,
+            offset: Some(offset),
+            len,
+            what: "log",
+            reason,
+            entries: None,
+            keys: None,
+        }
+    }
+
     /// As a line for people.
     pub fn text(&self) -> String {
         let mut s = match self.offset {
