@@ -10,8 +10,8 @@
 //! only if the durability of every frame is known. An opening makes a log segment durable before it
 //! writes a frame. That segment ends the clean state of the log.
 
-use crate::manifest::format::FRAME;
-use crate::manifest::log::Log;
+use super::format::FRAME;
+use super::log::Log;
 
 /// Length in bytes up to which any manifest is continued. A longer manifest that is mostly edits
 /// takes more time to read at each opening than a new one would cost.

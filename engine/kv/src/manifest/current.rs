@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use super::format::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number};
+use super::log::read;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::Env;
-use crate::manifest::format::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number};
-use crate::manifest::log::read;
 
 pub(super) fn current_text(version: u32, name: &str) -> String {
     let lines = format!("firn format {version}\n{name}\n");

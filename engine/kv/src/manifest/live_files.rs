@@ -9,11 +9,13 @@
 use std::collections::HashSet;
 use std::ops::Deref;
 
+use super::edit::{Edit, Used};
+use super::state::ManifestState;
+use super::tree::TreeState;
 use crate::base::error::Result;
 use crate::base::identity::LogWriter;
 use crate::base::key::Seq;
 use crate::base::ops::TreeId;
-use crate::manifest::state::{Edit, ManifestState, TreeState, Used};
 use crate::util::sorted_map::SortedMap;
 
 /// A [`ManifestState`] with indexes of the names and ids in use.

@@ -4,20 +4,21 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::env::Env;
-use crate::manifest::format::{
+use super::edit::{self, Edit};
+use super::format::{
     CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name, manifest_number,
 };
-use crate::manifest::live_files::LiveFiles;
-use crate::manifest::state::{self, Edit, ManifestState};
+use super::live_files::LiveFiles;
+use super::state::ManifestState;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::env::Env;
 use crate::util::checksum::checksum;
 use crate::util::coding::u32_at;
 
 /// Maximum number of bytes to checksum in search of a valid frame after a bad one.
 const SEARCH: usize = 256 << 20;
 
-/// Frame: the edits of one [`Manifest::append`](crate::manifest::Manifest::append).
+/// Frame: the edits of one [`Manifest::append`](super::Manifest::append).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManifestFrame {
     /// Offset in the file.
@@ -30,7 +31,7 @@ pub struct ManifestFrame {
     pub edits: Vec<Edit>,
 }
 
-/// Content of one manifest, for [`Manifest::load`](crate::manifest::Manifest::load) and for the tools.
+/// Content of one manifest, for [`Manifest::load`](super::Manifest::load) and for the tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     /// Path of the file.
@@ -95,7 +96,7 @@ pub fn read(env: &dyn Env, dir: &Path, number: u64) -> Result<Log> {
         let (offset, len, checksum) =
             (at as u64, (FRAME + payload.len()) as u64, u32_at(&bytes, at + 4));
         let edits =
-            state::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
+            edit::decode_edits(payload).map_err(|e| e.at(&path, offset).block("manifest"))?;
         if payload.is_empty() { &mut marks } else { &mut frames }.push(ManifestFrame {
             offset,
             len,
@@ -134,22 +135,22 @@ pub struct ManifestGap {
 pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<ManifestGap>)> {
     let path = dir.join(manifest_name(number));
     let bytes = env.read_all(&path, MAX_LEN)?;
-    let (mut log, mut empty_ranges) =
+    let (mut log, mut gaps) =
         (Log { path, frames: vec![], marks: vec![], end: 0, len: bytes.len() as u64 }, vec![]);
     let mut at = HEADER.min(bytes.len());
     match check_header(&bytes, number) {
         Ok(()) => log.end = HEADER as u64,
         Err(e) if e.kind() == ErrorKind::Incompatible => return Err(e.at(&log.path, 0)),
-        Err(_) => empty_ranges.push(ManifestGap { offset: 0, len: at as u64 }),
+        Err(_) => gaps.push(ManifestGap { offset: 0, len: at as u64 }),
     }
     while at < bytes.len() {
         let edits = match frame(&bytes, number, at) {
-            Some(payload) => state::decode_edits(payload).map(|e| (e, payload.len())),
+            Some(payload) => edit::decode_edits(payload).map(|e| (e, payload.len())),
             None => {
                 let next =
                     sound_after(&bytes, number, at).filter(|&n| frame(&bytes, number, n).is_some());
                 let next = next.unwrap_or(bytes.len());
-                empty_ranges.push(ManifestGap { offset: at as u64, len: (next - at) as u64 });
+                gaps.push(ManifestGap { offset: at as u64, len: (next - at) as u64 });
                 at = next;
                 continue;
             }
@@ -165,7 +166,7 @@ pub fn read_around(env: &dyn Env, dir: &Path, number: u64) -> Result<(Log, Vec<M
         at += FRAME + len;
         log.end = at as u64;
     }
-    Ok((log, empty_ranges))
+    Ok((log, gaps))
 }
 
 fn check_header(bytes: &[u8], number: u64) -> Result<()> {
@@ -219,7 +220,7 @@ fn sound_after(bytes: &[u8], number: u64, bad: usize) -> Option<usize> {
 }
 
 /// Removes manifests other than `keep`, and files that an interrupted
-/// [`Manifest::create`](crate::manifest::Manifest::create) left.
+/// [`Manifest::create`](super::Manifest::create) left.
 ///
 /// # Errors
 /// I/O errors of the environment.

@@ -1,4 +1,4 @@
-//! Floor 4: the manifest, which records the files that make up a Db.
+//! Floor 2: the manifest, which records the files that make up a Db.
 //!
 //! A manifest is a file `MANIFEST-nnnnnn` (its number in at least six digits) that only grows: a
 //! snapshot of the [`ManifestState`], then version edits ([`Edit`]s). `CURRENT` names the one in
@@ -16,7 +16,7 @@
 //! |---:|---:|---|
 //! | 0 | 4 | length of the payload |
 //! | 4 | 4 | CRC-32 of the context (manifest number, offset of the frame in the file), bytes 0 to 3, and the payload |
-//! | 8 | … | payload: edits, see [`state`]; empty in a mark |
+//! | 8 | … | payload: edits, see `edit`; empty in a mark |
 //!
 //! A *mark* is a frame without payload. It is written after a frame has been synced, and proves
 //! that everything before it was durable.
@@ -42,12 +42,15 @@
 
 pub mod clean_end;
 mod current;
+mod edit;
 mod fields;
 mod format;
 mod live_files;
 mod log;
 pub mod options;
-pub mod state;
+mod state;
+mod table;
+mod tree;
 mod writer;
 
 #[cfg(test)]
@@ -55,9 +58,12 @@ mod tests;
 
 pub use clean_end::CleanEnd;
 pub use current::{CurrentFile, current};
+pub use edit::Edit;
 pub use format::{CURRENT, CURRENT_NEW, VERSION, manifest_name, manifest_number};
 pub use live_files::{LiveFiles, Undo};
 pub use log::{Log, ManifestFrame, ManifestGap, own_number, read, read_around, remove_others};
 pub use options::PersistedOptions;
-pub use state::{AddedTable, Edit, ManifestState, RunState, TableMeta, TreeState};
+pub use state::ManifestState;
+pub use table::TableMeta;
+pub use tree::{AddedTable, RunState, TreeState};
 pub use writer::{FoundManifest, Manifest, NewManifest};

@@ -16,17 +16,17 @@
 //! Invariants: decoding returns an equal value to the encoded one. An unknown policy, parameter,
 //! compression, filter or allocation is `Incompatible`; decoding never guesses.
 
+use super::fields::{Field, FieldDef, Message, field, field_value, lacks};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
-use crate::manifest::fields::{Field, FieldWriter, fields, need};
 use crate::util::coding::{ByteReader, put_varint};
 
-/// Default percentage of blob garbage, which is not encoded.
-const USUAL_GARBAGE: u8 = 30;
+/// Percentage of blob garbage that is not encoded.
+const DEFAULT_BLOB_GC_PERCENT: u8 = 30;
 
 /// Options of a tree without the hooks themselves; see [`TreeOptions`] for the meaning of each.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)] // the fields have the names of TreeOptions
 pub struct PersistedOptions {
     pub compression: Vec<Compression>,
@@ -119,90 +119,54 @@ impl PersistedOptions {
             )),
         }
     }
+}
 
-    pub(super) fn encode(&self, w: &mut FieldWriter) {
-        w.bytes(2, &self.compression.iter().map(|&c| c as u8).collect::<Vec<_>>());
-        w.bytes(4, &self.filter.iter().map(|&f| f as u8).collect::<Vec<_>>());
-        w.number(6, self.block_size);
-        w.number(8, self.table_size);
-        w.number(10, self.memtable_size);
-        w.message(12, |w| encode_policy(&self.policy, w));
-        w.number(14, self.tombstone_age_secs);
-        if self.blob_threshold > 0 {
-            w.number(24, self.blob_threshold);
-        }
-        if self.blob_gc_percent != USUAL_GARBAGE {
-            w.number(26, self.blob_gc_percent.into());
-        }
-        if self.filter_allocation != FilterAllocation::ByLevel {
-            w.number(28, self.filter_allocation as u64);
-        }
-        for (tag, name) in
-            [(16, &self.merge), (18, &self.purge), (20, &self.summary), (22, &self.filter_prefix)]
-        {
-            if let Some(name) = name {
-                w.bytes(tag, name.as_bytes());
-            }
-        }
-    }
+impl Message for PersistedOptions {
+    const NAME: &'static str = "tree's options";
+    const FIELDS: &'static [FieldDef<Self>] = &[
+        field!(2, compression, "compression"),
+        field!(4, filter, "filter"),
+        field!(6, block_size, "block size"),
+        field!(8, table_size, "table size"),
+        field!(10, memtable_size, "memtable size"),
+        field!(12, policy, "policy"),
+        field!(14, tombstone_age_secs, "tombstone age"),
+        field!(24, blob_threshold, if |o| o.blob_threshold > 0),
+        field!(26, blob_gc_percent, if |o| o.blob_gc_percent != DEFAULT_BLOB_GC_PERCENT),
+        field!(28, filter_allocation, if |o| o.filter_allocation != FilterAllocation::ByLevel),
+        field!(16, merge),
+        field!(18, purge),
+        field!(20, summary),
+        field!(22, filter_prefix),
+    ];
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<PersistedOptions> {
-        const OF: &str = "tree's options";
-        let (mut compression, mut filter, mut policy) = (None, None, None);
-        let (mut block_size, mut table_size, mut memtable_size, mut age) = (None, None, None, None);
-        let (mut merge, mut purge, mut summary, mut filter_prefix) = (None, None, None, None);
-        let (mut blob_threshold, mut blob_gc_percent) = (0, USUAL_GARBAGE);
-        let mut filter_allocation = FilterAllocation::ByLevel;
-        for f in fields(bytes, OF) {
-            let f = f?;
-            match f.tag {
-                2 => compression = Some(each(&f, "compression", Compression::from_u8)?),
-                4 => {
-                    filter = Some(each(&f, "filter", |b| match b {
-                        0 => Some(FilterKind::None),
-                        1 => Some(FilterKind::Fuse8),
-                        2 => Some(FilterKind::Fuse16),
-                        _ => None,
-                    })?)
-                }
-                6 => block_size = Some(f.number()?),
-                8 => table_size = Some(f.number()?),
-                10 => memtable_size = Some(f.number()?),
-                12 => policy = Some(decode_policy(f.bytes)?),
-                14 => age = Some(f.number()?),
-                16 => merge = Some(f.text()?),
-                18 => purge = Some(f.text()?),
-                20 => summary = Some(f.text()?),
-                22 => filter_prefix = Some(f.text()?),
-                24 => blob_threshold = f.number()?,
-                26 => blob_gc_percent = f.small()?,
-                28 => {
-                    filter_allocation = match f.number()? {
-                        0 => FilterAllocation::ByLevel,
-                        1 => FilterAllocation::Monkey,
-                        n => return Err(newer(&format!("allocation of filters {n}"))),
-                    }
-                }
-                _ => f.unknown()?,
-            }
-        }
-        Ok(PersistedOptions {
-            compression: need(compression, OF, "compression")?,
-            filter: need(filter, OF, "filter")?,
-            filter_allocation,
-            block_size: need(block_size, OF, "block size")?,
-            table_size: need(table_size, OF, "table size")?,
-            memtable_size: need(memtable_size, OF, "memtable size")?,
-            policy: need(policy, OF, "policy")?,
-            tombstone_age_secs: need(age, OF, "tombstone age")?,
-            blob_threshold,
-            blob_gc_percent,
-            merge,
-            purge,
-            summary,
-            filter_prefix,
-        })
+    fn empty() -> PersistedOptions {
+        PersistedOptions { blob_gc_percent: DEFAULT_BLOB_GC_PERCENT, ..PersistedOptions::default() }
     }
+}
+
+field_value! {
+    Vec<Compression>:
+        |v, tag, w| w.bytes(tag, &v.iter().map(|&c| c as u8).collect::<Vec<_>>()),
+        |f| each(f, "compression", Compression::from_u8)?;
+    Vec<FilterKind>:
+        |v, tag, w| w.bytes(tag, &v.iter().map(|&f| f as u8).collect::<Vec<_>>()),
+        |f| each(f, "filter", |b| match b {
+            0 => Some(FilterKind::None),
+            1 => Some(FilterKind::Fuse8),
+            2 => Some(FilterKind::Fuse16),
+            _ => None,
+        })?;
+    FilterAllocation:
+        |v, tag, w| w.number(tag, *v as u64),
+        |f| match f.number()? {
+            0 => FilterAllocation::ByLevel,
+            1 => FilterAllocation::Monkey,
+            n => return Err(newer(&format!("allocation of filters {n}"))),
+        };
+    Policy:
+        |v, tag, w| StoredPolicy::of(v).write(tag, w),
+        |f| StoredPolicy::decode(f.bytes)?.policy()?;
 }
 
 fn each<T>(f: &Field<'_>, what: &str, known: impl Fn(u8) -> Option<T>) -> Result<Vec<T>> {
@@ -216,64 +180,75 @@ fn newer(what: &str) -> Error {
     )
 }
 
-fn encode_policy(p: &Policy, w: &mut FieldWriter) {
-    let Description { name, params, .. } = p.description();
-    w.bytes(2, name.as_bytes());
-    for (param, value) in params.iter().zip(p.values()) {
-        if matches!((param.kind, &value), (ParameterKind::Choice(_), ParameterValue::Number(0))) {
-            continue;
-        }
-        w.message(4, |w| {
-            w.bytes(2, param.name.as_bytes());
+/// Policy as it is stored.
+#[derive(Default)]
+struct StoredPolicy {
+    name: String,
+    parameters: Vec<StoredParameter>,
+}
+
+#[derive(Default)]
+struct StoredParameter {
+    name: String,
+    value: Vec<u8>,
+}
+
+impl Message for StoredPolicy {
+    const NAME: &'static str = "policy";
+    const FIELDS: &'static [FieldDef<Self>] = &[field!(2, name, "name"), field!(4, parameters)];
+}
+
+impl Message for StoredParameter {
+    const NAME: &'static str = "policy's parameter";
+    const FIELDS: &'static [FieldDef<Self>] = &[field!(2, name, "name"), field!(4, value, "value")];
+}
+
+impl StoredPolicy {
+    fn of(p: &Policy) -> StoredPolicy {
+        let Description { name, params, .. } = p.description();
+        let stored = |(param, value): (&Param, ParameterValue)| {
+            let mut bytes = vec![];
             match value {
-                ParameterValue::Number(n) => w.number(4, n),
-                ParameterValue::Double(x) => w.bytes(4, &x.to_le_bytes()),
-                ParameterValue::List(list) => {
-                    let mut bytes = vec![];
-                    list.iter().for_each(|&n| {
-                        put_varint(&mut bytes, u64::from(((n << 1) ^ (n >> 31)) as u32))
-                    });
-                    w.bytes(4, &bytes);
+                ParameterValue::Number(0) if matches!(param.kind, ParameterKind::Choice(_)) => {
+                    return None;
                 }
+                ParameterValue::Number(n) => put_varint(&mut bytes, n),
+                ParameterValue::Double(x) => bytes.extend(x.to_le_bytes()),
+                ParameterValue::List(list) => list.iter().for_each(|&n| {
+                    put_varint(&mut bytes, u64::from(((n << 1) ^ (n >> 31)) as u32));
+                }),
             }
-        });
-    }
-}
-
-fn decode_policy(bytes: &[u8]) -> Result<Policy> {
-    let (mut name, mut given) = (None, vec![]);
-    for f in fields(bytes, "policy") {
-        let f = f?;
-        match f.tag {
-            2 => name = Some(f.text()?),
-            4 => given.push(decode_parameter(f.bytes)?),
-            _ => f.unknown()?,
-        }
-    }
-    let name = need(name, "policy", "name")?;
-    let policy =
-        Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
-    let mut values = vec![];
-    for param in policy.params {
-        // Each parameter is taken once.
-        let field =
-            given.iter().position(|(name, _)| name == param.name).map(|i| given.swap_remove(i).1);
-        let field = match (field, param.kind) {
-            (None, ParameterKind::Choice(_)) => None,
-            (field, _) => Some(need(field, "policy", param.name)?),
+            Some(StoredParameter { name: param.name.to_owned(), value: bytes })
         };
-        values
-            .push(field.map_or(Ok(ParameterValue::Number(0)), |f| decode_value(&f, param, &name))?);
+        let parameters = params.iter().zip(p.values()).filter_map(stored).collect();
+        StoredPolicy { name: (*name).to_owned(), parameters }
     }
-    if let Some((parameter, _)) = given.first() {
-        return Err(newer(&format!("parameter {parameter:?} of compaction policy {name:?}")));
+
+    fn policy(self) -> Result<Policy> {
+        let StoredPolicy { name, mut parameters } = self;
+        let policy =
+            Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
+        let mut values = vec![];
+        for param in policy.params {
+            // Each parameter is taken once.
+            let stored = parameters.iter().position(|p| p.name == param.name);
+            values.push(match (stored, param.kind) {
+                (Some(i), _) => decode_value(&parameters.swap_remove(i).value, param, &name)?,
+                (None, ParameterKind::Choice(_)) => ParameterValue::Number(0),
+                (None, _) => return Err(lacks("policy", param.name)),
+            });
+        }
+        if let Some(p) = parameters.first() {
+            return Err(newer(&format!("parameter {:?} of compaction policy {name:?}", p.name)));
+        }
+        Policy::of(&name, &values).ok_or_else(|| {
+            Error::corruption(format!("a number of compaction policy {name:?} is too large"))
+        })
     }
-    Policy::of(&name, &values).ok_or_else(|| {
-        Error::corruption(format!("a number of compaction policy {name:?} is too large"))
-    })
 }
 
-fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<ParameterValue> {
+fn decode_value(bytes: &[u8], param: &Param, policy: &str) -> Result<ParameterValue> {
+    let f = Field { tag: 4, bytes, of: StoredParameter::NAME };
     Ok(match param.kind {
         ParameterKind::Number { .. }
         | ParameterKind::Bytes { .. }
@@ -284,26 +259,14 @@ fn decode_value(f: &Field<'_>, param: &Param, policy: &str) -> Result<ParameterV
             n => return Err(newer(&format!("{} {n} of compaction policy {policy:?}", param.name))),
         },
         ParameterKind::List { .. } => {
-            let mut r = ByteReader::new(f.bytes);
+            let mut r = ByteReader::new(bytes);
             let mut list = vec![];
             while !r.is_empty() {
-                let v = need(r.varint().and_then(|v| u32::try_from(v).ok()), "policy", param.name)?;
+                let v = r.varint().and_then(|v| u32::try_from(v).ok());
+                let v = v.ok_or_else(|| lacks("policy", param.name))?;
                 list.push((v >> 1) as i32 ^ -((v & 1) as i32));
             }
             ParameterValue::List(list)
         }
     })
-}
-
-fn decode_parameter(bytes: &[u8]) -> Result<(String, Field<'_>)> {
-    let (mut name, mut value) = (None, None);
-    for f in fields(bytes, "policy's parameter") {
-        let f = f?;
-        match f.tag {
-            2 => name = Some(f.text()?),
-            4 => value = Some(f),
-            _ => f.unknown()?,
-        }
-    }
-    Ok((need(name, "policy's parameter", "name")?, need(value, "policy's parameter", "value")?))
 }

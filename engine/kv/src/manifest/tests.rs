@@ -1,7 +1,6 @@
 //! Tests of the manifest: appended edits are read back, torn frames are ignored, damage is
 //! detected.
 
-use crate::util::sorted_map::SortedMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,6 +8,8 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use super::current::current_text;
+use super::format::{FRAME, HEADER};
 use super::*;
 use crate::base::blob_ref::{BlobFileMeta, BlobUse};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -17,9 +18,8 @@ use crate::base::identity::{LogWriter, TableIdentity};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
 use crate::compaction::policy::{self, Param, ParameterKind, Policy};
 use crate::env::Env;
-use crate::manifest::current::current_text;
-use crate::manifest::format::{FRAME, HEADER};
 use crate::util::checksum::checksum;
+use crate::util::sorted_map::SortedMap;
 
 #[path = "../wal/testenv.rs"]
 #[allow(clippy::duplicate_mod)] // sibling modules do not depend on each other, also in tests
@@ -254,20 +254,20 @@ proptest! {
 
     #[test]
     fn any_bytes_are_decoded_without_panic(bytes: Vec<u8>, groups in groups(3), at: Index, x: u8) {
-        let _ = state::decode_edits(&bytes);
+        let _ = edit::decode_edits(&bytes);
         let _ = CurrentFile::decode(&bytes);
         let env = TestEnv::default();
         history(&env, &groups);
         // Valid frames around invalid content test the decoder alone.
         let log = read(&env, &dir(), 1).unwrap();
         for f in &log.frames {
-            let mut payload = state::encode_edits(&f.edits);
-            prop_assert_eq!(&state::decode_edits(&payload).unwrap(), &f.edits);
+            let mut payload = edit::encode_edits(&f.edits);
+            prop_assert_eq!(&edit::decode_edits(&payload).unwrap(), &f.edits);
             if !payload.is_empty() {
                 let at = at.index(payload.len());
                 payload[at] = x;
             }
-            if let Ok(edits) = state::decode_edits(&payload) {
+            if let Ok(edits) = edit::decode_edits(&payload) {
                 let frame = ManifestFrame { offset: 16, len: 0, checksum: 0, edits };
                 let log = Log { path: path(), frames: vec![frame], marks: vec![], end: 0, len: 0 };
                 let _ = log.replay();

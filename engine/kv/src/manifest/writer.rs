@@ -4,15 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use super::clean_end::CleanEnd;
+use super::current::{current, lost_current, write_current};
+use super::edit::{self, Edit};
+use super::format::{CURRENT, CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name};
+use super::log::read;
+use super::state::ManifestState;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::{Env, WriteFile};
-use crate::manifest::clean_end::CleanEnd;
-use crate::manifest::current::{current, lost_current, write_current};
-use crate::manifest::format::{
-    CURRENT, CURRENT_NEW, FRAME, HEADER, MAGIC, MAX_LEN, VERSION, manifest_name,
-};
-use crate::manifest::log::read;
-use crate::manifest::state::{self, Edit, ManifestState};
 use crate::util::checksum::checksum;
 
 /// Size in bytes up to which a manifest is never replaced by a new one.
@@ -117,7 +116,7 @@ impl Manifest {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
-        let payload = state::encode_edits(edits);
+        let payload = edit::encode_edits(edits);
         if self.size() + (payload.len() + 2 * FRAME) as u64 > MAX_LEN {
             return Err(
                 Error::invalid("the manifest would become longer than 1 GiB").in_file(&self.path)

@@ -41,7 +41,6 @@ use crate::base::identity::TableIdentity;
 use crate::base::key::Seq;
 use crate::base::options::{Compression, FilterKind};
 use crate::util::coding::{ByteReader, put_bytes, put_varint};
-use crate::util::sort::sort;
 
 /// Value of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,72 +164,13 @@ impl Properties {
     /// Returns the properties block.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![];
-        for (name, v) in self.numbers() {
-            let mut value = vec![];
-            put_varint(&mut value, v);
-            put_bytes(&mut out, name.as_bytes());
-            put_bytes(&mut out, &value);
-        }
-        for (name, v) in self.strings() {
-            put_bytes(&mut out, name.as_bytes());
-            put_bytes(&mut out, v);
-        }
-        // These have a fixed length, so that the length of a table does not depend on the log.
-        for (name, v) in [("log.end", self.log_end), ("log.writer", self.log_writer)] {
-            if v > 0 {
-                put_bytes(&mut out, name.as_bytes());
-                put_bytes(&mut out, &v.to_le_bytes());
+        for def in PROPERTIES {
+            if let Some(value) = (def.get)(self) {
+                put_bytes(&mut out, def.name.as_bytes());
+                put_bytes(&mut out, &value);
             }
         }
-        if !self.tree_name.is_empty() {
-            put_bytes(&mut out, b"tree.name");
-            put_bytes(&mut out, self.tree_name.as_bytes());
-        }
-        if !self.values.is_empty() {
-            put_bytes(&mut out, b"values.apart");
-            put_bytes(&mut out, &encode_uses(&self.values));
-        }
-        sort_pairs(&out)
-    }
-
-    fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let mut all = vec![
-            ("block.size", self.block_size),
-            ("compression", self.compression as u64),
-            ("created.micros", self.created_micros),
-            ("data.blocks", self.data_blocks),
-            ("deletes", self.deletes),
-            ("entries", self.entries),
-            ("entry.largest", self.largest_entry),
-            ("filter", self.filter as u64),
-            ("filter.keys", self.filter_keys),
-            ("level", self.level),
-            ("merges", self.merges),
-            ("range.deletes", self.range_deletes),
-            ("raw.keys", self.raw_key_bytes),
-            ("raw.values", self.raw_value_bytes),
-            ("seq.max", self.max_seq),
-            ("seq.min", self.min_seq),
-            ("tree", self.tree as u64),
-        ];
-        all.extend(
-            (self.filter_dropped > 0).then_some(("filter.dropped", self.filter_dropped.into())),
-        );
-        all.extend(self.oldest_tombstone_micros.map(|t| ("oldest.tombstone", t)));
-        all
-    }
-
-    fn strings(&self) -> [(&'static str, &[u8]); 8] {
-        [
-            ("hook.filter_prefix", self.filter_prefix.as_bytes()),
-            ("hook.merge", self.merge.as_bytes()),
-            ("hook.purge", self.purge.as_bytes()),
-            ("hook.summary", self.summary.as_bytes()),
-            ("keys.first", &self.first_key),
-            ("keys.last", &self.last_key),
-            ("summary", &self.summary_bytes),
-            ("writer", self.writer.as_bytes()),
-        ]
+        out
     }
 
     /// Decodes a properties block; returns `None` if it is invalid.
@@ -248,103 +188,164 @@ impl Properties {
                 return None;
             }
             last = name;
-            p.set(name, value)?;
+            if let Some(def) = property(name) {
+                (def.set)(&mut p, value)?;
+            }
         }
         Some(p)
-    }
-
-    fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
-        let text = || String::from_utf8(value.to_vec()).ok();
-        let number = || {
-            let mut r = ByteReader::new(value);
-            r.varint().filter(|_| r.is_empty())
-        };
-        match name {
-            b"block.size" => self.block_size = number()?,
-            b"compression" => {
-                self.compression = Compression::from_u8(u8::try_from(number()?).ok()?)?
-            }
-            b"created.micros" => self.created_micros = number()?,
-            b"data.blocks" => self.data_blocks = number()?,
-            b"deletes" => self.deletes = number()?,
-            b"entries" => self.entries = number()?,
-            b"entry.largest" => self.largest_entry = number()?,
-            b"filter" => {
-                let kinds = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
-                self.filter = kinds.get(usize::try_from(number()?).ok()?).copied()?
-            }
-            b"filter.dropped" => {
-                self.filter_dropped = u8::try_from(number()?).ok().filter(|d| *d < 8)?
-            }
-            b"filter.keys" => self.filter_keys = number()?,
-            b"hook.filter_prefix" => self.filter_prefix = text()?,
-            b"hook.merge" => self.merge = text()?,
-            b"hook.purge" => self.purge = text()?,
-            b"hook.summary" => self.summary = text()?,
-            b"keys.first" => self.first_key = value.to_vec(),
-            b"keys.last" => self.last_key = value.to_vec(),
-            b"level" => self.level = number()?,
-            b"log.end" => self.log_end = u64::from_le_bytes(value.try_into().ok()?),
-            b"log.writer" => self.log_writer = u64::from_le_bytes(value.try_into().ok()?),
-            b"merges" => self.merges = number()?,
-            b"oldest.tombstone" => self.oldest_tombstone_micros = Some(number()?),
-            b"range.deletes" => self.range_deletes = number()?,
-            b"raw.keys" => self.raw_key_bytes = number()?,
-            b"raw.values" => self.raw_value_bytes = number()?,
-            b"seq.max" => self.max_seq = number()?,
-            b"seq.min" => self.min_seq = number()?,
-            b"summary" => self.summary_bytes = value.to_vec(),
-            b"tree" => self.tree = u32::try_from(number()?).ok()?,
-            b"tree.name" => self.tree_name = text()?,
-            b"values.apart" => self.values = decode_uses(value)?,
-            b"writer" => self.writer = text()?,
-            _ => {}
-        }
-        Some(())
     }
 
     /// Returns the pairs of a properties block in order, with the types of known names. Returns
     /// `None` if the block is invalid.
     pub(crate) fn pairs(block: &[u8]) -> Option<Vec<(&[u8], Property<'_>)>> {
-        let known = Properties::decode(block)?;
-        let numbers: Vec<&str> = known.numbers().iter().map(|n| n.0).collect();
+        Properties::decode(block)?;
         let mut r = ByteReader::new(block);
         let mut pairs = vec![];
         while !r.is_empty() {
             let (name, value) = (r.bytes()?, r.bytes()?);
-            let property = match std::str::from_utf8(name) {
-                Ok(n) if numbers.contains(&n) => Property::Number(ByteReader::new(value).varint()?),
-                Ok(
-                    "hook.filter_prefix" | "hook.merge" | "hook.purge" | "hook.summary"
-                    | "tree.name" | "writer",
-                ) => Property::Text(std::str::from_utf8(value).ok()?),
-                _ => Property::Bytes(value),
-            };
-            pairs.push((name, property));
+            pairs.push((
+                name,
+                match property(name).map(|def| def.form) {
+                    Some(Form::Number) => Property::Number(number(value)?),
+                    Some(Form::Text) => Property::Text(std::str::from_utf8(value).ok()?),
+                    _ => Property::Bytes(value),
+                },
+            ));
         }
         Some(pairs)
     }
 
     /// Returns the bytes of heap memory held.
     pub(crate) fn memory(&self) -> usize {
-        self.strings().iter().map(|(_, v)| v.len()).sum::<usize>()
-            + self.tree_name.len()
-            + self.values.len() * size_of::<BlobUse>()
+        let p = self;
+        let texts = [&p.filter_prefix, &p.merge, &p.purge, &p.summary, &p.tree_name, &p.writer];
+        texts.iter().map(|t| t.len()).sum::<usize>()
+            + [&p.first_key, &p.last_key, &p.summary_bytes].iter().map(|b| b.len()).sum::<usize>()
+            + p.values.len() * size_of::<BlobUse>()
     }
 }
 
-/// Returns the same pairs, names ascending.
-fn sort_pairs(block: &[u8]) -> Vec<u8> {
-    let mut pairs = vec![];
-    let mut r = ByteReader::new(block);
-    while let (Some(name), Some(value)) = (r.bytes(), r.bytes()) {
-        pairs.push((name, value));
-    }
-    sort(&mut pairs);
-    let mut out = Vec::with_capacity(block.len());
-    for (name, value) in pairs {
-        put_bytes(&mut out, name);
-        put_bytes(&mut out, value);
-    }
+/// Stored form of a property.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A varint.
+    Number,
+    /// UTF-8.
+    Text,
+    /// Anything else.
+    Bytes,
+}
+
+/// Definition of a stored property.
+struct PropertyDef {
+    name: &'static str,
+    form: Form,
+    /// Returns the stored value; `None` if it is not written.
+    get: fn(&Properties) -> Option<Vec<u8>>,
+    /// Sets the property; returns `None` if the value is invalid.
+    set: fn(&mut Properties, &[u8]) -> Option<()>,
+}
+
+/// Defines a property: its name, its form, and its field or how to get and set the field. `if
+/// condition` says when it is written.
+macro_rules! property {
+    ($name:literal, Number, $field:ident) => {
+        property!($name, Number, |p| varint(p.$field.into()), |p, v| {
+            p.$field = number(v)?.try_into().ok()?
+        })
+    };
+    ($name:literal, Text, $field:ident $(, if $written:expr)?) => {
+        property!($name, Text, |p| p.$field.clone().into(), |p, v| {
+            p.$field = String::from_utf8(v.to_vec()).ok()?
+        } $(, if $written)?)
+    };
+    ($name:literal, Bytes, $field:ident) => {
+        property!($name, Bytes, |p| p.$field.clone(), |p, v| p.$field = v.to_vec())
+    };
+    // A fixed length, so that the length of a table does not depend on the log.
+    ($name:literal, Fixed, $field:ident) => {
+        property!($name, Bytes, |p| p.$field.to_le_bytes().to_vec(), |p, v| {
+            p.$field = u64::from_le_bytes(v.try_into().ok()?)
+        }, if |p| p.$field > 0)
+    };
+    ($name:literal, $form:ident, |$p:ident| $get:expr, |$q:ident, $v:ident| $set:expr
+        $(, if $written:expr)?) => {
+        PropertyDef {
+            name: $name,
+            form: Form::$form,
+            get: |$p| {
+                $(let written: fn(&Properties) -> bool = $written;
+                if !written($p) {
+                    return None;
+                })?
+                Some($get)
+            },
+            set: |$q, $v| {
+                $set;
+                Some(())
+            },
+        }
+    };
+}
+
+/// Stored properties, names ascending.
+const PROPERTIES: &[PropertyDef] = &[
+    property!("block.size", Number, block_size),
+    property!("compression", Number, |p| varint(p.compression as u64), |p, v| {
+        p.compression = Compression::from_u8(number(v)?.try_into().ok()?)?
+    }),
+    property!("created.micros", Number, created_micros),
+    property!("data.blocks", Number, data_blocks),
+    property!("deletes", Number, deletes),
+    property!("entries", Number, entries),
+    property!("entry.largest", Number, largest_entry),
+    property!("filter", Number, |p| varint(p.filter as u64), |p, v| {
+        let kinds = [FilterKind::None, FilterKind::Fuse8, FilterKind::Fuse16];
+        p.filter = *kinds.get(usize::try_from(number(v)?).ok()?)?
+    }),
+    property!("filter.dropped", Number, |p| varint(p.filter_dropped.into()), |p, v| {
+        p.filter_dropped = u8::try_from(number(v)?).ok().filter(|d| *d < 8)?
+    }, if |p| p.filter_dropped > 0),
+    property!("filter.keys", Number, filter_keys),
+    property!("hook.filter_prefix", Text, filter_prefix),
+    property!("hook.merge", Text, merge),
+    property!("hook.purge", Text, purge),
+    property!("hook.summary", Text, summary),
+    property!("keys.first", Bytes, first_key),
+    property!("keys.last", Bytes, last_key),
+    property!("level", Number, level),
+    property!("log.end", Fixed, log_end),
+    property!("log.writer", Fixed, log_writer),
+    property!("merges", Number, merges),
+    property!("oldest.tombstone", Number, |p| varint(p.oldest_tombstone_micros.unwrap_or(0)), |p, v| {
+        p.oldest_tombstone_micros = Some(number(v)?)
+    }, if |p| p.oldest_tombstone_micros.is_some()),
+    property!("range.deletes", Number, range_deletes),
+    property!("raw.keys", Number, raw_key_bytes),
+    property!("raw.values", Number, raw_value_bytes),
+    property!("seq.max", Number, max_seq),
+    property!("seq.min", Number, min_seq),
+    property!("summary", Bytes, summary_bytes),
+    property!("tree", Number, tree),
+    property!("tree.name", Text, tree_name, if |p| !p.tree_name.is_empty()),
+    property!("values.apart", Bytes, |p| encode_uses(&p.values), |p, v| p.values = decode_uses(v)?,
+        if |p| !p.values.is_empty()),
+    property!("writer", Text, writer),
+];
+
+fn property(name: &[u8]) -> Option<&'static PropertyDef> {
+    let i = PROPERTIES.binary_search_by(|def| def.name.as_bytes().cmp(name)).ok()?;
+    Some(&PROPERTIES[i])
+}
+
+fn varint(v: u64) -> Vec<u8> {
+    let mut out = vec![];
+    put_varint(&mut out, v);
     out
+}
+
+/// Returns the varint that fills `bytes`.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let mut r = ByteReader::new(bytes);
+    r.varint().filter(|_| r.is_empty())
 }
