@@ -1,5 +1,5 @@
-//! The cache: a hit is one load through the table's slot; a miss takes a frame from the slab and
-//! evicts another.
+//! Block cache. A hit is one load through the table's slot. A miss takes a frame from the slab and
+//! evicts another block.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use firn_kv::internals::block_cache::{Cache, CacheSlots};
 use firn_micro::Round;
 
-/// Bytes in a frame: with its header 4 KiB.
+/// Frame size in bytes: 4 KiB with its header.
 const FRAME: usize = 4096 - 64;
 
 fn hit(c: &mut Criterion) {
@@ -41,7 +41,7 @@ fn hit(c: &mut Criterion) {
     });
 }
 
-/// Four times as many blocks as fit, in turn: every one of them misses and makes another one go.
+/// Reads four times as many blocks as fit, in turn, so that each read misses and evicts a block.
 /// The frame's bytes are not written.
 fn miss(c: &mut Criterion) {
     const N: usize = 8192;

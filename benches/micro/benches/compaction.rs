@@ -1,5 +1,5 @@
-//! Compaction: how long each policy thinks about a tree of a thousand tables, and how fast a whole
-//! job merges.
+//! Compaction: the time each policy takes to pick a job in a tree of a thousand tables, and the
+//! speed of a whole job.
 
 use std::cell::LazyCell;
 use std::path::Path;
@@ -27,7 +27,7 @@ use firn_micro::{ENTRY, keys, memory, meta, write_table};
 
 const MIB: u64 = 1 << 20;
 
-/// A run of `n` tables of 64 MiB that share the whole key space among them.
+/// Returns a run of `n` tables of 64 MiB that divide the whole key space among them.
 fn run_shape(level: u8, number: u64, n: u64, now: u64) -> RunShape {
     let bound = |i: u64| -> Arc<[u8]> { Arc::from((u64::MAX / n * i).to_be_bytes().as_slice()) };
     let table = |i: u64| TableShape {
@@ -47,8 +47,8 @@ fn run_shape(level: u8, number: u64, n: u64, now: u64) -> RunShape {
     RunShape { level, number, tables: (0..n).map(table).collect() }
 }
 
-/// A busy tree: eight flushed runs, then levels of 12, 105 and 875 tables, a little more than each
-/// policy wants.
+/// Returns the shape of a busy tree: eight flushed runs, then levels of 12, 105 and 875 tables.
+/// These are slightly more tables than each policy targets.
 fn shape() -> LsmShape {
     let now = 1_000_000_000_000;
     let mut runs: Vec<RunShape> = (0..8).rev().map(|i| run_shape(0, 100 + i, 1, now)).collect();
@@ -124,7 +124,7 @@ impl Outputs for InMemory {
     }
 }
 
-/// Three runs of 50,000 entries each become one; bytes are those of the keys and values that go in.
+/// Merges three runs of 50,000 entries each into one. The throughput counts input keys and values.
 fn jobs(c: &mut Criterion) {
     const N: usize = 50_000;
     let (env, dir) = (memory(), Path::new("/in"));

@@ -1,4 +1,4 @@
-//! CQL: parsing statements of the kinds that applications send, printing one, cutting a script.
+//! CQL: parsing of typical statements, printing of one statement, and splitting of a script.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use firn_cql::Script;
 use firn_cql::internals::syntax::parse;
 
-/// Statements from the simplest on.
+/// Statements, starting with the simplest.
 const STATEMENTS: [(&str, &str); 8] = [
     ("select-by-key", "SELECT name, favs FROM users WHERE id = ?"),
     ("select-all", "SELECT * FROM users WHERE id = 'jsmith'"),

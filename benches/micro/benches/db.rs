@@ -1,8 +1,8 @@
-//! The whole path of an operation: writes into the log and the memtable, reads from each of the
-//! places where a key can be.
+//! The whole path of an operation: writes to the log and the memtable, and reads from each place
+//! where a key can be stored.
 //!
-//! 200,000 random keys (23 MB), one thread, the real file system (what is read is in the page
-//! cache).
+//! 200,000 random keys (23 MB), one thread, the real file system. Reads are served from the page
+//! cache.
 
 use std::cell::LazyCell;
 
@@ -17,12 +17,12 @@ fn present() -> Vec<BenchKey> {
     keys(N, 1)
 }
 
-/// Empties the memtable, so that a fill meets no flush; its memory and the log's segments are
-/// recycled as they always are.
+/// Empties the memtable, so that a fill never causes a flush. Memory and log segments are recycled
+/// as usual.
 fn emptied(full: Option<BenchStore>) -> BenchStore {
     let store = full.unwrap_or_else(|| {
         let store = store_for_writes().unwrap();
-        // Memory and segments are touched for the first time here.
+        // This first fill touches the memory and the segments.
         let (keys, values) = (keys(2 * N, 9), BenchValues::new());
         keys.iter().enumerate().for_each(|(i, k)| store.tree.put(k, values.get(i)).unwrap());
         store
@@ -122,7 +122,7 @@ fn seeks(c: &mut Criterion) {
     });
 }
 
-/// Seeks and reads up to ten entries more; the bytes met.
+/// Seeks and reads up to ten further entries. Returns their size in bytes.
 fn ten(cursor: &mut firn_kv::Cursor, key: &[u8]) -> usize {
     cursor.seek(key).unwrap();
     let mut bytes = cursor.value().len();

@@ -1,5 +1,5 @@
-//! The memtable: adding, finding and walking, beside `crossbeam-skiplist` as the yardstick. 500,000
-//! random keys of 16 bytes, values of 100 bytes, one thread; memory is touched beforehand.
+//! The memtable: inserts, lookups and scans, compared with `crossbeam-skiplist`. 500,000 random
+//! keys of 16 bytes, values of 100 bytes, one thread. The memory is touched beforehand.
 
 use std::cell::{LazyCell, RefCell};
 use std::hint::black_box;

@@ -1,7 +1,7 @@
-//! Merging runs: the bare merge, what a reader sees of it, and what a compaction keeps of it.
+//! Merging of runs: the plain merge, the view of a reader, and the retention of a compaction.
 //!
-//! 200,000 random keys are spread over 2, 4 or 8 runs of mapped tables. A figure is the cost of one
-//! entry.
+//! 200,000 random keys are distributed over 2, 4 or 8 runs of mapped tables. Each result is the
+//! cost of one entry.
 
 use std::cell::LazyCell;
 use std::hint::black_box;
@@ -30,10 +30,10 @@ use firn_micro::{BenchKey, keys, memory, meta, write_table};
 
 const N: usize = 200_000;
 
-/// An entry to be written: key, and whether it is a delete.
+/// Entry to write: its key, and whether it is a delete.
 type Entry = (BenchKey, bool);
 
-/// Runs of one table each, newest first: the first has the largest sequence numbers.
+/// Returns runs of one table each, newest first. The first has the largest sequence numbers.
 fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<TableRun>> {
     let (env, dir) = (memory(), Path::new("/runs"));
     let opener = Arc::new(TableOpener::new(
@@ -65,14 +65,14 @@ fn runs(contents: Vec<Vec<Entry>>) -> Vec<Arc<TableRun>> {
     contents.into_iter().enumerate().map(run).collect()
 }
 
-/// `k` runs that have no key in common.
+/// Returns `k` runs that have no key in common.
 fn distinct(k: usize) -> Vec<Arc<TableRun>> {
     let all = keys(N, 1);
     runs(all.chunks(N / k).map(|part| part.iter().map(|&key| (key, false)).collect()).collect())
 }
 
-/// Four runs of which each has half of its keys in common with the next older one: newer versions,
-/// or also deletes of a fifth.
+/// Returns four runs, each of which shares half of its keys with the next older one. The newer
+/// entries are new versions, or deletes for a fifth of them.
 fn overwritten(deletes: bool) -> Vec<Arc<TableRun>> {
     let all = keys(N, 1);
     let part = N / 4;
@@ -86,7 +86,7 @@ fn sources(runs: &[Arc<TableRun>]) -> Vec<MergeSource> {
     runs.iter().map(|r| MergeSource::Run(RunCursor::new(r.clone(), true))).collect()
 }
 
-/// 100 deletions of ranges that hide a tenth of all keys of all runs.
+/// Returns 100 range deletions that hide a tenth of all keys of all runs.
 fn tombstones() -> Deletions {
     let bound = |at: u16| at.to_be_bytes().to_vec();
     let one = |i: u16| RangeTombstone {
@@ -161,7 +161,7 @@ fn visible(c: &mut Criterion) {
     }
 }
 
-/// A whole pass over the input of a compaction; a figure is the cost of one entry that went in.
+/// Runs a whole pass over the input of a compaction. The result is the cost of one input entry.
 fn retain(c: &mut Criterion) {
     type Case = (&'static str, fn() -> Vec<Arc<TableRun>>, Vec<Seq>, fn() -> Arc<Fragments>);
     let cases: [Case; 4] = [

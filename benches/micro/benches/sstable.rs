@@ -1,9 +1,8 @@
-//! Tables: each step of a read by itself (index, filter, checksum, decoding, search), whole reads,
+//! Tables: each step of a read separately (index, filter, checksum, decoding, search), whole reads,
 //! cursors, and writing.
 //!
-//! "search" is a read of a table of one mapped block: the index of one block costs next to nothing.
-//! "index", "get", "next" and "prev" have a table of 500,000 entries (58 MB). Everything lies in
-//! memory.
+//! "search" reads a table of one mapped block, because the index of one block costs almost nothing.
+//! "index", "get", "next" and "prev" use a table of 500,000 entries (58 MB). All data is in memory.
 
 use std::cell::LazyCell;
 use std::hint::black_box;
@@ -123,14 +122,14 @@ fn filters(c: &mut Criterion) {
     }
 }
 
-/// A stored block and where it lies.
+/// A stored block and its location.
 struct Block {
     bytes: Vec<u8>,
     offset: u64,
     raw: Vec<u8>,
 }
 
-/// The blocks of a table of 20,000 entries.
+/// Returns the blocks of a table of 20,000 entries.
 fn blocks(compression: Compression) -> Vec<Block> {
     let t = table(sorted(20_000, 1), with(compression, FilterKind::None)).unwrap();
     let file = t.env.read_all(&table_path(Path::new("/tables"), 1), 1 << 30).unwrap();
@@ -146,7 +145,7 @@ fn decoding(c: &mut Criterion) {
     let raw: LazyCell<Vec<Block>> = LazyCell::new(|| blocks(Compression::None));
     let lz4: LazyCell<Vec<Block>> = LazyCell::new(|| blocks(Compression::Lz4));
 
-    // One block each; bytes are those of the decoded block.
+    // Each iteration processes one block. The throughput counts bytes of the decoded block.
     let mut group = c.benchmark_group("sstable/block");
     group.throughput(Throughput::Bytes(raw[0].raw.len() as u64));
     let check =
@@ -185,7 +184,8 @@ fn decoding(c: &mut Criterion) {
 }
 
 fn cursors(c: &mut Criterion) {
-    // Two tables stored alike: what one cursor puts into the cache the other must not find there.
+    // Two tables are stored in the same way. Each cursor must not find blocks that the other
+    // cached.
     let raw: LazyCell<Sorted> = LazyCell::new(raw);
     let (cold, warm): (LazyCell<Sorted>, LazyCell<Sorted>) =
         (LazyCell::new(lz4), LazyCell::new(lz4));
@@ -215,7 +215,7 @@ fn cursors(c: &mut Criterion) {
     }
 }
 
-/// A writer to which all of `keys` were added.
+/// Returns a writer to which all of `keys` were added.
 fn filled(
     env: &dyn Env,
     options: WriterOptions,
@@ -249,8 +249,8 @@ fn writing(c: &mut Criterion) {
     }
     group.finish();
 
-    // What is left when all entries have been added: index, properties, and the filter, which makes
-    // the difference.
+    // Measures the work after all entries have been added: index, properties, and the filter, which
+    // causes the difference.
     let mut group = c.benchmark_group("sstable/finish");
     group
         .sampling_mode(SamplingMode::Flat)

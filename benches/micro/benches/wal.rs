@@ -1,6 +1,6 @@
-//! The log: appending to recycled segments, commits that wait for the device, and reading it back.
+//! The write-ahead log: appends to recycled segments, commits that wait for the device, and replay.
 
-#![allow(clippy::disallowed_methods)] // a measuring program needs a clock
+#![allow(clippy::disallowed_methods)] // a benchmark needs a clock
 
 use std::cell::LazyCell;
 use std::path::Path;
@@ -22,8 +22,7 @@ fn open(env: Arc<dyn Env>, dir: &Path) -> Wal {
     Wal::create(env, dir, 1, &empty, SEGMENT).unwrap()
 }
 
-/// Lets go of what is full and makes the next segment ready, as the engine's workers do beside the
-/// writers.
+/// Releases full segments and prepares the next one, as the engine's workers do while writers run.
 fn recycle(wal: &mut Wal) {
     wal.retire(wal.end()).remove().unwrap();
     if let Some(job) = wal.prepare_next() {
@@ -31,8 +30,7 @@ fn recycle(wal: &mut Wal) {
     }
 }
 
-/// A record of `len` bytes into a segment that was written before: one checksum, one copy into a
-/// map.
+/// Appends a record of `len` bytes to a recycled segment: one checksum and one copy into a map.
 fn append(c: &mut Criterion) {
     let mut group = c.benchmark_group("wal/append");
     for len in [16, 116, 1 << 10, 64 << 10] {
@@ -45,7 +43,7 @@ fn append(c: &mut Criterion) {
             let fresh = |full: Option<Wal>| {
                 let mut wal = full.unwrap_or_else(|| {
                     let mut wal = open(OsEnv::new(), dir.path());
-                    // As many segments as will be recycled.
+                    // Creates as many segments as will be recycled.
                     for i in 0..4 * n {
                         if i % n == 0 {
                             recycle(&mut wal);
@@ -64,7 +62,7 @@ fn append(c: &mut Criterion) {
     }
 }
 
-/// A record of 116 bytes each, made durable by `writers` threads that share syncs.
+/// Appends records of 116 bytes that `writers` threads make durable with shared syncs.
 fn commit(c: &mut Criterion) {
     let mut group = c.benchmark_group("wal/commit");
     group.throughput(Throughput::Elements(1));
@@ -97,7 +95,7 @@ fn wal_append(wal: &Mutex<Wal>) -> u64 {
     wal.lock().unwrap().append(1, &[&[0x5a; 116]]).unwrap()
 }
 
-/// Reading a log of records of 116 bytes that was closed cleanly.
+/// Reads a cleanly closed log of records of 116 bytes.
 fn recovery(c: &mut Criterion) {
     let dir = BenchDir::new();
     let env = OsEnv::new();

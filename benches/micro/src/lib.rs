@@ -1,11 +1,10 @@
-//! What the micro-benchmarks share: how criterion measures, the data, and the places where files
-//! go.
+//! Shared parts of the micro-benchmarks: criterion settings, data, and directories.
 //!
-//! The data are those of `results/`: random keys of 16 bytes, values of 100 bytes of which LZ4
-//! makes about 55. All of it follows from fixed seeds, so two runs do the same work. Tables lie in
-//! an environment in memory wherever the device is not what is measured.
+//! The data are those of `results/`: random keys of 16 bytes, and values of 100 bytes that LZ4
+//! compresses to about 55. All data derives from fixed seeds, so two runs do the same work. Tables
+//! are in an in-memory environment unless a benchmark measures the device.
 
-// A measuring program needs a clock and a directory of its own.
+// A benchmark needs a clock and a directory of its own.
 #![allow(clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
@@ -27,12 +26,12 @@ pub mod pieces;
 
 /// A key of the benchmarks.
 pub type BenchKey = [u8; 16];
-/// Length of a value.
+/// Length of a value in bytes.
 pub const VALUE: usize = 100;
-/// Bytes of a key and its value.
+/// Size of a key and its value in bytes.
 pub const ENTRY: usize = size_of::<BenchKey>() + VALUE;
 
-/// How criterion measures here: short, so that all benches together take a few minutes.
+/// Returns criterion settings with short runs, so that all benchmarks take a few minutes.
 pub fn criterion() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(300))
@@ -41,7 +40,7 @@ pub fn criterion() -> Criterion {
         .nresamples(10_000)
 }
 
-/// `n` random keys, all different, in no order.
+/// Returns `n` distinct random keys, in random order.
 pub fn keys(n: usize, seed: u64) -> Vec<BenchKey> {
     let mut rng = Rng::new(seed);
     let mut key = || {
@@ -52,14 +51,14 @@ pub fn keys(n: usize, seed: u64) -> Vec<BenchKey> {
     (0..n).map(|_| key()).collect()
 }
 
-/// The same keys in order.
+/// Returns the same keys in sorted order.
 pub fn sorted(n: usize, seed: u64) -> Vec<BenchKey> {
     let mut keys = keys(n, seed);
     keys.sort_unstable();
     keys
 }
 
-/// Values, as slices of a pool that is made once.
+/// Values, as slices of a pool that is created once.
 pub struct BenchValues(Vec<u8>);
 
 impl Default for BenchValues {
@@ -69,7 +68,7 @@ impl Default for BenchValues {
 }
 
 impl BenchValues {
-    /// A pool of 1 MiB, in pieces of which one half is random and the other repeats it.
+    /// Creates a pool of 1 MiB. In each part, one half is random and the other half repeats it.
     pub fn new() -> BenchValues {
         let mut rng = Rng::new(7);
         let mut pool = vec![0; 1 << 20];
@@ -81,7 +80,7 @@ impl BenchValues {
         BenchValues(pool)
     }
 
-    /// The `i`th value.
+    /// Returns the `i`th value.
     #[inline]
     pub fn get(&self, i: usize) -> &[u8] {
         let start = i % (self.0.len() / VALUE) * VALUE;
@@ -89,7 +88,7 @@ impl BenchValues {
     }
 }
 
-/// A directory that goes when it is dropped.
+/// A directory that is removed on drop.
 pub struct BenchDir(PathBuf);
 
 impl Default for BenchDir {
@@ -99,7 +98,7 @@ impl Default for BenchDir {
 }
 
 impl BenchDir {
-    /// A new directory among the temporary ones of the machine.
+    /// Creates a new directory in the system's temporary directory.
     pub fn new() -> BenchDir {
         static N: AtomicU32 = AtomicU32::new(0);
         let name =
@@ -107,7 +106,7 @@ impl BenchDir {
         BenchDir(std::env::temp_dir().join(name))
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -119,11 +118,11 @@ impl Drop for BenchDir {
     }
 }
 
-/// Writes puts of `keys`, which must be sorted, into table `id` of `dir`, with values by their
-/// place and the trailers that `trailer` gives.
+/// Writes puts of `keys`, which must be sorted, into table `id` of `dir`. Each value depends on the
+/// key's position, and `trailer` returns the trailers.
 ///
 /// # Errors
-/// What the environment says.
+/// Errors of the environment.
 pub fn write_table(
     env: &dyn Env,
     dir: &Path,
@@ -144,12 +143,12 @@ pub fn write_table(
     writer.finish()
 }
 
-/// What the manifest would say of a table.
+/// Returns the metadata of a table as the manifest would record it.
 pub fn meta(facts: &TableFacts) -> TableMeta {
     TableMeta { facts: facts.clone(), ..TableMeta::default() }
 }
 
-/// Goes round the numbers below `n`.
+/// Cyclic counter of the numbers below `n`.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     at: usize,
@@ -157,12 +156,12 @@ pub struct Round {
 }
 
 impl Round {
-    /// Starts at 0; `n` is at least 1.
+    /// Creates a counter that starts at 0. `n` must be at least 1.
     pub fn new(n: usize) -> Round {
         Round { at: 0, n }
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[inline]
     pub fn step(&mut self) -> usize {
         let i = self.at;
@@ -171,9 +170,9 @@ impl Round {
     }
 }
 
-/// Something that steps fill up: a memtable, a log. It is replaced by a fresh one after every `n`
-/// steps, and only the steps are timed, so the figure is the mean over all degrees of fullness.
-/// Lives longer than one sample. The first fill is not timed at all.
+/// State that steps fill up, such as a memtable or a log. A fresh state replaces it after every `n`
+/// steps. Only the steps are timed, so the result is the mean over all fill levels. The state
+/// outlives one sample. The first fill is not timed at all.
 pub struct BenchFill<T> {
     state: Option<T>,
     at: usize,
@@ -181,20 +180,21 @@ pub struct BenchFill<T> {
 }
 
 impl<T> BenchFill<T> {
-    /// Filled by `n` steps.
+    /// Creates a state that `n` steps fill.
     pub fn new(n: usize) -> BenchFill<T> {
         BenchFill { state: None, at: 0, n }
     }
 
-    /// Times `step`, which gets the thing and the number of the step since it was fresh. `fresh`
-    /// gets the full one to recycle.
+    /// Times `step`, which receives the state and the number of the step since the state was fresh.
+    /// `fresh` receives the full state to recycle.
     pub fn run(
         &mut self,
         b: &mut Bencher,
         mut fresh: impl FnMut(Option<T>) -> T,
         mut step: impl FnMut(&mut T, usize),
     ) {
-        // Here and not below: criterion plans its samples by what the calls below take as a whole.
+        // This must be here, because criterion plans its samples by the total time of the calls
+        // below.
         if self.state.is_none() {
             let mut state = fresh(None);
             (0..self.n).for_each(|i| step(&mut state, i));
@@ -222,7 +222,7 @@ impl<T> BenchFill<T> {
     }
 }
 
-/// An environment in memory.
+/// Returns an in-memory environment.
 pub fn memory() -> Arc<dyn Env> {
     Arc::new(firn_kv::MemEnv::new(1))
 }

@@ -1,5 +1,5 @@
-//! The pieces that are both timed (by criterion) and counted in instructions (by `micro-count`):
-//! one making of each, so that both speak of the same work.
+//! Work items that criterion times and `micro-count` counts in instructions. Both use this code, so
+//! both measure the same work.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::{BenchDir, BenchKey, BenchValues, write_table};
 
 /// A table that was written and opened, with its keys in order.
 pub struct Sorted {
-    /// Where it lies.
+    /// Environment that holds the table.
     pub env: Arc<dyn Env>,
-    /// The table.
+    /// The opened table.
     pub table: Arc<Table>,
-    /// Its cache.
+    /// Block cache of the table.
     pub cache: Arc<Cache>,
-    /// Its keys.
+    /// Keys of the table, sorted.
     pub keys: Vec<BenchKey>,
 }
 
-/// A table of puts of `keys`, which must be sorted.
+/// Writes and opens a table with puts of `keys`, which must be sorted.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn table(keys: Vec<BenchKey>, options: WriterOptions) -> Result<Sorted> {
     let (env, dir) = (crate::memory(), Path::new("/tables"));
     write_table(&*env, dir, 1, options, &keys, |_| Trailer::new(0, Kind::Put))?;
@@ -41,11 +41,11 @@ pub fn table(keys: Vec<BenchKey>, options: WriterOptions) -> Result<Sorted> {
     Ok(Sorted { env, table, cache, keys })
 }
 
-/// A table whose only block is stored as it is, mapped, and filled up to `block_size`: what a read
-/// of it costs is the search in the block.
+/// Writes and opens a table with one uncompressed, mapped block, filled up to `block_size`. A read
+/// of it costs as much as the search in the block.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn one_block(block_size: usize) -> Result<Sorted> {
     let n = (block_size - 64) / (crate::ENTRY + 3);
     let options =
@@ -53,35 +53,36 @@ pub fn one_block(block_size: usize) -> Result<Sorted> {
     table(crate::sorted(n, 1), options)
 }
 
-/// Memory for memtables of this capacity in bytes, touched.
+/// Returns memory for memtables of this capacity in bytes. All of it has been touched.
 ///
 /// # Errors
-/// What the operating system says.
+/// Errors of the operating system.
 pub fn arenas(capacity: usize) -> Result<Arc<ArenaPool>> {
     let pool = ArenaPool::new(1);
     pool.prepare(capacity)?;
     Ok(pool)
 }
 
-/// A capacity for `n` entries.
+/// Returns a sufficient capacity in bytes for `n` entries.
 pub fn capacity(n: usize) -> usize {
     (n * 256).max(1 << 20)
 }
 
-/// Adds one put as the write path does: room first, then the entry. `seq` is its sequence number.
+/// Adds one put like the write path: it first reserves room, then adds the entry. `seq` is the
+/// sequence number.
 ///
 /// # Panics
-/// When the memtable is full.
+/// Panics if the memtable is full.
 #[inline]
 pub fn insert(table: &Memtable, key: &[u8], seq: u64, value: &[u8]) {
     assert!(table.reserve(Memtable::cost(key.len(), value.len())), "the memtable is full");
     table.add(key, Trailer::new(seq, Kind::Put), value);
 }
 
-/// A memtable with puts of `keys`.
+/// Creates a memtable with puts of `keys`.
 ///
 /// # Errors
-/// What the operating system says.
+/// Errors of the operating system.
 pub fn memtable(keys: &[BenchKey]) -> Result<Arc<Memtable>> {
     let (values, capacity) = (BenchValues::new(), capacity(keys.len()));
     let table = Memtable::new(&arenas(capacity)?, capacity)?;
@@ -93,19 +94,19 @@ pub fn memtable(keys: &[BenchKey]) -> Result<Arc<Memtable>> {
 
 /// A store on the real file system, alone in its directory.
 pub struct BenchStore {
-    /// The store.
+    /// The open database.
     pub db: Db,
-    /// Its one tree.
+    /// The only tree of the database.
     pub tree: Tree,
-    /// The directory, which goes last.
+    /// The directory. It is dropped last.
     pub dir: BenchDir,
 }
 
-/// Opens a store for writing to: what is flushed is dropped, so that it does not grow with the time
-/// of measuring.
+/// Opens a store for writes. Its policy drops flushed data, so that it does not grow with the
+/// measuring time.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn store_for_writes() -> Result<BenchStore> {
     let dir = BenchDir::new();
     let options = DbOptions { memory_budget: 1 << 30, event_log: false, ..DbOptions::default() };
@@ -118,7 +119,7 @@ pub fn store_for_writes() -> Result<BenchStore> {
 /// Opens a store with puts of `keys`, all in the memtable.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn store_in_memory(keys: &[BenchKey]) -> Result<BenchStore> {
     let (store, values) = (store_for_writes()?, BenchValues::new());
     for (i, key) in keys.iter().enumerate() {
@@ -127,11 +128,11 @@ pub fn store_in_memory(keys: &[BenchKey]) -> Result<BenchStore> {
     Ok(store)
 }
 
-/// Opens a store with puts of `keys`, compacted to one run whose blocks are stored with
-/// `compression`, with these options.
+/// Opens a store with these options and with puts of `keys`. The puts are compacted to one run
+/// whose blocks use `compression`.
 ///
 /// # Errors
-/// What the engine says.
+/// Errors of the engine.
 pub fn store_on_disk(
     keys: &[BenchKey],
     compression: Compression,

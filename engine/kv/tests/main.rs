@@ -1,4 +1,4 @@
-//! Integration tests of the engine, one module a subject.
+//! Integration tests of the engine, with one module for each subject.
 
 mod api;
 mod append;
@@ -28,7 +28,7 @@ mod history;
 mod hooks;
 mod identity;
 #[path = "../examples/jobs.rs"]
-#[allow(dead_code, reason = "a program, of which the tests are run here")]
+#[allow(dead_code, reason = "this example program's tests run here")]
 mod jobs;
 mod large;
 mod left_behind;

@@ -1,11 +1,11 @@
-//! The memory of the process itself, by what the operating system says: many trees stay within the
-//! budget, and cost little at rest.
+//! Measures the process's memory as the operating system reports it. Many trees stay within the
+//! budget, and idle trees use little memory.
 //!
-//! Each case runs in a process of its own, for what other tests have allocated would count.
+//! Each case runs in a separate process, because allocations of other tests would be counted.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
-    reason = "the memory of the process is read from the system itself"
+    reason = "the test reads the process's memory from the operating system"
 )]
 
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ use firn_kv::{Batch, Db, DbOptions, Tree, TreeOptions};
 use firn_testkit::process;
 use firn_testkit::rng::Rng;
 
-/// What a process has beside the budget: its heap before the store is opened, stacks, buffers of
-/// tables that are being written.
+/// Memory that the process uses beyond the budget, in bytes. It covers the heap before the store is
+/// opened, stacks, and buffers of tables that are being written.
 const SLACK: u64 = 6 << 20;
 const CASE: &str = "FIRN_MEMORY_CASE";
 
@@ -33,14 +33,14 @@ impl Drop for Dir {
     }
 }
 
-/// Anonymous memory of this process in bytes.
+/// Returns the anonymous memory of this process in bytes.
 fn anonymous() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Runs one test of this file again, in a process of its own, with its case.
+/// Runs one test of this file again, with one case, in a separate process.
 fn apart(test: &str, case: u64) {
     process::check(process::command(test).env(CASE, case.to_string()));
 }
@@ -72,7 +72,7 @@ fn any_number_of_trees_stays_within_the_budget() {
     while written < 2 * budget && puts < 150_000 {
         let mut batch = Batch::new();
         for _ in 0..rng.below(8) + 1 {
-            // A few trees have most of it.
+            // A few trees receive most of the data.
             let t = if rng.one_in(2) { rng.below(n as u64) % 4 } else { rng.below(n as u64) }
                 as usize
                 % n;
@@ -89,13 +89,13 @@ fn any_number_of_trees_stays_within_the_budget() {
     let said = db.stats().memory;
     assert!(
         most <= budget + budget / 10 + SLACK,
-        "{n} trees, values up to {longest}, budget {budget}: {most} bytes of anonymous memory; it says {said:?}"
+        "{n} trees, values up to {longest}, budget {budget}: {most} bytes of anonymous memory; the store reports {said:?}"
     );
     assert!(said.memtables <= budget, "{said:?}");
 }
 
-/// What [`DbOptions::memory_budget`] says of budgets that are too small: they are exceeded by what
-/// trees need at least, and puts do not become a flush each.
+/// Tests what the docs of [`DbOptions::memory_budget`] promise for budgets that are too small.
+/// Trees exceed such a budget by their minimum, and puts do not cause one flush each.
 #[test]
 fn thousands_of_trees_take_what_they_need_at_least() {
     const NAME: &str = "memory::thousands_of_trees_take_what_they_need_at_least";
@@ -111,9 +111,9 @@ fn thousands_of_trees_take_what_they_need_at_least() {
     let mut over = 0;
     for i in 0..puts {
         trees[rng.below(n as u64) as usize].put(rng.next_u64().to_be_bytes(), [7; 100]).unwrap();
-        // Statistics of thousands of trees take as long as hundreds of puts.
+        // Collecting statistics of thousands of trees takes as long as hundreds of puts.
         if i % 512 == 0 {
-            // Tables go as merges come to it.
+            // Compactions remove tables at unpredictable times.
             let least = n as u64 * (7 << 10) + budget / 2 + db.stats().memory.tables;
             over = anonymous().saturating_sub(least.max(budget)).max(over);
         }
@@ -121,7 +121,7 @@ fn thousands_of_trees_take_what_they_need_at_least() {
     let stats = db.stats();
     assert!(
         over <= budget / 10 + SLACK,
-        "{n} trees, budget {budget}: {over} bytes too much; it says {:?}",
+        "{n} trees, budget {budget}: {over} bytes over the limit; the store reports {:?}",
         stats.memory
     );
     assert!(
@@ -144,16 +144,16 @@ fn trees_at_rest_cost_little() {
     let trees: Vec<Tree> =
         (0..TREES).map(|i| db.existing_tree(&format!("t{i}")).unwrap()).collect();
     let each = anonymous().saturating_sub(before) / TREES as u64;
-    assert!(each < 16 << 10, "{each} bytes a tree");
+    assert!(each < 16 << 10, "{each} bytes per tree");
     let said = db.stats().memory.memtables / TREES as u64;
-    assert!(said < 1024, "{said} bytes a tree, as it says");
-    // One small put into each, and nothing that is not small is taken.
+    assert!(said < 1024, "{said} bytes per tree, as reported by the store");
+    // One small put into each tree takes only a small allocation.
     trees.iter().for_each(|t| t.put(b"k", b"v").unwrap());
     let each = anonymous().saturating_sub(before) / TREES as u64;
-    assert!(each < 32 << 10, "{each} bytes a tree that was written once");
+    assert!(each < 32 << 10, "{each} bytes per tree after one write to each");
 }
 
-/// An allocator keeps what it gets back, and nothing of another size may come to use it.
+/// An allocator retains freed memory, and allocations of other sizes may never reuse it.
 #[test]
 fn memory_that_many_memtables_have_outgrown_is_given_back() {
     const TREES: usize = 2000;
@@ -170,10 +170,10 @@ fn memory_that_many_memtables_have_outgrown_is_given_back() {
         trees.iter().for_each(|t| t.put([k], [7; 2500]).unwrap());
     }
     let (more, said) = (anonymous().saturating_sub(idle), db.stats().memory.memtables - before);
-    assert_eq!(db.stats().flushes, 0, "all of it is in memory still");
+    assert_eq!(db.stats().flushes, 0, "all data is still in memory");
     assert!(
         more <= said + said / 10 + (4 << 20),
-        "{more} bytes of anonymous memory more; it says {said}"
+        "{more} more bytes of anonymous memory; the store reports {said}"
     );
 }
 
@@ -186,7 +186,7 @@ fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
     let n = [1, 60, 1 + rng.below(200) as usize][case as usize];
     let budget = (16usize << 20) << rng.below(2);
     if let Ok(dir) = std::env::var(MAKE) {
-        // All of it stays in the log.
+        // All data stays in the log.
         let options =
             DbOptions { memory_budget: 1 << 30, background_threads: 0, ..DbOptions::default() };
         let db = Db::open_with(dir, options).unwrap();
@@ -222,6 +222,6 @@ fn an_opening_stays_within_the_budget_whatever_the_log_holds() {
     let said = db.stats().memory;
     assert!(
         most <= budget + budget / 10 + SLACK,
-        "{n} trees, budget {budget}: {most} bytes of anonymous memory; it says {said:?}"
+        "{n} trees, budget {budget}: {most} bytes of anonymous memory; the store reports {said:?}"
     );
 }

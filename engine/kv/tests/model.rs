@@ -1,17 +1,17 @@
-//! The model test: random histories of operations on a store, each answer compared with that of
-//! plain ordered maps. Each history has options of its own, of the store and of each tree, drawn
-//! from its seed (`model/setup.rs`). Beside that, threads that work at the same time
-//! (`model/threads.rs`).
+//! The model test. It runs random histories of operations on a store and compares each result with
+//! that of plain ordered maps. Each history draws the options of its store and trees from its seed
+//! (`model/setup.rs`). Other tests run several threads at the same time (`model/threads.rs`).
 //!
-//! By default the histories hold 320,000 steps in all, times `FIRN_TEST_EFFORT`. In the environment:
-//! - `FIRN_MODEL_OPS=20000000` for a longer run: so many steps in all.
-//! - `FIRN_MODEL_SEED=7` for other histories: the first has this seed, the next one more, and so
-//!   on.
-//! - `FIRN_MODEL_SCRIPT=FILE` plays this script too.
+//! By default all histories together have 320,000 steps, times `FIRN_TEST_EFFORT`. Environment
+//! variables:
+//! - `FIRN_MODEL_OPS=20000000` sets the total number of steps, for a longer run.
+//! - `FIRN_MODEL_SEED=7` selects other histories. The first has this seed, and each further history
+//!   adds one.
+//! - `FIRN_MODEL_SCRIPT=FILE` also plays this script.
 //!
-//! A failure prints the options, the seed, the step, what was expected and what came; and a shorter
-//! history that fails too, as a script. A script that is put into `tests/model/scripts` is played
-//! for ever.
+//! A failure prints the options, the seed, the step, the expected result and the actual result. It
+//! also prints a shorter history that fails, as a script. The tests always play the scripts in
+//! `tests/model/scripts`.
 
 #![allow(clippy::disallowed_methods, reason = "scripts and temporary directories")]
 
@@ -34,11 +34,11 @@ use compare::Failure;
 use run::Runner;
 use setup::{HOOKED, Setup};
 
-/// Steps of one history. Fixed, so that a seed is enough to find a failure again.
+/// Number of steps of one history. It is fixed, so that the seed alone reproduces a failure.
 const STEPS: usize = 10_000;
 const DEFAULT_OPS: usize = 320_000;
 const SHRINK_TRIES: usize = 400;
-/// Tests that share the histories: they run beside each other.
+/// Number of tests that share the histories. They run in parallel.
 const SHARES: u64 = 8;
 
 fn number(name: &str, default: usize) -> usize {
@@ -50,7 +50,7 @@ fn number(name: &str, default: usize) -> usize {
     }
 }
 
-/// Runs steps on a fresh store. On failure: which step, and why.
+/// Runs steps on a fresh store. On failure, returns the step and the reason.
 fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s HistoryOp>) -> Result<(), (usize, String)> {
     let setup = Setup::of(seed);
     let mut runner = Runner::new(&setup);
@@ -70,12 +70,12 @@ fn play<'s>(seed: u64, steps: impl Iterator<Item = &'s HistoryOp>) -> Result<(),
             runner.abandon();
             let words = panic.downcast_ref::<String>().cloned();
             let words = words.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-            Err((at, format!("a panic: {}", words.unwrap_or_else(|| "without words".into()))))
+            Err((at, format!("a panic: {}", words.unwrap_or_else(|| "no message".into()))))
         }
     }
 }
 
-/// The words of a failure: how it can be seen again, and the shortest script found that fails too.
+/// Returns the report of a failure: how to reproduce it, and the shortest failing script found.
 fn report(
     seed: u64,
     steps: &[HistoryOp],
@@ -128,7 +128,7 @@ fn share(n: u64) {
     if count >= 4 {
         let missing: Vec<_> =
             WEIGHTS.iter().map(|(k, _)| k).filter(|k| !kinds.contains(k)).collect();
-        assert!(missing.is_empty(), "these kinds of steps did not occur: {missing:?}");
+        assert!(missing.is_empty(), "these kinds of steps never occurred: {missing:?}");
     }
 }
 
@@ -168,7 +168,7 @@ fn what_was_found_stays_away() {
     files.iter().for_each(|f| play_script(f));
 }
 
-/// As if a store lost what is put after an ingestion into a tree that was reopened.
+/// Simulates a store that loses puts after an ingestion into a tree that was reopened.
 #[test]
 fn a_failure_is_told_with_a_script_that_fails_too() {
     let seed = 4;

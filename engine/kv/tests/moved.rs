@@ -1,7 +1,7 @@
-//! A store is a directory, not a path: changes of the working directory, and directories that are
-//! moved, replaced or removed while a store is open, damage no store.
+//! A store is bound to a directory, not to a path. A store stays intact when the working directory
+//! changes, and when directories are moved, replaced or removed while a store is open.
 
-#![allow(clippy::disallowed_methods)] // directories are moved directly
+#![allow(clippy::disallowed_methods)] // the tests move directories directly
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use firn_kv::{Db, DbOptions, Durability, Env, ErrorKind, OsEnv, Result, Tree, Tr
 use firn_testkit::effort::times_effort;
 use firn_testkit::own_process;
 
-/// A folder of a test, removed at its end.
+/// Temporary directory of a test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -35,7 +35,7 @@ impl Drop for Folder {
     }
 }
 
-/// Small files, so that names change often.
+/// Returns options with small files, so that the store creates and removes files often.
 fn small(threads: usize) -> (DbOptions, TreeOptions) {
     let db = DbOptions {
         memory_budget: 1 << 20,
@@ -55,7 +55,7 @@ fn open(env: Arc<dyn Env>, dir: &Path, threads: usize) -> Result<(Db, Tree)> {
     Ok((db, tree))
 }
 
-/// How many keys the store has, of which each is there up to the last.
+/// Returns the number of keys in the store. Checks that all keys from 0 up to that number exist.
 fn count(dir: &Path) -> u64 {
     let (db, tree) =
         open(OsEnv::new(), dir, 0).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
@@ -65,7 +65,7 @@ fn count(dir: &Path) -> u64 {
     n
 }
 
-/// Names and contents.
+/// Contents of files by name.
 type Files = BTreeMap<OsString, Vec<u8>>;
 
 fn files(dir: &Path) -> Files {
@@ -97,11 +97,7 @@ fn a_relative_path_stays_in_its_directory_when_the_working_directory_changes() {
         db.close().unwrap();
         other.close().unwrap();
         assert_eq!(count(&b.join("data")), 5_000, "the other store");
-        assert_eq!(
-            count(&a.join("data")),
-            before + 5_000,
-            "the store that was opened by a relative path"
-        );
+        assert_eq!(count(&a.join("data")), before + 5_000, "the store opened by a relative path");
         assert_eq!(count(&a.join("copy")), before + 5_000, "its checkpoint");
         std::env::set_current_dir(&folder.0).unwrap();
     }
@@ -109,8 +105,9 @@ fn a_relative_path_stays_in_its_directory_when_the_working_directory_changes() {
 
 const MESSAGE: &str = "moved, replaced or removed";
 
-/// A store whose directory is moved away at operation `at`, and another store put in its place:
-/// `other`, with these files, which is moved back. False where it has fewer operations.
+/// Moves the directory of an open store away at operation `at` and moves another store, `other`,
+/// into its place. `other` has the files `files_of_other` and is moved back at the end. Returns
+/// false if the store performs fewer operations than `at`.
 fn is_replaced(folder: &Folder, other: &Path, files_of_other: &Files, at: u64) -> bool {
     let (dir, moved) = (folder.path("data"), folder.path("moved"));
     let env = FaultEnv::new(OsEnv::new());
@@ -131,7 +128,7 @@ fn is_replaced(folder: &Folder, other: &Path, files_of_other: &Files, at: u64) -
         if let Err(e) = tree.put(n.to_be_bytes(), [1; 100]) {
             assert!(e.to_string().contains(MESSAGE), "operation {at}: {e}");
             let again =
-                tree.put(0_u64.to_be_bytes(), "").expect_err("a moved store takes no writes");
+                tree.put(0_u64.to_be_bytes(), "").expect_err("a moved store must refuse writes");
             assert!(again.to_string().contains(MESSAGE), "operation {at}: {again}");
             break;
         }
@@ -142,7 +139,7 @@ fn is_replaced(folder: &Folder, other: &Path, files_of_other: &Files, at: u64) -
     drop((db, tree));
     let is_replaced = moved.exists();
     if failed_before_close {
-        let e = closed.expect_err("a store that was moved is closed with an error");
+        let e = closed.expect_err("closing a moved store must fail");
         assert!(e.to_string().contains(MESSAGE), "operation {at}: {e}");
     }
     if is_replaced {
@@ -153,7 +150,7 @@ fn is_replaced(folder: &Folder, other: &Path, files_of_other: &Files, at: u64) -
     let found = count(&dir);
     assert!(
         found >= acknowledged,
-        "operation {at}: of {acknowledged} acknowledged puts the moved store has {found}"
+        "operation {at}: the moved store has {found} of {acknowledged} acknowledged puts"
     );
     std::fs::remove_dir_all(&dir).unwrap();
     is_replaced
@@ -199,14 +196,14 @@ fn what_is_made_durable_in_a_removed_directory_is_not_acknowledged() {
         assert!(e.to_string().contains(MESSAGE), "{what}: {e}");
         let e = tree.put("c", "3").unwrap_err();
         assert_eq!(e.kind(), ErrorKind::ReadOnly, "{what}: {e}");
-        assert_eq!(tree.get("a").unwrap().unwrap(), "1", "{what}: it can still be read");
+        assert_eq!(tree.get("a").unwrap().unwrap(), "1", "{what}: reads must still work");
         assert_eq!(db.close().unwrap_err().kind(), ErrorKind::ReadOnly, "{what}");
         let _ = std::fs::remove_dir_all(&dir);
     }
 }
 
-/// Files are their owner's alone, or have the permissions that the user asked for; the umask takes
-/// bits away.
+/// Files are accessible to their owner only, or have the permissions that the user configured. The
+/// umask removes bits.
 #[cfg(unix)]
 #[test]
 fn new_files_have_the_mode_that_was_asked_for() {
@@ -225,7 +222,7 @@ fn new_files_have_the_mode_that_was_asked_for() {
         let probe = folder.path(&format!("probe{mode:o}"));
         std::fs::write(&probe, "").unwrap();
         let of = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        // What the process's umask lets be, by a file that is made with 0666.
+        // Derives the process's umask from a file that was created with mode 0666.
         let umask = !of(&probe) & 0o666;
         let umask_dir = umask | (umask >> 2 | umask >> 1) & 0o011;
         for path in [&dir, &dir.join("copy")] {

@@ -1,5 +1,6 @@
-//! Tables that overlap nothing are not written again: merges adopt them and move the rest of the
-//! way, under every policy and where somebody asks. What a merge would change is written again.
+//! Compactions do not rewrite tables that overlap no other table. They adopt or move such tables
+//! instead, under every policy and in manual compactions. Tables that a compaction would change are
+//! rewritten.
 
 use super::append;
 
@@ -17,7 +18,7 @@ use firn_testkit::rng::Rng;
 use append::Append;
 
 const DIR: &str = "/db";
-/// Keys that fill a few tables.
+/// Number of keys that fill a few tables.
 const KEYS: u64 = 3000;
 
 fn db_options() -> DbOptions {
@@ -29,7 +30,7 @@ fn db_options() -> DbOptions {
     }
 }
 
-/// Nothing is merged unless asked for.
+/// Returns options under which only manual compactions run.
 fn quiet() -> TreeOptions {
     TreeOptions {
         policy: "tiered:min_runs=64:max_runs=64".parse().unwrap(),
@@ -49,7 +50,7 @@ fn key(i: u64) -> Vec<u8> {
     format!("key{i:08}").into_bytes()
 }
 
-/// A value that says which key and which round it is of, and hardly compresses.
+/// Returns a value that identifies its key and round, and that hardly compresses.
 fn value(i: u64, round: u64) -> Vec<u8> {
     let mut bytes = [i.to_be_bytes(), round.to_be_bytes()].concat();
     bytes.resize(100, 0);
@@ -61,13 +62,13 @@ fn fill(tree: &Tree, keys: impl IntoIterator<Item = u64>, round: u64) -> Result<
     keys.into_iter().try_for_each(|i| tree.put(&key(i), &value(i, round)).map(drop))
 }
 
-/// A run of these keys.
+/// Writes one run with these keys.
 fn run(tree: &Tree, keys: impl IntoIterator<Item = u64>, round: u64) -> Result<()> {
     fill(tree, keys, round)?;
     tree.flush().map(drop)
 }
 
-/// Bytes that merges have written.
+/// Returns the number of bytes that compactions have written.
 fn rewritten(db: &Db) -> u64 {
     db.stats().compaction_written
 }
@@ -89,7 +90,7 @@ fn check(db: &Db, tree: &Tree, keys: u64, round_of: impl Fn(u64) -> u64) {
 fn a_load_in_order_is_written_once_under_every_policy() {
     for described in Policy::ALL {
         let policy = match described.name {
-            // Level 1 is full soon, so tables go on down.
+            // Level 1 fills soon, so tables move further down.
             "leveled" => "leveled:base=64k:ratio=2".parse().unwrap(),
             "fifo" => continue,
             name => name.parse().unwrap(),
@@ -109,7 +110,7 @@ fn a_load_in_order_is_written_once_under_every_policy() {
         let (db, tree) = open(env, options).unwrap();
         check(&db, &tree, keys, |_| 1);
         tree.compact().unwrap();
-        assert_eq!(rewritten(&db), 0, "{}: nothing is left to be done", described.name);
+        assert_eq!(rewritten(&db), 0, "{}: no work must be left", described.name);
     }
 }
 
@@ -165,7 +166,7 @@ fn small_tables_are_joined() {
     check(&db, &tree, 1000, |_| 1);
 }
 
-/// Lets everything go.
+/// Compaction filter that drops every entry.
 struct Nothing;
 
 impl CompactionFilter for Nothing {
@@ -189,7 +190,8 @@ impl CompactionFilterPass for Nothing {
     }
 }
 
-/// Two runs in order, something in or about them that a compaction must change, and what is left.
+/// Creates two disjoint runs and applies `change`, which makes a compaction rewrite data. Returns
+/// the statistics after the compaction.
 fn changed(name: &str, options: TreeOptions, change: impl Fn(&Db, &Tree)) -> firn_kv::Stats {
     let (db, tree) = open(Arc::new(MemEnv::new(1)), options).unwrap();
     fill(&tree, 0..KEYS, 1).unwrap();
@@ -209,7 +211,7 @@ fn what_a_merge_would_change_is_written_again() {
     let all = |stats: &firn_kv::Stats| stats.trees[0].runs[0].clone();
     let deleted = changed("deletes", quiet(), |_, tree| {
         tree.delete(&key(17)).unwrap();
-        // Of nothing, in a table by itself.
+        // Deletes a key that does not exist, in a separate table.
         tree.delete(b"a").unwrap();
     });
     assert_eq!((all(&deleted).deletes, all(&deleted).entries), (0, 2 * KEYS - 1));
@@ -219,7 +221,7 @@ fn what_a_merge_would_change_is_written_again() {
     });
     assert_eq!(all(&ranges).entries, 2 * KEYS - 10);
 
-    // The snapshot is gone when it is compacted.
+    // The snapshot is released before the compaction.
     let versions = changed("versions", quiet(), |db, tree| {
         let snapshot = db.snapshot();
         tree.put(&key(5), &value(5, 1)).unwrap();
@@ -230,12 +232,12 @@ fn what_a_merge_would_change_is_written_again() {
 
     let folding = TreeOptions { merge: Some(Arc::new(Append)), ..quiet() };
     let folded = changed("operands", folding, |_, tree| {
-        // Under these a flush does not know what lies.
+        // A flush does not know which older entries exist for these operands.
         (0..10).for_each(|i| tree.merge(&[b'a', i], b"more").map(drop).unwrap());
     });
     assert_eq!(all(&folded).entries, 2 * KEYS + 10);
 
-    // The first run was written another way.
+    // The first run was written with other options.
     let way = |options: TreeOptions| {
         move |_: &Db, tree: &Tree| {
             tree.flush().unwrap();
@@ -264,7 +266,7 @@ fn what_a_merge_would_change_is_written_again() {
     assert!(db.stats().trees[0].runs.is_empty());
 }
 
-/// What a store of three runs, of which some tables overlap, holds before a compaction.
+/// Creates a store with three runs, of which some tables overlap, before any compaction.
 fn prepared() -> MemEnv {
     let env = MemEnv::new(3);
     let (db, tree) = open(Arc::new(env.clone()), quiet()).unwrap();

@@ -1,5 +1,5 @@
-//! What a program is told of the store that it runs: counts of its reads, the cost of one
-//! operation, events, metrics as text.
+//! Tests of what a program can observe of its store: read counters, the cost of one operation,
+//! events, and metrics as text.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ fn key(n: u64) -> Vec<u8> {
     format!("key{n:06}").into_bytes()
 }
 
-/// A store without threads of its own, in memory. Its files are counted alone, beside other tests.
+/// Returns options of an in-memory store without background threads. Its open files are counted
+/// separately from those of other tests.
 fn options() -> DbOptions {
     DbOptions {
         background_threads: 0,
@@ -34,7 +35,7 @@ fn open(options: DbOptions) -> (Arc<MemEnv>, Db) {
     (env, db)
 }
 
-/// Runs pile up: nothing is merged unless the test says so.
+/// Returns options under which runs accumulate. Only manual compactions run.
 fn piling() -> TreeOptions {
     let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     TreeOptions { policy, block_size: 512, ..TreeOptions::default() }

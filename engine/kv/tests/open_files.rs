@@ -1,6 +1,6 @@
-//! Few files open: stores of more tables than descriptors are read and written, whatever closes
-//! files meanwhile; and what goes wrong when a file is opened again is told.
-// The tests remove the directories that they made.
+//! Stores with more tables than file descriptors. Reads and writes work although files are closed
+//! in between, and errors of reopening a file are reported.
+// The tests remove the directories that they created.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use firn_kv::{Env, FileMap, ReadFile};
 use firn_testkit::as_inside;
 use firn_testkit::process::check as check_process;
 
-/// How many files of tables are open, and how many were at most.
+/// Current and maximum number of open table files.
 #[derive(Default)]
 struct Count {
     now: AtomicU64,
@@ -37,11 +37,11 @@ impl Count {
     }
 }
 
-/// An environment that counts them.
+/// Environment that counts open table files.
 struct Counting {
     inner: Arc<dyn Env>,
     count: Arc<Count>,
-    /// Opening a table fails as if there were no descriptors.
+    /// Whether opening a table fails with [`ErrorKind::Exhausted`].
     full: AtomicBool,
 }
 
@@ -106,7 +106,7 @@ fn options(most: u64, mode: ReadMode) -> DbOptions {
     }
 }
 
-/// Each flush stays a table of its own.
+/// Returns options under which each flush stays a separate table.
 fn piling(compression: Compression) -> TreeOptions {
     let policy = Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 });
     TreeOptions {
@@ -127,8 +127,8 @@ fn key(tree: u64, flush: u64, n: u64) -> [u8; 24] {
 
 const KEYS: u64 = 8;
 
-/// Values that don't fit into the cache all together, and that take half of their length when they
-/// are compressed.
+/// Returns a value that compresses to half of its length. The cache cannot hold all values
+/// together.
 fn value(tree: u64, flush: u64, n: u64) -> Vec<u8> {
     let seed = tree * 1_000_003 + flush * 1009 + n;
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -143,7 +143,7 @@ fn value(tree: u64, flush: u64, n: u64) -> Vec<u8> {
     [&half[..], &half].concat()
 }
 
-/// `trees` trees of `flushes` tables each.
+/// Creates `trees` trees of `flushes` tables each.
 fn fill(db: &Db, trees: u64, flushes: u64, compression: Compression) -> Vec<Tree> {
     let all: Vec<Tree> =
         (0..trees).map(|t| db.tree(&format!("t{t}"), piling(compression)).unwrap()).collect();
@@ -170,7 +170,7 @@ fn check(trees: &[Tree], flushes: u64) {
     }
 }
 
-/// Makes one table of all.
+/// Compacts the tree into one table.
 fn merge(tree: &Tree, compression: Compression) {
     tree.set_options(TreeOptions { policy: Policy::default(), ..piling(compression) }).unwrap();
     tree.compact().unwrap();
@@ -205,31 +205,31 @@ fn no_more_files_are_open_than_the_bound_says() {
         let db = Db::open_in(env.clone(), "/db", options.clone()).unwrap();
         let trees = fill(&db, 10, 31, compression);
         check(&trees, 31);
-        // An iterator stands in all tables of its tree at once.
+        // An iterator is positioned in all tables of its tree at once.
         let whole: usize = trees.iter().map(|t| content(t).len()).sum();
         assert_eq!(whole as u64, 310 * KEYS, "{mode:?}");
         let stats = db.stats();
         assert_eq!(stats.trees.iter().flat_map(|t| &t.runs).map(|r| r.tables).sum::<usize>(), 310);
-        assert!(env.count.most() <= 16, "{mode:?}: {} were open", env.count.most());
+        assert!(env.count.most() <= 16, "{mode:?}: {} files were open", env.count.most());
         assert_eq!(
             (stats.files.open, stats.files.shared_open, stats.files.most),
             (env.count.now(), bound.open(), 16)
         );
-        // What is in memory needs no file.
+        // Tables in memory need no file.
         let read = mode == ReadMode::Pread;
         assert_eq!(stats.files.reopened > 100, read, "{mode:?}: {:?}", stats.files);
         db.checkpoint("/copy").unwrap();
         let copy = Db::open_in(env.clone(), "/copy", options.clone()).unwrap();
         assert_eq!(content(&copy.existing_tree("t3").unwrap()), content(&trees[3]));
-        assert_eq!(db.stats().files.shared_open, env.count.now(), "both Dbs");
+        assert_eq!(db.stats().files.shared_open, env.count.now(), "the files of both Dbs");
         assert_eq!(db.verify(|_, _| {}).unwrap().tables, 310);
         trees[..5].iter().for_each(|t| merge(t, compression));
         trees[1..].iter().for_each(|t| db.drop_tree(t.name()).unwrap());
-        // An opening looks at the footer of one table after the other.
-        assert!(env.count.most() <= 16 + 1, "{mode:?}: {} were open", env.count.most());
+        // Opening a store reads the footer of one table after the other.
+        assert!(env.count.most() <= 16 + 1, "{mode:?}: {} files were open", env.count.most());
         drop((copy, trees, db));
-        // What views named goes when the epoch, which all tests share, has moved on; asking for
-        // statistics lets it.
+        // Obsolete views are released when the epoch advances, which all tests share. Reading the
+        // statistics lets it advance.
         let other = Db::in_memory().unwrap();
         while env.count.now() > 0 {
             other.stats();
@@ -265,8 +265,8 @@ fn what_has_left_the_manifest_is_read_to_its_end() {
     }
 }
 
-/// Gets, walks, writes, merges, drops and checkpoints of many threads, with fewer files than
-/// threads.
+/// Runs gets, scans, writes, compactions, drops and checkpoints on many threads, with fewer files
+/// than threads.
 #[test]
 fn threads_close_each_other_s_files() {
     for (mode, compression) in MODES {
@@ -317,10 +317,14 @@ fn threads_close_each_other_s_files() {
             done.store(true, Ordering::SeqCst);
         });
         check(&trees, 20);
-        // Beyond the bound: the copy's own bound, and the file that each thread reads or opens. The copy
-        // has workers, too.
+        // These add to the bound: the copy's own bound, and the file that each thread reads or
+        // opens. The copy has workers, too.
         let beyond = bound + threads.load(Ordering::SeqCst) + 1 + 2 * workers as u64;
-        assert!(env.count.most() <= bound + beyond, "{mode:?}: {} were open", env.count.most());
+        assert!(
+            env.count.most() <= bound + beyond,
+            "{mode:?}: {} files were open",
+            env.count.most()
+        );
     }
 }
 
@@ -340,7 +344,7 @@ fn want_of_descriptors_is_an_error_that_passes() {
     let env = Counting::new(Arc::new(MemEnv::new(1)));
     let db = Db::open_in(env.clone(), "/db", options(1, ReadMode::Pread)).unwrap();
     fill(&db, 2, 10, Compression::Lz4);
-    // Opened anew: nothing is cached.
+    // The reopened store has cached nothing.
     drop(db);
     let db = Db::open_in(env.clone(), "/db", options(1, ReadMode::Pread)).unwrap();
     let trees: Vec<Tree> = ["t0", "t1"].map(|t| db.existing_tree(t).unwrap()).into();
@@ -368,7 +372,7 @@ fn want_of_descriptors_is_an_error_that_passes() {
     check(&trees, 10);
 }
 
-/// A table's file is known by its end when it is opened again.
+/// When a table file is opened again, its footer proves that it is the same file.
 #[test]
 fn another_file_under_a_table_s_name_is_never_read() {
     let mem = MemEnv::new(1);
@@ -378,7 +382,7 @@ fn another_file_under_a_table_s_name_is_never_read() {
     let path = |i: usize| PathBuf::from(format!("/db/{:08}.sst", tables[i].id));
     let (table, other) = (path(0), path(1));
     let wrong = || db.verify(|_, _| {}).unwrap().errors.into_iter().next();
-    // The newest run comes first; that the other table is read then closes this one.
+    // The newest run comes first. Reading the other table then closes this one.
     assert!(wrong().is_none());
     mem.rename(&table, Path::new("/aside")).unwrap();
     let lost = wrong().unwrap();
@@ -392,7 +396,7 @@ fn another_file_under_a_table_s_name_is_never_read() {
     mem.rename(Path::new("/aside"), &table).unwrap();
     assert!(wrong().is_none());
     check(&trees, 2);
-    // An iterator goes on after the store was closed as long as the files are there.
+    // An iterator works after the store was closed, as long as the files exist.
     drop((trees, db));
     let db = Db::open_in(Arc::new(mem.clone()), "/db", options(1, ReadMode::Pread)).unwrap();
     let mut held = db.existing_tree("t0").unwrap().iter();
@@ -405,8 +409,8 @@ fn another_file_under_a_table_s_name_is_never_read() {
     assert_eq!(closed.kind(), ErrorKind::Closed, "{closed}");
 }
 
-/// A reader holds what a writer removes, with maps in place of descriptors; without maps, with
-/// descriptors.
+/// A reader can read files that a writer removed. It holds maps instead of descriptors, or
+/// descriptors where it uses no maps.
 #[test]
 fn a_reader_beside_a_writer_holds_what_is_removed() {
     for (mode, compression) in MODES {
@@ -423,7 +427,7 @@ fn a_reader_beside_a_writer_holds_what_is_removed() {
             merge(tree, compression);
         }
         drop((trees, writer));
-        // What others of the process still looked at was left to the next opening.
+        // The next opening deletes files that other threads of the process were still reading.
         drop(Db::open_in(env.inner.clone(), "/db", options(100, mode)).unwrap());
         let names = env.inner.list(Path::new("/db")).unwrap();
         assert!(!names.iter().any(|n| n.ends_with(".sst")), "{names:?}");
@@ -448,8 +452,8 @@ fn in_a_process_with(limit: u64, name: &str, dir: &Path) {
     check_process(&mut child);
 }
 
-/// With the process's own bound: a store of 258 tables in a process with 64 descriptors is read,
-/// written and merged.
+/// Uses the process-wide bound. A process with 64 descriptors reads, writes and compacts a store of
+/// 258 tables.
 #[test]
 #[cfg(unix)]
 fn a_store_of_more_tables_than_descriptors() {
@@ -474,7 +478,7 @@ fn a_store_of_more_tables_than_descriptors() {
         check(&trees(&reader), FLUSHES);
         assert_eq!(reader.stats().files.most, 32);
     }
-    // Its files must be held, and nothing but descriptors holds them.
+    // A reader must hold its files open, and without maps it needs a descriptor for each.
     let e = Db::open_with(&dir, DbOptions { read_only: true, ..own(ReadMode::Pread) });
     let e = e.and_then(|db| db.existing_tree("t0")?.len()).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::Exhausted, "{e}");
@@ -483,8 +487,8 @@ fn a_store_of_more_tables_than_descriptors() {
         let trees = trees(&db);
         check(&trees, FLUSHES);
         assert!(db.stats().files.open <= 32);
-        // Something else takes all that are left: files of tables give some, for whatever is to be
-        // opened.
+        // The test takes all remaining descriptors. The table cache closes files when another file
+        // must be opened.
         let mut taken = vec![];
         while let Ok(file) = OsEnv::new().open_read(&Path::new(&dir).join("CURRENT"), false) {
             taken.push(file);
@@ -503,8 +507,8 @@ fn a_store_of_more_tables_than_descriptors() {
     }
 }
 
-/// A thousand stores in one process: the files of all their tables are bounded together, and give
-/// way to what else the stores hold open.
+/// Opens a thousand stores in one process. One bound limits the table files of all stores together,
+/// and these files make room for the other files of the stores.
 #[test]
 #[cfg(unix)]
 fn a_thousand_stores_in_one_process() {
@@ -531,7 +535,7 @@ fn a_thousand_stores_in_one_process() {
                 }
             }
         }
-        // Each store holds its directory and its lock open.
+        // Each store holds its directory and its lock file open.
         in_a_process_with(2 * STORES + 200, "a_thousand_stores_in_one_process", &dir);
         std::fs::remove_dir_all(&dir).unwrap();
         return;

@@ -1,4 +1,5 @@
-//! Long runs of merge operands in memtables: reads combine them once, and see the same as before.
+//! Long sequences of merge operands in memtables. Reads combine them once and return the same
+//! values as before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use firn_kv::{
 };
 use firn_testkit::rng::Rng;
 
-/// Appends operands, and counts those that it was given.
+/// Merge operator that appends operands and counts the operands that it received.
 #[derive(Default)]
 struct Append(AtomicUsize);
 
@@ -51,11 +52,11 @@ fn reads_walk_each_operand_once() {
     let get = || tree.get(b"k").unwrap().unwrap().to_vec();
     let first = || tree.iter().next().unwrap().unwrap().1.to_vec();
     let last = || tree.iter().next_back().unwrap().unwrap().1.to_vec();
-    assert!(walked(&get) >= 5000, "nothing is combined yet");
+    assert!(walked(&get) >= 5000, "operands must not be combined yet");
     for read in [&get as &dyn Fn() -> Vec<u8>, &first, &last] {
         assert!(walked(read) <= 65);
     }
-    // A reader of an older state walks them, and sees what it saw.
+    // A reader of an older state visits all operands and still sees the old value.
     let snapshot = db.snapshot();
     tree.merge(b"k", b"!").unwrap();
     for _ in 0..100 {
@@ -65,7 +66,7 @@ fn reads_walk_each_operand_once() {
     assert!(snapshot.get(&tree, b"k").unwrap().unwrap().to_vec() == all);
 }
 
-/// What each key has, and had at each snapshot.
+/// Current value of each key, or its value at a snapshot.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Options of a tree that change while it is open: they count at once, are there after the next
-//! opening, and what cannot change is refused.
+//! Options of a tree that change while it is open. Changes apply at once and survive reopening.
+//! Changes of options that cannot change are refused.
 
 use std::sync::Arc;
 
@@ -66,8 +66,12 @@ fn what_is_changed_counts_at_once_and_for_good() {
         ..tree.options()
     };
     tree.set_options(changed.clone()).unwrap();
-    assert_eq!(format!("{:?}", other.options()), format!("{changed:?}"), "all handles have them");
-    // The policy wants what the one before did not, and what is merged is stored as it is.
+    assert_eq!(
+        format!("{:?}", other.options()),
+        format!("{changed:?}"),
+        "all handles must show the new options"
+    );
+    // The new policy picks compactions that the old one did not. Their outputs use the new options.
     db.wait_idle().unwrap();
     let merged = db.stats();
     assert!(merged.compactions > 0 && merged.trees[0].runs.len() < 4, "{merged:?}");
@@ -77,7 +81,7 @@ fn what_is_changed_counts_at_once_and_for_good() {
         merged.table_bytes(),
         packed.table_bytes()
     );
-    // Memtables are of the new size: these would not have filled one.
+    // Memtables have the new size. The data would not have filled one memtable of the old size.
     fill(&tree, 2000);
     assert!(db.stats().flushes > merged.flushes);
     assert_eq!(tree.iter().count(), 2000);
@@ -111,8 +115,8 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
     tree.flush().unwrap();
     drop((tree, db));
 
-    // Without its hooks: the rest may change, the hooks stay what they were, and nothing is merged
-    // without them.
+    // The tree is opened without its hooks. Other options may change, the hooks stay the same, and
+    // no compaction runs without them.
     let db = open(&env);
     let tree = db.existing_tree("t").unwrap();
     tree.set_options(TreeOptions { table_size: 1 << 20, ..tree.options() }).unwrap();

@@ -1,12 +1,12 @@
-//! Hooks that panic: whatever the engine asks them in, in a reader, a writer's own work, a caller's
-//! compaction or the background. Nobody waits for ever, what was acknowledged is there after the next
-//! opening, and what was asked by somebody is answered to him.
+//! Hooks that panic in any method, in a read, a write, a manual compaction or a background job. No
+//! thread waits forever. Acknowledged writes survive the next opening. The caller of an operation
+//! receives its error or panic.
 //!
-//! The same holds of an environment that panics in one of its operations, whichever it is.
+//! The same holds for an environment that panics in any of its operations.
 //!
-//! Every scenario runs beside a clock: one that takes minutes hangs.
+//! Every scenario runs under a timeout: a scenario that takes minutes hangs.
 
-#![allow(clippy::disallowed_methods, reason = "a clock beside the store")]
+#![allow(clippy::disallowed_methods, reason = "a thread enforces the timeout")]
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ use firn_testkit::effort::times_effort;
 
 const WORDS: &str = "a hook of the test panics";
 
-/// The methods of hooks.
+/// Methods of hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Fold,
@@ -58,7 +58,7 @@ const PLACES: [Place; 11] = [
     Place::PrefixLen,
 ];
 
-/// Hooks that panic in one place while they are armed.
+/// Hooks that panic in one method while they are armed.
 #[derive(Clone)]
 struct Touchy {
     place: Place,
@@ -149,7 +149,7 @@ impl FilterPrefix for Touchy {
     }
 }
 
-/// Keys behind those that are written.
+/// Returns a key above the keys that [`write`] uses.
 fn beside(i: u16) -> [u8; 3] {
     let [high, low] = i.to_be_bytes();
     [0xfe, high, low]
@@ -159,11 +159,14 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// What a call gives that may panic: a panic is an error.
+/// Runs a call that may panic, and returns a panic as an error.
 fn tried<T>(call: impl FnOnce() -> Result<T, Error>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(done) => done.map_err(|e| e.to_string()),
-        Err(panic) => Err(panic.downcast_ref::<String>().cloned().expect("words of a hook")),
+        Err(panic) => Err(panic
+            .downcast_ref::<String>()
+            .cloned()
+            .expect("the panic message must come from a hook")),
     }
 }
 
@@ -189,13 +192,14 @@ fn open(env: Arc<dyn Env>, threads: usize, hooks: &Touchy) -> Result<(Db, Tree),
     Ok((db, tree))
 }
 
-/// Half of the keys are so few that a memtable has several operands of each.
+/// Returns a key. Every second key is one of only 100, so a memtable holds several operands of
+/// each.
 fn key(i: u64) -> [u8; 8] {
     let keys = if i.is_multiple_of(2) { 5000 } else { 100 };
     (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % keys).to_be_bytes()
 }
 
-/// Adds to what was acknowledged, or may have been done, until something fails.
+/// Writes until an operation fails, and records the possible value of each key.
 fn write(tree: &Tree, acknowledged: &mut Sums, steps: u64) -> Result<(), String> {
     for i in 0..steps {
         let k = key(i);
@@ -205,7 +209,7 @@ fn write(tree: &Tree, acknowledged: &mut Sums, steps: u64) -> Result<(), String>
             _ if i.is_multiple_of(11) => (tried(|| tree.delete(&k)), (0, 0)),
             _ => (tried(|| tree.merge(&k, &1u64.to_be_bytes())), (sum.0 + 1, sum.1 + 1)),
         };
-        // What fails may have been done.
+        // A failed write may have been applied.
         *sum = match &done {
             Ok(()) => then,
             Err(_) => (sum.0.min(then.0), sum.1.max(then.1)),
@@ -215,17 +219,17 @@ fn write(tree: &Tree, acknowledged: &mut Sums, steps: u64) -> Result<(), String>
     Ok(())
 }
 
-/// Of each key the least and the most that it may have.
+/// Smallest and largest possible value of each key.
 type Sums = BTreeMap<[u8; 8], (u64, u64)>;
 
 fn check(tree: &Tree, sums: &Sums, what: &str) {
     for (k, &(least, most)) in sums {
         let is = tree.get(k).unwrap().map_or(0, |v| number(&v));
-        assert!((least..=most).contains(&is), "{what}: {k:?} is {is}, not {least} to {most}");
+        assert!((least..=most).contains(&is), "{what}: {k:?} is {is}, expected {least} to {most}");
     }
 }
 
-/// Writes, then lets the hook panic: what came of it must be told to somebody, and be over.
+/// Writes, then makes the hook panic. Some caller must see the failure, and no work may hang.
 fn scenario(place: Place, threads: usize) -> u64 {
     let what = format!("{place:?}, {threads} threads");
     let env = MemEnv::new(threads as u64);
@@ -239,13 +243,13 @@ fn scenario(place: Place, threads: usize) -> u64 {
     let mut sums = Sums::new();
     write(&tree, &mut sums, 20_000).unwrap();
     hooks.armed.store(true, Ordering::SeqCst);
-    // A reader gets its own panic, and so does who compacts.
+    // A reader or a manual compaction receives its own panic.
     let read = (0..200).map(|i| tried(|| tree.get(&key(i)))).collect::<Result<Vec<_>, _>>();
     assert!(read.is_ok() || hooks.panics.load(Ordering::SeqCst) > 0, "{what}: {read:?}");
     let walked = tried(|| tree.iter().collect::<Result<Vec<_>, _>>());
     assert!(walked.is_ok() || hooks.panics.load(Ordering::SeqCst) > 0, "{what}: {walked:?}");
     let wrote = write(&tree, &mut sums, 20_000);
-    // Two keys that nobody else has.
+    // No other operation uses these two keys.
     let other = |n: u8| [0xff, n];
     let batch = || {
         let mut batch = Batch::new();
@@ -278,12 +282,12 @@ fn scenario(place: Place, threads: usize) -> u64 {
     if panics == 0 {
         assert!(wrote.is_ok() && told.iter().all(Result::is_ok), "{what}: {wrote:?} {told:?}");
     } else if place != Place::GoneAt && read.is_ok() && walked.is_ok() {
-        // (What says when tables expire is taken to have said nothing.)
+        // If the filter's expiry method panics, the engine ignores it.
         let all = [&wrote].into_iter().chain(&told);
-        assert!(all.clone().any(Result::is_err), "{what}: nobody was told");
+        assert!(all.clone().any(Result::is_err), "{what}: no caller saw a failure");
     }
-    assert_eq!(plain.get(b"k").unwrap().unwrap(), b"v"[..], "{what}: others can be read");
-    // A hook that panics no more: nothing that it has been asked about is held.
+    assert_eq!(plain.get(b"k").unwrap().unwrap(), b"v"[..], "{what}: other trees must be readable");
+    // The hook no longer panics. The engine holds no locks or files from the failed calls.
     hooks.armed.store(false, Ordering::SeqCst);
     check(&tree, &sums, &what);
     if plain.put(b"k", b"w").is_ok() {
@@ -294,7 +298,7 @@ fn scenario(place: Place, threads: usize) -> u64 {
     }
     drop((tree, plain));
     let _ = db.close();
-    // Nor is an opening that panics in the way of the next.
+    // An opening that panics does not block the next one.
     hooks.armed.store(true, Ordering::SeqCst);
     let opened = tried(|| Ok(open(&env, threads, &hooks)));
     hooks.armed.store(false, Ordering::SeqCst);
@@ -308,7 +312,7 @@ fn scenario(place: Place, threads: usize) -> u64 {
     panics
 }
 
-/// Runs it beside a clock. The panics of the test's own are not printed.
+/// Runs a scenario with a timeout. Does not print the panics that the test causes.
 fn in_time<T: Send + 'static>(what: &str, scenario: impl FnOnce() -> T + Send + 'static) -> T {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -322,7 +326,7 @@ fn in_time<T: Send + 'static>(what: &str, scenario: impl FnOnce() -> T + Send + 
     let (done, ends) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let came = scenario();
-        // Only then has it not hung.
+        // The scenario has ended, so it did not hang.
         let _ = done.send(());
         came
     });
@@ -339,11 +343,12 @@ fn hooks_that_panic_hold_up_nobody() {
             in_time(&format!("{place:?}, {threads} threads"), move || scenario(place, threads))
         };
         let panics: u64 = [0, 1, 2, 4].map(one).iter().sum();
-        assert!(panics > 0, "{place:?} is never asked");
+        assert!(panics > 0, "{place:?} is never called");
     }
 }
 
-/// What callers hand in may panic, too: then nothing has happened, and all goes on.
+/// Closures and iterators of callers may panic, too. The operation then has no effect, and the
+/// store works on.
 #[test]
 fn callers_that_panic_hold_up_nobody() {
     let (env, armed) = (MemEnv::new(1), Arc::new(AtomicBool::new(false)));
@@ -382,8 +387,8 @@ fn callers_that_panic_hold_up_nobody() {
     }
 }
 
-/// A history of a store whose environment panics where operation `n` begins. Gives what operations there
-/// were.
+/// Runs a history on a store whose environment panics at the start of operation `n`. Returns the
+/// descriptions of all operations.
 fn panicking_env(threads: usize, n: u64) -> Vec<String> {
     let env = FaultEnv::new(Arc::new(MemEnv::new(threads as u64)));
     env.call_at(n, || panic!("{WORDS}"));
@@ -404,7 +409,7 @@ fn panicking_env(threads: usize, n: u64) -> Vec<String> {
                 tried(|| tree.compact()),
                 tried(|| db.wait_idle()),
             ];
-            // Whatever has come of it, all is there to be read. (The next may be who panics.)
+            // All data is readable after the panic. Until then, this check itself could panic.
             if env.count() > n {
                 check(&tree, &sums, &what());
             }
@@ -412,7 +417,7 @@ fn panicking_env(threads: usize, n: u64) -> Vec<String> {
         drop(tree);
         let _ = tried(|| db.close());
     }
-    // Nor is an opening that panics in the way of the next.
+    // An opening that panics does not block the next one.
     let _ = tried(|| open(Arc::new(env.clone()), threads, &hooks)?.0.close());
     env.call_each(|_| {});
     let (db, tree) = open(Arc::new(env.clone()), threads, &hooks).unwrap();
@@ -428,7 +433,7 @@ fn panicking_env(threads: usize, n: u64) -> Vec<String> {
 fn an_environment_that_panics_holds_up_nobody() {
     for threads in [0, 2, 1, 4].into_iter().take(times_effort(2) as usize) {
         let all = in_time("nothing panics", move || panicking_env(threads, u64::MAX));
-        // The same on files of the same kind.
+        // Groups the operations that do the same on files of the same type.
         let mut alike = BTreeMap::<String, Vec<u64>>::new();
         for (what, n) in all.iter().zip(0..) {
             let kind = what.replace(|c: char| c.is_ascii_digit(), "");

@@ -1,6 +1,6 @@
-//! Large flushes and merges are done in pieces by several threads: what is there afterwards is what
-//! one thread would have left, also where deletions of ranges, operands and what snapshots keep lie
-//! across the ends of pieces, and whatever fails.
+//! Several threads run a large flush or compaction as subcompactions. The result is the same as
+//! that of one thread. This includes range deletions, operands and versions of snapshots that cross
+//! the boundaries of subcompactions, and it includes failures.
 
 use super::append;
 
@@ -23,10 +23,10 @@ use append::Append;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Bytes of a table that is full.
+/// Size of a full table in bytes.
 const TABLE: u64 = 64 << 10;
 
-/// Values lie apart from so many bytes on; with 0, where none does, operands are merged.
+/// Opens a store with the given blob threshold. With 0 there are no blobs, and operands are merged.
 fn open(env: Arc<dyn Env>, threads: usize, memtable: usize, apart: usize) -> Result<(Db, Tree)> {
     let db = Db::open_in(
         env,
@@ -54,14 +54,14 @@ fn key(i: u64) -> Vec<u8> {
     format!("key{i:06}").into_bytes()
 }
 
-/// Bytes that hardly compress.
+/// Returns bytes that hardly compress.
 fn bytes(rng: &mut Rng, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rng.fill(&mut bytes);
     bytes
 }
 
-/// One write at random, to the tree and to the map.
+/// Applies one random write to the tree and to the map.
 fn write(rng: &mut Rng, keys: u64, tree: &Tree, map: &mut Map) {
     let k = rng.below(keys);
     match rng.below(40) {
@@ -105,14 +105,15 @@ fn check(db: &Db, tree: &Tree, map: &Map, snapshots: &[(Snapshot, Map)]) {
     assert!(errors.is_empty(), "{errors:?}");
 }
 
-/// Whether a run ends somewhere before its last table with one that is not full: only pieces do.
+/// Reports whether some table other than the last of its run is not full. Only subcompactions cause
+/// this.
 fn is_divided(tree: &Tree) -> bool {
     let tables = tree.tables().unwrap();
     let short = |w: &[firn_kv::TableInfo]| w[0].run == w[1].run && w[0].bytes < TABLE;
     tables.windows(2).any(short)
 }
 
-/// In how many pieces the log says that each job of a kind was done.
+/// Returns the number of subcompactions that the event log shows for each job of one type.
 fn told_pieces(env: &MemEnv, kind: &str) -> Vec<u64> {
     let log = env.read_file(Path::new("/db/EVENTS.jsonl")).unwrap();
     let log = String::from_utf8(log).unwrap();
@@ -147,7 +148,7 @@ fn merges_in_pieces_leave_what_one_thread_leaves() {
         tree.compact().unwrap();
         check(&db, &tree, &map, &[]);
         drop((tree, db));
-        // What one thread makes of it, which writes all of it again.
+        // Compacts with one thread, which writes all tables again.
         let before = told_pieces(&env, "compaction").len();
         let (db, tree) = open(Arc::new(env.clone()), 1, 256 << 10, apart).unwrap();
         check(&db, &tree, &map, &[]);
@@ -169,7 +170,7 @@ fn flushes_in_pieces_leave_what_one_thread_leaves() {
     for seed in 1..=4 {
         let (mut rng, apart) = (Rng::new(seed), [0, 300][seed as usize % 2]);
         let env = MemEnv::new(seed);
-        // One memtable of this size may wait, so writers wait for each flush.
+        // Only one memtable of this size may be pending, so writers wait for each flush.
         let (db, tree) = open(Arc::new(env.clone()), 3, 2 << 20, apart).unwrap();
         let (mut map, mut snapshots) = (Map::new(), vec![]);
         for _ in 0..40_000 {
@@ -190,10 +191,10 @@ fn flushes_in_pieces_leave_what_one_thread_leaves() {
     assert!(divided > 0);
 }
 
-/// Merges stand still and go on again and again while a writer waits for flushes: hands leave, step
-/// back and come again, and nothing is lost of what they do.
+/// Pauses and resumes compactions again and again while a writer waits for flushes. Threads leave
+/// and rejoin the subcompactions, and no data is lost.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "an application's own thread")]
+#[allow(clippy::disallowed_methods, reason = "the test acts as an application with a thread")]
 fn pauses_beside_flushes_and_merges_lose_nothing() {
     for (threads, apart) in [(2, 0), (3, 300)] {
         let env = MemEnv::new(threads as u64);
@@ -223,8 +224,8 @@ fn pauses_beside_flushes_and_merges_lose_nothing() {
     }
 }
 
-/// The nth write of files, or their sync, fails while a merge is done in pieces: what it wrote is
-/// gone, everything else is there, and the next one succeeds.
+/// Injects a failure into the nth write or sync of a file during subcompactions. The outputs of the
+/// failed compaction are deleted, all other data stays, and the next compaction succeeds.
 #[test]
 fn a_piece_that_fails_stops_the_others() {
     let mut failed = 0;
@@ -243,7 +244,7 @@ fn a_piece_that_fails_stops_the_others() {
         faults.heal();
         if let Err(e) = compacted {
             if e.kind() == ErrorKind::ReadOnly {
-                // It was the manifest's sync.
+                // The failed operation was the sync of the manifest.
                 check(&db, &tree, &map, &[]);
                 continue;
             }
@@ -284,7 +285,7 @@ fn tables(env: &MemEnv) -> Vec<String> {
     names
 }
 
-/// Lets nobody begin a table before several threads are about to.
+/// Environment that blocks the creation of tables until several threads are about to create one.
 struct Meeting {
     inner: MemEnv,
     met: Mutex<(usize, usize)>,
@@ -304,15 +305,15 @@ impl Env for Meeting {
             self.came.notify_all();
             while met.0 < met.1 {
                 let late = self.came.wait_for(&mut met, Duration::from_secs(300)).timed_out();
-                assert!(!late, "no flush runs beside this one");
+                assert!(!late, "no flush runs at the same time as this one");
             }
         }
         self.inner.create(file)
     }
 }
 
-/// Each worker flushes a tree of its own: no flush ends before all have begun. Nothing of them is
-/// done one behind the other but what the manifest is told.
+/// Each worker flushes a separate tree, and no flush ends before all have begun. Only the manifest
+/// updates of the flushes are serialized.
 #[test]
 fn trees_are_flushed_side_by_side() {
     for threads in [2, 3] {

@@ -1,21 +1,23 @@
-//! The compaction policies: text tests in `tests/policies/*.txt`, and properties on random trees.
+//! Tests of the compaction policies: text tests in `tests/policies/*.txt`, and properties on random
+//! trees.
 //!
-//! A text test is a conversation with one tree. `policy` and `shape` set it up; the other
-//! directives ask or act:
+//! A text test is a series of directives for one tree. `policy` and `shape` set it up; the other
+//! directives query it or act on it:
 //!
-//! - `policy leveled:ratio=8`, a policy as everywhere, takes it
-//! - `shape memtable=64M table=64M now=1000 tomb-age=0`, one run per input line, newest first:
-//!   `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5
-//!   busy]` is run 7 on level 0 with two tables: id, keys, size, share of deletes in percent, time
-//!   of the oldest delete, time when it was written (seconds); `seq` is its newest sequence number,
-//!   `old` the oldest, `gone` the time from which on nothing in it is wanted.
+//! - `policy leveled:ratio=8` sets the policy, in the same syntax as everywhere.
+//! - `shape memtable=64M table=64M now=1000 tomb-age=0` is followed by one input line for each run,
+//!   newest first. `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5
+//!   busy]` is run 7 on level 0 with two tables. Each table has an id, a key range and a size.
+//! `dels` is the share of deletes in percent. `tomb` is the time of the oldest delete, and `at` is
+//! the time when the table was written, both in seconds. `seq` is its newest sequence number and
+//! `old` the oldest. `gone` is the time from which on all its entries are expired.
 //! - `flush a-k 64M …` adds a run; `advance 60` moves the clock.
-//! - `pick` shows the most urgent job, `apply` also does it, `quiet` does all until there is none
-//!   left.
-//! - `start` picks and marks the inputs busy; `finish` does the job that started first.
-//! - `steps` shows those of the most urgent job; `step` does the first of them.
-//! - `check` takes a job per input line, `merge L0#7[12 13] + L1#3[4] -> L1#3`, and says what is
-//!   wrong with it.
+//! - `pick` shows the most urgent job, `apply` also performs it, and `quiet` performs all jobs
+//!   until none is left.
+//! - `start` picks a job and marks its inputs busy; `finish` performs the job that started first.
+//! - `steps` shows the steps of the most urgent job; `step` performs the first of them.
+//! - `check` takes a job for each input line, `merge L0#7[12 13] + L1#3[4] -> L1#3`, and reports
+//!   the error of each.
 //! - `manual a-k`, `manual force`, `debt`, `limits`, `bound live=1G`, `show`.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -46,10 +48,10 @@ fn conversations() {
     }
 }
 
-/// The table of policies in the format's specification, from which its reader in Python knows them.
-/// `FIRN_REWRITE=1` writes it anew.
+/// Checks the table of policies in the format specification. The Python reader learns the policies
+/// from this table. `FIRN_REWRITE=1` rewrites the table.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "a text of the repository")]
+#[allow(clippy::disallowed_methods, reason = "the test rewrites a file of the repository")]
 fn the_specification_has_every_policy() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../format-spec/README.md");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -66,7 +68,7 @@ fn the_specification_has_every_policy() {
     }
 }
 
-/// Says of a table whether [`manual`] may leave it as it is.
+/// Predicate for tables that [`manual`] may leave unchanged.
 type IsSettled<'a> = &'a dyn Fn(&TableShape, u8) -> bool;
 
 const CLEAN: fn(&TableShape, u8) -> bool = |t, _| t.deletes == 0 && t.range_deletes == 0;
@@ -375,13 +377,13 @@ impl Tree {
     }
 }
 
-// Properties on random trees. Every table has real entries here, so that what the jobs do to reads
-// can be seen.
+// Properties on random trees. Every table has real entries here, so that the tests can check how
+// jobs affect reads.
 
 const ENTRY: u64 = 64 << 10;
 const KEYS: u64 = 48;
 
-/// The entries of a table: key to version; odd versions are deletes.
+/// Versions of the keys in a table. Odd versions are deletes.
 type Entries = BTreeMap<u64, u64>;
 
 struct Model {
@@ -391,17 +393,17 @@ struct Model {
     truth: Entries,
     next_id: u64,
     next_version: u64,
-    /// Jobs, each as the steps that are left of it.
+    /// Remaining steps of each running job.
     running: Vec<VecDeque<CompactionJob>>,
-    /// Steps that had others after them, and those that could not be made.
+    /// Number of steps that were not the last of their job, and number of jobs that were abandoned.
     steps: usize,
     left_steps: usize,
-    /// Whether something was dropped.
+    /// Whether a job dropped live data.
     lossy: bool,
 }
 
 impl Model {
-    /// A random legal tree: any levels, any numbers, newer data in earlier runs.
+    /// Creates a random valid tree with any levels and run numbers. Earlier runs have newer data.
     fn new(rng: &mut Rng, policy: Policy) -> Model {
         let shape = LsmShape {
             now_micros: 1 << 40,
@@ -442,7 +444,7 @@ impl Model {
         model
     }
 
-    /// New versions of random keys in tables that are sorted and disjoint.
+    /// Writes new versions of random keys into sorted, disjoint tables.
     fn write(&mut self, rng: &mut Rng, most: u64) -> Vec<TableShape> {
         let (start, width) = (rng.below(KEYS), 1 + rng.below(KEYS));
         let deletes = [0, 2, 10][rng.below(3) as usize];
@@ -456,7 +458,7 @@ impl Model {
         self.tables(written, 1 + rng.below(8) as usize, &[])
     }
 
-    /// Cuts entries into tables of `count`, and at `cuts`.
+    /// Splits entries into tables of `count` entries, and at `cuts`.
     fn tables(&mut self, entries: Entries, count: usize, cuts: &[Arc<[u8]>]) -> Vec<TableShape> {
         let mut tables: Vec<Entries> = Vec::new();
         for (key, version) in entries {
@@ -502,7 +504,7 @@ impl Model {
         true
     }
 
-    /// Readers pay whatever it costs, and the budget allows it.
+    /// Makes read-triggered compactions pay at any cost, and within any budget.
     fn pay(&mut self) {
         (self.shape.read_debt, self.shape.read_compaction_bytes) = (u64::MAX, u64::MAX);
     }
@@ -515,13 +517,13 @@ impl Model {
         self.running.push(steps.into());
     }
 
-    /// Finishes the next step of a job. Others may have run since the one before.
+    /// Finishes the next step of a job. Other jobs may have run since its previous step.
     fn finish(&mut self, i: usize) {
         let job = self.running[i].pop_front().unwrap();
         self.shape.set_busy(&job, false);
         if job.check(&self.shape).is_err() {
-            // A job that took tables between those of this one is in the way of a later step. The
-            // first has been checked when it was chosen.
+            // Another job can take tables between those of this job, which makes a later step
+            // invalid. The first step was checked when the job was picked.
             self.left_steps += 1;
             for step in self.running.remove(i) {
                 self.shape.set_busy(&step, false);
@@ -558,8 +560,8 @@ impl Model {
         self.read();
     }
 
-    /// Every key reads as it was written. (What `Fifo` dropped is gone, but nothing older comes
-    /// back.)
+    /// Checks that every key reads as its last written version. Data that `Fifo` dropped may be
+    /// missing, but no older version may reappear.
     fn read(&self) {
         for (&key, &version) in &self.truth {
             let found = self.shape.runs.iter().find_map(|run| {
@@ -570,7 +572,7 @@ impl Model {
             let gone = version % 2 == 1 || self.lossy;
             assert!(
                 found == Some(&version) || found.is_none() && gone,
-                "key {key} is {found:?}, not {version}"
+                "key {key} is {found:?}, expected version {version}"
             );
         }
     }
@@ -588,7 +590,7 @@ impl Model {
         for jobs in 0.. {
             assert!(
                 jobs < 5000,
-                "no end with {:?}: {:?}",
+                "the jobs never end with {:?}: {:?}",
                 self.policy,
                 pick(&self.policy, &self.shape).map(|j| j.to_string())
             );
@@ -598,11 +600,11 @@ impl Model {
             if !self.start() {
                 assert!(
                     self.shape.runs.len() < soft,
-                    "{} runs and nothing to do: {:?}",
+                    "{} runs and no job is picked: {:?}",
                     self.shape.runs.len(),
                     self.policy
                 );
-                assert_eq!(owed, 0, "content and in debt: {:?}", self.policy);
+                assert_eq!(owed, 0, "the policy picks no job but reports debt: {:?}", self.policy);
                 return;
             }
             let job = &self.running[0];
@@ -631,8 +633,8 @@ fn every_policy_comes_to_rest_from_any_shape() {
         model.read();
         model.quiet();
         if model.shape.tombstone_age_secs > 0 {
-            // With time, all deletes sink and vanish, whatever the policy. The second time is for
-            // tables that were just written when they came to lie at the bottom.
+            // Over time, compactions remove all deletes under any policy. The second round covers
+            // tables that were too new in the first round when they reached the bottom.
             for _ in 0..2 {
                 model.shape.now_micros += 10_000 * 1_000_000;
                 model.quiet();
@@ -640,7 +642,7 @@ fn every_policy_comes_to_rest_from_any_shape() {
             let kept = matches!(model.policy, Policy::Fifo(_) | Policy::TimeWindow(_));
             assert!(kept || model.shape.tables().all(|t| t.deletes == 0), "{:?}", model.policy);
         }
-        // And another policy takes over.
+        // Another policy takes over the shape.
         model.policy = policy(&mut rng);
         model.quiet();
     }
@@ -685,13 +687,13 @@ fn jobs_may_run_and_finish_in_any_order() {
         steps += model.steps;
         left += model.left_steps;
     }
-    // Few keys in small tables leave many gaps for other jobs; and here, other than in the engine,
-    // those may take what a step has made.
-    assert!(steps > 20 && left < steps, "{left} of {steps} steps are left");
+    // Small tables with few keys leave many gaps for other jobs. Unlike in the engine, other jobs
+    // may take the output of a step here.
+    assert!(steps > 20 && left < steps, "{left} of {steps} steps were abandoned");
 }
 
-/// Where a policy is content readers get one run for their toll, and the policy stays content. But
-/// windows of time stay apart, and what never merges does not.
+/// If a policy picks no job, read-triggered compactions merge the runs into one, and the policy
+/// still picks no job. `TimeWindow` preserves its windows, and `Fifo` never merges.
 #[test]
 fn readers_get_one_run_for_their_toll() {
     let mut merged = 0;
@@ -730,7 +732,7 @@ fn readers_get_one_run_for_their_toll() {
         let apart = matches!(model.policy, Policy::TimeWindow(_));
         assert!(model.shape.runs.len() <= 1 || apart, "{words}");
         let more = pick(&model.policy, &model.shape).map(|job| job.rewritten(&model.shape));
-        assert!(more.unwrap_or(0) == 0, "{words}: {more:?} bytes more");
+        assert!(more.unwrap_or(0) == 0, "{words}: {more:?} more bytes to rewrite");
         model.quiet();
     }
     assert!(merged > 60, "{merged}");
@@ -764,8 +766,8 @@ fn declared_space_holds_when_every_key_is_overwritten() {
     }
 }
 
-/// Random histories of overwrites, with other policies before: the tiered part of a lazily leveled
-/// tree stays a fraction of its last run.
+/// Overwrites random keys, after another policy shaped the tree. The tiered part of a lazily
+/// leveled tree stays a fraction of its last run.
 #[test]
 fn lazy_leveling_stays_lazy_leveling() {
     for seed in 0..60 {
@@ -786,11 +788,11 @@ fn lazy_leveling_stays_lazy_leveling() {
             let most = (2.0 / f64::from(ratio) * last.size() as f64)
                 .max((u64::from(ratio) * model.shape.memtable_size) as f64);
             assert!(newer as f64 <= most, "ratio {ratio}: {newer} over {}", last.size());
-            // Forty-eight keys fit the first levels.
+            // Forty-eight keys fit in the first levels.
             let level = last.level;
             assert!(
                 level <= deepest.max(3),
-                "seed {seed}: the last run has sunk from level {deepest} to {level}"
+                "seed {seed}: the last run moved from level {deepest} to {level}"
             );
         }
     }

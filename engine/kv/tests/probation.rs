@@ -1,8 +1,8 @@
-//! What readers find in a cache that holds a part of what they read: what is read again and again stays,
-//! beside what is read once; what is read twice in a row is decoded once; and who turns to other keys
-//! finds those.
+//! Hit rates of a cache that holds a part of the data that readers use. Frequently read blocks stay
+//! cached next to blocks that are read once. A block that is read twice in a row is decoded once.
+//! Readers that switch to other keys soon find those cached.
 //!
-//! Each test runs in a process of its own: the cache uses a frame again only when no thread of the
+//! Each test runs in a separate process. The cache reuses a frame only when no thread of the
 //! process is reading.
 
 use std::path::Path;
@@ -24,7 +24,7 @@ fn value(i: u64, len: usize) -> Vec<u8> {
     value
 }
 
-/// A table, and a cache for this share of its blocks, in percent.
+/// Returns a table, and a cache that holds `share` percent of its blocks.
 fn table(share: usize) -> (Arc<Table>, Arc<Cache>) {
     let blocks = KEYS as usize * 108 / 4000;
     let cache = Cache::new(blocks * 4096 * share / 100);
@@ -43,7 +43,7 @@ fn table_in(cache: &Arc<Cache>, id: u64) -> Arc<Table> {
     Table::open(file, path, id, cache.clone()).unwrap()
 }
 
-/// Of so many reads, the share that the cache held, in percent.
+/// Returns the hit rate of `reads` reads in percent.
 fn hits(table: &Table, cache: &Cache, reads: u64, mut draw: impl FnMut(u64) -> u64) -> u64 {
     let before = cache.usage();
     for n in 0..reads {
@@ -53,13 +53,13 @@ fn hits(table: &Table, cache: &Cache, reads: u64, mut draw: impl FnMut(u64) -> u
         assert_eq!(hit.value(), value(i, 100));
     }
     let after = cache.usage();
-    assert_eq!(after.refusals, before.refusals, "no reader holds back the epoch");
+    assert_eq!(after.refusals, before.refusals, "no reader may hold back the epoch");
     let capacity = after.capacity;
     assert!(after.resident <= capacity + capacity / 32 + 8192, "{after:?}");
     100 - 100 * (after.inserts - before.inserts) / reads
 }
 
-/// A clock alone holds less than two thirds of these reads.
+/// The CLOCK algorithm alone has a hit rate of less than two thirds here.
 #[test]
 fn what_is_read_often_stays_beside_what_is_read_once() {
     own_process!();
@@ -70,10 +70,10 @@ fn what_is_read_often_stays_beside_what_is_read_once() {
             true => hot + rng.below(KEYS / 5),
             false => rng.below(KEYS),
         };
-        // Readers turn to them.
+        // The readers switch to these keys.
         hits(&table, &cache, 40_000, &mut draw);
         let share = hits(&table, &cache, 40_000, &mut draw);
-        assert!((70..=84).contains(&share), "{share} % of reads of {hot} and on");
+        assert!((70..=84).contains(&share), "{share} % of reads from key {hot} on");
     }
 }
 
@@ -84,7 +84,7 @@ fn what_is_read_twice_in_a_row_is_decoded_once() {
         let (table, cache) = table(share);
         let mut rng = Rng::new(7);
         let mut draw = || rng.below(KEYS);
-        // Until it is full.
+        // Reads until the cache is full.
         hits(&table, &cache, 10_000, |_| draw());
         let mut last = 0;
         let twice = hits(&table, &cache, 20_000, |n| {
@@ -92,14 +92,14 @@ fn what_is_read_twice_in_a_row_is_decoded_once() {
             last
         });
         assert!((48 + share as u64 / 2..=52 + share as u64).contains(&twice), "{twice} %");
-        // One key after the other of a block, as a join may read them.
+        // Reads the keys of a block one after the other, like a join.
         let in_order = hits(&table, &cache, 20_000, |n| n % KEYS);
         assert!(in_order >= 95, "{in_order} %");
     }
 }
 
-/// Blocks of several tables, one key of each after the other, again and again: nothing but what went
-/// not long ago says that they are to stay.
+/// Reads blocks of several tables repeatedly, one key of each block in turn. Only the ghost queue
+/// shows that these blocks should stay cached.
 #[test]
 fn readers_that_turn_to_other_blocks_find_those() {
     own_process!();
@@ -116,7 +116,7 @@ fn readers_that_turn_to_other_blocks_find_those() {
         for _ in 0..12 {
             let before = cache.usage().inserts;
             for n in 0..coming {
-                // Each in a block of its own: one has some 35 keys.
+                // Each key is in another block, because a block has about 35 keys.
                 let (table, i) = (&tables[1 + n % 3], n as u64 / 3 * 40);
                 hits(table, &cache, 1, |_| i);
             }
@@ -128,14 +128,14 @@ fn readers_that_turn_to_other_blocks_find_those() {
     }
 }
 
-/// Nobody reads again what is there, as after a load: what comes is not held back.
+/// After a load, no reader uses the cached blocks. The cache admits new blocks at once.
 #[test]
 fn readers_that_come_to_what_nobody_reads_find_theirs_at_once() {
     own_process!();
     let frames = 2000;
     let cache = Cache::new(frames * 4096);
     let tables: Vec<_> = (1..=4).map(|id| table_in(&cache, id)).collect();
-    // Each block once.
+    // Reads each block once.
     hits(&tables[0], &cache, KEYS / 40, |n| n * 40);
     let mut rng = Rng::new(7);
     let coming = 1600;
@@ -149,11 +149,12 @@ fn readers_that_come_to_what_nobody_reads_find_theirs_at_once() {
         passes.push(cache.usage().inserts - before);
     }
     let all: u64 = passes.iter().sum();
-    assert!(all < coming * 11 / 10, "{passes:?} of {coming}, each of which is to be missed once");
+    assert!(all < coming * 11 / 10, "{passes:?} of {coming}, and each block must miss once");
     assert!(passes[5] < coming / 50, "{passes:?} of {coming}");
 }
 
-/// Values in files of their own, and blocks of one large value. A clock alone holds 68 % of the smallest.
+/// Tests blobs, and blocks of one large value. The CLOCK algorithm alone has a hit rate of 68 % for
+/// the smallest.
 #[test]
 fn large_values_that_are_read_often_stay_too() {
     own_process!();

@@ -1,5 +1,6 @@
-//! Every public method of the store is called by the model on one thread, beside other threads, and
-//! where crashes or failures come, or `public_api.txt` says why not.
+//! Checks that every public method of the store is called by three kinds of tests: the model on one
+//! thread, tests with several threads, and tests with crashes or failures. `public_api.txt` lists
+//! the exceptions and their reasons.
 
 use std::path::Path;
 

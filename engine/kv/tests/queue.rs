@@ -1,6 +1,5 @@
-//! Keys that are put and deleted again, as those of a queue: the first look behind many deletions
-//! is short, though nobody has looked before, and nobody sees anything else than without what makes
-//! it short.
+//! Keys that are put and deleted again, like those of a queue. The first seek over many deletions
+//! is short, even if no reader was there before. The optimizations change no result of a read.
 
 use std::sync::Arc;
 
@@ -21,14 +20,14 @@ fn open(env: &MemEnv) -> Db {
     Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
 }
 
-/// Runs pile up: nothing is merged.
+/// Returns options under which runs accumulate and no compaction runs.
 fn piling() -> TreeOptions {
     let policy = Policy::Tiered(Tiered { min_runs: 32, max_runs: 64, bucket: 3.0 });
     TreeOptions { policy, memtable_size: 16 << 20, ..TreeOptions::default() }
 }
 
-/// The first (or last) key of what begins at `from`, and how many entries a reader looked at to
-/// find it who was told nothing by others.
+/// Returns the first or last key from `from` on, and the number of entries that the read visited.
+/// No earlier read has filled caches for it.
 fn end(tree: &Tree, from: &[u8], first: bool) -> (Option<Vec<u8>>, u64) {
     let recording = tree.db().record_reads();
     let mut range = tree.range(from..);
@@ -39,7 +38,7 @@ fn end(tree: &Tree, from: &[u8], first: bool) -> (Option<Vec<u8>>, u64) {
     (found, passed)
 }
 
-/// All of `0..n` in the order in which they are deleted.
+/// Returns the keys `0..n` in the order of their deletion.
 fn order(n: u64, how: &str, rng: &mut Rng) -> Vec<u64> {
     let mut all: Vec<u64> = (0..n).collect();
     match how {
@@ -53,7 +52,7 @@ fn order(n: u64, how: &str, rng: &mut Rng) -> Vec<u64> {
 #[test]
 fn the_first_look_behind_deletes_in_tables_is_short() {
     const N: u64 = 2_000;
-    // Few entries: what is left of the deletes of a stretch, in each of some tables.
+    // Upper bound of visited entries: a few remaining deletes of a range in each of some tables.
     const FEW: u64 = 60;
     let mut rng = Rng::new(3);
     for how in ["from the head", "from the tail", "anyhow"] {
@@ -90,12 +89,12 @@ fn the_first_look_behind_deletes_in_tables_is_short() {
                 for i in (0..N).filter(|i| stays(*i)).map(Some).chain([None]) {
                     let (found, passed) = end(&tree, &key(from), true);
                     assert_eq!(found, i.map(key), "{case}");
-                    assert!(passed < FEW, "{passed} entries looked at from {from}: {case}");
+                    assert!(passed < FEW, "{passed} entries visited from {from}: {case}");
                     from = i.map_or(0, |i| i + 1);
                 }
                 let (found, passed) = end(&tree, b"", false);
                 assert_eq!(found, (0..N).rev().find(|i| stays(*i)).map(key), "{case}");
-                assert!(passed < FEW, "{passed} entries looked at from the tail: {case}");
+                assert!(passed < FEW, "{passed} entries visited from the tail: {case}");
                 db.verify(|_, _| ()).unwrap();
             }
         }
@@ -127,7 +126,7 @@ fn old_snapshots_still_see_what_was_there() {
     assert_eq!(tree.iter().map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>(), [key(50)]);
 }
 
-/// What a deletion of a range has taken after the last delete of a key was there until then.
+/// A range deletion removes a key that earlier deletes left in place. Older snapshots still see it.
 #[test]
 fn snapshots_between_deletes_and_a_range_deletion_see_what_that_took() {
     let db = open(&MemEnv::new(1));
@@ -145,7 +144,7 @@ fn snapshots_between_deletes_and_a_range_deletion_see_what_that_took() {
     assert_eq!(before.get(&tree, &key(50)).unwrap().as_deref(), Some(&b"v"[..]));
 }
 
-/// What a transaction has deleted itself it passes once, not with each look for the next.
+/// A transaction passes its own deletes once, not again in each seek to the next key.
 #[test]
 fn a_transaction_that_takes_all_passes_each_key_a_few_times() {
     const N: u64 = 400;
@@ -178,8 +177,8 @@ fn a_transaction_that_takes_all_passes_each_key_a_few_times() {
     }
 }
 
-/// A transaction meets no conflict over a key that nobody touched, though its neighbours were
-/// deleted and flushed while it ran.
+/// A transaction gets no conflict for a key that no writer changed. The neighbours of the key were
+/// deleted and flushed while the transaction ran.
 #[test]
 fn transactions_compare_what_was_deleted_and_no_more() {
     let db = open(&MemEnv::new(1));
@@ -202,8 +201,8 @@ fn transactions_compare_what_was_deleted_and_no_more() {
     assert_eq!(conflicting.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// Between the deletes of a memtable lies what was loaded after them, in a table that is older than
-/// theirs will be.
+/// An ingestion loads a key between keys that the memtable deleted. The ingested table is older
+/// than the table that the flush of these deletes creates.
 #[test]
 fn what_was_loaded_among_deletes_stays() {
     for loaded_last in [false, true] {
@@ -223,7 +222,7 @@ fn what_was_loaded_among_deletes_stays() {
     }
 }
 
-/// Adds numbers; nothing when they come to 0.
+/// Merge operator that adds numbers. A sum of 0 removes the value.
 struct Sum;
 
 impl MergeOperator for Sum {
@@ -235,8 +234,8 @@ impl MergeOperator for Sum {
         let number = |b: &[u8]| {
             b.try_into().map(i64::from_le_bytes).map_err(|_| Error::invalid("no number"))
         };
-        // Whoever had a past begins at a thousand, so that it is seen whether the past is still
-        // there.
+        // Adds a thousand if there were older entries, so that the test sees whether they still
+        // exist.
         let past = i64::from(base.is_some() || operands.len() > 2) * 1_000;
         let sum: i64 =
             base.into_iter().chain(operands.iter().copied()).map(number).sum::<Result<i64>>()?;
@@ -248,7 +247,7 @@ impl MergeOperator for Sum {
     }
 }
 
-/// Operands that come to nothing are not nothing: those that come later are folded over them.
+/// Operands that fold to no value must be preserved, because later operands are folded over them.
 #[test]
 fn operands_that_come_to_nothing_are_kept() {
     for in_older_table in [false, true] {

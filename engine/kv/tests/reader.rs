@@ -1,10 +1,10 @@
-//! A reader opens beside a writer that is never at rest: between any two operations of the opening
-//! the writer fills and flushes memtables, merges tables away, gives up segments of the log and
-//! uses them again, loads tables, makes trees, and begins manifests. What the reader then shows is
-//! the store as it was at one moment while it opened. One thread does it all, so each case plays
-//! again.
+//! A reader opens a store while a writer changes it. The writer acts between any two operations of
+//! the opening: it fills and flushes memtables, compacts tables, and releases and reuses log
+//! segments. It also ingests tables, creates trees and begins manifests. The reader must show the
+//! state of the store at one moment during the opening. One thread does everything, so each case is
+//! deterministic.
 
-#![allow(clippy::disallowed_methods, reason = "a process and a directory of its own")]
+#![allow(clippy::disallowed_methods, reason = "the test starts a process and uses a directory")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -39,22 +39,22 @@ fn is_ingestion(step: u64) -> bool {
     step.is_multiple_of(8)
 }
 
-/// The tree that a step makes, and that the second step after it drops before its mark.
+/// Returns the name of the tree that a step creates and that the second next step drops.
 fn other_name(step: u64) -> String {
     format!("other {step}")
 }
 
-/// A writer whose every step leaves a mark that tells its number, so that a reader can say which
-/// steps it sees.
+/// Writer that leaves a mark with the step's number in every step. The marks show which steps a
+/// reader sees.
 struct Writer {
     env: MemEnv,
     open: Mutex<Option<(Db, Vec<Tree>)>>,
-    /// Steps done.
+    /// Number of completed steps.
     steps: AtomicU64,
 }
 
 impl Writer {
-    /// Makes a store and takes so many steps.
+    /// Creates a store and runs `steps` steps.
     fn new(steps: u64) -> Writer {
         let w = Writer { env: MemEnv::new(1), open: Mutex::default(), steps: AtomicU64::new(0) };
         w.reopen();
@@ -62,7 +62,7 @@ impl Writer {
         w
     }
 
-    /// Another one that goes on from a copy of what is there.
+    /// Returns another writer that continues on a copy of the store.
     fn fork(&self) -> Arc<Writer> {
         let w = Writer {
             env: self.env.fork(),
@@ -77,8 +77,8 @@ impl Writer {
         let mut open = self.open.lock().unwrap();
         *open = None;
         if (self.done() / 11).is_multiple_of(2) {
-            // What a crash left makes it begin another manifest, in place of going on with the one
-            // that is there.
+            // Leftover files of a crash make the opening begin another manifest instead of
+            // appending to the existing one.
             self.env.create_dir_all(DIR.as_ref()).unwrap();
             self.env.write_file(format!("{DIR}/CURRENT.tmp").as_ref(), b"").unwrap();
         }
@@ -87,8 +87,9 @@ impl Writer {
         *open = Some((db, trees));
     }
 
-    /// Step `n` puts `n` into all trees at once, but for one that is to get it by an ingestion,
-    /// does what its number says, and puts its mark.
+    /// Runs one step with number `n`. It puts `n` into all trees in one batch, except for a tree
+    /// that receives it by ingestion. It then performs an operation that depends on `n`, and puts
+    /// its mark.
     fn step(&self) {
         let n = self.steps.load(Ordering::Relaxed) + 1;
         if n.is_multiple_of(11) {
@@ -126,7 +127,7 @@ impl Writer {
     }
 }
 
-/// What each tree of a reader holds: the numbers of the steps, and the mark.
+/// Returns the step numbers and the mark that each tree of a reader shows.
 fn shown(db: &Db) -> BTreeMap<&'static str, (Vec<u64>, u64)> {
     let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     let of = |name| {
@@ -141,16 +142,16 @@ fn shown(db: &Db) -> BTreeMap<&'static str, (Vec<u64>, u64)> {
     TREES.into_iter().map(of).collect()
 }
 
-/// How a reader comes to see what there is.
+/// How a reader obtains the current state.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Opens,
-    /// It was opened so many steps before.
+    /// The reader was opened this number of steps before, and refreshes.
     Refreshes(u64),
 }
 
-/// A reader opens, or refreshes, while `busy` is asked at each of its operations whether the writer
-/// makes a step now. Gives the reader's operations.
+/// Opens or refreshes a reader. At each operation of the reader, `busy` decides whether the writer
+/// runs a step. Returns the number of the reader's operations.
 fn read_beside(
     writer: &Arc<Writer>,
     how: How,
@@ -182,12 +183,15 @@ fn read_beside(
     let last = all.values().flat_map(|(steps, _)| steps.last().copied()).max().unwrap_or(0);
     assert!(
         (before..=after).contains(&last),
-        "step {last} is the last that is seen; {before} to {after} were done"
+        "the reader sees step {last}, expected {before} to {after}"
     );
     let marks = all.values().map(|(_, mark)| *mark).max().unwrap();
-    assert!(marks == last || marks + 1 == last, "of step {last} the mark of {marks}");
+    assert!(
+        marks == last || marks + 1 == last,
+        "the reader sees step {last} and the mark of step {marks}"
+    );
     for (name, (steps, mark)) in &all {
-        // An ingestion comes after its step's batch, and before its mark.
+        // An ingestion comes after its step's batch and before its mark.
         let least = if is_ingestion(last) && marks < last && *name == TREES[last as usize % 3] {
             last - 1
         } else {
@@ -198,19 +202,22 @@ fn read_beside(
             steps.iter().copied().eq(1..=seen) && seen >= least,
             "tree {name} of {last} steps, mark {marks}: {steps:?}"
         );
-        assert!(*mark + 3 > marks && marks >= *mark, "tree {name} has mark {mark} beside {marks}");
+        assert!(
+            *mark + 3 > marks && marks >= *mark,
+            "tree {name} has mark {mark} where the newest mark is {marks}"
+        );
     }
     for step in (2..=last).step_by(8) {
         let other = db.existing_tree(&other_name(step));
         let is_there = other.is_ok_and(|t| t.contains(b"key").unwrap());
         assert!(
             (!is_there || marks < step + 2) && (is_there || marks < step || last >= step + 2),
-            "the tree of step {step} is {}there beside the mark of {marks} and step {last}",
+            "the tree of step {step} is {}visible with mark {marks} and step {last}",
             if is_there { "" } else { "not " }
         );
     }
     if let (Some((old, _)), Some((then, snapshot, iter))) = (old, held) {
-        // What was there before stays as it was.
+        // The old handle still shows its old state.
         assert!(shown(&old) == then, "the old handle shows another state");
         let a = old.existing_tree("a").unwrap();
         assert!(snapshot.iter(&a).map(Result::unwrap).eq(iter.map(Result::unwrap)));
@@ -222,7 +229,7 @@ fn read_beside(
 #[test]
 fn a_step_of_the_writer_at_any_place_of_the_opening_is_met() {
     let store = Writer::new(30);
-    // In the order of the kinds of steps, each at each place.
+    // Covers the types of steps in order, and injects each at every operation of the reader.
     for _ in 0..11 {
         store.step();
         let (mut at, mut operations) = (0, 1);
@@ -234,7 +241,7 @@ fn a_step_of_the_writer_at_any_place_of_the_opening_is_met() {
     }
 }
 
-/// The same of a reader that was opened some steps before, and refreshes.
+/// Runs the same test with a reader that was opened some steps earlier and refreshes.
 #[test]
 fn a_step_of_the_writer_at_any_place_of_a_refresh_is_met() {
     let store = Writer::new(30);
@@ -249,7 +256,7 @@ fn a_step_of_the_writer_at_any_place_of_a_refresh_is_met() {
     }
 }
 
-/// A reader that follows step by step opens the new tables only.
+/// A reader that refreshes after each step opens only the new tables.
 #[test]
 fn a_reader_follows_the_writer_and_opens_what_is_new() {
     let store = Arc::new(Writer::new(40));
@@ -294,7 +301,7 @@ fn what_cannot_be_refreshed_says_why() {
         );
         writer.as_ref().unwrap().0.checkpoint("/copy").unwrap();
     }
-    // Another store takes the place of the writer's.
+    // Another store replaces the writer's store.
     *store.open.lock().unwrap() = None;
     let (dir, copy) = (std::path::Path::new(DIR), std::path::Path::new("/copy"));
     for name in store.env.list(dir).unwrap() {
@@ -308,7 +315,7 @@ fn what_cannot_be_refreshed_says_why() {
     assert_eq!(
         reader.existing_tree("a").unwrap().iter().count(),
         11,
-        "it goes on with what it has"
+        "the reader must continue with its state"
     );
     reader.close().unwrap();
     assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Closed);
@@ -321,7 +328,7 @@ fn the_race_with_a_writer_who_is_never_at_rest_ends() {
         for first in (0..every).step_by(3) {
             let how = if first == 0 { How::Refreshes(3) } else { How::Opens };
             read_beside(&store.fork(), how, move |n| {
-                assert!(n < 20_000, "the writer wins every time");
+                assert!(n < 20_000, "the reader never succeeds against the writer");
                 n % every == first
             });
         }
@@ -337,8 +344,8 @@ fn a_burst_of_the_writer_costs_attempts_and_no_failure() {
     }
 }
 
-/// The other process of [`a_second_process_follows`]: answers each line with how many keys it sees
-/// after a refresh.
+/// Runs the other process of [`a_second_process_follows`]. Answers each line with the number of
+/// keys that it sees after a refresh.
 fn follow(dir: &std::ffi::OsStr) {
     let mut db = Db::open_with(dir, DbOptions { read_only: true, ..options() }).unwrap();
     for line in std::io::stdin().lines() {
@@ -347,7 +354,7 @@ fn follow(dir: &std::ffi::OsStr) {
     }
 }
 
-/// Another process sees what this one had acknowledged before it asked.
+/// Another process sees all writes that this process acknowledged before the other one refreshed.
 #[test]
 fn a_second_process_follows() {
     if let Some(dir) = std::env::var_os("FIRN_FOLLOW") {

@@ -1,6 +1,6 @@
-//! What readers pay for a tree's having several sources makes them one, within the declared budget,
-//! and changes nothing that is read.
-#![allow(clippy::disallowed_methods)] // a test waits for threads of the store by the real clock
+//! Read-triggered compactions merge the sources of a tree into one when reads pay for them. They
+//! stay within the configured budget and change no result of a read.
+#![allow(clippy::disallowed_methods)] // the test waits for the store's threads with the real clock
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, Event, Listener, MemEnv, Policy, Tree, TreeOptions};
 
-/// The reasons of compactions, and how many flushes there were.
+/// Reasons of the compactions, and number of flushes.
 #[derive(Debug, Default)]
 struct Heard(Mutex<(Vec<&'static str>, usize)>);
 
@@ -25,7 +25,7 @@ impl Listener for Heard {
 
 const KEYS: u32 = 3000;
 
-/// A tree of three runs, with which its policy is content, and a memtable.
+/// Opens a tree with a memtable and three runs. Its policy picks no compaction.
 fn open(options: DbOptions) -> (Db, Tree, Arc<Heard>) {
     let heard = Arc::new(Heard::default());
     let options = DbOptions { listener: Some(heard.clone()), ..options };
@@ -52,7 +52,7 @@ fn all(tree: &Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
     tree.iter().map(entry).collect()
 }
 
-/// Reads so much that much more is paid than any merge here costs.
+/// Reads until the seek cost far exceeds the cost of any compaction in this test.
 fn read(tree: &Tree) {
     let mut c = tree.cursor(..).unwrap();
     for i in 0..40_000u32 {
@@ -66,20 +66,20 @@ fn runs(db: &Db) -> usize {
 
 #[test]
 fn readers_pay_for_one_run_and_read_the_same() {
-    // Enough for two merges, of which the second comes with the memtable.
+    // The budget is enough for two compactions, the second of which includes the memtable.
     let (db, tree, heard) = open(DbOptions { reader_merges: 400, ..DbOptions::default() });
     let before = all(&tree);
     assert_eq!(runs(&db), 3);
     let old = tree.cursor(..).unwrap();
     let began = Instant::now();
-    // The memtable first rests for a second.
+    // The memtable must first be unused for a second.
     while heard.0.lock().unwrap().1 < 4 || runs(&db) > 1 {
         assert!(began.elapsed() < Duration::from_secs(60), "{} {heard:?}", runs(&db));
         read(&tree);
     }
     assert!(heard.0.lock().unwrap().0.iter().all(|r| *r == "readers"), "{heard:?}");
     assert_eq!(all(&tree), before);
-    // Who reads one source pays nothing.
+    // Reads from one source cost nothing extra, so they trigger no compaction.
     let merges = heard.0.lock().unwrap().0.len();
     (0..10).for_each(|_| read(&tree));
     db.wait_idle().unwrap();
@@ -102,8 +102,8 @@ fn a_budget_of_nothing_leaves_all_as_it_is() {
     }
 }
 
-/// Beside writers, deletions of ranges and full compactions, merges for readers lose nothing and
-/// bring nothing back.
+/// Read-triggered compactions run next to writers, range deletions and full compactions. They lose
+/// no data and restore no deleted data.
 #[test]
 fn beside_writers_all_reads_stay_right() {
     let (db, tree, heard) = open(DbOptions { reader_merges: 100_000, ..DbOptions::default() });

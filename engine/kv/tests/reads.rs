@@ -1,4 +1,4 @@
-//! What a read asks of the device: one block for a get, and nothing where the answer is in memory.
+//! Device reads of a lookup: one block for a get, and none if the answer is in memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn key(i: u32) -> Vec<u8> {
     format!("key{i:08}").into_bytes()
 }
 
-/// A compacted store that has just been opened, and the environment that counts its reads.
+/// Returns a compacted store that was just opened, and the environment that counts its reads.
 fn store(memory: Option<u64>, mode: ReadMode, compression: Compression) -> (FaultEnv, Db, Tree) {
     let mem = MemEnv::new(1);
     mem.set_memory(memory);
@@ -40,7 +40,7 @@ fn store(memory: Option<u64>, mode: ReadMode, compression: Compression) -> (Faul
     (env, db, tree)
 }
 
-/// Reads of the device that getting this key takes.
+/// Returns the number of device reads for a get of this key.
 fn cost(env: &FaultEnv, tree: &Tree, i: u32) -> u64 {
     let before = env.count();
     assert_eq!(&*tree.get(&key(i)).unwrap().unwrap(), [i as u8; 100]);
@@ -76,15 +76,15 @@ fn maps_serve_what_fits_in_memory_and_stop_when_it_no_longer_does() {
         .unwrap();
     (0..2 * KEYS).for_each(|i| other.put(&key(i), &[0; 100]).unwrap());
     other.flush().unwrap();
-    assert_eq!(cost(&env, &tree, 2000), 1, "more than half of the memory is taken");
+    assert_eq!(cost(&env, &tree, 2000), 1, "the tables need more than half of the memory");
     assert_eq!(&*pinned, [1000u32 as u8; 100]);
     drop(other);
     db.drop_tree("other").unwrap();
-    // The tables go when no reader can have them any more; each of these keys lies in a block that
-    // has not been read.
+    // The tables are deleted when no reader can use them. Each of these keys is in a block that has
+    // not been read.
     let fits = |i| {
         (0..1000).for_each(|_| drop(tree.get(&key(1)).unwrap()));
         cost(&env, &tree, i) == 0
     };
-    assert!((2200..KEYS).step_by(40).any(fits), "it fits again");
+    assert!((2200..KEYS).step_by(40).any(fits), "reads must use the map again");
 }

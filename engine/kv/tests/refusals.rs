@@ -1,6 +1,6 @@
-//! What the system refuses for a while: space, file descriptors, memory. Nothing acknowledged is
-//! lost, nothing is latched, nobody waits for ever, no file stays behind, and the store goes on by
-//! itself when there is enough again. Calls that fail half way leave nothing.
+//! The system temporarily refuses disk space, file descriptors or memory. No acknowledged write is
+//! lost, no error becomes permanent, no thread waits forever, and no file is left over. The store
+//! recovers by itself when the resource is available again. Calls that fail midway leave no traces.
 
 use std::collections::HashMap;
 use std::io;
@@ -66,19 +66,19 @@ fn key(i: u32) -> [u8; 4] {
     i.to_be_bytes()
 }
 
-/// Puts until a put is refused: the number of those acknowledged, and the error.
+/// Puts keys until a put fails. Returns the first key that was not acknowledged, and the error.
 fn fill(tree: &Tree, from: u32) -> (u32, Error) {
     for i in from.. {
         if let Err(e) = tree.put(&key(i), &[7; 1000]) {
             return (i, e);
         }
-        assert!(i < from + 100_000, "nothing is refused");
+        assert!(i < from + 100_000, "no put was refused");
     }
     unreachable!()
 }
 
-/// All the keys below `n` are there, now and after a crash of the process and a power cut behind a
-/// sync; and no table file but the live ones.
+/// Checks that exactly the keys below `n` exist: now, after a process crash, and after a power cut
+/// that follows a sync. Checks that only live table files exist.
 fn check(env: &Refusing, db: &Db, tree: &Tree, n: u32) {
     let all = |t: &Tree| t.iter().map(|i| i.unwrap().0.to_vec()).collect::<Vec<_>>();
     let want: Vec<_> = (0..n).map(|i| key(i).to_vec()).collect();
@@ -100,7 +100,7 @@ fn check(env: &Refusing, db: &Db, tree: &Tree, n: u32) {
     }
 }
 
-/// Waits for background work that was put off to be done.
+/// Waits until postponed background work is done.
 fn recover(db: &Db) {
     for _ in 0..100_000 {
         match db.wait_idle() {
@@ -108,10 +108,10 @@ fn recover(db: &Db) {
             Err(e) => assert!(e.is_transient(), "{e}"),
         }
     }
-    panic!("the store does not go on");
+    panic!("the store does not recover");
 }
 
-/// Each step of a flush in turn: the table's file, its content, the directory, the manifest.
+/// Fails each step of a flush in turn: the table's file, its content, the directory, the manifest.
 #[test]
 fn puts_are_refused_while_flushes_lack_something_and_the_store_goes_on_by_itself() {
     type Which = fn(&str, &Path) -> bool;
@@ -144,8 +144,8 @@ fn puts_are_refused_while_flushes_lack_something_and_the_store_goes_on_by_itself
             env.refuse(move |what, path| error(number).filter(|_| which(what, path)));
             let (n, e) = fill(&tree, 0);
             assert_eq!(e.kind(), kind(number), "{name}, {threads} threads: {e}");
-            assert!(n > 10, "{name}: memtables take what they can");
-            // Nobody waits for what cannot come, and what can be read is read.
+            assert!(n > 10, "{name}: memtables must accept writes until they are full");
+            // No caller waits for work that cannot succeed, and reads still work.
             if let Err(e) = db.wait_idle() {
                 assert_eq!(e.kind(), kind(number), "{name}: {e}");
             }
@@ -154,7 +154,7 @@ fn puts_are_refused_while_flushes_lack_something_and_the_store_goes_on_by_itself
             assert_eq!((m, e.kind()), (n, kind(number)), "{name}: {e}");
             env.allow();
             for i in n..n + 300 {
-                // Workers may not have noticed yet.
+                // Workers may not yet have noticed that the resource is available.
                 while let Err(e) = tree.put(&key(i), &[7; 1000]) {
                     assert!(threads > 0 && e.is_transient(), "{name}, {threads} threads: {e}");
                 }
@@ -165,7 +165,7 @@ fn puts_are_refused_while_flushes_lack_something_and_the_store_goes_on_by_itself
     }
 }
 
-/// A flush that fails in the manifest again and again, and works in between.
+/// The manifest write of a flush fails repeatedly, and succeeds in between.
 #[test]
 fn a_torn_manifest_is_begun_anew() {
     let env = Refusing::new();
@@ -195,8 +195,8 @@ fn a_torn_manifest_is_begun_anew() {
     }
 }
 
-/// A flush that finds the manifest torn begins another first, and the power goes at any step of
-/// both: the log's floor is in no manifest before the tables are that hold what lies below it.
+/// A flush that finds a torn manifest first begins a new one, and power fails at any step of both.
+/// No manifest may contain the new log floor before the tables that replace the log below it.
 #[test]
 fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
     let env = Refusing::new();
@@ -227,9 +227,9 @@ fn a_flush_that_begins_a_manifest_anew_loses_nothing_wherever_it_is_cut_off() {
     }
 }
 
-/// A store that was closed is opened, and the disk is full when the first write adds its writer to
-/// the manifest, which is then torn: the next try begins another one. The power goes at any step of
-/// both, and of closing without another try.
+/// A closed store is opened, and the disk is full when the first write adds its writer to the
+/// manifest. This tears the manifest, so the next attempt begins a new one. Power fails at any step
+/// of both attempts, and of closing without a second attempt.
 #[test]
 fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
     for what in ["write", "append"] {
@@ -240,8 +240,8 @@ fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
             drop((db, tree));
             let (db, tree) = open(&env, 0);
             env.inner.start_journal();
-            // Where it cannot be opened for appending another one is begun, for which there is no
-            // space either.
+            // If the manifest cannot be opened for appending, the store begins a new one. The disk
+            // has no space for that either.
             env.refuse(move |asked, path| {
                 error(ENOSPC).filter(|_| {
                     is_manifest(path) && (asked == what || what == "append" && asked == "create")
@@ -284,8 +284,8 @@ fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
     }
 }
 
-/// A frame whose sync failed looks like any other. Nobody writes behind it: the log of who wrote it
-/// was not closed.
+/// A manifest frame whose sync failed looks like any other. No later opening may append after it,
+/// because its writer did not close the log.
 #[test]
 fn nothing_is_appended_behind_a_frame_that_could_not_be_synced() {
     let env = Refusing::new();
@@ -296,7 +296,7 @@ fn nothing_is_appended_behind_a_frame_that_could_not_be_synced() {
     let before = number();
     let (db, tree) = open(&env, 0);
     tree.put(&key(2), b"v").unwrap();
-    assert_eq!(number(), before, "it goes on with the one that is there");
+    assert_eq!(number(), before, "the store must append to the existing manifest");
     env.refuse(|what, path| error(EIO).filter(|_| what == "sync" && is_manifest(path)));
     assert!(db.tree("another", tree_options()).is_err());
     env.allow();
@@ -306,18 +306,18 @@ fn nothing_is_appended_behind_a_frame_that_could_not_be_synced() {
     assert_eq!((number(), tree.iter().count()), (before + 1, 2));
 }
 
-/// One tree's flush lacks space; the other's goes on.
+/// The flush of one tree has no space, while the other tree continues.
 #[test]
 fn a_tree_that_cannot_be_flushed_does_not_stop_another() {
     for threads in [0, 1, 2] {
         let env = Refusing::new();
-        // Room for the large memtable as a whole.
+        // The memory budget has room for the whole large memtable.
         let options = DbOptions { memory_budget: 4 << 20, ..db_options(threads) };
         let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
         let large = TreeOptions { memtable_size: 1 << 20, table_size: 8 << 20, ..tree_options() };
         let large = db.tree("large", large).unwrap();
         let other = db.tree("other", tree_options()).unwrap();
-        // A large table is written in several pieces, a small one in one.
+        // A large table is written in several parts, a small one in one.
         let mut writes = HashMap::new();
         env.refuse(move |what, path| {
             let n = writes.entry(path.to_path_buf()).or_insert(0);
@@ -330,13 +330,13 @@ fn a_tree_that_cannot_be_flushed_does_not_stop_another() {
             rng.fill(&mut value);
             large.put(&key(i), &value).unwrap();
         }
-        assert!(threads > 0 || large.tables().unwrap().is_empty(), "its flush lacks space");
+        assert!(threads > 0 || large.tables().unwrap().is_empty(), "its flush must have no space");
         for i in 0..500 {
             let mut tries = 0;
             while let Err(e) = other.put(&key(i), &[7; 1000]) {
                 assert!(e.is_transient(), "{e}");
                 tries += 1;
-                assert!(tries < 1000, "the other tree is stopped");
+                assert!(tries < 1000, "writes to the other tree stalled");
             }
         }
         env.allow();
@@ -346,8 +346,8 @@ fn a_tree_that_cannot_be_flushed_does_not_stop_another() {
     }
 }
 
-/// Every call that makes files, with every operation of it failing in turn: nothing is half done,
-/// nothing stays behind, the next try works.
+/// Fails every operation of every call that creates files, one at a time. Nothing is half done, no
+/// file is left over, and the next attempt succeeds.
 #[test]
 fn calls_that_fail_half_way_leave_nothing_behind() {
     type Call = fn(&Db, &Tree) -> Result<()>;
@@ -376,8 +376,8 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
                 };
                 let before = dump(&tree);
                 let mut left = nth;
-                // A sync that fails latches where it is that of the log or of the manifest; it is
-                // not one of these.
+                // A failed sync of the log or the manifest makes the store read-only. Syncs are
+                // therefore excluded.
                 let is_one = |what: &str, _: &Path| !matches!(what, "sync" | "rename");
                 env.refuse(move |what, path| {
                     left -= is_one(what, path) as i32;
@@ -391,14 +391,14 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
                     Err(e) => {
                         assert_eq!(e.kind(), kind(number), "{what}: {e}");
                         let now = dump(&tree);
-                        // A range that is dropped is deleted first.
+                        // `drop_range` first deletes the range.
                         assert!(
                             now == before || name == "drop_range" && now.len() + 5 == before.len(),
                             "{what}"
                         );
                         assert!(
                             env.file_len(Path::new("/out.sst")).is_err(),
-                            "{what}: a part of a file"
+                            "{what}: a partial file is left"
                         );
                         let copy = env.list(Path::new("/copy")).unwrap_or_default();
                         assert!(copy.is_empty(), "{what}: {copy:?}");
@@ -409,7 +409,8 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
                             live,
                             "{what}: {names:?}"
                         );
-                        call(&db, &tree).unwrap_or_else(|e| panic!("{what}, tried again: {e}"));
+                        call(&db, &tree)
+                            .unwrap_or_else(|e| panic!("{what}, on the second attempt: {e}"));
                     }
                 }
                 tree.put(b"after", b"v").unwrap();
@@ -425,8 +426,8 @@ fn calls_that_fail_half_way_leave_nothing_behind() {
     }
 }
 
-/// A child made by `fork()` writes nothing, in no way, and closing the store there does nothing to
-/// it.
+/// A child process created by `fork()` cannot write in any way. Closing the store in the child
+/// changes nothing.
 #[test]
 fn a_forked_child_changes_nothing() {
     let env = Refusing::new();
@@ -467,7 +468,7 @@ fn a_forked_child_changes_nothing() {
         let e = done.expect_err(&format!("call {i}"));
         assert!(e.kind() == ErrorKind::ReadOnly && e.message().contains("fork"), "call {i}: {e}");
     }
-    assert_eq!(tree.iter().count(), 11, "it may read");
+    assert_eq!(tree.iter().count(), 11, "the child may read");
     drop((tree, db));
     assert!(files(&env) == before, "the child has changed files");
     env.forked.store(false, Ordering::Relaxed);
@@ -475,7 +476,7 @@ fn a_forked_child_changes_nothing() {
     assert_eq!(tree.iter().count(), 11);
 }
 
-/// What an encrypted file holds back for its next slot is the parent's to write.
+/// Only the parent may write the partial last slot that an encrypted file buffers.
 #[test]
 fn a_forked_child_seals_nothing() {
     let (env, path) = (Refusing::new(), Path::new("/f"));
@@ -487,8 +488,8 @@ fn a_forked_child_seals_nothing() {
     assert!(env.read_all(path, 1 << 20).unwrap() == before);
 }
 
-/// A sync that fails for want of space ends all writing, and says so: an error that passes would
-/// tell that nothing was written.
+/// A failed sync for lack of space makes the store read-only and reports that. A transient error
+/// would imply that nothing was written.
 #[test]
 fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
     let inner = Arc::new(MemEnv::new(1));
@@ -507,8 +508,8 @@ fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
     assert!(tree.contains(b"before").unwrap() && !tree.contains(b"after").unwrap());
 }
 
-/// A disk that is full but for what the store has set aside: a put may not use that, and what frees
-/// space may, in an opening that wrote before and in a new one.
+/// The disk is full except for the store's reserve. Puts may not use the reserve, but operations
+/// that free space may. This holds for an opening that wrote before and for a new one.
 #[test]
 fn what_frees_space_may_use_the_reserve_of_a_store_on_a_full_disk() {
     type Frees = fn(&Db, &Tree) -> Result<()>;
@@ -534,7 +535,10 @@ fn what_frees_space_may_use_the_reserve_of_a_store_on_a_full_disk() {
             let mut tree = db.tree("t", large).unwrap();
             let mut value = vec![0; 1 << 20];
             for run in 0..2 {
-                assert!(env.file_len(reserve).is_err(), "{name}: a small store has none");
+                assert!(
+                    env.file_len(reserve).is_err(),
+                    "{name}: a small store must have no reserve"
+                );
                 for i in 0..17 {
                     Rng::new(run * 17 + i).fill(&mut value);
                     tree.put(key(i as u32), &value).unwrap();
@@ -543,7 +547,7 @@ fn what_frees_space_may_use_the_reserve_of_a_store_on_a_full_disk() {
             }
             assert_eq!(env.file_len(reserve).unwrap(), 512 << 10, "{name}");
             let inner = env.inner.clone();
-            // What was given up is not enough to set as much aside once more.
+            // The released reserve is too small to create a reserve of the same size again.
             env.refuse(move |what, path| {
                 let grows = matches!(what, "write" | "log" | "create");
                 let is_full = inner.file_len(reserve).is_ok() || path == reserve;
@@ -551,7 +555,7 @@ fn what_frees_space_may_use_the_reserve_of_a_store_on_a_full_disk() {
             });
             let mut db = db;
             if is_new {
-                // Its log was not closed: an opening for writing needs space too.
+                // The log was not closed, so opening for writing needs space too.
                 drop((tree, db));
                 db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();
                 assert!(env.file_len(reserve).is_err());
@@ -559,14 +563,14 @@ fn what_frees_space_may_use_the_reserve_of_a_store_on_a_full_disk() {
             } else {
                 let (_, e) = fill(&tree, 100);
                 assert_eq!(e.kind(), ErrorKind::NoSpace, "{name}: {e}");
-                assert!(env.file_len(reserve).is_ok(), "{name}: a put has used it");
+                assert!(env.file_len(reserve).is_ok(), "{name}: a put used the reserve");
             }
             frees(&db, &tree).unwrap_or_else(|e| panic!("{name}, new {is_new}: {e}"));
             assert!(env.file_len(reserve).is_err(), "{name}");
             if name == "a range deletion" {
                 assert_eq!(db.stats().table_bytes(), 0);
             }
-            // Nothing is latched.
+            // The store accepts writes again.
             let other = db.tree("other", tree_options()).unwrap();
             other.put(key(1), b"v").unwrap();
             db.close().unwrap();

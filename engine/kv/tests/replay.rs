@@ -1,5 +1,5 @@
-//! A log that several threads put into memtables gives the same as one thread does, and what is too
-//! much for the memory is flushed.
+//! Parallel replay of the log fills memtables with the same content as one thread does. It flushes
+//! data that exceeds the memory budget.
 
 use super::append;
 
@@ -46,7 +46,7 @@ fn threads_replay_what_one_thread_does() {
         let mut rng = Rng::new(seed);
         let (db, trees) = open(&env, 0, false);
         for step in 0..2_000u64 {
-            // Some trees are written much, some hardly, some by batches over several.
+            // Some trees receive many writes, some few, and some batches that cover several trees.
             let mut batch = Batch::new();
             for _ in 0..1 + rng.below(4) {
                 let tree = &trees[(rng.below(TREES) * rng.below(TREES) / TREES) as usize];
@@ -69,8 +69,8 @@ fn threads_replay_what_one_thread_does() {
         let want = content(&trees);
         let seq = db.stats().seq;
         drop((db, trees));
-        // A reader leaves all as it is: by how many threads it was put there must not be seen in
-        // anything.
+        // A reader changes no files. The number of replay threads must not be visible in any
+        // result.
         let mut told = vec![];
         for threads in [0, 1, 3, 16] {
             let (db, trees) = open(&env, threads, true);
@@ -105,14 +105,14 @@ fn tables(env: &MemEnv) -> usize {
     env.files().iter().filter(|f| f.extension().is_some_and(|e| e == "sst")).count()
 }
 
-/// A store whose log holds all kinds of operations, some 5 MiB in 6,000 steps, and what is in it.
-/// `together`: nearly all of them are one batch.
+/// Returns a store whose log holds all types of operations, about 5 MiB in 6,000 steps, and its
+/// content. With `together`, nearly all operations are in one batch.
 fn long_log(seed: u64, steps: u64, together: bool) -> (MemEnv, Content) {
     let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
     let db = Db::open_in(Arc::new(env.clone()), "/db", options(64 << 20, 0)).unwrap();
     let trees: Vec<Tree> =
         (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
-    // What the log begins with is still needed when all else is in tables.
+    // The start of the log remains needed when all other data is in tables.
     db.tree("quiet", merging()).unwrap().put(b"k", b"v").unwrap();
     let mut batch = Batch::new();
     for step in 0..steps {
@@ -151,7 +151,7 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
             db.verify(|_, _| ()).unwrap();
             (stats, db)
         };
-        // A reader can't flush, and keeps it all.
+        // A reader cannot flush, so it keeps all data in memory.
         let reader = Db::open_in(
             Arc::new(env.clone()),
             "/db",
@@ -165,7 +165,7 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
         assert!(stats.flushes > 3 && stats.memory.memtables < 4 << 20, "{stats:?}");
         assert!(env.files().len() > before);
         drop(db);
-        // What has been flushed is not replayed again.
+        // Flushed data is not replayed again.
         let (again, _db) = open(options(64 << 20, threads));
         assert!(again.flushes == 0 && again.memory.memtables < 4 << 20, "{again:?}");
     }
@@ -174,7 +174,7 @@ fn an_opening_flushes_what_is_too_much_for_its_memory() {
 #[test]
 fn an_opening_that_fails_leaves_no_tables() {
     let (env, _) = long_log(5, 6_000, false);
-    // A record in the middle is damaged, and what lies behind it proves that.
+    // A record in the middle is damaged. The records after it prove that this is no torn tail.
     let log: Vec<_> =
         env.files().into_iter().filter(|f| f.extension().is_some_and(|e| e == "wal")).collect();
     let name = &log[log.len() - 2];
@@ -209,7 +209,7 @@ fn crash_an_opening(seed: u64, together: bool) {
     disk.start_journal();
     let (flushes, db, trees) = open(&disk);
     assert!(flushes > 3);
-    // The flush of one tree begins the manifest, which names the tables of all.
+    // The flush of one tree begins the manifest, which names the tables of all trees.
     for (tree, pairs) in trees.iter().zip(&want) {
         tree.put(&pairs[0].0, &pairs[0].1).unwrap();
         tree.flush().unwrap();
@@ -220,7 +220,7 @@ fn crash_an_opening(seed: u64, together: bool) {
         let cut = [Cut::Process, Cut::PowerNone, Cut::PowerRandom(at as u64)][at % 3];
         let image = disk.crash_image(at, &cut);
         open(&image);
-        // And once more what that has left.
+        // Opens the files once more after another power cut.
         open(&image.crash_image(0, &Cut::PowerNone));
     }
 }

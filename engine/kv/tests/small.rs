@@ -1,4 +1,4 @@
-//! What a small store costs: space, writes and syncs of opening and closing, threads.
+//! Costs of a small store: space, writes and syncs of opening and closing, and threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn open_in(env: Arc<dyn Env>) -> (Db, Tree) {
     (db, tree)
 }
 
-/// Bytes of all files, and how many segments the log has.
+/// Returns the size of all files in bytes, and the number of log segments.
 fn space(env: &MemEnv) -> (u64, usize) {
     let files = env.files();
     let is_segment =
@@ -33,7 +33,7 @@ fn space(env: &MemEnv) -> (u64, usize) {
     (files.iter().map(|f| env.file_len(f).unwrap()).sum(), files.iter().filter(is_segment).count())
 }
 
-/// What the environment was asked to do by `work`, in words.
+/// Returns descriptions of the environment operations that `work` performs.
 fn told(env: &MemEnv, work: impl FnOnce()) -> Vec<String> {
     env.start_journal();
     work();
@@ -70,8 +70,8 @@ fn what_was_closed_cleanly_is_opened_and_read_without_a_write() {
         assert_eq!(tree.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
     });
     assert_eq!(ops, Vec::<String>::new());
-    // The first write begins a segment, whose name and content are synced, and adds a frame to the
-    // manifest; a close syncs once.
+    // The first write begins a segment, syncs its name and content, and adds a frame to the
+    // manifest. A close syncs once.
     let (db, tree) = open(&env);
     let first = told(&env, || tree.put(b"l", b"w").unwrap());
     let second = told(&env, || tree.put(b"m", b"x").unwrap());
@@ -87,13 +87,13 @@ fn what_was_closed_cleanly_is_opened_and_read_without_a_write() {
     assert_eq!((tree.iter().count(), db.torn_log()), (3, None));
 }
 
-/// The manifest that counts: its number, its length, and the writers that it names.
+/// Returns the number and length in bytes of the current manifest, and the writers that it names.
 fn manifest(env: &MemEnv) -> (u64, u64, Vec<LogWriter>) {
     let (state, number) = Manifest::load(env, Path::new(DIR)).unwrap().unwrap();
     (number, env.file_len(&Path::new(DIR).join(manifest_name(number))).unwrap(), state.writers)
 }
 
-/// The writer of the log's newest segment, as that says.
+/// Returns the writer of the newest log segment, from the segment's header.
 fn newest_writer(env: &MemEnv) -> LogWriter {
     let number =
         env.list(Path::new(DIR)).unwrap().iter().filter_map(|n| segment_number(n)).max().unwrap();
@@ -118,7 +118,7 @@ fn each_opening_names_its_writer_in_the_manifest_that_is_there() {
         assert_eq!(writers.last(), Some(&newest_writer(&env)));
         drop((db, tree));
     }
-    // A killed process has not closed its log: nobody appends behind what it may not have synced.
+    // A killed process has not closed its log. The next writer must not append after unsynced data.
     let (number, ..) = manifest(&env);
     let (_db, tree) = open(&env);
     tree.put(b"k", b"v").unwrap();
@@ -137,7 +137,8 @@ fn a_manifest_that_grew_with_openings_is_begun_anew_now_and_then() {
     for i in 0..400u32 {
         let (db, tree) = open(&env);
         tree.put(&i.to_be_bytes(), b"v").unwrap();
-        // Otherwise a busy machine leaves flushes, and so segments and their writers, to later openings.
+        // Without this, a busy machine leaves flushes, segments and their writers to later
+        // openings.
         db.wait_idle().unwrap();
         drop((db, tree));
         let (number, len, _) = manifest(&env);
@@ -150,7 +151,7 @@ fn a_manifest_that_grew_with_openings_is_begun_anew_now_and_then() {
 #[test]
 fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
     type Change = fn(&mut Vec<u8>);
-    // The mark is not synced: a power cut may take it, or leave something else in its place.
+    // The mark is not synced. A power cut may remove or replace it.
     let changes: [Change; 3] = [
         |b| b.truncate(b.len() - 8),
         |b| b.truncate(b.len() - 3),
@@ -173,14 +174,14 @@ fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
     }
 }
 
-/// Stores are opened for one put and closed, again and again, and the power goes or the process
-/// ends at any step.
+/// Opens a store for one put and closes it, repeatedly. Power fails or the process ends at any
+/// step.
 #[test]
 fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
     let env = MemEnv::new(1);
     drop(open(&env));
     env.start_journal();
-    // After so many operations a put has been acknowledged, and is durable.
+    // Records the number of operations after which each put is acknowledged and durable.
     let mut marks = vec![];
     for i in 0..5u32 {
         let (db, tree) = open(&env);
@@ -204,7 +205,7 @@ fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
             let (db, tree) = open(&image);
             let found = tree.iter().count();
             assert!(found >= least && found <= marks.len(), "{words}: {found} of {least}");
-            // What was found stays, through another opening and another power cut.
+            // The data found survives another opening and another power cut.
             tree.put(b"more", b"v").unwrap();
             drop((db, tree));
             let (db, tree) = open(&image.crash_image(0, &Cut::PowerNone));
@@ -218,8 +219,8 @@ fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
     }
 }
 
-/// What a flush says of the log may be on the device no more after a power cut, while the segment
-/// of an opening is there that has read it. Found by the enumeration of crashes, with luck.
+/// A power cut may lose a flush's record of the log floor. The segment of an opening that read this
+/// record may still exist. A crash enumeration found this case by luck.
 #[test]
 fn an_opening_after_a_crash_may_lose_power_at_any_step() {
     let env = MemEnv::new(2);
@@ -308,8 +309,8 @@ fn openings_do_not_pile_up_segments() {
     assert_eq!(tree.iter().count(), 150);
 }
 
-/// Whoever opens which of the trees: what others have left in the log is theirs to keep, but not
-/// for ever.
+/// Tests openings that open only some trees. The log retains the data of unopened trees, but not
+/// forever.
 #[test]
 fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
     let add = || TreeOptions { merge: Some(Arc::new(Latest)), ..TreeOptions::default() };
@@ -332,14 +333,15 @@ fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
                 if opens { db.tree("t", TreeOptions::default()) } else { db.existing_tree("t") }
                     .unwrap();
             tree.put(i.to_be_bytes(), b"v").unwrap();
-            // Otherwise a busy machine leaves the flush that an opening begins to later openings.
+            // Without this, a busy machine leaves the flush that an opening begins to later
+            // openings.
             db.wait_idle().unwrap();
             if !closes {
                 env = env.crash_image(0, &Cut::Process);
             }
             drop((tree, db));
-            // What was too many, this opening's, and what a crash leaves of those that were made
-            // ready.
+            // The limit covers the tolerated segments, the segment of this opening, and prepared
+            // segments that a crash leaves.
             assert!(
                 space(&env).1 <= 48,
                 "{threads} {closes} {opens} {i}: {} segments",
@@ -355,7 +357,7 @@ fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
     }
 }
 
-/// The newest operand counts.
+/// Merge operator that returns the newest operand.
 #[derive(Debug)]
 struct Latest;
 
@@ -374,11 +376,11 @@ fn a_small_store_has_no_threads() {
     env.only(&[OpClass::Spawn]);
     for _ in 0..2 {
         let (_db, tree) = open_in(Arc::new(env.clone()));
-        // Few enough that the next opening reads them alone in a debug build, too.
+        // This is so little that the next opening replays it on one thread, also in a debug build.
         (0..50u32).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 100]).unwrap());
         assert_eq!((tree.iter().count(), env.count()), (50, 0));
     }
-    // A memtable that is full wants to be flushed.
+    // A full memtable must be flushed.
     let (db, tree) = open_in(Arc::new(env.clone()));
     (0..4000u32).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 100]).unwrap());
     assert_eq!(env.count(), DbOptions::default().background_threads as u64);
@@ -413,7 +415,8 @@ fn the_first_flush_of_an_opening_loses_nothing_wherever_it_is_cut_off() {
     holds_wherever_it_is_cut_off(&env, 50);
 }
 
-/// Opens what a crash at each operation of the journal leaves, and counts.
+/// Opens the store after a crash at each operation of the journal, and checks the number of
+/// entries.
 fn holds_wherever_it_is_cut_off(env: &MemEnv, least: usize) {
     let mut crasher = env.crasher();
     loop {
@@ -460,7 +463,7 @@ fn small_memtables_of_many_trees_are_flushed_together() {
         ..DbOptions::default()
     };
     let db = Db::open_in(Arc::new(env.clone()), DIR, options.clone()).unwrap();
-    // Nothing is merged.
+    // No compaction runs.
     let kept = || TreeOptions {
         policy: Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
         ..TreeOptions::default()

@@ -1,8 +1,8 @@
-//! Space: every policy holds the bound that it declares, measured at the worst moments; and what
-//! holds space is listed.
+//! Space usage. Every policy stays within its declared bound, measured at the worst moments. The
+//! statistics list the readers, snapshots and jobs that hold space.
 //!
-//! Each test runs in a process of its own: a file is removed when no thread of the process reads any
-//! more.
+//! Each test runs in a separate process, because the engine deletes a file only when no thread of
+//! the process still reads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 
 type Hook = Box<dyn FnMut() + Send>;
 
-/// An environment that sees the most that tables take. Space shrinks only where a file is removed,
-/// so the moments before that are the worst.
+/// Environment that records the peak size of all tables. Usage shrinks only when a file is removed,
+/// so it is highest just before a removal.
 struct Watching {
     inner: MemEnv,
     most: AtomicU64,
@@ -44,12 +44,12 @@ impl Watching {
     fn look(&self) {
         let names = self.inner.list(Path::new("/db")).unwrap();
         let tables = names.iter().filter(|n| n.ends_with(".sst"));
-        // One that is removed just now counts no more.
+        // A file that is removed at this moment does not count.
         let sum = tables.filter_map(|n| self.inner.file_len(&Path::new("/db").join(n)).ok()).sum();
         self.most.fetch_max(sum, Ordering::Relaxed);
     }
 
-    /// The most since the last call.
+    /// Returns the peak in bytes since the last call.
     fn take(&self) -> u64 {
         self.look();
         self.most.swap(0, Ordering::Relaxed)
@@ -99,7 +99,7 @@ fn put(tree: &Tree, key: u64, rng: &mut Rng) {
     tree.put(format!("key{key:08}").as_bytes(), &value).unwrap();
 }
 
-/// Bytes of one copy of every key, as this tree writes them.
+/// Returns the size in bytes of one copy of every key, as this tree writes them.
 fn live() -> u64 {
     let (db, tree) = Watching::new().open(tiny(Policy::default()));
     let mut rng = Rng::new(1);
@@ -108,8 +108,7 @@ fn live() -> u64 {
     db.stats().table_bytes()
 }
 
-/// Overwrites at random under a policy. Gives the largest share of the bound that was taken at any
-/// moment.
+/// Overwrites random keys under a policy. Returns the peak usage as a share of the bound.
 fn overwrite(policy: Policy, live: u64) -> f64 {
     let env = Watching::new();
     let (db, tree) = env.open(tiny(policy.clone()));
@@ -118,14 +117,14 @@ fn overwrite(policy: Policy, live: u64) -> f64 {
     env.take();
     let mut worst = 0.0f64;
     for round in 0..30 {
-        // Some rounds keep to few keys.
+        // Some rounds use only few keys.
         let hot = if round % 3 == 0 { KEYS / 10 } else { KEYS };
         (0..500).for_each(|_| put(&tree, rng.below(hot), &mut rng));
         let (most, stats) = (env.take(), db.stats());
         let bound = stats.trees[0].bound.unwrap().bytes(live);
         assert!(
             most <= bound,
-            "{policy:?}, round {round}: {most} bytes of tables, {live} alive, at most {bound} declared"
+            "{policy:?}, round {round}: {most} bytes of tables, {live} live, declared bound {bound}"
         );
         assert!(stats.trees[0].space.live <= bound);
         worst = worst.max(most as f64 / bound as f64);
@@ -174,13 +173,13 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
     for policy in policies {
         let worst = overwrite(policy.clone(), live);
         println!("{worst:.2} of the bound of {policy:?}");
-        assert!(worst > 0.1, "{policy:?} declares far too much: {worst}");
+        assert!(worst > 0.1, "{policy:?} declares a far too large bound: {worst}");
     }
 }
 
-/// First in, first out counts the values that lie apart, not only what refers to them: tables and
-/// value files together stay within the bound, also after another opening, and a value file goes
-/// with the tables of its flush.
+/// `Fifo` counts blobs as well as the tables that refer to them. Tables and blob files together
+/// stay within the bound, also after a reopening. A blob file is deleted with the tables of its
+/// flush.
 #[test]
 fn first_in_first_out_counts_values_that_lie_apart() {
     own_process!();
@@ -206,7 +205,7 @@ fn first_in_first_out_counts_values_that_lie_apart() {
             for i in 0..(400 << 10) / long {
                 rng.fill(&mut value);
                 let key = format!("key{:08}", rng.below(5000));
-                // Some lie in place.
+                // Some values are stored in tables, not in blob files.
                 newest = if i % 5 == 0 { b"short".to_vec() } else { value.clone() };
                 tree.put(key.as_bytes(), &newest).unwrap();
             }
@@ -214,9 +213,9 @@ fn first_in_first_out_counts_values_that_lie_apart() {
             tree.flush().unwrap();
             db.wait_idle().unwrap();
             let space = db.stats().trees[0].space;
-            // Beside its values a value file has some hundred bytes.
+            // A blob file has some hundred bytes in addition to its values.
             assert!(space.live <= (400 << 10) + 8192, "{long} round {round}: {space:?}");
-            // What is dropped is the oldest, no more than is too much, and its files go.
+            // The policy drops the oldest data, no more than necessary, and the files are deleted.
             let reads = || tree.get(b"last").unwrap().as_deref() == Some(&newest[..]);
             assert!(reads());
             let is_tidy = || {
@@ -233,9 +232,9 @@ fn first_in_first_out_counts_values_that_lie_apart() {
     }
 }
 
-/// Writes so many keys at random, each so often on average. Gives the most bytes that one flush and the
-/// merges after it took over what there was before them, in tables of the options' size: of what the
-/// manifest names and jobs have written, whatever readers of this process hold back.
+/// Writes `keys` random keys, each `rounds` times on average. Returns the largest growth caused by
+/// one flush and its compactions, in tables of the configured size. Counts tables in the manifest
+/// and job outputs, but not files that readers of this process hold.
 fn room_for_merges(policy: Policy, keys: u64, rounds: u64) -> f64 {
     let env = Watching::new();
     let (db, tree) = env.open(tiny(policy));
@@ -287,8 +286,8 @@ fn of(pins: &[Pin], kind: PinKind) -> Vec<Pin> {
     pins.iter().filter(|p| p.kind == kind).cloned().collect()
 }
 
-/// Waits until `done`: files go when the epoch moves on, which other tests of this process may hold
-/// back for a moment.
+/// Waits until `done` returns true. Files are deleted when the epoch advances, and other tests of
+/// this process may delay that.
 fn eventually(mut done: impl FnMut() -> bool) -> bool {
     (0..10_000).any(|_| {
         std::thread::yield_now();
@@ -310,7 +309,7 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
     let cursor = tree.cursor(..).unwrap();
     assert!(
         eventually(|| of(&db.stats().pins, PinKind::Reader).is_empty()),
-        "what is current pins nothing"
+        "readers of the current state pin nothing"
     );
     (0..KEYS).for_each(|k| put(&tree, k, &mut rng));
     tree.compact().unwrap();
@@ -324,7 +323,7 @@ fn readers_of_old_states_are_listed_with_age_holders_and_bytes() {
     assert_eq!(stats.trees[0].space.pinned, before);
     assert_eq!(stats.space, stats.trees[0].space);
     assert_eq!(stats.space.total(), stats.table_bytes() + before);
-    // Items read earlier hold blocks and memtables, not files.
+    // Items that were read earlier hold blocks and memtables, not files.
     drop((range, cursor));
     assert!(eventually(|| db.stats().space.pinned == 0));
     assert_eq!(of(&db.stats().pins, PinKind::Reader), []);
@@ -358,7 +357,11 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
     tree.compact().unwrap();
     let snapshot = db.snapshot_named("nightly");
     let fresh = &of(&db.stats().pins, PinKind::Snapshot)[0];
-    assert_eq!((fresh.name.as_str(), fresh.bytes), ("nightly", 0), "nothing newer, nothing held");
+    assert_eq!(
+        (fresh.name.as_str(), fresh.bytes),
+        ("nightly", 0),
+        "a snapshot without newer versions holds no space"
+    );
     (0..KEYS / 3).for_each(|k| put(&tree, k, &mut rng));
     tree.compact().unwrap();
     let (with, said) = (db.stats().table_bytes(), of(&db.stats().pins, PinKind::Snapshot)[0].bytes);
@@ -367,7 +370,7 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
     let held = with - db.stats().table_bytes();
     assert!(
         held > 0 && said >= held / 10 * 9 && said <= held * 2,
-        "{held} bytes held, {said} listed"
+        "{held} bytes held, {said} bytes listed"
     );
     assert_eq!(of(&db.stats().pins, PinKind::Snapshot), []);
 }
@@ -376,11 +379,11 @@ fn a_snapshot_is_listed_with_no_less_than_it_holds() {
 fn work_in_progress_is_listed_with_what_it_has_written() {
     own_process!();
     let env = Watching::new();
-    // A policy that wants nothing, so that the one asked for is the only job.
+    // The policy picks no compaction, so the manual one is the only job.
     let (db, tree) =
         env.open(tiny(Policy::Tiered(Tiered { min_runs: 64, max_runs: 64, bucket: 3.0 })));
     let mut rng = Rng::new(5);
-    // Twice, so that all tables overlap others and are written again.
+    // Two rounds of writes make all tables overlap others, so the compaction rewrites all of them.
     (0..2 * KEYS).for_each(|k| put(&tree, k % KEYS, &mut rng));
     let seen = Arc::new(Mutex::new(vec![]));
     let (look, into) = (db.clone(), seen.clone());
@@ -404,10 +407,10 @@ fn work_in_progress_is_listed_with_what_it_has_written() {
     assert_eq!(full[0].1, 0);
     assert!(
         full.windows(2).all(|w| w[0].1 < w[1].1),
-        "each table that is done adds to what is being written"
+        "each finished table adds to the bytes being written"
     );
-    // The view before goes when no thread of this process is in the middle of a read any more, of
-    // other tests too.
+    // The old view is released when no thread of this process is in a read, including those of
+    // other tests.
     let after = || (db.stats().pins, db.stats().space.writing);
     for _ in 0..2000 {
         if after() == (vec![], 0) {
@@ -448,7 +451,7 @@ fn latencies_are_counted_where_they_should() {
     assert!(l.named().iter().all(|(_, l)| l.p50 <= l.p99 && l.p99 <= l.max.max(l.p99)));
 }
 
-/// A store of little memory, whose log is cut into small segments, and the options of its trees.
+/// Returns an environment, options with little memory and small log segments, and tree options.
 fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
     let options = DbOptions {
         background_threads,
@@ -463,7 +466,7 @@ fn little(background_threads: usize) -> (Arc<MemEnv>, DbOptions, TreeOptions) {
     )
 }
 
-/// A write to a tree that nobody writes to any more must not keep the log of all others.
+/// A write to a tree that is never written again must not retain the log of all other trees.
 #[test]
 fn the_log_is_bounded() {
     own_process!();
@@ -482,15 +485,15 @@ fn the_log_is_bounded() {
         often.put(&i.to_be_bytes(), &[7; 100]).unwrap();
         most = most.max(log());
     }
-    // What the limit lets live, a segment begun before it and one after, a spare or two.
+    // The peak covers the limit, a segment begun before it and one after it, and a spare or two.
     assert!(most > 1 << 20 && most <= (1 << 20) + 5 * (64 << 10), "{most}");
     drop((seldom, often, db));
     let db = Db::open_in(env.clone(), "/db", options).unwrap();
     assert_eq!(&*db.tree("seldom", small).unwrap().get(b"once").unwrap().unwrap(), b"written");
 }
 
-/// A tree that is written after a long while needs the log from then on only: nothing is flushed
-/// for it at once.
+/// A tree that is written after a long pause needs the log only from that write on. The store does
+/// not flush it at once.
 #[test]
 fn a_late_write_asks_for_no_old_log() {
     own_process!();
@@ -509,8 +512,8 @@ fn a_late_write_asks_for_no_old_log() {
     assert_eq!(seldom.tables().unwrap().len(), 1);
 }
 
-/// Every opening begins a segment of the log; a store that is opened often for little must not keep
-/// them all.
+/// Every opening begins a log segment. A store that is opened often for few writes must not retain
+/// all segments.
 #[test]
 fn openings_do_not_pile_up_logs() {
     own_process!();
@@ -529,7 +532,7 @@ fn openings_do_not_pile_up_logs() {
     }
 }
 
-/// Who looks at the directory after a compaction sees the space that it freed.
+/// After a compaction returns, the directory shows the space that it freed.
 #[test]
 fn the_files_of_replaced_tables_are_gone_when_the_store_is_idle() {
     own_process!();
@@ -550,7 +553,7 @@ fn the_files_of_replaced_tables_are_gone_when_the_store_is_idle() {
             let names = env.list(Path::new("/db")).unwrap();
             names.into_iter().filter(|name| name.ends_with(".sst")).collect::<Vec<_>>()
         };
-        // A background thread that has just ended its work may hold one up for a moment.
+        // A background thread that is just ending its work may delay a deletion for a moment.
         let mut rounds = 0;
         while !left().is_empty() {
             assert!(rounds < 1000, "{:?} are left of an empty tree", left());

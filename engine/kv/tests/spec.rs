@@ -1,5 +1,4 @@
-//! The worked example of `format-spec/README.md` is what the engine writes, and the engine reads
-//! it.
+//! Checks that the engine writes and reads the worked example of `format-spec/README.md`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use firn_kv::{Compression, FilterKind};
 const SPEC: &str = include_str!("../../../format-spec/README.md");
 const TABLE: &str = "/db/00000007.sst";
 
-/// The bytes of the hex dump that follows this line of the spec.
+/// Returns the bytes of the hex dump after this line of the specification.
 fn dump(after: &str) -> Vec<u8> {
     let text =
         SPEC.split_once(after).and_then(|(_, t)| t.split_once("```text\n")).map_or("", |(_, t)| t);
@@ -69,7 +68,7 @@ fn the_log_of_the_example() {
     );
 }
 
-/// A mark follows the record when the log is sealed.
+/// A mark follows the last record when the log is sealed.
 #[test]
 fn the_mark_of_the_example() {
     let (env, dir) = (MemEnv::new(0), Path::new("/db"));
@@ -83,7 +82,7 @@ fn the_mark_of_the_example() {
     assert_eq!(told, &bytes[120..], "\n{}", show(&bytes[120..]));
 }
 
-/// The filter block and the tombstone block of table 8.
+/// Checks the filter block and the tombstone block of table 8.
 #[test]
 fn the_filter_and_the_tombstones_of_the_example() {
     let env = MemEnv::new(0);
@@ -169,7 +168,7 @@ fn the_table_of_the_example() {
     let written = env.read_file(path).unwrap();
     let (told, data) = (dump("### A table"), 24 + 31);
     assert_eq!(told.get(..data), Some(&written[..data]), "\n{}", show(&written));
-    // What follows names the version of the writing program, so it is read, not compared.
+    // The rest names the version of the writing program, so the test reads it without comparing it.
     env.write_file(path, &told).unwrap();
     let t = Table::open(env.open_read(path, false).unwrap(), path, 7, Cache::new(1 << 20)).unwrap();
     assert_eq!((t.verify(None, |_| ()).unwrap().entries, t.identity()), (1, identity));

@@ -1,5 +1,4 @@
-//! Compactions keep to a rate, stand still while they are paused, and never keep a writer from
-//! going on.
+//! Compactions respect their rate limit, stop while they are paused, and never block a writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +42,7 @@ fn open(env: Arc<dyn Env>, options: DbOptions) -> (Db, Tree) {
     (db, tree)
 }
 
-/// Lets nothing out of a merge, and calls for each entry before it goes.
+/// Compaction filter that drops every entry, and calls a function for each of them.
 struct DropAll<F>(Arc<F>);
 
 impl<F: Fn() + Send + Sync + 'static> CompactionFilter for DropAll<F> {
@@ -77,7 +76,7 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
-/// Bytes that compactions have read and written.
+/// Returns the number of bytes that compactions have read and written.
 fn moved(db: &Db) -> u64 {
     let s = db.stats();
     s.compaction_read + s.compaction_written
@@ -89,9 +88,9 @@ fn fill(tree: &Tree, from: u32, n: u32, len: usize) {
     });
 }
 
-/// On the clock of an environment where only who waits lets time pass: what a merge moves takes the
-/// time that the rate says, no less and no more, also beyond a change of the rate, with small
-/// entries and with large ones.
+/// Uses a virtual clock, on which only waiting lets time pass. A compaction takes exactly the time
+/// that the rate requires for its bytes. This holds after a change of the rate, and with small and
+/// large entries.
 #[test]
 fn a_merge_takes_the_time_that_its_bytes_are_worth() {
     for (n, len) in [(40_000, 40), (40, 50_000)] {
@@ -108,20 +107,20 @@ fn a_merge_takes_the_time_that_its_bytes_are_worth() {
             tree.compact().unwrap();
             let seconds = (mem.monotonic_nanos() - from) as f64 / 1e9;
             let worth = (moved(&db) - before) as f64 / rate as f64;
-            assert!(worth > 0.9, "{worth}: little was merged");
-            // What a merge does last is waited for by the next one.
+            assert!(worth > 0.9, "{worth}: too little was compacted");
+            // The next compaction waits for the last step of this one.
             let step = (512 << 10) as f64 / rate as f64;
             assert!(
                 seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - step,
-                "{seconds} s for bytes worth {worth} s"
+                "{seconds} s, expected {worth} s for these bytes"
             );
             db.set_background_rate(None).unwrap();
         }
     }
 }
 
-/// Entries that a range deletion covers, that newer versions hide, or that the purge hook drops are
-/// read like others: a merge that lets few of them out or none takes its time all the same.
+/// A compaction reads entries even if a range deletion covers them, newer versions hide them, or
+/// the compaction filter drops them. It respects the rate also when it writes few or no entries.
 #[test]
 fn a_merge_takes_its_time_also_for_what_it_drops() {
     const N: u32 = 5000;
@@ -146,20 +145,21 @@ fn a_merge_takes_its_time_also_for_what_it_drops() {
         let seconds = (mem.monotonic_nanos() - from) as f64 / 1e9;
         let worth = (moved(&db) - before) as f64 / RATE as f64;
         assert_eq!(tree.len().unwrap(), if way == "shadowed" { u64::from(N) } else { 0 }, "{way}");
-        assert!(worth > 0.9, "{way}: {worth}: little was merged");
+        assert!(worth > 0.9, "{way}: {worth}: too little was compacted");
         assert!(
             seconds <= worth * 1.02 + 0.1 && seconds >= worth * 0.98 - 0.5,
-            "{way}: {seconds} s for bytes worth {worth} s"
+            "{way}: {seconds} s, expected {worth} s for these bytes"
         );
     }
 }
 
-/// What a merge has not read when it fails is nobody's to wait for; what it has moved is.
+/// A failed compaction counts against the rate only for the bytes that it has moved.
 #[test]
 fn a_merge_that_fails_counts_what_it_has_moved() {
-    // How often it is tried in vain, each time failing where its `at`-th operation of a class
-    // begins. Gives the seconds until a last try is done, what that one moved, in seconds too, and
-    // how many such operations it took.
+    // Runs `times` failing attempts, each of which fails at its `at`-th operation of `class`, and
+    // then a successful one. Returns the total time and the time that the rate requires for the
+    // last attempt's bytes, both in seconds. Also returns the number of operations of the last
+    // attempt.
     let tried = |times: u32, class: OpClass, at: u64| {
         let mem = MemEnv::new(6);
         let disk = FaultEnv::new(Arc::new(mem.clone()));
@@ -182,18 +182,21 @@ fn a_merge_that_fails_counts_what_it_has_moved() {
         (seconds, (moved(&db) - before) as f64 / RATE as f64, disk.count() - begun)
     };
     let (seconds, worth, _) = tried(20, OpClass::Dir, 0);
-    assert!(worth > 2.0 && seconds <= worth * 1.02 + 0.2, "{seconds} s for bytes worth {worth} s");
+    assert!(
+        worth > 2.0 && seconds <= worth * 1.02 + 0.2,
+        "{seconds} s, expected {worth} s for these bytes"
+    );
     let (_, _, writes) = tried(0, OpClass::Write, 0);
     let (seconds, worth, _) = tried(2, OpClass::Write, writes / 2);
     assert!(
         (1.5..2.5).contains(&(seconds / worth)),
-        "{seconds} s where two halves and a whole are worth {} s",
+        "{seconds} s, expected {} s for two half attempts and a whole one",
         worth * 2.0
     );
 }
 
-/// Never, at any moment of a long history, has more been moved than the time since its beginning
-/// allows.
+/// At every moment of a long history, compactions have moved no more than the rate allows since the
+/// start.
 #[test]
 fn no_moment_sees_more_than_the_rate_allows() {
     let mem = MemEnv::new(2);
@@ -207,9 +210,12 @@ fn no_moment_sees_more_than_the_rate_allows() {
         waited += u64::from(mem.monotonic_nanos() > before);
         let allowed =
             (mem.monotonic_nanos() - from) as f64 / 1e9 * RATE as f64 + (512 << 10) as f64;
-        // A job is counted in the statistics when it is done, and its last step is waited for by
-        // the next one.
-        assert!(moved(&db) as f64 <= allowed, "{} bytes where {allowed} are allowed", moved(&db));
+        // The statistics count a job when it is done, and the next job waits for its last step.
+        assert!(
+            moved(&db) as f64 <= allowed,
+            "{} bytes, but only {allowed} are allowed",
+            moved(&db)
+        );
     }
     assert!(waited > 3 && moved(&db) > 4 << 20, "{waited} waits, {} bytes", moved(&db));
     assert_eq!(tree.len().unwrap(), 60 * 500);
@@ -228,9 +234,8 @@ fn a_rate_has_bounds() {
     );
 }
 
-/// With workers, while a merge is in the middle of its work: it stands still, writers fill memtable
-/// after memtable, everything that a caller asks for is done, and when the pause ends the merge
-/// goes on to its end.
+/// Pauses the workers in the middle of a compaction. Writers fill several memtables, and all calls
+/// of the application complete. When the pause ends, the compaction continues and completes.
 #[test]
 fn a_merge_stands_still_and_writers_go_on() {
     for threads in [1, 2, 3] {
@@ -250,7 +255,7 @@ fn a_merge_stands_still_and_writers_go_on() {
         let runs = db.stats().trees[0].runs.len();
         assert!(runs > 8, "{runs}");
         drop(first);
-        // Somewhere in the middle of what there is to do now.
+        // Waits for a point in the middle of the remaining work.
         let begun = written.load(Ordering::Relaxed);
         while written.load(Ordering::Relaxed) < begun + 3 {
             yield_now();
@@ -261,7 +266,7 @@ fn a_merge_stands_still_and_writers_go_on() {
         assert_eq!(
             (written.load(Ordering::Relaxed), db.stats().compactions),
             (still, done),
-            "something was written"
+            "a compaction wrote data while paused"
         );
         fill(&tree, 20_000, 20_000, 100);
         tree.flush().unwrap();
@@ -279,7 +284,7 @@ fn a_merge_stands_still_and_writers_go_on() {
     }
 }
 
-/// A pause, and a rate at which a merge would take days, keep nobody from closing.
+/// A pause, or a rate at which a compaction takes days, does not block closing.
 #[test]
 fn closing_ends_what_waits() {
     for threads in [1, 2] {
@@ -292,9 +297,9 @@ fn closing_ends_what_waits() {
     }
 }
 
-/// A merge that lets nothing out hears of the closing, too.
+/// A compaction that writes no entries also stops when the store closes.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
+#[allow(clippy::disallowed_methods, reason = "the test acts as an application with threads")]
 fn closing_ends_a_merge_that_drops_everything() {
     for threads in [0, 1] {
         let (judged, inside, go) = (
@@ -320,7 +325,7 @@ fn closing_ends_a_merge_that_drops_everything() {
             let merge = s.spawn(|| tree.compact().unwrap_err().kind());
             wait_for(&inside);
             let close = s.spawn(|| db.close());
-            // No checkpoint is begun any more once the store is closing.
+            // No checkpoint begins after the store starts closing.
             let copied =
                 (0..).find_map(|n| db.checkpoint(format!("/copy{n}")).err()).map(|e| e.kind());
             go.store(true, Ordering::Release);
@@ -331,18 +336,19 @@ fn closing_ends_a_merge_that_drops_everything() {
             close.join().unwrap().unwrap();
         });
         let judged = judged.load(Ordering::Relaxed);
-        assert!(judged <= 1000 + 1024, "{judged} entries were judged");
+        assert!(judged <= 1000 + 1024, "the filter saw {judged} entries");
         drop(pause);
     }
 }
 
-/// While a job of one tree stands still, a caller who compacts another tree waits for a second one
-/// who does so, too; only who needs the tables of the job is refused.
+/// While a job of one tree is paused, a manual compaction of another tree waits for an earlier one
+/// of that tree. Both succeed. Only a manual compaction that needs tables of the paused job is
+/// refused.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
+#[allow(clippy::disallowed_methods, reason = "the test acts as an application with threads")]
 fn only_who_needs_the_tables_of_a_job_that_stands_still_is_refused() {
     let [inside, begun, go] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
-    // At this rate a merge takes a minute: it is in the middle when it is paused.
+    // At this rate a compaction takes a minute, so the pause interrupts it.
     let db = Db::open_in(
         Arc::new(MemEnv::plain()),
         "/db",
@@ -376,7 +382,7 @@ fn only_who_needs_the_tables_of_a_job_that_stands_still_is_refused() {
         let one = s.spawn(|| held.compact());
         wait_for(&inside);
         let other = s.spawn(|| held.compact());
-        // Time enough for being refused.
+        // Waits long enough for a refusal.
         (0..20_000).take_while(|_| !other.is_finished()).for_each(|_| yield_now());
         go.store(true, Ordering::Release);
         one.join().unwrap().unwrap();

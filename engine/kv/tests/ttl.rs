@@ -1,5 +1,5 @@
-//! Values that expire, against a model with a virtual clock: whatever was written, flushed, merged,
-//! dropped and opened again, every read shows what is live and nothing else.
+//! Values that expire, checked against a model with a virtual clock. After any writes, flushes,
+//! compactions, drops and reopenings, every read shows exactly the live values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use firn_kv::{
 };
 use firn_testkit::rng::Rng;
 
-/// Values with the microsecond from which on they are over.
+/// Values by key, each with its expiry time in microseconds.
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 type Entry = (Vec<u8>, Vec<u8>, Option<u64>);
 
@@ -147,7 +147,7 @@ impl Run {
                 let popped = tree.pop_first().unwrap().map(|(k, v)| (k.to_vec(), v.to_vec()));
                 let first = live(&self.model, self.now()).into_iter().next();
                 assert_eq!(popped, first.clone().map(|(k, v, _)| (k, v)));
-                // What had expired before it is gone, and would be over anyway.
+                // All entries before the popped one are gone. They had already expired.
                 self.model.retain(|x, _| first.as_ref().is_some_and(|(k, ..)| x > k));
             }
             14 => {
@@ -228,7 +228,11 @@ impl Run {
         if let Some((snapshot, model)) = &self.snapshot {
             let seen: Vec<Entry> =
                 tree.live_in(snapshot.iter(tree.tree())).map(|e| told(e.unwrap())).collect();
-            assert_eq!(seen, live(model, now), "a snapshot shows what was there and is not over");
+            assert_eq!(
+                seen,
+                live(model, now),
+                "a snapshot must show its entries that have not expired"
+            );
         }
     }
 }
@@ -269,7 +273,7 @@ fn what_a_dropped_put_hid_stays_hidden() {
     let tree = db
         .ttl_tree("t", TreeOptions { policy, memtable_size: 64 << 10, ..TreeOptions::default() })
         .unwrap();
-    // A large old run beneath, which the merge of two small ones leaves alone.
+    // Below is a large old run, which the compaction of two small runs does not include.
     let (mut rng, mut value) = (Rng::new(1), [0; 100]);
     for n in 0..5000 {
         rng.fill(&mut value);
@@ -283,9 +287,9 @@ fn what_a_dropped_put_hid_stays_hidden() {
     tree.tree().flush().unwrap();
     db.wait_idle().unwrap();
     let tables = tree.tree().tables().unwrap();
-    assert_eq!(tables.len(), 2, "the two small runs have been merged");
+    assert_eq!(tables.len(), 2, "the two small runs must be merged");
     assert!(tree.get("00007").unwrap().is_none());
-    // The value is gone; what stays is over by any clock, also one that is set back.
+    // The value is gone. The remaining entry is expired under any clock, even one that is set back.
     assert_eq!(*tree.tree().get("00007").unwrap().unwrap(), [0; 8]);
     tree.tree().compact().unwrap();
     assert!(tree.get("00007").unwrap().is_none() && tree.tree().get("00007").unwrap().is_none());
@@ -308,7 +312,7 @@ fn space_comes_back_and_whole_tables_go_unread() {
     assert_eq!(
         (stats.space.live, stats.drops, stats.compactions),
         (0, 1, 0),
-        "the table has gone without having been read"
+        "the table must be dropped without being read"
     );
 }
 
@@ -324,11 +328,11 @@ fn a_tree_is_of_values_that_expire_or_it_is_not() {
     );
     let hooked = tree.tree().options();
     assert_eq!(db.ttl_tree("third", hooked).unwrap_err().kind(), ErrorKind::InvalidArgument);
-    // Something without a deadline is told of, not shown.
+    // A value without an expiry time is an error, not a result.
     tree.tree().put("k", "short").unwrap();
     assert_eq!(tree.get("k").unwrap_err().kind(), ErrorKind::Corruption);
     assert_eq!(tree.iter().next().unwrap().unwrap_err().kind(), ErrorKind::Corruption);
-    // The longest lifetime is one.
+    // The longest lifetime is valid.
     tree.put_for("long", "v", Duration::MAX).unwrap();
     assert!(tree.get("long").unwrap().unwrap().expires_micros().is_some());
 }

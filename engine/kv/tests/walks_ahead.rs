@@ -1,5 +1,5 @@
-//! A walk over values that lie apart asks the device for those that it is coming to, and nobody
-//! else asks for more than he reads: counted by an environment that notes what is asked of it.
+//! Scans over blobs prefetch the next blobs from the device. Other reads request only the bytes
+//! that they read. A counting environment records the requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,21 +13,21 @@ use firn_kv::{
 use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;
 
-/// What is asked for at once at most.
+/// Maximum size of one prefetch request in bytes.
 const MOST: u64 = 1 << 20;
 
-/// What was asked of one file.
+/// Requests for one file.
 #[derive(Clone, Debug, Default)]
 struct AskedBytes {
-    /// Offset and length of what will be needed.
+    /// Offset and length of each prefetch request.
     ahead: Vec<(u64, u64)>,
-    /// Those of what was read.
+    /// Offset and length of each read.
     read: Vec<(u64, u64)>,
 }
 
 type Files = Arc<Mutex<BTreeMap<String, AskedBytes>>>;
 
-/// Notes what table files are asked for.
+/// Environment that records the requests for table and blob files.
 struct NotingAhead {
     inner: Arc<dyn Env>,
     files: Files,
@@ -92,8 +92,8 @@ fn key(i: u64) -> Vec<u8> {
     format!("key{i:05}").into_bytes()
 }
 
-/// A store of so many values of about this length in as many value files, opened anew with a cache
-/// that holds few of them, and what its files are asked for.
+/// Creates a store with values of about `len` bytes in several blob files, and reopens it with a
+/// cache that holds few of them. Returns it with the recorded requests.
 fn store(
     mode: ReadMode,
     compression: Compression,
@@ -117,7 +117,7 @@ fn store(
     };
     let mut rng = Rng::new(len as u64);
     {
-        // Each flush has a value file.
+        // Each flush creates one blob file.
         let writing = DbOptions { memory_budget: 1 << 30, ..db_options.clone() };
         let db = Db::open_in(mem.clone(), "/db", writing).unwrap();
         let tree =
@@ -138,7 +138,7 @@ fn store(
     (tree, files)
 }
 
-/// What was asked of the value files since the last call, by name.
+/// Returns the requests for blob files since the last call, by file name.
 fn asked(tree: &Tree, files: &Files) -> BTreeMap<String, AskedBytes> {
     let tables: Vec<String> =
         tree.tables().unwrap().iter().map(|t| format!("{:08}.sst", t.id)).collect();
@@ -153,8 +153,8 @@ const KINDS: [(ReadMode, Compression); 3] = [
     (ReadMode::Pread, Compression::Lz4),
 ];
 
-/// Each byte is asked for once, none far ahead; of the values of a file at most the first two are
-/// read without having been asked for.
+/// Each byte is requested once, and no request is far ahead. In each file, at most the first two
+/// values are read without a prefetch.
 #[test]
 fn a_walk_over_values_asks_for_them_before_it_reads_them() {
     for (mode, compression) in KINDS {
@@ -163,7 +163,7 @@ fn a_walk_over_values_asks_for_them_before_it_reads_them() {
         {
             for forward in [true, false] {
                 let (tree, files) = store(mode, compression, n, len, number);
-                // Opened before it: of a file that is opened more is read than values.
+                // Opens the blob files first, because opening one reads more than its values.
                 for file in 0..number {
                     tree.get(key(n / 2 + file)).unwrap().unwrap();
                 }
@@ -179,7 +179,8 @@ fn a_walk_over_values_asks_for_them_before_it_reads_them() {
                 assert_eq!(asked.len() as u64, number, "{what}");
                 for of in asked.values() {
                     let mut ahead = of.ahead.clone();
-                    // The two before a walk is known to be one are asked for alone in a map.
+                    // With a map, the first two values are requested singly, before the scan is
+                    // recognized.
                     if mode == ReadMode::Mmap {
                         ahead.drain(..2);
                     }
@@ -198,7 +199,7 @@ fn a_walk_over_values_asks_for_them_before_it_reads_them() {
                     );
                     let alone = blocks.iter().filter(|r| r.0 < from || r.0 + r.1 > until).count();
                     assert!(alone <= 2, "{alone}: {what}");
-                    // Far fewer questions than values, where many lie in what is asked for at once.
+                    // A request covers many values, so there are far fewer requests than values.
                     assert!(ahead.len() as u64 <= 6 + values / number / (MOST / 2), "{what}");
                 }
             }
@@ -212,7 +213,7 @@ fn who_does_not_walk_over_values_asks_for_none_beside_his() {
         let (tree, files) = store(mode, compression, 2000, 1000, 1);
         assert_eq!(tree.keys().count(), 2000);
         let of_keys = asked(&tree, &files);
-        // Their ends are read where they are opened.
+        // Opening a file reads its footer.
         let is_end = |a: &AskedBytes| a.ahead.is_empty() && a.read.iter().all(|r| r.1 < 100);
         assert!(of_keys.values().all(is_end), "a walk over keys reads no values: {of_keys:?}");
         for i in (0..2000).step_by(97) {

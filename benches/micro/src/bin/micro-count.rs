@@ -1,8 +1,8 @@
-//! Counts instructions an operation: figures that no busy neighbour changes.
+//! Counts instructions per operation, which a busy machine does not change.
 //!
-//! Runs itself under `valgrind --tool=callgrind` twice for each piece, with few and with many
-//! operations; the difference is what the operations took. Valgrind's processor has no AVX-512, so
-//! checksums and copies may count a little more than they would cost.
+//! Runs itself twice under `valgrind --tool=callgrind` for each benchmark, with few and with many
+//! operations. The difference is the cost of the operations. Valgrind's processor has no AVX-512,
+//! so checksums and copies may count slightly more instructions than on real hardware.
 
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
@@ -52,7 +52,7 @@ const PIECES: [CountedPiece; 11] = [
     ("db/first/memtable", |n| first(n, pieces::store_in_memory(&all())?)),
 ];
 
-/// The keys of every piece: as many as there are operations at most, so that none is met twice.
+/// Returns the keys of every benchmark, one for each operation, so that no operation repeats a key.
 fn all() -> Vec<BenchKey> {
     keys(MANY, 1)
 }
@@ -113,7 +113,7 @@ fn get(n: usize, store: pieces::BenchStore, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Instructions of this program when it does `operations` of a piece.
+/// Returns the number of instructions that this program executes for `operations` of a benchmark.
 fn collected(piece: &str, operations: usize) -> std::result::Result<u64, String> {
     let own = std::env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
     let out = Command::new("valgrind")
@@ -153,7 +153,7 @@ fn run(cli: &CountCli) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Seeks of one cursor.
+/// Seeks with one cursor.
 fn seek(n: usize, store: pieces::BenchStore) -> Result<()> {
     let mut c = store.tree.cursor(..)?;
     for key in all().iter().take(n) {
@@ -163,7 +163,7 @@ fn seek(n: usize, store: pieces::BenchStore) -> Result<()> {
     Ok(())
 }
 
-/// Iterators, each for one key.
+/// Opens iterators and reads one key from each.
 fn first(n: usize, store: pieces::BenchStore) -> Result<()> {
     for key in all().iter().take(n) {
         black_box(store.tree.range(key.as_slice()..).next().transpose()?);

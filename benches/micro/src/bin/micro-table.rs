@@ -1,10 +1,11 @@
-//! Turns what criterion left in `target/criterion` into a table: one line for each benchmark, time
-//! per operation with its interval, rate, and the instructions that `micro-count` counted.
+//! Turns criterion's results in `target/criterion` into a table with one line for each benchmark.
+//! A line has the time per operation with its interval, the rate, and the instructions that
+//! `micro-count` counted.
 //!
-//! An operation is one of criterion's elements; where the throughput is in bytes, one iteration.
-//! Ratios are given where the same work was done by `firn` and by a yardstick in the same run.
+//! An operation is one of criterion's elements, or one iteration if the throughput is in bytes. The
+//! table shows ratios if the same run measured `firn` and a comparison library.
 
-#![allow(clippy::disallowed_methods, reason = "a tool that reads what criterion left")]
+#![allow(clippy::disallowed_methods, reason = "the tool reads criterion's result files")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,20 +42,20 @@ struct TableCli {
     json: bool,
 }
 
-/// One benchmark.
+/// Result of one benchmark.
 #[derive(Debug, PartialEq)]
 struct BenchLine {
     name: String,
-    /// Nanoseconds an operation: estimate, lower and upper bound.
+    /// Nanoseconds per operation: estimate, lower bound and upper bound.
     nanos: [f64; 3],
-    /// Bytes an operation, where the throughput is in bytes.
+    /// Bytes per operation, if the throughput is in bytes.
     bytes: Option<f64>,
 }
 
-/// The line of one benchmark; `None` when the files say something else than expected.
+/// Returns the result of one benchmark, or `None` if the files have an unexpected format.
 fn line(benchmark: &Value, estimates: &Value) -> Option<BenchLine> {
-    // Criterion fits a slope where the numbers of iterations differ, and takes the mean where they
-    // don't.
+    // Criterion fits a slope if the iteration counts differ between samples. Otherwise it uses the
+    // mean.
     let of = ["slope", "mean"].iter().find_map(|k| estimates.get(k).filter(|e| !e.is_null()))?;
     let interval = &of["confidence_interval"];
     let iteration = [
@@ -71,7 +72,7 @@ fn line(benchmark: &Value, estimates: &Value) -> Option<BenchLine> {
     })
 }
 
-/// The results below `dir`, by name.
+/// Collects the results below `dir` by name.
 fn collect(
     dir: &Path,
     baseline: &str,
@@ -101,7 +102,7 @@ fn collect(
     Ok(())
 }
 
-/// Instructions by name.
+/// Reads the instruction counts by name.
 fn counts(file: &Path) -> Result<BTreeMap<String, f64>, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let one = |(i, line): (usize, &str)| {
@@ -115,7 +116,7 @@ fn counts(file: &Path) -> Result<BTreeMap<String, f64>, String> {
     text.lines().enumerate().map(one).collect()
 }
 
-/// A time with three digits that mean something.
+/// Formats a time with three significant digits.
 fn time(nanos: f64) -> String {
     let (n, unit) = match nanos {
         n if n < 1e3 => (n, "ns"),
@@ -137,7 +138,7 @@ fn digits(n: f64) -> String {
     format!("{n:.decimals$}")
 }
 
-/// Operations or bytes a second.
+/// Formats the rate in operations or bytes per second.
 fn rate(line: &BenchLine) -> String {
     match line.bytes {
         Some(bytes) => format!("{} MB/s", digits(bytes * 1e3 / line.nanos[0])),
@@ -149,7 +150,8 @@ fn rate(line: &BenchLine) -> String {
     }
 }
 
-/// Firn and the yardsticks of the same group: group, yardstick, how many times faster Firn is.
+/// Compares Firn with the other libraries of each group. Returns the group, the library, and how
+/// many times faster Firn is.
 fn ratios(lines: &BTreeMap<String, BenchLine>) -> Vec<(String, String, f64)> {
     let mut out = vec![];
     for peer in lines.values().filter(|l| l.name.ends_with("/crossbeam-skiplist")) {
@@ -206,7 +208,7 @@ fn json(lines: &BTreeMap<String, BenchLine>, counts: &BTreeMap<String, f64>) -> 
     format!("{:#}\n", Value::Array(lines.values().map(one).collect()))
 }
 
-/// Where criterion puts its results when it is run from here.
+/// Returns the directory where criterion stores its results when it is run from here.
 fn default_dir() -> PathBuf {
     match std::env::var_os("CRITERION_HOME") {
         Some(home) => home.into(),

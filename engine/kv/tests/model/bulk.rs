@@ -1,5 +1,4 @@
-//! Steps that move much at once: ingestion, export and import, ranges dropped whole, and the
-//! listing of tables.
+//! Bulk steps: ingestion, export and import, `drop_range`, and the listing of tables.
 
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -32,7 +31,7 @@ impl Runner<'_> {
         })?;
         self.oracle.load(tree, pairs.iter().cloned());
         if let [.., (last, value)] = &pairs[..] {
-            // Nothing of what is refused half-way is there.
+            // A refused ingestion leaves no entries.
             let twice = pairs.iter().map(|(k, v)| (*k, v)).chain([(*last, value)]);
             refused("a key twice", t.ingest(twice), ErrorKind::InvalidArgument)?;
         }
@@ -48,7 +47,7 @@ impl Runner<'_> {
             format!("{n} pairs were exported instead of {}", pairs.len())
         })?;
         refused(
-            "a file that is there",
+            "an export to an existing file",
             t.export(span.bounds(), &file),
             ErrorKind::InvalidArgument,
         )?;
@@ -58,7 +57,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Into any tree: operands that come later are folded into what was imported.
+    /// Imports a file into any tree. Later operands are folded into the imported values.
     pub(super) fn import(&mut self, t: &Tree, tree: usize, slot: usize) -> Outcome {
         let Some(from) = &self.exports[slot] else { return Ok(()) };
         let n = t.import(&from.file)?;
@@ -94,18 +93,19 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Tables are listed by run, and in a run by key; what statistics say of the runs fits.
+    /// Checks the list of tables: it is ordered by run, within a run by key, and agrees with the
+    /// statistics of runs.
     pub(super) fn tables(&self, t: &Tree, tree: usize) -> Outcome {
         let tables = t.tables()?;
         for table in &tables {
-            let words = || format!("a table that cannot be: {table:?}");
+            let words = || format!("an invalid table: {table:?}");
             ensure(table.first_key <= table.last_key && table.min_seq <= table.max_seq, words)?;
             ensure(table.max_seq <= self.oracle.now() && table.bytes > 0, words)?;
         }
         for pair in tables.windows(2) {
             let fine = (pair[0].level, pair[0].run) != (pair[1].level, pair[1].run)
                 || pair[0].last_key <= pair[1].first_key;
-            ensure(fine, || format!("tables of one run that overlap: {pair:?}"))?;
+            ensure(fine, || format!("overlapping tables in one run: {pair:?}"))?;
         }
         if self.setup.db.background_threads == 0 {
             let stats = self.db()?.stats();
@@ -122,7 +122,7 @@ impl Runner<'_> {
             });
             let listed: Vec<_> = listed.collect();
             ensure(runs.as_ref() == Some(&listed), || {
-                format!("runs {runs:?}, and tables listed of {listed:?}")
+                format!("the statistics show runs {runs:?}, the list of tables {listed:?}")
             })?;
         }
         t.flush()?;
@@ -132,6 +132,6 @@ impl Runner<'_> {
             .iter()
             .map(|(k, _)| k)
             .find(|k| tables.iter().all(|t| **k < t.first_key || **k > t.last_key));
-        ensure(lost.is_none(), || format!("a key that lies in no table after a flush: {lost:?}"))
+        ensure(lost.is_none(), || format!("a key in no table after a flush: {lost:?}"))
     }
 }

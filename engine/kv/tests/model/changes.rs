@@ -1,5 +1,5 @@
-//! The feed of changes: a replica of the trees without hooks follows the store over the whole
-//! history, and holds what it holds.
+//! The change feed. A replica of the trees without hooks follows the store over the whole history
+//! and must have the same content.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::{Runner, tree_name};
 use crate::model::compare::{Outcome, ensure};
 use crate::model::setup::HOOKED;
 
-/// Bytes of log that a feed holds.
+/// Bytes of log that a feed retains.
 const HOLD: u64 = 1 << 30;
 
 type Held = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// What has been followed.
+/// Replica of the store.
 #[derive(Default)]
 pub struct Followed {
     seq: u64,
-    /// The numbers of the trees.
+    /// Tree numbers by name.
     numbers: BTreeMap<String, u32>,
     held: Held,
 }
@@ -42,7 +42,7 @@ impl Followed {
     fn apply(&mut self, change: &Change) -> Outcome {
         let (first, last) = (*change.seqs().start(), *change.seqs().end());
         ensure(first == self.seq + 1 && last >= first, || {
-            format!("a change of {first} to {last} behind {}", self.seq)
+            format!("a change with sequence numbers {first} to {last} after {}", self.seq)
         })?;
         self.seq = last;
         for (name, number) in change.trees() {
@@ -63,7 +63,7 @@ impl Followed {
                     let held = self.held.entry(tree.to_owned()).or_default();
                     held.retain(|k, _| &**k < start || end.is_some_and(|end| &**k >= end));
                 }
-                // Of trees that are not compared.
+                // The change belongs to a tree that is not compared.
                 _ => {}
             }
         }
@@ -72,7 +72,7 @@ impl Followed {
 }
 
 impl Runner<'_> {
-    /// Begins the replica again with what a reader sees now.
+    /// Copies the state that a reader sees now into the replica, and opens a feed.
     fn copied(&mut self, db: &Db) -> Outcome<ChangeFeed> {
         let feed = db.changes_since(self.oracle.now(), HOLD)?;
         let numbers = feed.trees().into_iter().collect();
@@ -81,7 +81,7 @@ impl Runner<'_> {
         Ok(feed)
     }
 
-    /// The replica catches up, and is compared.
+    /// Brings the replica up to date and compares it with the store.
     pub(super) fn follow(&mut self) -> Outcome {
         let db = self.db()?.clone();
         let mut feed = match self.open.feed.take() {
@@ -94,7 +94,7 @@ impl Runner<'_> {
         let (mut is_loaded, mut is_copied) = (false, false);
         loop {
             match feed.next(Duration::ZERO) {
-                // Of what earlier openings left of the log, and nobody needed, a part may be missing.
+                // Parts of the unneeded log of earlier openings may be missing.
                 Err(e) if e.kind() == ErrorKind::Lagged && !is_copied => {
                     feed = self.copied(&db)?;
                     is_copied = true;

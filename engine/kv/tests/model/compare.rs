@@ -1,8 +1,8 @@
-//! Compares what came with what was expected.
+//! Compares actual results with expected ones.
 
 use firn_kv::{Error, ErrorKind, Value};
 
-/// Why a history failed.
+/// Reason of a history's failure.
 #[derive(Debug)]
 pub struct Failure(pub String);
 

@@ -1,5 +1,5 @@
-//! The hooks of the model's trees: three ways to fold, filters of prefixes, summaries, and a purge
-//! that nobody can see.
+//! Hooks of the model's trees: three merge operators, filters of prefixes, summaries, and a
+//! compaction filter whose effect no reader can see.
 
 use firn_kv::internals::base::key::Kind;
 use firn_kv::{
@@ -7,7 +7,7 @@ use firn_kv::{
     Folded, MergeOperator, Result, Summary, SummaryPass,
 };
 
-/// The last 300 bytes of all that was put and merged. Operands combine.
+/// Merge operator that preserves the last 300 bytes of all values and operands. Operands combine.
 pub struct Tail;
 
 pub fn tail(base: Option<&[u8]>, operands: &[&[u8]]) -> Vec<u8> {
@@ -27,8 +27,8 @@ impl MergeOperator for Tail {
     }
 }
 
-/// The sum of all bytes modulo 16, as so many bytes; a key whose sum is 0 has no value. Operands do
-/// not combine.
+/// Merge operator whose value has as many bytes as the sum of all bytes modulo 16. A key with sum 0
+/// has no value. Operands do not combine.
 pub struct Sum;
 
 pub fn sum(base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
@@ -46,7 +46,7 @@ impl MergeOperator for Sum {
     }
 }
 
-/// Filters hold the first four bytes of keys.
+/// Filter prefix of the first four bytes of a key.
 pub struct First4;
 
 impl FilterPrefix for First4 {
@@ -58,7 +58,7 @@ impl FilterPrefix for First4 {
     }
 }
 
-/// Counts entries.
+/// Summary that counts entries.
 pub struct Count;
 
 struct Counting(u64);
@@ -81,15 +81,15 @@ impl SummaryPass for Counting {
     }
 }
 
-/// The largest of all that was put and merged: the one hook here that can tell that older tables do
-/// not matter.
+/// Merge operator that returns the largest value or operand. It is the only hook here that can
+/// report that older tables do not matter.
 pub struct Largest;
 
 pub fn largest(base: Option<&[u8]>, operands: &[&[u8]]) -> Vec<u8> {
     operands.iter().copied().chain(base).max().unwrap_or_default().to_vec()
 }
 
-/// As much of a value as a summary keeps.
+/// Maximum number of bytes of a value in a summary.
 const SHOWN: usize = 64;
 
 fn shown(value: &[u8]) -> &[u8] {
@@ -107,14 +107,14 @@ impl MergeOperator for Largest {
         Some(older.max(newer).to_vec())
     }
     fn decided(&self, _: &[u8], newest: &[&[u8]], older_summary: &[u8]) -> bool {
-        // A table that holds puts or deletes ends the fold, so it must be looked into, small as
-        // they may be.
+        // A table with puts or deletes ends the fold. Reads must search it even if its values are
+        // small.
         let [1, most @ ..] = older_summary else { return false };
         newest.iter().any(|v| shown(v) > most)
     }
 }
 
-/// Whether a table has operands only, and the largest of them, cut short.
+/// Summary with the largest operand of a table, truncated, and whether the table has only operands.
 pub struct LargestHere;
 
 struct LargestSoFar(bool, Vec<u8>);
@@ -140,8 +140,9 @@ impl SummaryPass for LargestSoFar {
     }
 }
 
-/// Purges what no reader can tell from what was there: deletes with nothing beneath, and puts
-/// replaced by themselves. (What expires and does vanish: `tests/hooks.rs`.)
+/// Compaction filter that drops only entries whose absence no reader notices. These are deletes
+/// with no older entries below them. It also replaces some puts by the same value.
+/// (`tests/hooks.rs` tests entries that expire and really vanish.)
 pub struct Unseen;
 
 impl CompactionFilter for Unseen {
@@ -153,12 +154,12 @@ impl CompactionFilter for Unseen {
     }
 }
 
-/// Holds the last key judged: keys come in order.
+/// State of a pass: the last key seen. Keys arrive in order.
 struct UnseenPass(Vec<u8>);
 
 impl CompactionFilterPass for UnseenPass {
     fn judge(&mut self, key: &[u8], kind: Kind, value: &[u8], alone: bool) -> FilterDecision {
-        assert!(self.0.as_slice() <= key, "keys are shown in order");
+        assert!(self.0.as_slice() <= key, "the filter must see keys in order");
         self.0 = key.to_vec();
         match kind {
             Kind::Delete if alone => FilterDecision::Drop,

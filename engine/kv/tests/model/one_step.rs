@@ -1,4 +1,4 @@
-//! Steps that read and write as one.
+//! Steps that read and write atomically.
 
 use firn_testkit::history::{HistoryOp, Span, Write};
 
@@ -13,7 +13,7 @@ impl Runner<'_> {
         | HistoryOp::Update { tree, .. }
         | HistoryOp::Clear { tree }) = op
         else {
-            return Err(Failure(format!("nobody does {op:?}")));
+            return Err(Failure(format!("unhandled step {op:?}")));
         };
         let n = *tree;
         let Some(t) = self.open.trees[n].clone() else { return Ok(()) };
@@ -46,11 +46,11 @@ impl Runner<'_> {
                 let new = value.map(|v| v.bytes());
                 match t.compare_and_swap(key, old.as_deref(), new.as_deref())? {
                     Ok(()) => {
-                        ensure(*right, || "a swap that compared something else".into())?;
+                        ensure(*right, || "a swap succeeded although the value differs".into())?;
                         self.oracle.set(n, key, new.map(Into::into));
                     }
                     Err(found) => {
-                        ensure(!right, || "a swap that was refused".into())?;
+                        ensure(!right, || "a swap failed although the value is equal".into())?;
                         same("compare_and_swap", found.as_deref(), was.as_deref())?;
                     }
                 }
@@ -73,7 +73,7 @@ impl Runner<'_> {
             _ => {
                 t.clear()?;
                 self.oracle.write(n, &Write::DeleteRange(Span::all()));
-                ensure(t.is_empty()?, || "a tree that was cleared holds something".into())?;
+                ensure(t.is_empty()?, || "a cleared tree is not empty".into())?;
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Where a store is: in memory, of either kind, or on the real file system; encrypted or not.
+//! Storage of a test store: in memory, of either kind, or on the real file system; encrypted or
+//! not.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +16,9 @@ fn over(setup: &Setup, env: Arc<dyn Env>) -> Arc<dyn Env> {
     if setup.encrypted { Arc::new(Encrypted::new(env, [9; 32])) } else { env }
 }
 
-/// Where the store is.
+/// Location and environment of a store.
 pub struct Place {
-    /// Where time passes as it is told to, and crashes can be seen.
+    /// In-memory environment with a virtual clock and simulated crashes.
     pub mem: Option<MemEnv>,
     os: bool,
     pub env: Arc<dyn Env>,
@@ -56,11 +57,11 @@ impl Place {
         }
     }
 
-    /// What a crash leaves, where that can be had.
+    /// Returns the store as a crash leaves it, if this kind of storage supports that.
     pub fn after_crash(&self, setup: &Setup, cut: &Cut) -> std::io::Result<Option<Place>> {
         match &self.mem {
             Some(mem) => Ok(Some(Place::of_image(setup, mem.crash_image(0, cut)))),
-            // A copy is only an image of one moment when nobody works in the background.
+            // A copy of the directory shows one moment only if no background thread works.
             None if self.os && setup.db.background_threads == 0 => {
                 let next = Place::new(setup);
                 copy_dir(&self.dir, &next.dir)?;
@@ -90,7 +91,7 @@ fn copy_dir(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         match std::fs::copy(entry.path(), to.join(entry.file_name())) {
-            // A table that its last reader has let go may be removed at any time.
+            // A table may be removed at any time after its last reader releases it.
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Steps that read: keys, ranges, iterators, cursors, of now and of snapshots.
+//! Steps that read keys, ranges, iterators and cursors, in the current state and in snapshots.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use super::{Runner, Walker, collect};
 use crate::model::compare::{Outcome, ensure, same, same_item, same_pair};
 
 impl Runner<'_> {
-    /// The snapshot of a slot and the time that it sees.
+    /// Returns the snapshot of a slot and its sequence number.
     pub(super) fn snapshot(&self, at: Option<usize>) -> (Option<&Snapshot>, u64) {
         match at.and_then(|i| self.open.snapshots[i].as_ref()) {
             Some(f) => (Some(&f.snapshot), f.time),
@@ -44,7 +44,7 @@ impl Runner<'_> {
         ensure(got == want, || format!("contains: expected {want}, got {got}"))
     }
 
-    /// The first and the last key, how many there are, and the keys alone from both ends.
+    /// Checks the first and last key, the number of keys, and the keys from both ends.
     pub(super) fn edges(&self, t: &Tree, tree: usize, at: Option<usize>) -> Outcome {
         let all = self.items(tree, &Span::all(), at);
         let pair = |p: Option<&(HistoryKey, Vec<u8>)>| p.map(|(k, v)| (k.clone(), v.clone()));
@@ -57,10 +57,10 @@ impl Runner<'_> {
             (None, _) => (db.first(t)?, db.last(t)?, db.len(t)?, db.is_empty(t)?, db.keys(t)),
         };
         ensure(own(first) == pair(all.first()) && own(last) == pair(all.last()), || {
-            "another first or last key".into()
+            "the first or last key differs".into()
         })?;
         ensure(len == all.len() as u64 && is_empty == all.is_empty(), || {
-            format!("{len} keys where {} are", all.len())
+            format!("{len} keys, expected {}", all.len())
         })?;
         let mut left: std::collections::VecDeque<_> = all.iter().map(|(k, _)| k).collect();
         for step in 0..=all.len() {
@@ -70,7 +70,7 @@ impl Runner<'_> {
                 (keys.next(), left.pop_front())
             };
             ensure(got.transpose()?.as_deref() == want.map(Vec::as_slice), || {
-                "keys are others".into()
+                "the keys differ".into()
             })?;
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Runner<'_> {
     pub(super) fn multi_get(&self, t: &Tree, tree: usize, keys: &[HistoryKey]) -> Outcome {
         let got = t.multi_get(keys)?;
         ensure(got.len() == keys.len(), || {
-            format!("{} answers for {} keys", got.len(), keys.len())
+            format!("{} results for {} keys", got.len(), keys.len())
         })?;
         for (k, v) in keys.iter().zip(got) {
             same("multi_get", v.as_deref(), self.oracle.get(tree, k, self.oracle.now()))?;
@@ -113,8 +113,8 @@ impl Runner<'_> {
             let what = if front { "forward" } else { "backward" };
             same_item(what, if front { got.next() } else { got.next_back() }, item)?;
             if done {
-                same_item("behind the end", got.next_back(), None)?;
-                return same_item("behind the end", got.next(), None);
+                same_item("after the end", got.next_back(), None)?;
+                return same_item("after the end", got.next(), None);
             }
         }
         Ok(())
@@ -154,7 +154,7 @@ impl Runner<'_> {
         Ok(Walker { cursor, _pins: self.pins(at), items: self.items(tree, span, at), at: None })
     }
 
-    /// All keys of a tree from both ends, and each by itself.
+    /// Reads all keys of a tree from both ends, and each key singly.
     pub(super) fn full_scan(&self, tree: usize) -> Outcome {
         let Some(t) = &self.open.trees[tree] else { return Ok(()) };
         let all = Span::all();

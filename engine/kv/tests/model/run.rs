@@ -1,4 +1,4 @@
-//! Does the steps of a history on a store and on the oracle, and compares.
+//! Runs the steps of a history on a store and on the oracle, and compares the results.
 
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -29,14 +29,14 @@ mod transactions;
 #[path = "whole.rs"]
 mod whole;
 
-/// An open iterator with what it has yet to give.
+/// Open iterator with the items that it must still return.
 struct Iter {
     range: Range,
     _pins: Option<Rc<()>>,
     left: VecDeque<(HistoryKey, Vec<u8>)>,
 }
 
-/// An open cursor with all that it may see, and where it stands.
+/// Open cursor with all items that it can see, and its position.
 struct Walker {
     cursor: Cursor,
     _pins: Option<Rc<()>>,
@@ -44,18 +44,18 @@ struct Walker {
     at: Option<usize>,
 }
 
-/// An open snapshot and the time that it sees. Iterators and cursors opened on it keep it (`pins`)
-/// after its own end.
+/// Open snapshot and its sequence number. Iterators and cursors on it retain it (`pins`) after it
+/// is dropped.
 struct Frozen {
     snapshot: Snapshot,
     time: u64,
     pins: Rc<()>,
 }
 
-/// The name of snapshots that have one.
+/// Name of the named snapshots.
 const SNAPSHOT: &str = "of the model";
 
-/// What goes when the store closes.
+/// State that ends when the store closes.
 #[derive(Default)]
 struct Open {
     iters: [Option<Iter>; SLOTS],
@@ -73,10 +73,10 @@ pub struct Runner<'a> {
     open: Open,
     oracle: Oracle,
     variants: [u64; TREES],
-    /// The snapshots that have been taken, and which of them have a name.
+    /// Snapshots taken, and whether each has a name.
     taken: Vec<(Weak<()>, bool)>,
-    /// How many checkpoints and exports there have been: a crash may bring an old one back, so each
-    /// has a name of its own.
+    /// Number of checkpoints and exports. A crash may restore an old one, so each has a unique
+    /// name.
     copies: usize,
     exports: [Option<bulk::Exported>; SLOTS],
     followed: changes::Followed,
@@ -130,17 +130,17 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Leaves all that is open as it is: what has panicked may hold locks.
+    /// Leaks all open handles, because the code that panicked may hold locks.
     pub fn abandon(&mut self) {
         std::mem::forget(std::mem::take(&mut self.open));
     }
 
-    /// Closes all and the store.
+    /// Closes all handles and the store.
     fn close(&mut self) {
         drop(self.let_go());
     }
 
-    /// All that is open, which the oracle knows no more.
+    /// Releases all handles and removes them from the oracle.
     fn let_go(&mut self) -> Open {
         for f in self.open.snapshots.iter().flatten() {
             self.oracle.release(f.time);
@@ -152,8 +152,8 @@ impl<'a> Runner<'a> {
         open
     }
 
-    /// Closes the store and opens it again beside all that is left of it: that tells that it is
-    /// closed, or goes on with what it holds.
+    /// Closes the store and opens it again while handles of the old store exist. They must report
+    /// that the store is closed, or continue with the data that they hold.
     fn reopen(&mut self) -> Outcome {
         let mut old = self.let_go();
         let db = old.db.take().ok_or_else(|| Failure("the store is closed".into()))?;
@@ -179,20 +179,22 @@ impl<'a> Runner<'a> {
             db.tree("new", TreeOptions::default()),
             ErrorKind::Closed,
         )?;
-        // Files go from beneath what is left.
+        // Compactions delete the files that the remaining handles use.
         self.open.trees.iter().flatten().try_for_each(Tree::compact)?;
         for it in old.iters.iter_mut().flatten() {
             for want in std::mem::take(&mut it.left) {
                 match it.range.next() {
                     Some(Err(e)) if e.kind() == ErrorKind::Closed => break,
-                    got => same_item("what a closed store left", got, Some((&want.0, &want.1)))?,
+                    got => {
+                        same_item("an iterator of a closed store", got, Some((&want.0, &want.1)))?
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// The last comparison of all.
+    /// Makes the final comparison of all data.
     pub fn finish(&mut self) -> Outcome {
         self.verify()?;
         self.close();
@@ -205,7 +207,7 @@ impl<'a> Runner<'a> {
         self.open.db.as_ref().ok_or_else(|| Failure("the store is closed".into()))
     }
 
-    /// Does one step.
+    /// Runs one step.
     pub fn step(&mut self, op: &HistoryOp) -> Outcome {
         match op {
             HistoryOp::Write { tree, write, power } => self.write(*tree, write, *power),
@@ -227,7 +229,10 @@ impl<'a> Runner<'a> {
             HistoryOp::Reopen => {
                 self.reopen()?;
                 ensure(self.db()?.torn_log().is_none(), || {
-                    format!("a closed store is torn: {:?}", self.open.db.as_ref().map(Db::torn_log))
+                    format!(
+                        "the log of a closed store is torn: {:?}",
+                        self.open.db.as_ref().map(Db::torn_log)
+                    )
                 })
             }
             HistoryOp::Crash => self.crash(&Cut::Process),
@@ -308,11 +313,11 @@ impl<'a> Runner<'a> {
         | HistoryOp::Size { tree, .. }
         | HistoryOp::Refused { tree }) = op
         else {
-            return Err(Failure(format!("nobody does {op:?}")));
+            return Err(Failure(format!("unhandled step {op:?}")));
         };
         let Some(t) = self.open.trees[*tree].clone() else {
             return refused(
-                "a tree that is not there",
+                "a missing tree",
                 self.db()?.existing_tree(&tree_name(*tree)),
                 ErrorKind::NotFound,
             );
@@ -401,12 +406,12 @@ impl<'a> Runner<'a> {
         );
         for ((tree, key), (wanted_tree, wanted)) in told.zip(there) {
             ensure(tree == wanted_tree && wanted.is_none_or(|k| k == key), || {
-                "a batch that tells other operations".into()
+                "a batch lists other operations".into()
             })?;
         }
         ensure(
             batch.len() == n && batch.is_empty() == (n == 0) && (batch.size() > 0) == (n > 0),
-            || format!("a batch of {n} writes says {} and {} bytes", batch.len(), batch.size()),
+            || format!("a batch of {n} writes reports {} and {} bytes", batch.len(), batch.size()),
         )?;
         let db = self.db()?;
         if power {
@@ -426,7 +431,7 @@ impl<'a> Runner<'a> {
         self.drop_snapshot(slot);
         let time = self.oracle.hold();
         ensure(snapshot.seq() == time, || {
-            format!("a snapshot at {} where {time} was expected", snapshot.seq())
+            format!("a snapshot at {} expected {time}", snapshot.seq())
         })?;
         let pins = Rc::new(());
         self.taken.retain(|t| t.0.strong_count() > 0);
@@ -442,7 +447,7 @@ impl<'a> Runner<'a> {
     }
 
     fn create_tree(&mut self, tree: usize) -> Outcome {
-        // Together with all that are there.
+        // Opens the tree together with all existing ones.
         let all: Vec<usize> = (0..self.open.trees.len())
             .filter(|&t| t == tree || self.open.trees[t].is_some())
             .collect();
@@ -458,7 +463,7 @@ impl<'a> Runner<'a> {
         }
         for (t, opened) in all.into_iter().zip(opened) {
             ensure(opened.name() == tree_name(t), || {
-                format!("the tree {} in place of {}", opened.name(), tree_name(t))
+                format!("tree {}, expected {}", opened.name(), tree_name(t))
             })?;
             self.open.trees[t] = Some(opened);
         }
@@ -469,7 +474,7 @@ impl<'a> Runner<'a> {
         let name = tree_name(tree);
         let Some(t) = self.open.trees[tree].take() else {
             return refused(
-                "dropping a tree that is not there",
+                "dropping a missing tree",
                 self.db()?.drop_tree(&name),
                 ErrorKind::NotFound,
             );
@@ -491,7 +496,7 @@ impl<'a> Runner<'a> {
             self.variants[tree] = variant;
             let options = self.setup.tree_options(tree, variant);
             let policy = options.policy.clone();
-            // Both do the same, and a handle that is open sees what either does.
+            // Both calls have the same effect, and an open handle sees it in either case.
             let handle = self.open.trees[tree].clone();
             let t = match handle.filter(|_| variant % 2 == 1) {
                 Some(t) => {

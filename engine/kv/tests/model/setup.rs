@@ -1,4 +1,4 @@
-//! What a history runs under: options of the store and of its trees, hooks, and where it lies, all
+//! Configuration of a history: options of the store and its trees, hooks, and storage. All are
 //! drawn from the history's seed.
 
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::model::hooks::{
     Count, First4, Largest, LargestHere, Sum, Tail, Unseen, largest, sum, tail,
 };
 
-/// Which trees have a merge hook.
+/// Trees that have a merge operator.
 pub const HOOKED: [bool; TREES] = [false, false, true, true];
 
-/// One way to open a store.
+/// Options to open a store, and its storage.
 #[derive(Debug)]
 pub struct Setup {
     pub seed: u64,
-    /// On the real file system, not in memory.
+    /// Whether the store is on the real file system instead of in memory.
     pub os: bool,
-    /// In memory as `Db::in_memory` has it.
+    /// Whether the memory storage is that of `Db::in_memory`.
     pub plain: bool,
-    /// Encrypted.
+    /// Whether the store is encrypted.
     pub encrypted: bool,
-    /// How much memory the machine seems to have; below some size logs and tables are treated
-    /// otherwise.
+    /// Reported memory of the machine in bytes. Below some size the store handles logs and tables
+    /// differently.
     pub memory: Option<u64>,
     pub db: DbOptions,
-    /// Memtables and tables that a history does not fill.
+    /// Whether memtables and tables are too large for a history to fill.
     roomy: bool,
-    /// Tree 2 has a merge hook that ends reads early.
+    /// Whether tree 2 has a merge operator that ends reads early.
     early: bool,
     purges: bool,
     prefixes: [bool; TREES],
@@ -40,7 +40,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of a seed.
+    /// Returns the setup of a seed.
     pub fn of(seed: u64) -> Setup {
         let mut rng = Rng::new(seed ^ 0x5e7);
         let mut db = draw::db(&mut rng);
@@ -52,7 +52,7 @@ impl Setup {
             db.background_threads = 0;
         }
         if os {
-            // Each write would wait for the device.
+            // With stronger durability, each write would wait for the device.
             db.durability = Durability::Process;
         }
         if roomy {
@@ -62,7 +62,7 @@ impl Setup {
         let (early, purges) = (rng.one_in(3), rng.one_in(4));
         let some = |rng: &mut Rng| std::array::from_fn(|_| rng.one_in(4));
         let (prefixes, counts) = (some(&mut rng), some(&mut rng));
-        // Drawn by themselves: scripts go by the seeds of all the others.
+        // These are drawn from a separate generator, because scripts depend on all other draws.
         let mut rng = Rng::new(seed ^ 0xe9c);
         let (plain, encrypted) = (!os && rng.one_in(6), rng.one_in(5));
         let mut rng = Rng::new(seed ^ 0xf11e);
@@ -70,14 +70,14 @@ impl Setup {
         Setup { seed, os, plain, encrypted, memory, db, roomy, early, purges, prefixes, counts }
     }
 
-    /// The options of a tree, drawn anew for each variant. The hooks stay what they are.
+    /// Returns the options of a tree, drawn again for each variant. The hooks stay the same.
     pub fn tree_options(&self, tree: usize, variant: u64) -> TreeOptions {
         let mut rng = Rng::new(
             self.seed.wrapping_mul(64).wrapping_add(variant).wrapping_mul(TREES as u64)
                 + tree as u64,
         );
         let mut o = draw::tree(&mut rng);
-        // Drawn by itself: scripts go by the seeds of all the others.
+        // These are drawn from a separate generator, because scripts depend on all other draws.
         let mut rng = Rng::new(rng.next_u64() ^ 0xa9a7);
         if rng.one_in(2) {
             o.blob_threshold = *rng.choose(&[16, 40, 200]).unwrap();
@@ -110,7 +110,7 @@ impl Setup {
         o
     }
 
-    /// How a tree folds, for the oracle.
+    /// Returns the merge operation of a tree, for the oracle.
     pub fn fold_of(&self, tree: usize) -> Option<Fold> {
         match tree {
             2 if self.early => Some(|base, op| Some(largest(base, &[op]))),
@@ -167,7 +167,7 @@ fn every_choice_is_drawn() {
             );
         }
     }
-    // Both of each yes or no, three ways to read, all policies, four compressions and filters each,
-    // five sizes of blocks, and most of the eight kinds of stores.
+    // Covers both values of each flag, three read modes, all policies, four compressions and four
+    // filters. Also covers five block sizes and most of the eight kinds of stores.
     assert!(met.len() >= 2 * 11 + 3 + Policy::ALL.len() + 4 + 4 + 5 + 4, "{met:?}");
 }

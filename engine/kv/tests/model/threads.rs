@@ -1,8 +1,8 @@
-//! Threads at the same time: each writer owns a range of keys in all trees and keeps a map of its
-//! own; now and then all stop, and the store must hold what the maps say together. Meanwhile a
-//! reader sees snapshots that do not change, and batches whole, and another thread changes options,
-//! makes and drops trees, checks, opens readers, and takes checkpoints, which hold batches whole
-//! too.
+//! Threads that work at the same time. Each writer owns a range of keys in all trees and records
+//! its writes in a map. From time to time all threads stop, and the store must match all maps.
+//! Meanwhile a reader checks that snapshots do not change and that batches are atomic. Another
+//! thread changes options, creates and drops trees, verifies, opens readers, and takes checkpoints.
+//! In checkpoints, batches must be atomic too.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +24,10 @@ const WRITERS: usize = 3;
 const ROUNDS: u64 = 4;
 const KEYS: u64 = 300;
 
-/// What one thread has written: for each tree the values of its keys.
+/// Writes of one thread: the values of its keys in each tree.
 type Own = Vec<BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// The first byte names the thread, so that each owns a range of keys.
+/// Returns a key. Its first byte is the thread's number, so that each thread owns a range of keys.
 fn key(thread: usize, n: u64) -> Vec<u8> {
     format!("{thread}-{n:06}").into_bytes()
 }
@@ -42,7 +42,7 @@ fn open(place: &Place, setup: &Setup) -> (Db, Vec<Tree>) {
     (db, trees)
 }
 
-/// A thread that writes.
+/// A writing thread.
 struct Writer<'a> {
     setup: &'a Setup,
     place: &'a Place,
@@ -54,7 +54,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// One write of some kind, to the store and to the map.
+    /// Applies one write of a random type to the store and to the map.
     fn write(&mut self) -> firn_kv::Result<()> {
         let tree = self.rng.below(TREES as u64) as usize;
         let n = self.rng.below(KEYS);
@@ -89,11 +89,11 @@ impl Writer<'_> {
                 own.retain(|o, _| *o < k || *o >= end);
             }
             13 => {
-                // The same in the trees without hooks: a reader must never see one without the
-                // other.
+                // Writes the same value to the trees without hooks. A reader must never see only
+                // one of them.
                 let k = key(self.thread, KEYS);
                 let mut batch = Batch::with_capacity(value.len());
-                // What a batch has forgotten is not written.
+                // Operations that were cleared from a batch are not written.
                 batch.delete_range(&self.trees[0], .."9")?;
                 assert!(batch.size() > 0);
                 batch.clear();
@@ -105,7 +105,7 @@ impl Writer<'_> {
             }
             14 if self.rng.one_in(8) => t.flush()?,
             15 if self.rng.one_in(60) => match t.compact() {
-                // Another thread has paused what holds its tables.
+                // Another thread has paused a job that uses the tables.
                 Err(e) if e.kind() == ErrorKind::Conflict => {}
                 done => done?,
             },
@@ -129,7 +129,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What nobody else writes is read, and written to this tree and the next one.
+    /// Reads a key that no other thread writes, and writes it to this tree and the next one.
     fn transact(&mut self, tree: usize, k: Vec<u8>, value: Vec<u8>) -> firn_kv::Result<()> {
         let next = (tree + 1) % TREES;
         let (t, u) = (&self.trees[tree], &self.trees[next]);
@@ -151,7 +151,7 @@ impl Writer<'_> {
     fn ingest(&mut self, tree: usize, n: u64, value: &[u8]) -> firn_kv::Result<()> {
         let keys: Vec<_> = (n..(n + 12).min(KEYS)).map(|n| key(self.thread, n)).collect();
         match self.trees[tree].ingest(keys.iter().map(|k| (k, value))) {
-            // Others never left the range alone.
+            // Other threads wrote to the range during every attempt.
             Err(e) if e.kind() == ErrorKind::Conflict => {}
             done => {
                 assert_eq!(done?, keys.len() as u64);
@@ -161,8 +161,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Exports a part of what it owns, deletes that, and imports it again: nothing has changed
-    /// then.
+    /// Exports a part of the own keys, deletes them, and imports them again. The content must be
+    /// unchanged.
     fn move_out_and_in(&mut self, tree: usize, n: u64) -> firn_kv::Result<()> {
         let (t, from, to) =
             (&self.trees[tree], key(self.thread, n), key(self.thread, (n + 40).min(KEYS)));
@@ -180,15 +180,15 @@ impl Writer<'_> {
     }
 }
 
-/// The batches of all threads are whole.
+/// Checks that the batches of all threads are complete.
 fn whole(what: &str, get: impl Fn(usize, &[u8]) -> Option<Vec<u8>>) {
     for thread in 0..WRITERS {
         let k = key(thread, KEYS);
-        assert_eq!(get(0, &k), get(1, &k), "half a batch of thread {thread} in {what}");
+        assert_eq!(get(0, &k), get(1, &k), "a partial batch of thread {thread} in {what}");
     }
 }
 
-/// A cursor finds its place in a snapshot from either side.
+/// Checks that a cursor seeks correctly in a snapshot in both directions.
 fn seek(
     snapshot: &Snapshot,
     t: &Tree,
@@ -214,8 +214,8 @@ fn seek(
     Ok(())
 }
 
-/// Reads beside the writers until they are done: keys ascend, both directions and a cursor agree,
-/// batches are whole.
+/// Reads while the writers run, until they are done. Checks that keys ascend, that both directions
+/// and a cursor agree, and that batches are atomic.
 fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
     let cursor = |snapshot: &Snapshot, t: &Tree| -> firn_kv::Result<usize> {
         let mut c = snapshot.cursor(t, ..)?;
@@ -260,7 +260,7 @@ fn read(db: &Db, trees: &[Tree], done: &AtomicBool) {
     }
 }
 
-/// Calls that concern the whole store, beside the writers until they are done.
+/// Makes calls that concern the whole store while the writers run, until they are done.
 fn rearrange(
     setup: &Setup,
     place: &Place,
@@ -276,7 +276,7 @@ fn rearrange(
         let t = &trees[tree];
         match rng.below(10) {
             0 => {
-                // Nobody else changes options.
+                // No other thread changes options.
                 let changed =
                     db.tree(&name(tree), setup.tree_options(tree, rng.below(20))).unwrap();
                 assert_eq!(t.options().policy, changed.options().policy);
@@ -291,7 +291,7 @@ fn rearrange(
                 let both = db.trees(["extra", "more"].map(|name| (name, options.clone()))).unwrap();
                 db.drop_tree("more").unwrap();
                 let extra = &both[0];
-                assert_eq!(extra.iter().count(), 0, "what was dropped came back");
+                assert_eq!(extra.iter().count(), 0, "a dropped tree's data reappeared");
                 extra.put(b"k", b"v").unwrap();
                 assert!(extra.contains(b"k").unwrap() && db.tree_names().contains(&"extra".into()));
                 db.drop_tree("extra").unwrap();
@@ -320,14 +320,14 @@ fn rearrange(
                 db.wait_idle().unwrap();
             }
             8 if rng.one_in(4) => read_only(setup, place),
-            // On real disks too, other threads shall come to run.
+            // Lets other threads run, also on real disks.
             _ => std::thread::yield_now(),
         }
     }
 }
 
-/// Follows the changes beside the writers until they are done: none is missing, and each batch is
-/// whole.
+/// Follows the change feed while the writers run, until they are done. No change may be missing,
+/// and each batch must be complete.
 fn follow(db: &Db, mut feed: ChangeFeed, done: &AtomicBool) {
     let mut seq = feed.seq();
     loop {
@@ -345,7 +345,7 @@ fn follow(db: &Db, mut feed: ChangeFeed, done: &AtomicBool) {
                     };
                     change.ops().filter(is).count()
                 };
-                assert_eq!(puts(0), puts(1), "half a batch in {change:?}");
+                assert_eq!(puts(0), puts(1), "a partial batch in {change:?}");
             }
         }
         if is_over {
@@ -356,7 +356,7 @@ fn follow(db: &Db, mut feed: ChangeFeed, done: &AtomicBool) {
     assert!(feed.trees().len() >= TREES && seq <= db.stats().seq);
 }
 
-/// A reader opens beside the writers, and sees batches whole.
+/// Opens a reader while the writers run, and checks that batches are atomic.
 fn read_only(setup: &Setup, place: &Place) {
     let options = DbOptions { read_only: true, ..setup.db.clone() };
     let db = Db::open_in(place.env.clone(), &place.dir, options).unwrap();
@@ -367,7 +367,7 @@ fn read_only(setup: &Setup, place: &Place) {
     });
 }
 
-/// A checkpoint opens, and holds batches whole.
+/// Takes and opens a checkpoint, and checks that batches are atomic.
 fn checkpoint(setup: &Setup, place: &Place, db: &Db, n: u64) {
     let dir = place.dir.with_extension(format!("copy{n}"));
     db.checkpoint(&dir).unwrap();
@@ -381,7 +381,7 @@ fn checkpoint(setup: &Setup, place: &Place, db: &Db, n: u64) {
     }
     for file in place.env.list(&dir).unwrap() {
         match place.env.remove(&dir.join(file)) {
-            // A table that its last reader has let go may be removed by then.
+            // A table may be removed by then if its last reader has released it.
             Err(e) if e.kind() != ErrorKind::NotFound => panic!("{e}"),
             _ => {}
         }
@@ -414,8 +414,8 @@ fn play(seed: u64, steps: u64) {
         let (db, trees) = open(&place, &setup);
         compare(&trees, &owns, &format!("seed {seed}, after opening in round {round}"));
         let done = AtomicBool::new(false);
-        // Before anybody writes: what is written and flushed between the two calls may be in no segment
-        // any more.
+        // Opens the feed before any thread writes. Otherwise the log between the two calls could
+        // already be deleted after a flush.
         let feed = db.changes_since(db.stats().seq, 1 << 30).unwrap();
         std::thread::scope(|s| {
             let (db, trees, setup, place) = (&db, &trees[..], &setup, &place);
@@ -443,7 +443,7 @@ fn play(seed: u64, steps: u64) {
     }
 }
 
-/// Seeds of this remainder, so many writes of each thread in each round.
+/// Runs the seeds of this share, with 1,000 writes of each thread in each round.
 fn test(share: u64) {
     let first = crate::model::number("FIRN_MODEL_SEED", 1) as u64;
     (0..times_effort(1)).for_each(|n| play(first + n * 3 + share, 1000));

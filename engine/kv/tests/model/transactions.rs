@@ -1,4 +1,4 @@
-//! Steps of transactions.
+//! Steps in transactions.
 
 use firn_kv::{Durability, ErrorKind, Readable};
 use firn_testkit::history::HistoryOp;
@@ -51,7 +51,7 @@ impl Runner<'_> {
         | HistoryOp::TxDelete { slot, tree, .. }
         | HistoryOp::TxDeleteRange { slot, tree, .. }) = op
         else {
-            return Err(Failure(format!("nobody does {op:?}")));
+            return Err(Failure(format!("unhandled step {op:?}")));
         };
         let (Some(t), Some((tx, model))) =
             (&self.open.trees[*tree], &mut self.open.transactions[*slot])
@@ -95,8 +95,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Reads and replaces a key in the retrying loop; `disturb`: somebody writes the key during the
-    /// first try.
+    /// Reads and replaces a key with the retry loop. With `disturb`, another write changes the key
+    /// during the first attempt.
     pub(super) fn retry(
         &mut self,
         tree: usize,

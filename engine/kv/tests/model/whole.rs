@@ -1,5 +1,5 @@
-//! Steps that concern the whole store: crashes, checkpoints, other openings of it, what it says of
-//! itself, what it refuses.
+//! Steps that concern the whole store: crashes, checkpoints, other openings, statistics, and
+//! refused calls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The store stops as by a crash, and another is opened on what that leaves.
+    /// Simulates a crash of the store and opens the result.
     pub(super) fn crash(&mut self, cut: &Cut) -> Outcome {
         let next = self.place.after_crash(self.setup, cut).map_err(|e| Failure(e.to_string()))?;
         self.close();
@@ -113,8 +113,8 @@ impl Runner<'_> {
         let result = self.look_at_copy(&dir);
         let env = &self.place.env;
         for name in env.list(&dir)? {
-            // A table that its last reader has let go may be removed by then: readers go when the
-            // epoch does.
+            // A table may be removed by then if its last reader has released it. This happens when
+            // the epoch advances.
             match env.remove(&dir.join(name)) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e.into()),
                 _ => {}
@@ -128,7 +128,7 @@ impl Runner<'_> {
         let db = Db::open_in(self.place.env.clone(), dir, self.setup.db.clone())?;
         let trees = self.same_store("checkpoint", &db)?;
         ensure(db.stats().seq == self.oracle.now(), || {
-            "a checkpoint with another sequence number".into()
+            "a checkpoint has another sequence number".into()
         })?;
         if let Some((t, n)) = trees.iter().zip(0..).next() {
             t.put(b"only in the copy", b"")?;
@@ -145,21 +145,21 @@ impl Runner<'_> {
         let db = Db::open_in(self.place.env.clone(), &self.place.dir, options)?;
         let trees = self.same_store("read-only", &db)?;
         ensure(db.is_read_only() && !self.db()?.is_read_only(), || {
-            "which store is read-only was told wrongly".into()
+            "`is_read_only` returned a wrong value".into()
         })?;
-        // Hooks are handed on.
+        // A refresh passes the hooks on.
         let again = db.refresh()?;
         for before in &trees {
             let (name, t) = (before.name(), again.existing_tree(before.name())?);
             let same = t.iter().map(|i| i.ok()).eq(before.iter().map(|i| i.ok()));
-            ensure(same, || format!("tree {name} is another one after a refresh of nothing new"))?;
+            ensure(same, || format!("tree {name} changed in a refresh without new data"))?;
         }
         trees.iter().try_for_each(|t| {
             refused("a write to a read-only store", t.put(b"k", b""), ErrorKind::ReadOnly)
         })
     }
 
-    /// Compares another store with the present state.
+    /// Compares another store with the current state.
     pub(super) fn same_store(&self, what: &str, db: &Db) -> Outcome<Vec<Tree>> {
         let mut trees = vec![];
         for tree in (0..TREES).filter(|t| self.oracle.has(*t)) {

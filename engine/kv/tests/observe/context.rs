@@ -1,4 +1,4 @@
-//! `with_context`: what it tells is what the closure's reads did on this thread, and nothing else.
+//! `with_context` reports exactly the reads that the closure makes on this thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -43,13 +43,13 @@ fn the_reads_of_an_operation_are_summed_up() {
     let none = db.with_context(|cx| (tree.get(key(7000)).unwrap(), cx.sum())).1;
     assert_eq!((none.found, none.entries), (0, 0), "{none:?}");
 
-    // The deletes hide what is beneath them, and a walk steps over both.
+    // The deletes hide older entries, and a scan steps over both.
     let walked = db.with_context(|cx| {
         assert_eq!(tree.range(..key(100)).count(), 0);
         cx.sum()
     });
     assert!(walked.tombstones >= 1 && walked.found == 0 && walked.reads == 1, "{walked:?}");
-    // A transaction's and a snapshot's reads are reads, and what is outside of the closure is not.
+    // Reads of transactions and snapshots count. Reads outside of the closure do not.
     tree.get(key(1)).unwrap();
     let (snapshot, tx) = (db.snapshot(), db.transaction());
     let both = db.with_context(|cx| {
@@ -62,7 +62,7 @@ fn the_reads_of_an_operation_are_summed_up() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "an application's own threads")]
+#[allow(clippy::disallowed_methods, reason = "the test acts as an application with threads")]
 fn other_threads_are_not_in_it_and_go_their_usual_way() {
     let (_env, db) = open(options());
     let tree = db.tree("t", piling()).unwrap();
@@ -81,14 +81,14 @@ fn other_threads_are_not_in_it_and_go_their_usual_way() {
                 std::thread::yield_now();
             }
             tree.get(key(2)).unwrap();
-            // Nested ones tell each their own.
+            // Each nested context reports separately.
             assert_eq!(db.with_context(|cx| (tree.get(key(3)).unwrap(), cx.sum().reads)).1, 1);
             done.store(true, Ordering::Release);
             cx.sum()
         })
     });
     assert_eq!((cost.reads, cost.found), (2, 2), "{cost:?}");
-    // Of what was there before it counts an iterator that has given nothing yet, and no other.
+    // An older iterator counts only if it has not returned an item yet.
     let (mut fresh, mut walked, mut cursor) = (tree.iter(), tree.iter(), tree.cursor(..).unwrap());
     walked.next();
     let reads = db.with_context(|cx| {
@@ -99,7 +99,7 @@ fn other_threads_are_not_in_it_and_go_their_usual_way() {
         (before, cx.sum().reads)
     });
     assert_eq!(reads, (0, 1));
-    // A recording of all threads goes on beside it.
+    // A recording of all threads continues at the same time.
     let recording = db.record_reads();
     db.with_context(|_| tree.get(key(2)).unwrap());
     tree.get(key(2)).unwrap();

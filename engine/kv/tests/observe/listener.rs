@@ -1,5 +1,5 @@
-//! The listener is told what the event log is told and more, may use the store, and hurts it in no
-//! way.
+//! The listener receives all events of the event log and more. It may use the store, and it cannot
+//! disturb the store.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,7 +16,8 @@ fn listened(listener: impl Listener) -> (Arc<MemEnv>, Db) {
     super::open(DbOptions { listener: Some(Arc::new(listener)), ..options() })
 }
 
-/// The events of a store in the order in which they were told; they end when it is closed.
+/// Returns a channel for the events of a store. The receiver gets them in order and ends when the
+/// store closes.
 fn told() -> (Mutex<Sender<Event>>, Receiver<Event>) {
     let (tell, told) = channel();
     (Mutex::new(tell), told)
@@ -62,7 +63,8 @@ fn what_happens_is_told_in_order() {
         inputs.len() == 2 && inputs.contains(&flushed[0]) && tables.len() == 1 && *begun > 0,
         "{events:?}"
     );
-    // The log has those of them that are no beginnings, in the same order.
+    // The event log has the same events in the same order, except for those that report a
+    // beginning.
     let log = String::from_utf8(env.read_file("db/EVENTS.jsonl".as_ref()).unwrap()).unwrap();
     let lines: Vec<serde_json::Value> =
         log.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
@@ -72,7 +74,7 @@ fn what_happens_is_told_in_order() {
     assert_eq!((&lines[3]["entries"], &lines[3]["versions"]), (&100.into(), &150.into()));
 }
 
-/// Uses the store in every way from within.
+/// Listener that calls the store in every way.
 #[derive(Default)]
 struct Meddler {
     store: OnceLock<Mutex<Option<(Db, Tree)>>>,
@@ -89,7 +91,7 @@ impl Listener for Meddler {
         assert!(!db.stats().trees.is_empty());
         tree.get(key(1)).unwrap();
         tree.put("told", name(event)).unwrap();
-        // What its own doings tell would never end.
+        // Events caused by the listener itself would never end.
         if seen.len() < 200
             && matches!(event, Event::FlushEnded { .. } | Event::CompactionEnded { .. })
         {
@@ -119,7 +121,7 @@ fn a_listener_may_use_the_store() {
         (0..20_000).for_each(|n| tree.put(key(n % 3000), [7; 100]).unwrap());
         tree.compact().unwrap();
         tree.delete_range(..).unwrap();
-        // It holds the store open: taken out here, for which it has to be in no event.
+        // This handle holds the store open. The test takes it while no event is being handled.
         let held = meddler.store.get().unwrap().lock().unwrap().take();
         drop((held, tree, db));
         let seen = meddler.seen.lock().unwrap();
@@ -130,7 +132,7 @@ fn a_listener_may_use_the_store() {
         );
         assert!(
             seen.iter().all(|(_, who)| *who == seen[0].1 && *who != thread::current().id()),
-            "one thread, and its own"
+            "one thread that is not the test's"
         );
     }
 }
@@ -141,7 +143,7 @@ fn a_panic_of_a_listener_stays_with_it() {
     let (_env, db) = listened(move |e: &Event| {
         tell.lock().unwrap().send(e.clone()).unwrap();
         if let Event::FlushBegun { .. } = e {
-            panic!("a listener that is at fault");
+            panic!("a listener that panics");
         }
     });
     let tree = db.tree("t", piling()).unwrap();
@@ -180,11 +182,11 @@ fn a_listener_that_is_too_slow_is_told_how_much_it_missed_and_nobody_waits_for_i
     let wait = Mutex::new(wait);
     let (tell, told) = told();
     let (_env, db) = listened(move |e: &Event| {
-        // As long as the other end is there it stands still.
+        // The listener blocks while the other end of the channel exists.
         let _ = wait.lock().unwrap().recv();
         tell.lock().unwrap().send(e.clone()).unwrap();
     });
-    // Each opening is an event.
+    // Each opening of a tree is an event.
     let all = 2 + 5000;
     (0..5000).for_each(|_| drop(db.tree("t", piling()).unwrap()));
     drop(go);
@@ -197,7 +199,7 @@ fn a_listener_that_is_too_slow_is_told_how_much_it_missed_and_nobody_waits_for_i
     assert_eq!(heard as u64 + missed, all);
 }
 
-/// Closes the store at each event, as somebody else may just do.
+/// Listener that closes the store at each event, possibly at the same time as another thread.
 #[derive(Default)]
 struct Closer(OnceLock<Db>);
 
@@ -217,7 +219,7 @@ fn a_listener_and_another_thread_close_the_store_at_once() {
         let tree = db.tree("t", TreeOptions::default()).unwrap();
         tree.put("k", "v").unwrap();
         assert!(closer.0.set(db.clone()).is_ok());
-        // Whoever is first closes it; neither waits for the other for ever.
+        // Either thread closes the store, and neither waits forever for the other.
         let flushed = tree.flush();
         assert!(flushed.is_ok() || flushed.unwrap_err().kind() == ErrorKind::Closed);
         let closed = db.close();
@@ -253,7 +255,7 @@ fn pacing_is_told_when_it_begins_and_when_it_ends() {
         tree.put(key(n), "value").unwrap();
         tree.flush().unwrap();
     }
-    // Each of these is slowed, and tells nothing.
+    // Each of these writes is slowed down, but reports no event of its own.
     (0..1_000).for_each(|n| tree.put(key(n), [0; 1000]).unwrap());
     let slept = db.stats().paced_nanos / 1000;
     drop(pause);

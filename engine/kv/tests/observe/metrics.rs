@@ -1,4 +1,4 @@
-//! The counts of reads: what is exact is exact, and what is estimated comes near what was done.
+//! Read counters: exact counters are exact, and sampled ones are close to the true number.
 
 use std::path::Path;
 
@@ -11,15 +11,14 @@ use firn_kv::{Db, ReadStats, Readable, Tree};
 
 use super::{key, open, options, piling};
 
-/// One in so many is looked at.
+/// Sampling interval: one in `EACH` operations is sampled.
 const EACH: u64 = 257;
 
 fn of(tree: &Tree) -> ReadStats {
     tree.db().stats().trees.iter().find(|t| t.name == tree.name()).unwrap().reads
 }
 
-/// Whether an estimate of what was done `n` times is as near as one that looks at one in [`EACH`]
-/// can be.
+/// Reports whether an estimate for `n` operations is as close as sampling one in [`EACH`] allows.
 fn about(n: u64, estimate: u64) -> bool {
     estimate.is_multiple_of(EACH) && estimate.abs_diff(n) <= EACH
 }
@@ -31,7 +30,7 @@ fn filled(db: &Db, name: &str, keys: std::ops::Range<u64>) -> Tree {
     tree
 }
 
-/// How many blocks of data its tables have.
+/// Returns the number of data blocks in the tree's tables.
 fn blocks_of(env: &MemEnv, tree: &Tree) -> u64 {
     let blocks = |id: u64| {
         let path = table_path(Path::new("db"), id);
@@ -57,14 +56,14 @@ fn gets_filters_and_blocks_are_counted_by_tree_and_as_a_whole() {
         "{reads:?}"
     );
     assert_eq!((reads.filters_asked, reads.filters_no, reads.filters_wrong), (reads.gets, 0, 0));
-    // What a flush has written is in the cache already.
+    // The flush has already put its blocks into the cache.
     assert_eq!(
         (reads.blocks_cached, reads.blocks_read, reads.hit_rate()),
         (reads.gets, 0, Some(1.0))
     );
     assert_eq!(of(&b), ReadStats::default());
 
-    // Keys between those that are there: the filters know, but for some.
+    // These keys are between the existing ones, and the filters exclude nearly all of them.
     for n in 0..10_000 {
         assert!(b.get([key(n % 1000), n.to_be_bytes().to_vec()].concat()).unwrap().is_none());
     }
@@ -79,7 +78,7 @@ fn gets_filters_and_blocks_are_counted_by_tree_and_as_a_whole() {
     assert_eq!(db.stats().reads, both);
     drop(b);
     db.drop_tree("b").unwrap();
-    assert_eq!(db.stats().reads, both, "the whole counts what dropped trees did");
+    assert_eq!(db.stats().reads, both, "the totals must include dropped trees");
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn a_block_that_is_not_in_memory_is_counted_once_for_each_read_of_its_file() {
     drop(db);
     let db = Db::open_in(env.clone(), "db", options()).unwrap();
     let tree = db.tree("t", piling()).unwrap();
-    // The first read of each block is one from the file, whoever reads.
+    // The first read of each block comes from the file, for any type of read.
     assert_eq!(tree.iter().count(), 1000);
     let (scanned, blocks) = (of(&tree), blocks_of(&env, &tree));
     assert_eq!(scanned.blocks_read, blocks);
@@ -99,7 +98,7 @@ fn a_block_that_is_not_in_memory_is_counted_once_for_each_read_of_its_file() {
         (of(&tree).blocks_read, of(&tree).bytes_read),
         (scanned.blocks_read, scanned.bytes_read)
     );
-    // Merges are no readers.
+    // Compactions do not count as reads.
     tree.compact().unwrap();
     assert_eq!(of(&tree).blocks_read, blocks);
 }

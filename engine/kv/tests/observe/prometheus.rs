@@ -1,5 +1,4 @@
-//! The statistics as Prometheus reads them, read as it does: by a checker of the text format's
-//! rules.
+//! The statistics in Prometheus format. A checker of the text format's rules parses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +9,9 @@ use super::{key, open, options, piling};
 /// Name and labels of a sample.
 type Series = (String, BTreeMap<String, String>);
 
-/// Takes a sample's line apart; labels are unescaped.
+/// Parses a sample's line and unescapes its labels.
 fn sample(line: &str) -> (Series, f64) {
-    let end = line.find(['{', ' ']).expect("a value");
+    let end = line.find(['{', ' ']).expect("a sample has a value");
     let (name, mut rest) = (line[..end].to_owned(), &line[end..]);
     assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{line}");
     let mut labels = BTreeMap::new();
@@ -23,13 +22,15 @@ fn sample(line: &str) -> (Series, f64) {
             let (label, text) = rest.split_once("=\"").expect("a label has a text");
             let (mut value, mut chars) = (String::new(), text.char_indices());
             let end = loop {
-                match chars.next().expect("a text ends") {
+                match chars.next().expect("a label text ends") {
                     (i, '"') => break i,
-                    (_, '\\') => value.push(match chars.next().expect("something is escaped").1 {
-                        'n' => '\n',
-                        c @ ('\\' | '"') => c,
-                        c => panic!("\\{c} in {line}"),
-                    }),
+                    (_, '\\') => {
+                        value.push(match chars.next().expect("a backslash escapes a character").1 {
+                            'n' => '\n',
+                            c @ ('\\' | '"') => c,
+                            c => panic!("\\{c} in {line}"),
+                        })
+                    }
                     (_, c) => value.push(c),
                 }
             };
@@ -42,7 +43,7 @@ fn sample(line: &str) -> (Series, f64) {
     ((name, labels), value.parse().expect(line))
 }
 
-/// All samples of a text that keeps to the rules.
+/// Parses all samples of a text. Panics if the text violates the format.
 fn read(text: &str) -> BTreeMap<Series, f64> {
     assert!(text.ends_with('\n'));
     let (mut all, mut families, mut now) =
@@ -50,10 +51,12 @@ fn read(text: &str) -> BTreeMap<Series, f64> {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
-            let (name, help) = help.split_once(' ').expect("a help has words");
-            let kind =
-                lines.next().and_then(|l| l.strip_prefix("# TYPE ")).expect("the type comes next");
-            let kind = kind.strip_prefix(name).expect("of the same family").trim();
+            let (name, help) = help.split_once(' ').expect("a help line has a text");
+            let kind = lines
+                .next()
+                .and_then(|l| l.strip_prefix("# TYPE "))
+                .expect("the type follows the help");
+            let kind = kind.strip_prefix(name).expect("the type belongs to the same family").trim();
             assert!(
                 ["counter", "gauge", "histogram"].contains(&kind) && !help.is_empty(),
                 "{line}"
@@ -61,18 +64,20 @@ fn read(text: &str) -> BTreeMap<Series, f64> {
             assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
             assert!(
                 name.starts_with("firn_") && families.insert(name.to_owned()),
-                "{name} comes twice"
+                "{name} is repeated"
             );
             now = (name.to_owned(), kind.to_owned());
             continue;
         }
         let (series, value) = sample(line);
-        let own =
-            series.0.strip_prefix(&now.0).unwrap_or_else(|| panic!("{line} is not of {}", now.0));
+        let own = series
+            .0
+            .strip_prefix(&now.0)
+            .unwrap_or_else(|| panic!("{line} is not in the family {}", now.0));
         let parts: &[&str] =
             if now.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
         assert!(parts.contains(&own) && value >= 0.0, "{line}");
-        assert!(all.insert(series, value).is_none(), "{line} comes twice");
+        assert!(all.insert(series, value).is_none(), "{line} is repeated");
     }
     all
 }
@@ -95,7 +100,8 @@ fn the_text_keeps_to_the_format_and_says_what_the_statistics_say() {
     (0..3000).for_each(|n| {
         drop((tree.get(key(n)).unwrap(), tree.get([key(n), key(n)].concat()).unwrap()))
     });
-    // The files of what was merged go when nobody in the process reads, and other tests do.
+    // The engine deletes the input files when no thread of the process reads, and other tests do
+    // read.
     assert!((0..1_000_000).any(|_| {
         drop(tree.get("k").unwrap());
         std::thread::yield_now();

@@ -1,5 +1,5 @@
-//! What `tracing` is told: spans of flushes and compactions with their events, from a subscriber of
-//! this test's own.
+//! Spans and events of flushes and compactions that `tracing` receives. The test installs its own
+//! subscriber.
 
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::{key, options, piling};
 
-/// Writes down what it is told.
+/// Subscriber that records all spans and events.
 #[derive(Clone, Default)]
 struct Told {
     lines: Arc<Mutex<Vec<String>>>,

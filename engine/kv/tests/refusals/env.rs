@@ -1,5 +1,4 @@
-//! An environment in memory that refuses operations by a rule, as a system does that lacks
-//! something.
+//! In-memory environment that refuses operations by a rule, like a system that lacks a resource.
 
 use std::io;
 use std::path::Path;
@@ -12,11 +11,11 @@ use firn_kv::{Error, Result};
 use firn_testkit::as_inside;
 use parking_lot::Mutex;
 
-/// What is being refused: an operation (`create`, `append`, `open`, `log`, `sync_dir`, `rename`,
-/// `link`, `write`, `sync`) on a file.
+/// Rule that refuses operations. It receives the operation (`create`, `append`, `open`, `log`,
+/// `sync_dir`, `rename`, `link`, `write`, `sync`) and the file, and returns the error, if any.
 pub type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
 
-/// An environment that refuses operations by a rule.
+/// Environment that refuses operations by a rule.
 #[derive(Clone)]
 pub struct Refusing {
     pub inner: Arc<MemEnv>,
@@ -29,7 +28,7 @@ impl Refusing {
         Refusing::over(MemEnv::new(1))
     }
 
-    /// One that refuses nothing yet.
+    /// Returns an environment that refuses nothing yet.
     pub fn over(inner: MemEnv) -> Refusing {
         Refusing { inner: Arc::new(inner), forked: Arc::default(), rule: Arc::default() }
     }
@@ -55,7 +54,7 @@ struct RefusingWrite(Box<dyn WriteFile>, Refusing, std::path::PathBuf);
 impl WriteFile for RefusingWrite {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Err(e) = self.1.ask("write", &self.2) {
-            // A part was written before the device was full.
+            // Half of the bytes were written before the device was full.
             self.0.append(&bytes[..bytes.len() / 2])?;
             return Err(e);
         }

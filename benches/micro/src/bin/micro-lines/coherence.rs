@@ -1,30 +1,30 @@
-//! Caches that never forget, one for each thread: which lines an operation has to wait for because
-//! another thread wrote them, or read what it writes.
+//! Models one cache of unlimited size for each thread. Finds the lines for which an operation waits
+//! because another thread wrote them, or read a line that the operation writes.
 //!
-//! A line is held by those who have read it since it was written last. Who reads a line that
-//! another one wrote fetches it; who writes a line that others hold takes it from them. Both are a
-//! *move* of the line. What is met for the first time is no move: no protocol and no layout would
-//! save it.
+//! The holders of a line are the threads that have read it since its last write. A thread that
+//! reads a line written by another thread fetches it. A thread that writes a line held by others
+//! takes it from them. Both are a *move* of the line. The first access to a line is no move,
+//! because no protocol and no layout could avoid it.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 pub const LINE: u64 = 64;
-/// Threads at most.
+/// Maximum number of threads.
 pub const THREADS: usize = 16;
 
 /// One access to memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryAccess {
-    /// The instruction.
+    /// Address of the instruction.
     pub code: u64,
-    /// The first byte.
+    /// Address of the first byte.
     pub at: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub size: u8,
-    /// Whether it writes; what reads and writes at once does.
+    /// Whether the access writes. Accesses that read and write count as writes.
     pub writes: bool,
-    /// How many instructions of the operation were done before it.
+    /// Number of instructions that the operation executed before the access.
     pub after: u32,
 }
 
@@ -36,32 +36,32 @@ struct OtherWords {
 
 #[derive(Default)]
 struct SharedLine {
-    /// Who has it as it is now, a bit each.
+    /// Threads that hold the current version of the line, one bit each.
     holders: u16,
-    /// Who wrote it last, unless somebody else has read it since.
+    /// Thread that wrote the line last, unless another thread has read it since.
     writer: Option<usize>,
-    /// For each thread, the words that others have touched since its last operation on the line.
+    /// Words that other threads have accessed since each thread's last operation on the line.
     others: [OtherWords; THREADS],
 }
 
-/// What an operation did with a line.
+/// Effect of an operation on a line.
 #[derive(Clone, Debug, Default)]
 pub struct LineUse {
-    /// How often it was waited for: once to read it, once more to write it after that.
+    /// Number of waits for the line: one to read it, and one more to write it afterwards.
     pub moves: u32,
-    /// The accesses that waited.
+    /// Accesses that waited.
     pub moved_by: Vec<MemoryAccess>,
-    /// Instructions that touched it, each once, with whether they write.
+    /// Instructions that accessed the line, each once, and whether they write.
     pub touched_by: Vec<(u64, bool)>,
-    /// Whether any word that was read had been written by another, or any that was written had been
-    /// touched.
+    /// Whether the sharing is true. It is if another thread wrote a word that was read, or accessed
+    /// a word that was written.
     pub is_true: bool,
     read: u8,
     written: u8,
     before: OtherWords,
 }
 
-/// The words of a line that an access touches, line by line.
+/// Returns the words of each line that an access touches.
 fn lines_of(access: &MemoryAccess) -> impl Iterator<Item = (u64, u8)> {
     let (first, end) = (access.at, access.at + u64::from(access.size.max(1)));
     (first / LINE..=(end - 1) / LINE).map(move |line| {
@@ -71,12 +71,12 @@ fn lines_of(access: &MemoryAccess) -> impl Iterator<Item = (u64, u8)> {
     })
 }
 
-/// The caches of all threads.
+/// Caches of all threads.
 #[derive(Default)]
 pub struct Coherence(HashMap<u64, SharedLine>);
 
 impl Coherence {
-    /// One operation of a thread: what it did with each line.
+    /// Applies one operation of a thread. Returns its effect on each line.
     pub fn operation(
         &mut self,
         thread: usize,
@@ -113,7 +113,7 @@ impl Coherence {
 }
 
 impl SharedLine {
-    /// Whether the line moves.
+    /// Applies an access. Reports whether the line moves.
     fn touch(&mut self, thread: usize, words: u8, writes: bool) -> bool {
         let own = 1 << thread;
         let others = self.others.iter_mut().enumerate().filter(|(t, _)| *t != thread);
@@ -167,7 +167,11 @@ mod tests {
         assert_eq!(moves(&mut c, 0, &[access(0, true)]), []);
         assert_eq!(moves(&mut c, 1, &[access(8, true)]), [(0, 1, false)]);
         assert_eq!(moves(&mut c, 0, &[access(16, false)]), [(0, 1, false)]);
-        assert_eq!(moves(&mut c, 1, &[access(16, true)]), [(0, 1, true)], "the other one read it");
+        assert_eq!(
+            moves(&mut c, 1, &[access(16, true)]),
+            [(0, 1, true)],
+            "the other thread read it"
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which lines move with every operation of a kind, and under which locks.
+//! Finds the lines that move in operations of one type, and the locks held at that time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -9,43 +9,43 @@ use super::coherence::{Coherence, LineUse, MemoryAccess};
 use super::places::{CodePlace, LockStep, places};
 use super::trace::RunTrace;
 
-/// A line that moves in fewer operations than this is no place where threads meet: it is data that
-/// several of them come by.
+/// Minimum moves per operation of a contended line. A line below this is data that several threads
+/// happen to access.
 const CONTENDED: f64 = 0.25;
 
 /// A line that moves in many operations.
 pub struct ContendedLine {
-    /// Who touches it, in order.
+    /// Code places that access the line, in order.
     pub places: Vec<String>,
-    /// Moves an operation.
+    /// Moves per operation.
     pub moves: f64,
-    /// Those of them that are made under a lock that moves too.
+    /// Moves per operation that happen under a lock whose line moves too.
     pub locked: f64,
-    /// The share of its moves that no other layout would save.
+    /// Share of the moves that no other layout would avoid.
     pub is_true: f64,
 }
 
 /// A lock whose line moves.
 pub struct ContendedLock {
-    /// Who takes it.
+    /// Code place that takes the lock.
     pub place: String,
-    /// Instructions an operation while it is held.
+    /// Instructions per operation while the lock is held.
     pub instructions: f64,
-    /// Moves an operation while it is held, its own among them.
+    /// Moves per operation while the lock is held, including those of the lock itself.
     pub moves: f64,
 }
 
-/// What an operation does.
+/// Costs of an operation.
 pub struct OperationCount {
-    /// Its name.
+    /// Name of the operation.
     pub name: String,
-    /// Instructions.
+    /// Instructions per operation.
     pub instructions: f64,
-    /// The lines that threads meet in, those first that move most.
+    /// Contended lines, those with most moves first.
     pub lines: Vec<ContendedLine>,
-    /// The locks.
+    /// Contended locks.
     pub locks: Vec<ContendedLock>,
-    /// Moves of all other lines, an operation.
+    /// Moves of all other lines per operation.
     pub elsewhere: f64,
 }
 
@@ -65,7 +65,7 @@ struct LockSum {
     moves: u32,
 }
 
-/// A time in which an operation holds a lock.
+/// Period in which an operation holds a lock.
 struct HeldLock<'a> {
     place: &'a str,
     at: u64,
@@ -73,7 +73,7 @@ struct HeldLock<'a> {
     to: u32,
 }
 
-/// The locks that an operation holds, and when, as counts of its instructions.
+/// Returns the locks that an operation holds, with each period in instruction counts.
 fn held<'a>(
     accesses: &[MemoryAccess],
     places: &'a HashMap<u64, CodePlace>,
@@ -96,11 +96,11 @@ fn held<'a>(
     held
 }
 
-/// Counts the second half of a run's operations, those of threads from `first` on; the first half
+/// Counts the second half of a run's operations, for the threads from `first` on. The first half
 /// fills the caches.
 ///
 /// # Errors
-/// Those of finding places.
+/// Errors of finding code places.
 pub fn count(
     program: &Path,
     name: &str,
@@ -155,7 +155,7 @@ pub fn count(
     })
 }
 
-/// Only locks whose own line has moved: nobody waits for others.
+/// Sums up the locks whose own line has moved, because no thread waits for other locks.
 fn sum_locks<'a>(
     locks: &mut BTreeMap<(&'a str, u64), LockSum>,
     held: &[HeldLock<'a>],
@@ -163,7 +163,7 @@ fn sum_locks<'a>(
 ) {
     let mut met = BTreeSet::new();
     for h in held.iter().filter(|h| moves_itself(h, uses)) {
-        // One place may take several locks, one under the other.
+        // One code place may take several locks, one inside the other.
         let lock = (h.place, h.at);
         let sum = locks.entry(lock).or_default();
         sum.operations += u32::from(met.insert(lock));
@@ -203,12 +203,12 @@ fn sum_lines(
 }
 
 impl OperationCount {
-    /// Moves an operation of all lines that threads meet in.
+    /// Returns the moves per operation of all contended lines.
     pub fn moves(&self) -> f64 {
         self.lines.iter().map(|l| l.moves).sum()
     }
 
-    /// For people.
+    /// Formats the counts as text.
     pub fn text(&self) -> String {
         let mut out = format!(
             "{}: {:.0} instructions; {:.1} moves of {} lines, {:.1} of others\n",
@@ -235,7 +235,7 @@ impl OperationCount {
         out
     }
 
-    /// For programs: what [`told`](OperationCount::told) reads.
+    /// Returns the counts as JSON, which [`told`](OperationCount::told) parses.
     pub fn json(&self) -> Value {
         let lines = self.lines.iter().map(|l| {
             json!({ "moves": l.moves, "locked": l.locked, "true": l.is_true, "places": l.places })
@@ -253,7 +253,7 @@ impl OperationCount {
         })
     }
 
-    /// What [`json`](OperationCount::json) told; `None` of anything else.
+    /// Parses the output of [`json`](OperationCount::json). Returns `None` for any other value.
     pub fn told(of: &Value) -> Option<OperationCount> {
         let text = |v: &Value| v.as_str().map(str::to_owned);
         let line = |l: &Value| {

@@ -1,10 +1,11 @@
-//! Counts the cache lines that threads hand to each other in an operation of the store, and says
-//! what many threads would do: on any machine, with two cores or one.
+//! Counts the cache lines that move between threads in an operation of the store, and estimates the
+//! rates of many threads. This works on any machine, even with one or two cores.
 //!
-//! `trace` runs under valgrind's `lackey`, which tells each access to memory; `coherence` knows
-//! whose cache each line is in; `places` names who touches it; `model` turns the counts into rates.
+//! `trace` runs under valgrind's `lackey`, which reports each memory access. `coherence` tracks
+//! which caches hold each line, and `places` names the code that accesses it. `model` turns the
+//! counts into rates.
 
-#![allow(clippy::disallowed_methods, reason = "a measuring program has a clock and threads")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark uses a clock and threads")]
 
 mod coherence;
 mod count;
@@ -131,7 +132,7 @@ fn run(command: &LinesCommand) -> Result<(), String> {
             Ok(())
         }
         LinesCommand::Time { filter, millis, json } => {
-            // What readers wait for beside a writer hangs on how much that one writes.
+            // The wait of readers next to a writer depends on how much the writer writes.
             for o in chosen(filter)?.iter().filter(|o| o.first_counted == 0) {
                 let time = |threads| {
                     timed(o, threads, Duration::from_millis(*millis))
@@ -163,10 +164,10 @@ fn run(command: &LinesCommand) -> Result<(), String> {
     }
 }
 
-/// Operations of each thread before it is timed.
+/// Number of untimed operations of each thread before the measurement.
 const WARM: usize = 1000;
 
-/// Operations a second of all threads together.
+/// Returns the operations per second of all threads together.
 fn timed(o: &LineOperation, threads: usize, time: Duration) -> firn_kv::Result<f64> {
     let store = (o.store)()?;
     let (start, ends, done) = (Barrier::new(threads), AtomicBool::new(false), AtomicU64::new(0));
@@ -175,7 +176,7 @@ fn timed(o: &LineOperation, threads: usize, time: Duration) -> firn_kv::Result<f
         let work = |thread| {
             move || {
                 let mut step = (o.steps)(store, thread, threads);
-                // What is met for the first time is not what is measured.
+                // The warm-up keeps first accesses out of the measurement.
                 let warmed = (0..WARM).try_for_each(&mut step);
                 start.wait();
                 warmed?;
@@ -199,7 +200,7 @@ fn timed(o: &LineOperation, threads: usize, time: Duration) -> firn_kv::Result<f
     Ok(done.load(Ordering::Relaxed) as f64 / time.as_secs_f64())
 }
 
-/// The objects of a file, one a line.
+/// Reads the JSON objects of a file, one per line.
 fn objects(path: &Path) -> Result<Vec<Value>, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let read = |(i, l): (usize, &str)| {
@@ -210,7 +211,7 @@ fn objects(path: &Path) -> Result<Vec<Value>, String> {
     text.lines().enumerate().map(read).collect()
 }
 
-/// Threads of the model.
+/// Thread counts of the model's columns.
 const COLUMNS: [f64; 5] = [1.0, 2.0, 4.0, 16.0, 64.0];
 
 fn told(counts: &Path, times: &Path, near: f64, far: f64, json: bool) -> Result<(), String> {

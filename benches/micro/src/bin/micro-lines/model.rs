@@ -1,26 +1,26 @@
-//! What many threads would do: a model, not a measurement.
+//! Estimates the rates of many threads. This is a model, not a measurement.
 //!
-//! An operation takes what it takes alone, and the time of each move that it waits for: with `n`
-//! threads the line is another's in `n - 1` of `n` operations. A line is with one thread at a time,
-//! and so is a lock with all that is done while it is held: no more operations are done in a second
-//! than the busiest of them lets through. Threads that sleep for a lock, queues in the
-//! interconnect, and the memory's bandwidth are left out: real machines do less.
+//! An operation takes its single-thread time, plus the time of each move that it waits for. With
+//! `n` threads, another thread has the line in `n - 1` of `n` operations. Only one thread at a time
+//! has a line, or holds a lock with all work under it. The busiest line or lock therefore bounds
+//! the operations per second. The model ignores threads that sleep for a lock, queues in the
+//! interconnect, and memory bandwidth, so real machines are slower.
 
 use super::count::OperationCount;
 
-/// Operations a second of `threads` threads, where a move takes `transfer` nanoseconds.
+/// Returns the operations per second of `threads` threads, if a move takes `transfer` nanoseconds.
 pub fn rate(count: &OperationCount, alone: f64, threads: f64, transfer: f64) -> f64 {
     let moved = transfer * (threads - 1.0) / threads;
     let parallel = threads / (alone + count.moves() * moved);
     parallel.min(1.0 / busiest(count, alone, moved)) * 1e9
 }
 
-/// Operations a second that no number of threads exceeds.
+/// Returns the upper bound of operations per second for any number of threads.
 pub fn bound(count: &OperationCount, alone: f64, transfer: f64) -> f64 {
     1e9 / busiest(count, alone, transfer)
 }
 
-/// Nanoseconds an operation for which the busiest line or lock is taken.
+/// Returns the nanoseconds per operation for which the busiest line or lock is occupied.
 fn busiest(count: &OperationCount, alone: f64, moved: f64) -> f64 {
     let each = alone / count.instructions.max(1.0);
     let lines = count.lines.iter().map(|l| (l.moves - l.locked) * moved);

@@ -1,4 +1,4 @@
-//! The operations whose lines are counted, each on a store that is made ready first.
+//! Operations whose lines are counted, each on a prepared store.
 
 use std::hint::black_box;
 
@@ -6,28 +6,28 @@ use firn_kv::{Batch, Compression, DbOptions, Durability, Result};
 use firn_micro::pieces::{BenchStore, store_for_writes, store_in_memory, store_on_disk};
 use firn_micro::{BenchKey, BenchValues, keys};
 
-/// Keys of a store that is read: enough for some levels of a memtable and dozens of blocks, few
-/// enough to be written under valgrind in seconds.
+/// Number of keys of a store that is read. They fill several levels of a memtable and dozens of
+/// blocks, but are written under valgrind in seconds.
 const KEYS: usize = 4_000;
 
-/// Does the `i`th operation of a thread.
+/// Performs the `i`th operation of a thread.
 pub type LineStep<'a> = Box<dyn FnMut(usize) -> Result<()> + 'a>;
-/// Makes the steps of a thread, by its number and how many threads there are.
+/// Creates the steps of a thread from its number and the number of threads.
 type MakeSteps = for<'a> fn(&'a BenchStore, usize, usize) -> LineStep<'a>;
 
-/// A kind of operation.
+/// A type of operation.
 pub struct LineOperation {
-    /// As it is asked for.
+    /// Name of the operation on the command line.
     pub name: &'static str,
-    /// What it is done on.
+    /// Creates the store.
     pub store: fn() -> Result<BenchStore>,
-    /// What each thread does.
+    /// Creates the steps of each thread.
     pub steps: MakeSteps,
-    /// The first thread whose operations count: those before it do something else meanwhile.
+    /// First thread whose operations count. The threads before it run other operations.
     pub first_counted: usize,
 }
 
-/// All of them.
+/// All operations.
 pub const OPERATIONS: [LineOperation; 13] = [
     LineOperation { name: "get/memtable", store: in_memory, steps: gets, first_counted: 0 },
     LineOperation { name: "get/cache", store: in_cache, steps: gets, first_counted: 0 },
@@ -88,7 +88,7 @@ fn in_memory() -> Result<BenchStore> {
     store_in_memory(&present())
 }
 
-/// All blocks are in the cache.
+/// Returns a store with all blocks in the cache.
 fn in_cache() -> Result<BenchStore> {
     let store = store_on_disk(&present(), Compression::Lz4, DbOptions::default())?;
     for key in &present() {
@@ -97,7 +97,7 @@ fn in_cache() -> Result<BenchStore> {
     Ok(store)
 }
 
-/// The keys of one thread, of those that the threads share out.
+/// Keys of one thread. The threads divide all keys among them.
 struct ThreadKeys {
     keys: Vec<BenchKey>,
     thread: usize,

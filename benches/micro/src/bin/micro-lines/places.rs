@@ -1,11 +1,11 @@
-//! Where in the sources an instruction is, with what it was inlined into, as `addr2line` says.
+//! Finds the source place of an instruction and of the calls inlined around it, with `addr2line`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Files that only hand on: whoever called them is meant.
+/// Files of wrappers only. Their callers are reported instead.
 const WRAPPERS: [&str; 2] = ["base/lock.rs", "base/sync.rs"];
 
 /// A function and its file, as the compiler names them.
@@ -14,27 +14,27 @@ struct CodeFrame {
     file: String,
 }
 
-/// What an instruction does with a lock.
+/// Effect of an instruction on a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockStep {
-    /// It takes it.
+    /// The instruction acquires the lock.
     Takes,
-    /// It gives it back.
+    /// The instruction releases the lock.
     Gives,
 }
 
-/// What is known of an instruction.
+/// Source place of an instruction.
 pub struct CodePlace {
-    /// The file and the function of the engine that it belongs to, for people.
+    /// File and function of the engine that contain the instruction, for display.
     pub label: String,
-    /// What it does with a lock, if it writes.
+    /// Effect on a lock, if the instruction writes.
     pub lock: Option<LockStep>,
 }
 
-/// Finds the instructions in a program.
+/// Finds the source places of instructions in a program.
 ///
 /// # Errors
-/// That there is no `addr2line`, or that the program was built without line numbers.
+/// Returns an error if `addr2line` is missing, or if the program was built without line numbers.
 pub fn places(
     program: &Path,
     codes: &BTreeSet<u64>,
@@ -85,7 +85,7 @@ fn place(frames: &[CodeFrame]) -> CodePlace {
     };
     let mut owners = frames.iter().filter(own);
     let label = match (owners.next(), owners.next()) {
-        // The vocabulary is used everywhere: who uses it is told with it.
+        // Code in `base` is used everywhere, so the label includes the caller.
         (Some(f), Some(by)) if engine_file(&f.file).is_some_and(|f| f.starts_with("base/")) => {
             format!("{} ← {}", named(f), named(by))
         }
@@ -95,12 +95,12 @@ fn place(frames: &[CodeFrame]) -> CodePlace {
     CodePlace { label, lock: frames.iter().find_map(lock_step) }
 }
 
-/// The path of a file of the engine below its sources.
+/// Returns the path of a file of the engine, relative to the engine's sources.
 fn engine_file(path: &str) -> Option<&str> {
     Some(path.split_once("engine/kv/src/")?.1)
 }
 
-/// The name of a function without what it is generic over, and without its path.
+/// Returns the name of a function without its path and generic parameters.
 fn short(function: &str) -> String {
     let (mut depth, mut plain) = (0_u32, String::new());
     for c in function.chars() {

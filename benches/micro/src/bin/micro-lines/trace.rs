@@ -1,7 +1,8 @@
-//! Runs this program under valgrind's `lackey` and reads what memory each operation touched.
+//! Runs this program under valgrind's `lackey` and reads the memory accesses of each operation.
 //!
-//! The threads of the run take turns, an operation each, so that whatever lies between the marks of
-//! an operation is its own: a mark is a store to a byte whose address the run tells before it goes
+//! The threads of the run take turns, one operation each, so that all accesses between the marks of
+//! an operation belong to it. A mark is a store to a byte. The run prints the byte's address before
+//! it continues.
 //! on.
 
 use std::io::{BufRead, BufReader, Write};
@@ -22,42 +23,43 @@ static BEGINS: Marks = Marks([const { AtomicU8::new(0) }; THREADS]);
 static ENDS: Marks = Marks([const { AtomicU8::new(0) }; THREADS]);
 static TURN: AtomicUsize = AtomicUsize::new(0);
 
-/// What a run tells of itself before it begins.
+/// Addresses that a run prints before it begins.
 #[derive(Clone, Copy)]
 struct RunPlaces {
     begins: u64,
     ends: u64,
-    /// Where the program's code lies.
+    /// Load address of the program's code.
     base: u64,
 }
 
-/// One operation as it was traced.
+/// One traced operation.
 pub struct TracedOperation {
-    /// Who did it.
+    /// Number of the thread that performed it.
     pub thread: usize,
-    /// How many instructions it took.
+    /// Number of instructions.
     pub instructions: u32,
-    /// What it touched, in order.
+    /// Memory accesses, in order.
     pub accesses: Vec<MemoryAccess>,
 }
 
-/// The operations of a run, in order.
+/// Operations of a run, in order.
 pub struct RunTrace {
-    /// Those of all threads.
+    /// Operations of all threads.
     pub operations: Vec<TracedOperation>,
-    /// What is to be taken from the address of an instruction to find it in the program.
+    /// Offset to subtract from an instruction's address to find it in the program.
     pub base: u64,
 }
 
-/// Does `n` operations a thread, in turns, and says where the marks are: what is traced.
+/// Performs `n` operations per thread, in turns, and prints the addresses of the marks. This is the
+/// traced program.
 ///
 /// # Errors
-/// Those of the operations.
+/// Errors of the operations.
 pub fn be_traced(operation: &LineOperation, threads: usize, n: usize) -> Result<()> {
     let store = (operation.store)()?;
     let base = own_base().unwrap_or(0);
     println!("{} {} {base}", BEGINS.0.as_ptr().addr(), ENDS.0.as_ptr().addr());
-    // Whoever traces answers when it knows the marks.
+    // The tracing process answers when it knows the marks.
     let _ = std::io::stdin().read_line(&mut String::new());
     let store = &store;
     std::thread::scope(|scope| {
@@ -74,7 +76,7 @@ pub fn be_traced(operation: &LineOperation, threads: usize, n: usize) -> Result<
                         outcome = step(i);
                         ENDS.0[thread].store(1, Ordering::SeqCst);
                     }
-                    // The others have turns whatever became of this one.
+                    // The other threads get their turns even if this one failed.
                     TURN.fetch_add(1, Ordering::SeqCst);
                 }
                 outcome
@@ -87,7 +89,7 @@ pub fn be_traced(operation: &LineOperation, threads: usize, n: usize) -> Result<
     })
 }
 
-/// Where this program's first segment lies in memory.
+/// Returns the load address of this program's first segment.
 fn own_base() -> Option<u64> {
     let own = std::env::current_exe().ok()?;
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -95,11 +97,11 @@ fn own_base() -> Option<u64> {
     u64::from_str_radix(first.split('-').next()?, 16).ok()
 }
 
-/// Traces `n` operations a thread of the operation of this name, done by `program`: this one, or
-/// another build of it.
+/// Traces `n` operations per thread of the named operation. `program` performs them: this program,
+/// or another build of it.
 ///
 /// # Errors
-/// What valgrind says, or that there is none.
+/// Errors of valgrind, or its absence.
 pub fn trace(
     program: &Path,
     name: &str,
@@ -149,11 +151,11 @@ pub fn trace(
 
 struct LackeyReader<'a> {
     places: &'a OnceLock<RunPlaces>,
-    /// The instruction that the accesses that follow are of.
+    /// Instruction of the accesses that follow.
     code: u64,
     open: Option<TracedOperation>,
     done: Vec<TracedOperation>,
-    /// What was said beside the trace: the last of it.
+    /// Last output other than the trace.
     talk: String,
 }
 
@@ -198,7 +200,8 @@ impl<'a> LackeyReader<'a> {
         }
         if let Some(open) = &mut self.open {
             let (code, after) = (self.code, open.instructions);
-            // An atomic operation is told as a load and a store, and gets its line once.
+            // Valgrind reports an atomic operation as a load and a store, but it fetches its line
+            // once.
             if let Some(last) = open.accesses.last_mut()
                 && writes
                 && (last.code, last.at, last.after) == (code, at, after)
@@ -216,7 +219,7 @@ fn mark(marks: u64, at: u64) -> Option<usize> {
     (thread < THREADS).then_some(thread)
 }
 
-/// A line of the trace: `I`, `L`, `S` or `M`, an address in hexadecimal, a size.
+/// Parses a line of the trace: `I`, `L`, `S` or `M`, an address in hexadecimal, a size.
 fn parsed(line: &[u8]) -> Option<(u8, u64, u8)> {
     let kind = *line.iter().take(2).find(|b| **b != b' ')?;
     if !b"ILSM".contains(&kind) || line.get(2) != Some(&b' ') {
