@@ -7,8 +7,9 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+use scopeguard::ScopeGuard;
+
 use crate::util::sync::{AtomicU64, Ordering};
-use crate::util::unless_done::UnlessDone;
 
 /// Counter of the changes that the task has not seen.
 #[derive(Default)]
@@ -26,9 +27,9 @@ impl Coalescer {
         let mut seen = 1;
         loop {
             // After a panic of the task, the next change starts from zero.
-            let panicked = UnlessDone::new(|| self.unseen.store(0, Ordering::Release));
+            let panicked = scopeguard::guard((), |()| self.unseen.store(0, Ordering::Release));
             work();
-            panicked.done();
+            ScopeGuard::into_inner(panicked);
             let unseen = self.unseen.fetch_sub(seen, Ordering::AcqRel) - seen;
             if unseen == 0 {
                 return;

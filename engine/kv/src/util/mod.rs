@@ -15,7 +15,6 @@ pub(crate) mod sort;
 pub mod sorted_map;
 pub mod stripe;
 pub(crate) mod sync;
-pub(crate) mod unless_done;
 pub(crate) mod version_map;
 
 /// Epoch pinning. Callers of internal modules that lend out shared memory ([`shared`], the block

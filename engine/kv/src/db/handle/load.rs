@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use scopeguard::ScopeGuard;
+
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Trailer};
@@ -11,7 +13,6 @@ use crate::db::jobs::ingest;
 use crate::iterator::table_handle::TableHandle;
 use crate::iterator::visible::VisibleRange;
 use crate::sstable::{Table, TableWriter, WriterOptions};
-use crate::util::unless_done::UnlessDone;
 
 use crate::db::handle::handles::Tree;
 use crate::db::observe::pins::PinKind;
@@ -122,7 +123,7 @@ impl Tree {
             ..WriterOptions::default()
         };
         let mut w = TableWriter::new(inner.env.create(file)?, file, EXPORTED, options);
-        let in_part = UnlessDone::new(|| {
+        let in_part = scopeguard::guard((), |()| {
             let _ = inner.env.remove(file);
         });
         let write = || {
@@ -143,7 +144,7 @@ impl Tree {
             }
             Ok(n)
         };
-        write().inspect(|_| in_part.done())
+        write().inspect(|_| ScopeGuard::into_inner(in_part))
     }
 
     /// Deletes every key of a range and gives the space back as far as that is possible at once:

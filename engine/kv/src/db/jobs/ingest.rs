@@ -11,6 +11,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use scopeguard::ScopeGuard;
+
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::events::Event;
@@ -24,7 +26,6 @@ use crate::manifest::TableMeta;
 use crate::rewrite::job::Outputs;
 use crate::rewrite::retain::STEP;
 use crate::sstable::TableWriter;
-use crate::util::unless_done::UnlessDone;
 
 use crate::db::inner::DbInner;
 use crate::db::jobs::compact::BusyTables;
@@ -64,7 +65,7 @@ pub fn ingest_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
             remove_tables(db, &made.created());
         }
     };
-    let in_vain = UnlessDone::new(remove);
+    let in_vain = scopeguard::guard((), |()| remove());
     let mut out = PendingOutputs {
         inner: db,
         tree,
@@ -79,7 +80,7 @@ pub fn ingest_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     let (tables, n) = write_tables(&mut out, pairs, size)?;
     db.env.sync_dir(db.versions.dir())?;
     // From now on the tables may be live if a later step panics.
-    in_vain.done();
+    ScopeGuard::into_inner(in_vain);
     if !tables.is_empty() {
         install_ingested(db, tree, tables).inspect_err(|_| remove())?;
     }

@@ -27,6 +27,8 @@ pub mod tombstone_probe;
 
 use std::sync::Arc;
 
+use scopeguard::ScopeGuard;
+
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{Kind, Seq, Trailer};
@@ -40,7 +42,6 @@ use crate::memtable::Memtable;
 use crate::range_del::tombstone::RangeTombstone;
 use crate::util::coding::write_varint;
 use crate::util::sync::epoch::{self, Guard};
-use crate::util::unless_done::UnlessDone;
 use crate::wal::Lsn;
 
 use crate::db::commit::mem_handle::MemHandle;
@@ -121,7 +122,7 @@ pub fn write_point(
         w.enter(tree.id, mem, place.begin);
         (seq, place.end, mem)
     };
-    let panicked = UnlessDone::new(|| {
+    let panicked = scopeguard::guard((), |()| {
         end_partial_write(&db.gate, &db.commit, (seq, 1), cut_off());
         mem.leave();
     });
@@ -129,7 +130,7 @@ pub fn write_point(
     if kind != Kind::Delete {
         tree.empty_ranges.cut(key);
     }
-    panicked.done();
+    ScopeGuard::into_inner(panicked);
     db.commit.visible().publish(seq, 1);
     mem.leave();
     if kind == Kind::Delete {
@@ -268,7 +269,7 @@ fn commit_batch(
     mems.iter().for_each(|(t, m)| w.enter(t.id, m, place.begin));
     drop(w);
     let leave = || mems.iter().for_each(|(_, m)| m.leave());
-    let panicked = UnlessDone::new(|| {
+    let panicked = scopeguard::guard((), |()| {
         end_partial_write(&db.gate, &db.commit, (first, batch.count), cut_off());
         leave();
     });
@@ -278,7 +279,7 @@ fn commit_batch(
         invalidate_empty_ranges(&batch.bytes, |tree| of(tree).map(|(t, _)| *t));
     }
     debug_assert_eq!(inserted, Some(batch.count), "a batch must decode as it was encoded");
-    panicked.done();
+    ScopeGuard::into_inner(panicked);
     if inserted == Some(batch.count) {
         db.commit.visible().publish(first, batch.count);
     } else {
