@@ -206,8 +206,8 @@ impl Properties {
             pairs.push((
                 name,
                 match property(name).map(|def| def.form) {
-                    Some(Form::Number) => Property::Number(number(value)?),
-                    Some(Form::Text) => Property::Text(std::str::from_utf8(value).ok()?),
+                    Some(PropertyForm::Number) => Property::Number(number(value)?),
+                    Some(PropertyForm::Text) => Property::Text(std::str::from_utf8(value).ok()?),
                     _ => Property::Bytes(value),
                 },
             ));
@@ -227,7 +227,7 @@ impl Properties {
 
 /// Stored form of a property.
 #[derive(Clone, Copy)]
-enum Form {
+enum PropertyForm {
     /// A varint.
     Number,
     /// UTF-8.
@@ -239,7 +239,7 @@ enum Form {
 /// Definition of a stored property.
 struct PropertyDef {
     name: &'static str,
-    form: Form,
+    form: PropertyForm,
     /// Returns the stored value; `None` if it is not written.
     get: fn(&Properties) -> Option<Vec<u8>>,
     /// Sets the property; returns `None` if the value is invalid.
@@ -272,7 +272,7 @@ macro_rules! property {
         $(, if $written:expr)?) => {
         PropertyDef {
             name: $name,
-            form: Form::$form,
+            form: PropertyForm::$form,
             get: |$p| {
                 $(let written: fn(&Properties) -> bool = $written;
                 if !written($p) {
