@@ -5,10 +5,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, ReadMode, Readable,
-    Result, Snapshot, Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, ReadMode,
+    Readable, Result, Snapshot, Tree, TreeOptions,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -158,7 +158,7 @@ fn policy(choice: [u8; 8]) -> Policy {
 }
 
 struct Run {
-    env: MemEnv,
+    env: CrashEnv,
     options: DbOptions,
     tree_options: [TreeOptions; 2],
     open: Option<(Db, [Tree; 2])>,
@@ -190,7 +190,7 @@ pub fn run(h: History) {
     let tree_options = [tree(Arc::new(Join)), tree(Arc::new(Sum))];
     let (now, past) = Default::default();
     let mut r = Run {
-        env: MemEnv::new(1),
+        env: CrashEnv::new(1),
         options,
         tree_options,
         open: None,
@@ -229,7 +229,7 @@ impl Run {
         self.open = Some((db, trees));
     }
 
-    fn reopen(&mut self, env: MemEnv) {
+    fn reopen(&mut self, env: CrashEnv) {
         self.snapshots.clear();
         self.open = None;
         self.env = env;

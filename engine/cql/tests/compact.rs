@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_cql::{Run, Session};
-use firn_kv::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut};
 use firn_testkit::rng::Rng;
 use firn_wide::{CfDef, ManualClock, Wide};
 
@@ -455,7 +455,7 @@ fn a_crash_between_the_records_of_a_table_leaves_both_interfaces_of_one_mind() {
         "DROP MATERIALIZED VIEW w",
         "DROP TABLE t",
     ];
-    let (env, clock) = (MemEnv::new(4), Arc::new(ManualClock::new(1_763_800_000_000_000)));
+    let (env, clock) = (CrashEnv::new(4), Arc::new(ManualClock::new(1_763_800_000_000_000)));
     let (wide, session) = Both::open(&env, &clock);
     wide.system_add_keyspace(&firn_wide::KsDef::new("rec")).unwrap();
     session.execute("USE rec", ()).unwrap();

@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use firn_cql::internals::values::literal;
 use firn_cql::{BatchKind, Bound, Class, Error, Rows, Run, Session};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Compression, DbOptions, FilterKind, Policy, TreeOptions};
 use firn_testkit::rng::Rng;
 use firn_wide::internals::store::{Body, StoreSlice};
 use firn_wide::{Options, Wide};
 
-fn open(env: &MemEnv) -> Session {
+fn open(env: &CrashEnv) -> Session {
     open_with(env, Options::default())
 }
 
-fn open_with(env: &MemEnv, options: Options) -> Session {
+fn open_with(env: &CrashEnv, options: Options) -> Session {
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options).unwrap(), "k")
 }
 
@@ -50,7 +50,7 @@ fn tree(session: &Session, table: &str) -> TreeOptions {
 
 #[test]
 fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let session = open(&env);
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v text)");
     let default = tree(&session, "t");
@@ -118,7 +118,7 @@ fn what_with_says_of_storage_reaches_the_tree_and_alter_changes_the_open_one() {
 
 #[test]
 fn options_of_storage_that_cannot_be_are_refused() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     does(&session, "CREATE TABLE t (p int PRIMARY KEY)");
     for (option, why) in [
         (
@@ -171,7 +171,7 @@ fn options_of_storage_that_cannot_be_are_refused() {
 
 #[test]
 fn what_was_dropped_stays_away_also_after_reopening() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let mut session = open(&env);
     does(&session, "CREATE TABLE t (p int, c int, v int, m map<int, text>, PRIMARY KEY (p, c))");
     does(&session, "CREATE INDEX i ON t (v)");
@@ -211,7 +211,7 @@ fn what_was_dropped_stays_away_also_after_reopening() {
 
 #[test]
 fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let mut session = open(&env);
     does(
         &session,
@@ -271,7 +271,7 @@ fn what_was_written_after_the_timestamp_of_a_drop_is_there_again() {
 
 #[test]
 fn a_definition_with_values_is_refused_before_it_is_made() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     let why = session.execute("CREATE TABLE t (k int PRIMARY KEY)", (1,)).unwrap_err();
     assert_eq!(
         why.to_string(),
@@ -284,7 +284,7 @@ fn a_definition_with_values_is_refused_before_it_is_made() {
 
 #[test]
 fn what_describe_says_makes_the_same_definitions_again() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     for statement in [
         r#"CREATE TYPE zz (x int)"#,
         r#"CREATE TYPE "Cap" (q frozen<zz>, "F g" text, tu tuple<int,frozen<zz>>)"#,
@@ -310,7 +310,7 @@ fn what_describe_says_makes_the_same_definitions_again() {
     let wanted = described(&session);
     assert_eq!(wanted.len(), 1 + 3 + 3 + 6);
     let other =
-        Session::new(Wide::open_in(Arc::new(MemEnv::new(2)), "db", Options::default()).unwrap())
+        Session::new(Wide::open_in(Arc::new(CrashEnv::new(2)), "db", Options::default()).unwrap())
             .unwrap();
     wanted.iter().for_each(|statement| drop(does(&other, statement)));
     assert_eq!(described(&other), wanted);
@@ -318,7 +318,7 @@ fn what_describe_says_makes_the_same_definitions_again() {
 
 #[test]
 fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let session = open(&env);
     does(&session, "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c))");
     let long = "x".repeat(530_000);
@@ -354,7 +354,7 @@ fn a_crash_while_definitions_change_leaves_tables_and_indexes_that_fit_their_row
         store: firn_wide::StoreOptions { db: db.clone(), clock: None },
         ..Options::default()
     };
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let session = open_with(&env, options());
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int, w int)");
     for p in 0..20 {
@@ -441,7 +441,7 @@ fn a_prepared_statement_has_the_id_that_servers_give_it() {
 
 #[test]
 fn prepared_statements_outlive_changes_or_say_what_is_missing() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, v int)");
     let insert = session.prepare("INSERT INTO t (p, v) VALUES (?, ?)").unwrap();
     let all = session.prepare("SELECT * FROM t").unwrap();
@@ -481,7 +481,7 @@ fn prepared_statements_outlive_changes_or_say_what_is_missing() {
 
 #[test]
 fn user_types_grow_and_are_renamed_under_their_data() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let session = open(&env);
     does(&session, "CREATE TYPE u (x int, y text)");
     does(&session, "CREATE TYPE o (a frozen<u>, l list<frozen<u>>)");
@@ -524,7 +524,7 @@ fn user_types_grow_and_are_renamed_under_their_data() {
 
 #[test]
 fn clustering_columns_indexes_and_views_grow_with_their_type() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let session = open(&env);
     does(&session, "CREATE TYPE u (x int)");
     does(
@@ -581,7 +581,7 @@ fn bound(session: &Session, statement: &str, values: &[&[u8]]) -> Result<Rows, E
 
 #[test]
 fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     does(&session, "CREATE TYPE u (x int, y text)");
     let wrong: [(&str, &[&[u8]]); 22] = [
         ("int", &[&[1], &[0; 5]]),
@@ -658,7 +658,7 @@ fn bytes_that_are_no_value_are_refused_wherever_they_are_bound() {
 
 #[test]
 fn what_is_too_large_is_refused_and_what_is_not_comes_back() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     does(
         &session,
         "CREATE TABLE t (p text, c text, v blob, l list<int>, s set<int>, f frozen<list<int>>, PRIMARY KEY (p, c))",
@@ -750,7 +750,8 @@ fn truncate_leaves_nothing_whatever_the_keys() {
     for partitioner in ["ByteOrderedPartitioner", "Murmur3Partitioner", "RandomPartitioner"] {
         let options = Options { partitioner: Some(partitioner.into()), ..Options::default() };
         let session =
-            Session::new(Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap()).unwrap();
+            Session::new(Wide::open_in(Arc::new(CrashEnv::new(1)), "db", options).unwrap())
+                .unwrap();
         does(
             &session,
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -775,7 +776,7 @@ fn truncate_leaves_nothing_whatever_the_keys() {
 
 #[test]
 fn a_run_goes_by_the_second_that_it_says_is_now() {
-    let session = open(&MemEnv::new(12));
+    let session = open(&CrashEnv::new(12));
     does(&session, "CREATE TABLE t (k int, c int, v text, l list<int>, PRIMARY KEY (k, c))");
     let clock = session.engine().store().now();
     let at = |second: i64, cql: &str| {
@@ -831,7 +832,7 @@ fn a_run_goes_by_the_second_that_it_says_is_now() {
 
 #[test]
 fn a_keyspace_that_the_older_interface_drops_and_makes_again_is_another_one() {
-    let env = MemEnv::new(14);
+    let env = CrashEnv::new(14);
     let session = open(&env);
     let heard = Arc::new(common::Heard::default());
     session.engine().add_listener(heard.clone());

@@ -7,11 +7,11 @@ use super::common;
 use std::sync::Arc;
 
 use firn_cql::{Bound, Rows, Run, Session};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::DbOptions;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_wide::{Options, Wide};
 
-fn open(env: &MemEnv) -> Session {
+fn open(env: &CrashEnv) -> Session {
     let db = DbOptions { background_threads: 0, wal_segment: 1 << 20, ..DbOptions::default() };
     let options =
         Options { store: firn_wide::StoreOptions { db, clock: None }, ..Options::default() };
@@ -47,7 +47,7 @@ fn told(rows: &Rows) -> Vec<(u8, u8, i32)> {
 
 #[test]
 fn partition_and_clustering_have_65535_bytes_each() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let session = open(&env);
     let define = |statement: &str| drop(session.execute(statement, ()).unwrap());
     define(
@@ -133,7 +133,7 @@ fn partition_and_clustering_have_65535_bytes_each() {
 
 #[test]
 fn bounds_of_deletions_are_no_longer_than_rows() {
-    let session = open(&MemEnv::new(2));
+    let session = open(&CrashEnv::new(2));
     session.execute("CREATE TABLE t (p int, c blob, d blob, PRIMARY KEY (p, c, d))", ()).unwrap();
     let one = 1i32.to_be_bytes();
     run(&session, "INSERT INTO t (p, c, d) VALUES (?, ?, ?)", &[&one, &bytes(KEY - 1, 2), &[1]]);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn_cql::Session;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::{Db, DbOptions};
 use firn_wide::{CfDef, Column, ColumnParent, ColumnPath, KsDef, Options, Wide};
 
@@ -17,11 +17,11 @@ fn options() -> Options {
     options
 }
 
-fn wide(env: &MemEnv) -> Wide {
+fn wide(env: &CrashEnv) -> Wide {
     Wide::open_in(Arc::new(env.clone()), "db", options()).unwrap()
 }
 
-fn session(env: &MemEnv) -> Session {
+fn session(env: &CrashEnv) -> Session {
     session_in(wide(env), "ks")
 }
 
@@ -29,13 +29,13 @@ fn count(session: &Session, table: &str) -> usize {
     session.execute(&format!("SELECT * FROM {table}"), ()).unwrap().len()
 }
 
-fn trees(env: &MemEnv) -> Vec<String> {
+fn trees(env: &CrashEnv) -> Vec<String> {
     let db = Db::open_in(Arc::new(env.clone()), "db", options().store.db).unwrap();
     db.tree_names().into_iter().filter(|n| n.starts_with("cf-")).collect()
 }
 
 /// Takes the records whose keys begin so out of the tree of definitions, as damage does.
-fn lose(env: &MemEnv, prefix: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn lose(env: &CrashEnv, prefix: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = Db::open_in(Arc::new(env.clone()), "db", options().store.db).unwrap();
     let schema = db.existing_tree("system.schema").unwrap();
     let lost: Vec<_> = schema
@@ -47,13 +47,13 @@ fn lose(env: &MemEnv, prefix: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     lost
 }
 
-fn find_again(env: &MemEnv, records: &[(Vec<u8>, Vec<u8>)]) {
+fn find_again(env: &CrashEnv, records: &[(Vec<u8>, Vec<u8>)]) {
     let db = Db::open_in(Arc::new(env.clone()), "db", options().store.db).unwrap();
     let schema = db.existing_tree("system.schema").unwrap();
     records.iter().for_each(|(k, v)| schema.put(k, v).unwrap());
 }
 
-fn filled(env: &MemEnv) {
+fn filled(env: &CrashEnv) {
     let session = session(env);
     for text in [
         "CREATE TABLE t (p int PRIMARY KEY, v int)",
@@ -71,7 +71,7 @@ fn filled(env: &MemEnv) {
 
 #[test]
 fn a_table_whose_record_is_lost_keeps_its_rows() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     filled(&env);
     let before = trees(&env);
     let lost = lose(&env, "cql/table/");
@@ -93,7 +93,7 @@ fn a_table_whose_record_is_lost_keeps_its_rows() {
 
 #[test]
 fn a_keyspace_whose_record_is_lost_is_missed_and_its_tables_wait_for_it() {
-    let env = MemEnv::new(2);
+    let env = CrashEnv::new(2);
     filled(&env);
     lose(&env, "schema/keyspace/");
     let error = Session::new(wide(&env)).unwrap_err().to_string();
@@ -109,7 +109,7 @@ fn a_keyspace_whose_record_is_lost_is_missed_and_its_tables_wait_for_it() {
 
 #[test]
 fn a_family_whose_record_is_lost_keeps_its_rows() {
-    let env = MemEnv::new(3);
+    let env = CrashEnv::new(3);
     {
         let wide = wide(&env);
         wide.system_add_keyspace(&KsDef::new("ks")).unwrap();
@@ -126,7 +126,7 @@ fn a_family_whose_record_is_lost_keeps_its_rows() {
 
 #[test]
 fn no_new_table_gets_what_a_lost_one_left() {
-    let env = MemEnv::new(4);
+    let env = CrashEnv::new(4);
     filled(&env);
     lose(&env, "cql/");
     let session = session(&env);
@@ -141,7 +141,7 @@ fn no_new_table_gets_what_a_lost_one_left() {
 #[test]
 fn what_was_being_dropped_goes_with_the_next_opening() {
     for text in ["DROP TABLE t", "DROP KEYSPACE ks"] {
-        let env = MemEnv::new(5);
+        let env = CrashEnv::new(5);
         filled(&env);
         let session = session(&env);
         env.start_journal();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use firn_cql::internals::values::literal;
 use firn_cql::{Rows, Run, Session};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::{Db, DbOptions};
 use firn_testkit::rng::Rng;
 use firn_wide::{Options, Wide};
@@ -26,7 +26,7 @@ fn options() -> Options {
     options
 }
 
-fn open(env: &MemEnv) -> Session {
+fn open(env: &CrashEnv) -> Session {
     common::session_in(Wide::open_in(Arc::new(env.clone()), "db", options()).unwrap(), "k")
 }
 
@@ -210,7 +210,7 @@ fn statement(rng: &mut Rng) -> String {
 fn a_view_is_what_a_select_over_its_base_makes() {
     let mut rows = 0;
     for seed in 0..8 {
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         let mut rng = Rng::new(seed);
         let mut session = open(&env);
         does(&session, BASE);
@@ -266,7 +266,7 @@ fn keys(session: &Session, table: &str) -> Vec<(i32, i32)> {
 fn views_follow_what_many_threads_do() {
     let mut options = options();
     options.store.db.background_threads = 2;
-    let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "db", options).unwrap();
+    let wide = Wide::open_in(Arc::new(CrashEnv::new(1)), "db", options).unwrap();
     let session = common::session_in(wide, "k");
     does(&session, BASE);
     (0..3).for_each(|view| create(&session, view));
@@ -324,7 +324,7 @@ fn views_follow_what_many_threads_do() {
 fn a_crash_leaves_no_view_out_of_step() {
     let (mut with, mut without) = (0, 0);
     for seed in 0..6 {
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         let mut rng = Rng::new(seed);
         let session = open(&env);
         does(&session, BASE);
@@ -365,7 +365,7 @@ fn a_crash_leaves_no_view_out_of_step() {
 
 #[test]
 fn a_view_is_made_anew_after_a_loss() {
-    let env = MemEnv::new(5);
+    let env = CrashEnv::new(5);
     let mut rng = Rng::new(5);
     let session = open(&env);
     does(&session, BASE);
@@ -388,7 +388,7 @@ fn a_view_is_made_anew_after_a_loss() {
 
 #[test]
 fn a_view_that_somebody_stops_is_not_there_and_can_be_made_later() {
-    let env = MemEnv::new(7);
+    let env = CrashEnv::new(7);
     let mut rng = Rng::new(7);
     let session = open(&env);
     does(&session, BASE);
@@ -405,7 +405,7 @@ fn a_view_that_somebody_stops_is_not_there_and_can_be_made_later() {
 
 #[test]
 fn what_was_written_before_a_view_is_in_it_wherever_its_columns_come_from() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     for text in [
         "CREATE TYPE key (a int, b text)",
         "CREATE TYPE u (a int, b text)",
@@ -437,7 +437,7 @@ fn what_was_written_before_a_view_is_in_it_wherever_its_columns_come_from() {
 
 #[test]
 fn a_value_that_is_too_long_for_a_key_is_refused_with_all_of_its_batch() {
-    let session = open(&MemEnv::new(1));
+    let session = open(&CrashEnv::new(1));
     does(&session, "CREATE TABLE t (p int PRIMARY KEY, w text)");
     let long = "x".repeat(66_000);
     session.execute("INSERT INTO t (p, w) VALUES (0, ?)", (long.clone(),)).unwrap();
@@ -459,7 +459,7 @@ fn a_value_that_is_too_long_for_a_key_is_refused_with_all_of_its_batch() {
 /// be known when something older is written.
 #[test]
 fn what_is_older_than_a_range_without_a_lower_end_is_in_no_view() {
-    let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "db", Options::default()).unwrap();
+    let wide = Wide::open_in(Arc::new(CrashEnv::new(1)), "db", Options::default()).unwrap();
     let session = common::session_in(wide, "ks");
     for text in [
         "CREATE TABLE t (k int, c text, v int, PRIMARY KEY (k, c))",

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use firn_cql::{Run, Session, Values};
-use firn_kv::MemEnv;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
 use firn_wide::{Options, Wide};
 
 const SETUP: [&str; 9] = [
@@ -350,7 +349,7 @@ fn whatever_of_a_definition_fails_its_maker_has_what_is_there() {
     ];
     let mut seen = BTreeSet::new();
     for failing in 0..12 {
-        let env = FaultEnv::new(Arc::new(MemEnv::new(failing)));
+        let env = FaultEnv::new(Arc::new(CrashEnv::new(failing)));
         let open = || {
             let wide = Wide::open_in(Arc::new(env.clone()), "db", Options::default()).unwrap();
             Session::new(wide).unwrap()

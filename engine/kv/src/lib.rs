@@ -68,7 +68,7 @@ pub use db::{
     Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange,
     TtlTree, TtlValue, Updated, Verified,
 };
-pub use env::mem::{Crasher, Cut, MemEnv};
+pub use env::mem::MemEnv;
 pub use env::os::OsEnv;
 pub use env::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 pub use iterator::value::Value;

@@ -6,8 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     Batch, BatchOp, Db, DbOptions, Durability, ErrorKind, MAX_KEY_LEN, Readable, Result, Retry,
     Snapshot, Tree, TreeOptions, Value,
@@ -205,7 +205,7 @@ fn a_batch_is_read_back() {
 /// A handle's durability decides whether its writes must survive a power cut.
 #[test]
 fn a_handle_has_a_durability() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let arc: Arc<dyn Env> = Arc::new(env.clone());
     let options = DbOptions { background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(arc, "/d", options.clone()).unwrap();
@@ -410,7 +410,7 @@ fn what_meets_conflicts_is_run_again_so_often_and_no_more() {
     });
     assert_eq!((tries, done.unwrap_err().kind()), (1, ErrorKind::InvalidArgument));
     // With a nonzero pause it sleeps on the clock of the environment.
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let db = Db::open_in(Arc::new(env.clone()), "/d", DbOptions::default()).unwrap();
     let tree = db.tree("t", TreeOptions::default()).unwrap();
     let before = env.monotonic_nanos();

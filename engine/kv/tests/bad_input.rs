@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
-use firn_kv::MemEnv;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::internals::util::checksum::checksum;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
@@ -37,11 +36,11 @@ fn small() -> TreeOptions {
     TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() }
 }
 
-fn open_with(env: &MemEnv, o: DbOptions) -> Result<Db> {
+fn open_with(env: &CrashEnv, o: DbOptions) -> Result<Db> {
     Db::open_in(Arc::new(env.clone()), DIR, o)
 }
 
-fn open(env: &MemEnv) -> Result<Db> {
+fn open(env: &CrashEnv) -> Result<Db> {
     open_with(env, options())
 }
 
@@ -50,13 +49,13 @@ fn key(i: u32) -> Vec<u8> {
 }
 
 /// Builds a store of one tree, with half of the entries in two tables and half in its log.
-fn store() -> MemEnv {
-    let env = MemEnv::new(1);
+fn store() -> CrashEnv {
+    let env = CrashEnv::new(1);
     fill(&env, 0);
     env
 }
 
-fn fill(env: &MemEnv, from: u32) {
+fn fill(env: &CrashEnv, from: u32) {
     let db = open(env).unwrap();
     let t = db.tree("t", small()).unwrap();
     for i in 0..40 {
@@ -73,7 +72,7 @@ fn contents(db: &Db) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
 
 /// Checks that all entries of [`store`] are present, by scan and by key, and that the tables are
 /// sound.
-fn whole(env: &MemEnv) {
+fn whole(env: &CrashEnv) {
     let db = open(env).unwrap();
     let there = contents(&db).unwrap();
     let t = db.existing_tree("t").unwrap();
@@ -90,13 +89,13 @@ fn said<T, E: std::fmt::Display>(r: Result<T, E>) -> String {
 }
 
 /// Opens, reads everything and verifies; returns the first error.
-fn use_it(env: &MemEnv) -> Result<()> {
+fn use_it(env: &CrashEnv) -> Result<()> {
     let db = open(env)?;
     contents(&db)?;
     db.verify(|_, _| {})?.errors.into_iter().next().map_or(Ok(()), Err)
 }
 
-fn files(env: &MemEnv, ext: &str) -> Vec<PathBuf> {
+fn files(env: &CrashEnv, ext: &str) -> Vec<PathBuf> {
     env.files()
         .into_iter()
         .filter(|f| f.starts_with(DIR) && f.to_string_lossy().contains(ext))
@@ -104,7 +103,7 @@ fn files(env: &MemEnv, ext: &str) -> Vec<PathBuf> {
 }
 
 /// Removes a file, returns the resulting message, and restores the file.
-fn without(file: &Path, env: &MemEnv) -> String {
+fn without(file: &Path, env: &CrashEnv) -> String {
     let image = env.fork();
     image.remove(file).unwrap();
     let words = said(use_it(&image));
@@ -115,7 +114,7 @@ fn without(file: &Path, env: &MemEnv) -> String {
 }
 
 /// Replaces the bytes of a file, returns the resulting message, and restores the file.
-fn with(file: &Path, bytes: Vec<u8>, env: &MemEnv) -> String {
+fn with(file: &Path, bytes: Vec<u8>, env: &CrashEnv) -> String {
     let image = env.fork();
     image.write_file(file, &bytes).unwrap();
     let words = said(use_it(&image));
@@ -173,7 +172,7 @@ fn names(db: &Db) -> String {
     out
 }
 
-fn bounds(env: &MemEnv) -> String {
+fn bounds(env: &CrashEnv) -> String {
     let mut out = String::new();
     let d = options();
     for bad in [
@@ -258,7 +257,7 @@ fn directories() -> String {
     out
 }
 
-fn locked(env: &MemEnv) -> String {
+fn locked(env: &CrashEnv) -> String {
     let _db = open(env).unwrap();
     let out = said(open(env));
     assert!(open_with(env, DbOptions { read_only: true, ..options() }).is_ok());
@@ -266,7 +265,7 @@ fn locked(env: &MemEnv) -> String {
 }
 
 /// Sets another format version and recomputes the affected checksums.
-fn newer(env: &MemEnv) -> String {
+fn newer(env: &CrashEnv) -> String {
     let mut out = String::new();
     let patch = |file: &Path, change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = env.read_file(file).unwrap();
@@ -307,7 +306,7 @@ fn crc(bytes: &[u8]) -> u32 {
     })
 }
 
-fn missing(env: &MemEnv) -> String {
+fn missing(env: &CrashEnv) -> String {
     let mut out = String::new();
     let gone = ["CURRENT", "MANIFEST", ".sst"].map(|what| files(env, what).remove(0));
     gone.iter().for_each(|f| out += &without(f, env));
@@ -346,7 +345,7 @@ fn an_older_manifest_removes_nothing() {
 
 /// Files of other programs stay. A table of another store, or under another name, is not accepted
 /// as a table of this store.
-fn foreign(env: &MemEnv) -> String {
+fn foreign(env: &CrashEnv) -> String {
     let strangers = [
         "notes.tmp",
         "README",
@@ -372,7 +371,7 @@ fn foreign(env: &MemEnv) -> String {
         .collect();
     let mut out = with(&tables[0], env.read_file(&tables[1]).unwrap(), env);
     // A twin of the store: the same names and lengths, but other keys.
-    let other = MemEnv::new(2);
+    let other = CrashEnv::new(2);
     fill(&other, 50);
     let twin = other.read_file(&tables[0]).unwrap();
     assert_eq!(twin.len(), env.read_file(&tables[0]).unwrap().len());
@@ -420,7 +419,7 @@ impl FilterPrefix for Hook {
     }
 }
 
-fn hooks(env: &MemEnv) -> String {
+fn hooks(env: &CrashEnv) -> String {
     let h = |name| Arc::new(Hook(name));
     let all = TreeOptions {
         merge: Some(h("a")),
@@ -525,7 +524,7 @@ fn strangers(db: &Db) -> String {
     out
 }
 
-fn loading(env: &MemEnv, db: &Db) -> String {
+fn loading(env: &CrashEnv, db: &Db) -> String {
     let t = db.existing_tree("t").unwrap();
     let before = files(env, ".sst");
     let mut out = said(t.ingest([("b", "1"), ("a", "2")]));
@@ -541,7 +540,7 @@ fn loading(env: &MemEnv, db: &Db) -> String {
     out
 }
 
-fn checkpoints(env: &MemEnv, db: &Db) -> String {
+fn checkpoints(env: &CrashEnv, db: &Db) -> String {
     env.write_file(Path::new("/file"), b"").unwrap();
     db.checkpoint("/copy").unwrap();
     let mut out = said(db.checkpoint("/copy"));
@@ -552,7 +551,7 @@ fn checkpoints(env: &MemEnv, db: &Db) -> String {
     out
 }
 
-fn read_only(env: &MemEnv) -> String {
+fn read_only(env: &CrashEnv) -> String {
     let db = open_with(env, DbOptions { read_only: true, ..options() }).unwrap();
     let t = db.existing_tree("t").unwrap();
     let mut out = said(t.put(b"k", b""));
@@ -668,7 +667,7 @@ fn every_kind_is_refused_with_words_and_loses_nothing() {
 /// and new tables get none.
 #[test]
 fn a_filter_is_not_asked_without_its_hook() {
-    let env = MemEnv::new(3);
+    let env = CrashEnv::new(3);
     let hooked = TreeOptions { filter_prefix: Some(Arc::new(Hook("two"))), ..small() };
     let t = open(&env).unwrap().tree("t", hooked.clone()).unwrap();
     (0..20).for_each(|i| t.put(&key(i), b"value").unwrap());

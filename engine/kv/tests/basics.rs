@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use firn_crash::CrashEnv;
 use firn_kv::Env;
-use firn_kv::MemEnv;
 use firn_kv::OsEnv;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
@@ -36,7 +36,7 @@ fn places() -> Vec<Place> {
     let n = N.fetch_add(1, Ordering::Relaxed);
     let dir = std::env::temp_dir().join(format!("firn-basics-{}-{n}", std::process::id()));
     vec![
-        Place { env: Arc::new(MemEnv::new(n as u64)), dir: "/db".into(), real: false },
+        Place { env: Arc::new(CrashEnv::new(n as u64)), dir: "/db".into(), real: false },
         Place { env: OsEnv::new(), dir, real: true },
     ]
 }
@@ -169,7 +169,7 @@ fn range_deletes_hide_what_is_older_and_nothing_newer() {
 #[test]
 fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
     for merges in [false, true] {
-        let env = MemEnv::new(1);
+        let env = CrashEnv::new(1);
         let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
         let policy = Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 2 });
         let tree = db
@@ -411,7 +411,7 @@ fn every_policy_keeps_everything() {
         Policy::Fifo(Fifo { max_bytes: 0, max_age_secs: 0 }),
     ];
     for (i, policy) in policies.iter().enumerate() {
-        let env = Arc::new(MemEnv::new(i as u64));
+        let env = Arc::new(CrashEnv::new(i as u64));
         let db = Db::open_in(env, "/db", inline()).unwrap();
         let tree = db.tree("t", TreeOptions { policy: policy.clone(), ..tiny_tree() }).unwrap();
         for round in 0..6u32 {
@@ -437,7 +437,7 @@ fn every_policy_keeps_everything() {
 /// A limit on the age of tombstones must cause no work for tables without tombstones.
 #[test]
 fn a_table_without_deletes_never_is_overdue() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let db = Db::open_in(
         Arc::new(env.clone()),
         "/db",
@@ -459,7 +459,7 @@ fn a_table_without_deletes_never_is_overdue() {
 /// counted as running.
 #[test]
 fn idle_means_that_no_job_runs() {
-    let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", small()).unwrap();
+    let db = Db::open_in(Arc::new(CrashEnv::new(1)), "/db", small()).unwrap();
     let all_go =
         TreeOptions { policy: Policy::Fifo(Fifo { max_bytes: 1, max_age_secs: 0 }), ..tiny_tree() };
     let tree = db.tree("t", all_go).unwrap();
@@ -473,7 +473,7 @@ fn idle_means_that_no_job_runs() {
 
 #[test]
 fn many_trees_are_made_as_one() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let db = Db::open_in(Arc::new(env.clone()), "/db", DbOptions { event_log: false, ..inline() })
         .unwrap();
     let of = |names: Vec<String>| names.into_iter().map(|n| (n, tiny_tree()));
@@ -524,7 +524,7 @@ fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
             Ok(Folded::Value(vec![0; if operands.len() > 1 { MAX_VALUE_LEN + 1 } else { 1 }]))
         }
     }
-    let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", inline()).unwrap();
+    let db = Db::open_in(Arc::new(CrashEnv::new(1)), "/db", inline()).unwrap();
     let tree = db.tree("t", TreeOptions { merge: Some(Arc::new(Long)), ..tiny_tree() }).unwrap();
     (0..3).for_each(|_| tree.merge("key", "x").unwrap());
     tree.flush().unwrap();

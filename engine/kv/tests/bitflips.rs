@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use firn_crash::CrashEnv;
 use firn_kv::Env as _;
-use firn_kv::MemEnv;
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Trailer;
 use firn_kv::internals::block_cache::Cache;
@@ -60,7 +60,7 @@ impl Fate {
 
 /// Opens a store and reads `trees` in the given read mode. If `verify` is set and no error was
 /// found, it also verifies the tables.
-fn examine(env: &MemEnv, trees: &[&str], known: &Contents, mode: ReadMode, verify: bool) -> Fate {
+fn examine(env: &CrashEnv, trees: &[&str], known: &Contents, mode: ReadMode, verify: bool) -> Fate {
     let db = match open(env, mode) {
         Ok(db) => db,
         Err(e) => return Fate::AtOpen(e),
@@ -180,7 +180,7 @@ impl Damage<'_> {
 
     /// Returns the first record of the log that has changed. Damage to a segment's header counts as
     /// damage to all of its records.
-    fn record(&self, image: &MemEnv) -> Option<&LogRecord> {
+    fn record(&self, image: &CrashEnv) -> Option<&LogRecord> {
         self.sound.log.iter().find(|r| {
             let (was, is) =
                 (&self.sound.files[&r.file], image.read_file(&r.file).unwrap_or_default());
@@ -190,7 +190,7 @@ impl Damage<'_> {
     }
 
     /// Judges damage to the log.
-    fn judge_log(&self, image: &MemEnv, fate: &Fate) -> Result<&'static str, String> {
+    fn judge_log(&self, image: &CrashEnv, fate: &Fate) -> Result<&'static str, String> {
         let record = self.record(image);
         let Some(e) = fate.error() else {
             let Fate::Read(contents) = fate else { return Err("no error and no contents".into()) };
@@ -221,7 +221,7 @@ impl Damage<'_> {
         Ok("found at open")
     }
 
-    fn judge(&self, image: &MemEnv, fate: &Fate) -> Result<&'static str, String> {
+    fn judge(&self, image: &CrashEnv, fate: &Fate) -> Result<&'static str, String> {
         if is_log(self.file) {
             return self.judge_log(image, fate);
         }
@@ -346,7 +346,7 @@ fn flip_whole(sound: &Sound, file: &Path, tally: &Tally) {
     each(8 * sound.files[file].len() / step, |i| judge_whole(sound, file, i * step, tally));
 }
 
-fn flipped(sound: &Sound, file: &Path, bit: usize) -> MemEnv {
+fn flipped(sound: &Sound, file: &Path, bit: usize) -> CrashEnv {
     let (image, mut damaged) = (sound.env.fork(), sound.files[file].clone());
     damaged[bit / 8] ^= 1 << (bit % 8);
     image.write_file(file, &damaged).unwrap();
@@ -396,7 +396,7 @@ type TableEntry = (Vec<u8>, Trailer, Vec<u8>);
 
 /// Returns all entries of a table, and checks that all ways of reading them agree.
 fn read_table(
-    env: &MemEnv,
+    env: &CrashEnv,
     file: &Path,
     (tree, meta): &(String, Arc<TableMeta>),
     mode: ReadMode,
@@ -460,7 +460,7 @@ fn flip_table(sound: &Sound, file: &Path, tally: &Tally) {
 
 /// Returns the records that recovery passes to a `Db`.
 fn recovered(
-    env: &MemEnv,
+    env: &CrashEnv,
     state: &ManifestState,
     durable: u64,
 ) -> Result<Vec<(u64, Vec<u8>)>, Error> {
@@ -541,7 +541,11 @@ fn larger(sound: &Sound) -> Vec<Changed> {
 
 /// Judges larger damage. It must be detected in one of the damaged files, be harmless, or cost only
 /// the end of the log that nothing proves durable.
-fn judge_larger(sound: &Sound, image: &MemEnv, changed: &Changed) -> Result<&'static str, String> {
+fn judge_larger(
+    sound: &Sound,
+    image: &CrashEnv,
+    changed: &Changed,
+) -> Result<&'static str, String> {
     match examine(image, &TREES, sound.contents(None), ReadMode::Mmap, true) {
         Fate::Read(contents) => {
             let (file, _) = &changed.1[0];

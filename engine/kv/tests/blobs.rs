@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::internals::manifest::{Manifest, TreeState};
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Compression, Cut, Db, DbOptions, ErrorKind, Folded, MemEnv, MergeOperator, Policy, ReadMode,
-    Readable, Snapshot, Tree, TreeOptions,
+    Compression, Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, ReadMode, Readable,
+    Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -110,7 +111,7 @@ fn compare(tree: &Tree, map: &Map, rng: &mut Rng) {
 }
 
 /// Checks that the directory has exactly the tables and blob files that the manifest names.
-fn check_files(env: &MemEnv, dir: &str) {
+fn check_files(env: &CrashEnv, dir: &str) {
     let (state, _) = Manifest::load(env, Path::new(dir)).unwrap().unwrap();
     let named: BTreeSet<PathBuf> = state
         .trees
@@ -129,7 +130,7 @@ fn check_files(env: &MemEnv, dir: &str) {
 /// One life of a store.
 struct Life {
     rng: Rng,
-    env: MemEnv,
+    env: CrashEnv,
     threads: usize,
     db: Option<(Db, Tree)>,
     map: Map,
@@ -140,7 +141,7 @@ impl Life {
     fn new(seed: u64, threads: usize) -> Life {
         let mut life = Life {
             rng: Rng::new(seed),
-            env: MemEnv::new(seed),
+            env: CrashEnv::new(seed),
             threads,
             db: None,
             map: Map::new(),
@@ -257,7 +258,7 @@ fn readers_see_what_they_would_see_otherwise() {
 
 /// Runs puts, flushes and compactions on a store without threads. Returns, for each step, the end
 /// of the journal and the contents so far.
-fn history(env: &MemEnv, seed: u64) -> Vec<(usize, Map)> {
+fn history(env: &CrashEnv, seed: u64) -> Vec<(usize, Map)> {
     let mut rng = Rng::new(seed);
     let (mut map, mut steps) = (Map::new(), vec![(0, Map::new())]);
     env.start_journal();
@@ -291,7 +292,7 @@ fn history(env: &MemEnv, seed: u64) -> Vec<(usize, Map)> {
 #[test]
 fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
     for seed in 0..3 {
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         let steps = history(&env, seed);
         for at in (0..=env.journal_len()).step_by(3) {
             let image = env.crash_image(at, &Cut::Process);
@@ -323,7 +324,7 @@ fn a_crash_at_any_place_loses_no_value_and_leaves_no_file() {
 
 #[test]
 fn a_damaged_value_is_an_error_of_its_key_alone() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let open = |mode| {
         let options = DbOptions { background_threads: 0, read_mode: mode, ..DbOptions::default() };
         Db::open_in(Arc::new(env.clone()), "/db", options).unwrap()
@@ -428,7 +429,7 @@ fn pairs_or_error(
 #[test]
 fn garbage_stays_within_its_bound_and_merges_write_few_values() {
     let db = Db::open_in(
-        Arc::new(MemEnv::new(3)),
+        Arc::new(CrashEnv::new(3)),
         "/db",
         DbOptions { background_threads: 0, memory_budget: 4 << 20, ..DbOptions::default() },
     )
@@ -478,7 +479,7 @@ fn garbage_stays_within_its_bound_and_merges_write_few_values() {
 }
 
 /// Returns the numbers of tables and blob files of the tree `name` in the manifest.
-fn files_of(env: &MemEnv, name: &str) -> (usize, usize) {
+fn files_of(env: &CrashEnv, name: &str) -> (usize, usize) {
     let (state, _) = Manifest::load(env, Path::new("/db")).unwrap().unwrap();
     let t = state.tree_named(name).unwrap();
     (t.tables().count(), t.values.len())
@@ -486,7 +487,7 @@ fn files_of(env: &MemEnv, name: &str) -> (usize, usize) {
 
 #[test]
 fn a_full_compaction_puts_values_where_the_options_say() {
-    let env = MemEnv::new(5);
+    let env = CrashEnv::new(5);
     let options = DbOptions { background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
     let tree = db.tree("t", TreeOptions::default()).unwrap();
@@ -519,7 +520,7 @@ impl MergeOperator for Longest {
 
 #[test]
 fn a_tree_with_a_hook_that_looks_at_values_has_them_in_place() {
-    let env = MemEnv::new(6);
+    let env = CrashEnv::new(6);
     let options = TreeOptions {
         blob_threshold: 100,
         merge: Some(Arc::new(Longest)),
@@ -555,7 +556,7 @@ fn open_again(db: &Db, open: &dyn Fn() -> Db, round: u64) -> Db {
 
 #[test]
 fn a_value_that_cannot_be_read_keeps_no_store_from_going_on() {
-    let env = MemEnv::new(8);
+    let env = CrashEnv::new(8);
     let options = || DbOptions { background_threads: 0, ..DbOptions::default() };
     let apart = TreeOptions { blob_threshold: 100, blob_gc_percent: 5, ..TreeOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options()).unwrap();

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::{
-    Batch, BatchOp, ChangeFeed, Cut, Db, DbOptions, Env, ErrorKind, MemEnv, TreeOptions,
-};
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
+use firn_kv::MemEnv;
+use firn_kv::{Batch, BatchOp, ChangeFeed, Db, DbOptions, Env, ErrorKind, TreeOptions};
 use firn_testkit::rng::Rng;
 
 const DIR: &str = "/db";
@@ -165,7 +164,7 @@ fn change(db: &Db, rng: &mut Rng) {
 fn a_replica_holds_what_the_store_holds() {
     let mut loads = 0;
     for seed in 0..40 {
-        let env: Arc<dyn Env> = Arc::new(MemEnv::new(seed));
+        let env: Arc<dyn Env> = Arc::new(CrashEnv::new(seed));
         let mut rng = Rng::new(seed);
         let threads = (seed % 3) as usize;
         let mut db = Db::open_in(env.clone(), DIR, options(threads)).unwrap();
@@ -206,7 +205,7 @@ fn a_replica_holds_what_the_store_holds() {
 fn a_crash_leaves_a_log_that_is_told_from_where_it_begins() {
     let (mut told, mut lagged) = (0, 0);
     for seed in 0..6 {
-        let mem = MemEnv::new(seed);
+        let mem = CrashEnv::new(seed);
         let env: Arc<dyn Env> = Arc::new(mem.clone());
         let db = Db::open_in(env, DIR, options(0)).unwrap();
         mem.start_journal();
@@ -243,7 +242,7 @@ fn a_crash_leaves_a_log_that_is_told_from_where_it_begins() {
 
 #[test]
 fn a_feed_that_is_too_far_behind_says_so() {
-    let db = Db::open_in(Arc::new(MemEnv::new(1)), DIR, options(0)).unwrap();
+    let db = Db::open_in(Arc::new(CrashEnv::new(1)), DIR, options(0)).unwrap();
     let tree = db.tree("t", TreeOptions::default()).unwrap();
     tree.put("k", "v").unwrap();
     let mut near = db.changes_since(0, 256 << 10).unwrap();
@@ -273,7 +272,7 @@ fn a_feed_that_is_too_far_behind_says_so() {
 
 #[test]
 fn a_read_that_fails_is_tried_again_without_a_gap() {
-    let faulty = FaultEnv::new(Arc::new(MemEnv::new(1)));
+    let faulty = FaultEnv::new(Arc::new(CrashEnv::new(1)));
     let db = Db::open_in(Arc::new(faulty.clone()), DIR, options(0)).unwrap();
     let mut feed = db.changes_since(0, MANY).unwrap();
     let (mut rng, mut replica, mut failed) = (Rng::new(3), Replica::default(), 0);

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Readable, Tree, TreeOptions};
 
 const DIR: &str = "/db";
@@ -32,9 +31,9 @@ fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-/// Returns a `MemEnv` and a wrapper around it that counts operations of these classes.
-fn counted(classes: &[OpClass]) -> (MemEnv, FaultEnv, Arc<dyn Env>) {
-    let mem = MemEnv::new(1);
+/// Returns a `CrashEnv` and a wrapper around it that counts operations of these classes.
+fn counted(classes: &[OpClass]) -> (CrashEnv, FaultEnv, Arc<dyn Env>) {
+    let mem = CrashEnv::new(1);
     let env = FaultEnv::new(Arc::new(mem.clone()));
     env.only(classes);
     (mem, env.clone(), Arc::new(env))
@@ -147,7 +146,7 @@ fn handles_of_a_closed_store_write_nothing() {
 /// open yet, and the next opening has compacted it away.
 #[test]
 fn an_iterator_whose_files_have_gone_says_so() {
-    let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
+    let env: Arc<dyn Env> = Arc::new(CrashEnv::new(1));
     let (db, tree) = open(&env, 0);
     (0..2000).for_each(|n| tree.put(key(n), [1; 60]).unwrap());
     tree.flush().unwrap();
@@ -173,7 +172,7 @@ fn an_iterator_whose_files_have_gone_says_so() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_waits_for_who_is_writing() {
-    let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
+    let env: Arc<dyn Env> = Arc::new(CrashEnv::new(1));
     let (db, tree) = open(&env, 0);
     let (closes, closed) = channel();
     let mut n = 0;
@@ -219,7 +218,7 @@ fn closing_waits_for_who_is_writing() {
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn closing_beside_threads_loses_nothing() {
     for round in 0..9u32 {
-        let env: Arc<dyn Env> = Arc::new(MemEnv::new(round.into()));
+        let env: Arc<dyn Env> = Arc::new(CrashEnv::new(round.into()));
         let (db, tree) = open(&env, (round % 3) as usize);
         let (told, again) = std::thread::scope(|s| {
             let writers: Vec<_> = (0..3u32)

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::DbOptions;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::wal::TornTail;
 use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
@@ -53,7 +53,7 @@ struct Mark {
 
 /// A history from one opening until a crash.
 struct Life {
-    env: MemEnv,
+    env: CrashEnv,
     /// `states[k]` is the state after the first `k` steps.
     states: Vec<Trees>,
     marks: Vec<Mark>,
@@ -70,7 +70,7 @@ impl Life {
     /// Runs steps on the disk `env`, which shows the last of `states`. `marks` are the steps that
     /// led there. Steps are numbered from `first`.
     fn live(
-        env: MemEnv,
+        env: CrashEnv,
         states: Vec<Trees>,
         marks: Vec<Mark>,
         first: usize,
@@ -163,7 +163,7 @@ struct Tally {
 type Outcome<T> = Result<T, String>;
 
 /// Opens an image and returns the state that it shows.
-fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
+fn recover(life: &Life, image: &CrashEnv, b: Bounds) -> Outcome<(usize, Store)> {
     let store =
         Store::open(Arc::new(image.clone()), DIR).map_err(|e| format!("cannot be opened: {e}"))?;
     let content = store.content().map_err(|e| format!("cannot be read: {e}"))?;
@@ -182,7 +182,7 @@ fn recover(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Store)> {
 
 /// Opens an image read-only and returns its state and the torn tail that it reports. A later
 /// read-write opening must find the same.
-fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTail>)> {
+fn read(life: &Life, image: &CrashEnv, b: Bounds) -> Outcome<(usize, Option<TornTail>)> {
     let options = DbOptions { read_only: true, ..history::db_options() };
     let files = image.files().len();
     let store = Store::open_with(Arc::new(image.clone()), DIR, options)
@@ -203,7 +203,7 @@ fn read(life: &Life, image: &MemEnv, b: Bounds) -> Outcome<(usize, Option<TornTa
 }
 
 /// Checks that a recovered store is usable: it accepts writes, closes, reopens, and verifies.
-fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng) -> Outcome<()> {
+fn go_on(life: &Life, k: usize, mut store: Store, image: &CrashEnv, rng: &mut Rng) -> Outcome<()> {
     let said = |what: &'static str| move |e: firn_kv::Error| format!("{what} after recovery: {e}");
     let mut state = life.states[k].clone();
     let mut steps = vec![];
@@ -256,7 +256,7 @@ fn go_on(life: &Life, k: usize, mut store: Store, image: &MemEnv, rng: &mut Rng)
 fn crash_recovery(
     life: &Life,
     at: usize,
-    image: &MemEnv,
+    image: &CrashEnv,
     cut: &Cut,
     rng: &mut Rng,
     tally: &Tally,
@@ -312,7 +312,7 @@ fn cuts(last_write: Option<u64>, rng: &mut Rng) -> Vec<Cut> {
 
 /// Checks that all checkpoints acknowledged by then open with the right contents, and that the
 /// exported files are whole.
-fn check_copies(life: &Life, image: &MemEnv, at: usize) -> Outcome<()> {
+fn check_copies(life: &Life, image: &CrashEnv, at: usize) -> Outcome<()> {
     for (i, m) in life.marks.iter().enumerate().filter(|(_, m)| m.end <= at && m.returned) {
         if let Step::Copy(from, _, n) = m.step {
             let scratch =
@@ -376,7 +376,7 @@ fn enumerate(life: &Life, rng: &mut Rng, tally: &Tally) -> Outcome<()> {
 /// Runs one history: lives that end in crashes, each with every cut at every operation.
 fn one(seed: u64, tally: &Tally) -> Outcome<()> {
     let mut rng = Rng::new(seed);
-    let (mut disk, mut states, mut marks) = (MemEnv::new(seed), vec![Trees::new()], vec![]);
+    let (mut disk, mut states, mut marks) = (CrashEnv::new(seed), vec![Trees::new()], vec![]);
     if seed.is_multiple_of(2) {
         // With little memory the log removes segments instead of reusing them, and blocks are never
         // served from a memory map.

@@ -18,9 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{DbOptions, Durability, Error, ErrorKind, OpenFiles, ReadMode};
 use firn_testkit::effort::times_effort;
 use firn_testkit::rng::Rng;
@@ -167,7 +166,7 @@ fn probe(trees: &Trees) -> Option<Step> {
 struct Trial {
     plan: Plan,
     threads: usize,
-    disk: MemEnv,
+    disk: CrashEnv,
     env: FaultEnv,
     store: Store,
     known: Known,
@@ -177,7 +176,7 @@ struct Trial {
 impl Trial {
     /// Runs the history and fails operation `n`. Returns false if the history has fewer operations.
     fn run(history: &History, plan: Plan, n: u64, threads: usize) -> Outcome<bool> {
-        let disk = MemEnv::new(history.seed);
+        let disk = CrashEnv::new(history.seed);
         let env = FaultEnv::new(Arc::new(disk.clone()));
         env.only(classes(plan.fault));
         if plan.lasting {
@@ -300,7 +299,7 @@ impl Trial {
         self.reopen(disk, "when opened again", false)
     }
 
-    fn reopen(&self, disk: MemEnv, when: &str, power: bool) -> Outcome<()> {
+    fn reopen(&self, disk: CrashEnv, when: &str, power: bool) -> Outcome<()> {
         let failed = |e: Error| format!("{when}: {e}");
         let mut store = Store::open(Arc::new(disk.clone()), DIR).map_err(failed)?;
         self.nothing_leaks(&store, &disk).map_err(|e| format!("{when}: {e}"))?;
@@ -329,7 +328,7 @@ impl Trial {
     }
 
     /// Checks that a store that was just opened has no obsolete files.
-    fn nothing_leaks(&self, store: &Store, disk: &MemEnv) -> Outcome<()> {
+    fn nothing_leaks(&self, store: &Store, disk: &CrashEnv) -> Outcome<()> {
         let names = disk.list(Path::new(DIR)).map_err(|e| e.to_string())?;
         let count = |suffix: &str| names.iter().filter(|n| n.ends_with(suffix)).count();
         let live: usize =

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, FilterDecision,
@@ -52,7 +52,7 @@ impl CompactionFilterPass for ExpiryPass {
     }
 }
 
-fn seconds(env: &MemEnv) -> u64 {
+fn seconds(env: &CrashEnv) -> u64 {
     env.wall_micros() / 1_000_000
 }
 
@@ -64,7 +64,7 @@ fn items(range: firn_kv::Range) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     range.map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec()))
 }
 
-fn open(env: &MemEnv, options: TreeOptions) -> (Db, Tree) {
+fn open(env: &CrashEnv, options: TreeOptions) -> (Db, Tree) {
     let db = DbOptions {
         background_threads: 0,
         memory_budget: 8 << 20,
@@ -101,7 +101,7 @@ fn check(tree: &Tree, map: &Map, frozen: &Option<Frozen>, now: u64, what: &str) 
 
 fn expire(seed: u64, policy: Policy) -> u64 {
     let mut rng = Rng::new(seed);
-    let mut env = MemEnv::new(seed);
+    let mut env = CrashEnv::new(seed);
     let all = TreeOptions { purge: Some(Arc::new(Expiry)), ..options(policy.clone()) };
     let (mut db, mut tree) = open(&env, all.clone());
     let (mut map, mut frozen, mut purged) = (Map::new(), None, 0);
@@ -187,7 +187,7 @@ fn what_has_expired_is_forgotten_and_uncovers_nothing() {
 }
 
 /// Returns the bytes of table files in the directory.
-fn table_bytes(env: &MemEnv) -> u64 {
+fn table_bytes(env: &CrashEnv) -> u64 {
     let names = env.list(Path::new("/db")).unwrap();
     names
         .iter()
@@ -200,7 +200,7 @@ fn table_bytes(env: &MemEnv) -> u64 {
 /// is present, and the limits on size and age hold.
 fn first_in_first_out(seed: u64, max_bytes: u64, max_age_secs: u64) -> usize {
     let mut rng = Rng::new(seed);
-    let mut env = MemEnv::new(seed);
+    let mut env = CrashEnv::new(seed);
     let all = options(Policy::Fifo(Fifo { max_bytes, max_age_secs }));
     let (mut db, mut tree) = open(&env, all.clone());
     // Last value and write time of each key.
@@ -321,7 +321,7 @@ impl CompactionFilterPass for Rows {
 
 #[test]
 fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let hooks = TreeOptions {
         purge: Some(Arc::new(Rows)),
         filter_prefix: Some(Arc::new(Rows)),
@@ -379,7 +379,7 @@ impl SummaryPass for Count {
 
 #[test]
 fn tables_are_listed_with_what_their_summary_says() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let hooks = TreeOptions {
         summary: Some(Arc::new(Count(0))),
         ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
@@ -411,7 +411,7 @@ fn tables_are_listed_with_what_their_summary_says() {
 /// Without the hook, a prefix filter cannot be used; this is no corruption.
 #[test]
 fn a_store_without_its_prefixes_is_sound() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) =
         open(&env, TreeOptions { filter_prefix: Some(Arc::new(Rows)), ..TreeOptions::default() });
     (0..500u32).for_each(|i| tree.put(format!("b{i:03}").as_bytes(), b"value").unwrap());
@@ -472,7 +472,7 @@ impl CompactionFilterPass for DropZeros {
 fn a_compaction_shows_the_purge_hook_every_key_once() {
     for seed in 0..20 {
         let mut rng = Rng::new(seed);
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         let hook = Arc::new(Counters::default());
         let tree_options = TreeOptions {
             merge: Some(hook.clone()),

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_crash::CrashEnv;
 use firn_kv::Env as _;
-use firn_kv::MemEnv;
 use firn_kv::internals::base::identity::LogWriter;
 use firn_kv::internals::manifest::{Manifest, ManifestState};
 use firn_kv::internals::sstable::format::FOOTER;
@@ -28,13 +28,13 @@ fn options() -> DbOptions {
     }
 }
 
-fn open(env: &MemEnv) -> Result<(Db, Tree), Error> {
+fn open(env: &CrashEnv) -> Result<(Db, Tree), Error> {
     let db = Db::open_in(Arc::new(env.clone()), DIR, options())?;
     let tree = db.tree("t", TreeOptions::default())?;
     Ok((db, tree))
 }
 
-fn read_only(env: &MemEnv) -> Result<Db, Error> {
+fn read_only(env: &CrashEnv) -> Result<Db, Error> {
     Db::open_in(Arc::new(env.clone()), DIR, DbOptions { read_only: true, ..options() })
 }
 
@@ -44,7 +44,7 @@ fn error_of<T>(result: Result<T, Error>) -> Error {
     e
 }
 
-fn state(env: &MemEnv) -> ManifestState {
+fn state(env: &CrashEnv) -> ManifestState {
     Manifest::load(env, Path::new(DIR)).unwrap().unwrap().0
 }
 
@@ -53,7 +53,7 @@ fn segment(number: u64) -> PathBuf {
 }
 
 /// Returns the disk of a killed process that opened a store in `env` and wrote these pairs.
-fn killed(env: &MemEnv, pairs: &[(&str, &str)]) -> MemEnv {
+fn killed(env: &CrashEnv, pairs: &[(&str, &str)]) -> CrashEnv {
     let (db, tree) = open(env).unwrap();
     pairs.iter().for_each(|(k, v)| tree.put(k.as_bytes(), v.as_bytes()).unwrap());
     let image = env.fork();
@@ -61,21 +61,21 @@ fn killed(env: &MemEnv, pairs: &[(&str, &str)]) -> MemEnv {
     image
 }
 
-fn value(env: &MemEnv, key: &str) -> Option<Vec<u8>> {
+fn value(env: &CrashEnv, key: &str) -> Option<Vec<u8>> {
     let (_db, tree) = open(env).unwrap();
     tree.get(key.as_bytes()).unwrap().map(|v| v.to_vec())
 }
 
 /// Returns two clones of one store, which then continue independently.
-fn clones() -> (MemEnv, MemEnv) {
-    let store = MemEnv::new(1);
+fn clones() -> (CrashEnv, CrashEnv) {
+    let store = CrashEnv::new(1);
     let (db, tree) = open(&store).unwrap();
     tree.put(b"a", b"1").unwrap();
     drop((tree, db));
     // A copy of a directory draws other random numbers from then on; forks of one environment would
     // draw the same.
     let copy = |seed: u64| {
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         env.create_dir_all(Path::new(DIR)).unwrap();
         for file in store.files() {
             env.write_file(&file, &store.read_file(&file).unwrap()).unwrap();
@@ -85,7 +85,7 @@ fn clones() -> (MemEnv, MemEnv) {
     (copy(2), copy(3))
 }
 
-fn newest_segment(env: &MemEnv) -> u64 {
+fn newest_segment(env: &CrashEnv) -> u64 {
     state(env).writers.last().unwrap().from
 }
 
@@ -133,8 +133,8 @@ fn a_part_of_a_clones_segment_is_noticed_within_a_segment() {
 
 #[test]
 fn a_log_segment_of_another_store_is_refused_and_named() {
-    let one = killed(&MemEnv::new(1), &[("a", "1")]);
-    let two = killed(&MemEnv::new(2), &[("b", "2")]);
+    let one = killed(&CrashEnv::new(1), &[("a", "1")]);
+    let two = killed(&CrashEnv::new(2), &[("b", "2")]);
     one.write_file(&segment(1), &two.read_file(&segment(1)).unwrap()).unwrap();
     let e = error_of(open(&one));
     assert!(e.to_string().contains(&format!("another store (id {:016x}", state(&two).id)), "{e}");
@@ -155,7 +155,7 @@ fn an_empty_segment_of_a_clone_takes_nothing_away() {
 
 #[test]
 fn an_opening_that_came_to_nothing_leaves_a_segment_that_does_not_count() {
-    let env = killed(&MemEnv::new(1), &[("a", "1"), ("b", "2")]);
+    let env = killed(&CrashEnv::new(1), &[("a", "1"), ("b", "2")]);
     let known = state(&env);
     for round in 0..3 {
         let found = recover(&env, Path::new(DIR), known.wal_floor, &mut |_, _, _| Ok(())).unwrap();
@@ -171,7 +171,7 @@ fn an_opening_that_came_to_nothing_leaves_a_segment_that_does_not_count() {
 
 #[test]
 fn the_segment_that_the_newest_writer_began_with_must_be_there() {
-    let env = killed(&killed(&MemEnv::new(1), &[("a", "1")]), &[("b", "2")]);
+    let env = killed(&killed(&CrashEnv::new(1), &[("a", "1")]), &[("b", "2")]);
     let path = segment(newest_segment(&env));
     let gone = env.fork();
     gone.remove(&path).unwrap();
@@ -186,7 +186,7 @@ fn the_segment_that_the_newest_writer_began_with_must_be_there() {
 
 #[test]
 fn writers_are_listed_as_long_as_their_segments_are_there() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     for round in 0..6u8 {
         let (_db, tree) = open(&env).unwrap();
         tree.put(&[round], b"v").unwrap();
@@ -212,7 +212,7 @@ fn writers_are_listed_as_long_as_their_segments_are_there() {
 }
 
 /// Writes a table; two such tables have equal id, size, counts, sequence numbers and bounds.
-fn with_table(env: &MemEnv, value: &str) -> PathBuf {
+fn with_table(env: &CrashEnv, value: &str) -> PathBuf {
     let (_db, tree) = open(env).unwrap();
     tree.put(b"a", value.as_bytes()).unwrap();
     tree.compact().unwrap();
@@ -224,7 +224,7 @@ fn with_table(env: &MemEnv, value: &str) -> PathBuf {
     Path::new(DIR).join(format!("{:08}.sst", tables[0]))
 }
 
-fn read(env: &MemEnv) -> (Error, Vec<String>) {
+fn read(env: &CrashEnv) -> (Error, Vec<String>) {
     let db = read_only(env).map_err(|e| (e.clone(), vec![e.to_string()]));
     match db {
         Err(e) => e,
@@ -237,7 +237,7 @@ fn read(env: &MemEnv) -> (Error, Vec<String>) {
 
 #[test]
 fn a_table_of_another_store_or_of_a_clone_is_refused_and_named() {
-    let (one, two) = (MemEnv::new(1), MemEnv::new(2));
+    let (one, two) = (CrashEnv::new(1), CrashEnv::new(2));
     let (path, other) = (with_table(&one, "balance=111"), with_table(&two, "balance=222"));
     let foreign = two.read_file(&other).unwrap();
     assert_eq!((&path, one.read_file(&path).unwrap().len()), (&other, foreign.len()));
@@ -265,7 +265,7 @@ fn a_table_of_another_store_or_of_a_clone_is_refused_and_named() {
 
 #[test]
 fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env).unwrap();
     tree.put(b"a", b"1").unwrap();
     db.checkpoint("/copy").unwrap();
@@ -296,7 +296,7 @@ fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
 
 #[test]
 fn the_log_alone_says_who_wrote_it() {
-    let env = killed(&killed(&MemEnv::new(1), &[("a", "1")]), &[("b", "2")]);
+    let env = killed(&killed(&CrashEnv::new(1), &[("a", "1")]), &[("b", "2")]);
     let (known, of_files) = (state(&env), writers(&env, Path::new(DIR)).unwrap());
     assert_eq!(known.writers, of_files);
     let all = KnownSegments { store: known.id, durable: 0, writers: Some(&of_files) };
@@ -307,7 +307,7 @@ fn the_log_alone_says_who_wrote_it() {
 
 #[test]
 fn a_table_of_a_newer_version_stops_an_opening_for_writing_before_it_writes() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let path = with_table(&env, "v");
     let mut bytes = env.read_file(&path).unwrap();
     let footer = bytes.len() - FOOTER;

@@ -8,13 +8,13 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::policy::Tiered;
 use firn_kv::{Db, DbOptions, ErrorKind, MAX_KEY_LEN, Policy, Readable, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
-fn open(env: &MemEnv) -> (Db, Tree) {
+fn open(env: &CrashEnv) -> (Db, Tree) {
     let options =
         DbOptions { memory_budget: 32 << 20, background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(env.clone()), "/db", options).unwrap();
@@ -59,7 +59,7 @@ fn check(tree: &Tree, map: &Map) {
 #[test]
 fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
     for end in [&b"m"[..], b"\xff", b"n\xff\xff", b"\0"] {
-        let env = MemEnv::new(1);
+        let env = CrashEnv::new(1);
         let (db, tree) = open(&env);
         let key = longest(end);
         // Older entries on both sides of the cut: the deletion must also hide those in the
@@ -101,7 +101,7 @@ fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
 
 #[test]
 fn bounds_may_be_longer_than_any_key() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env);
     let (greatest, key) = (vec![0xff; MAX_KEY_LEN], longest(b"m"));
     let over = |k: &[u8]| [k, b"\0"].concat();
@@ -182,7 +182,7 @@ fn about(len: usize, at: usize, byte: u8) -> Vec<u8> {
 
 #[test]
 fn keys_that_share_more_than_a_prefix_can_be_long() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env);
     let mut map = Map::new();
     let mut snapshots = vec![];
@@ -267,7 +267,7 @@ fn keys_that_share_more_than_a_prefix_can_be_long() {
 
 #[test]
 fn an_error_shows_the_beginning_of_a_long_key() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env);
     tree.put(&longest(b"m"), b"v").unwrap();
     tree.flush().unwrap();
@@ -291,7 +291,7 @@ fn an_error_shows_the_beginning_of_a_long_key() {
 /// manifest does not reach its limit long before the device is full, and the store opens.
 #[test]
 fn bounds_of_tables_are_a_fraction_of_the_data() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env);
     let mut rng = Rng::new(2);
     for i in 0..100u32 {

@@ -17,6 +17,7 @@ mod draw;
 mod encrypted;
 #[path = "../examples/encrypted/tests.rs"]
 mod encrypted_example;
+mod env;
 mod explain;
 mod faults;
 mod filter_allocation;

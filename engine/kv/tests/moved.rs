@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::internals::env::fault::FaultEnv;
+use firn_crash::FaultEnv;
 use firn_kv::{Db, DbOptions, Durability, Env, ErrorKind, OsEnv, Result, Tree, TreeOptions};
 use firn_testkit::effort::times_effort;
 use firn_testkit::own_process;

@@ -6,9 +6,8 @@ use super::append;
 
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv};
 use firn_kv::internals::compaction::policy::Policy;
-use firn_kv::internals::env::fault::{Fault, FaultEnv};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
     Env, FilterKind, Result, Tree, TreeOptions,
@@ -96,7 +95,7 @@ fn a_load_in_order_is_written_once_under_every_policy() {
             name => name.parse().unwrap(),
         };
         let options = TreeOptions { policy, memtable_size: 256 << 10, ..quiet() };
-        let env: Arc<dyn Env> = Arc::new(MemEnv::new(1));
+        let env: Arc<dyn Env> = Arc::new(CrashEnv::new(1));
         let (db, tree) = open(env.clone(), options.clone()).unwrap();
         let keys = 8 * KEYS;
         fill(&tree, 0..keys, 1).unwrap();
@@ -118,7 +117,7 @@ fn a_load_in_order_is_written_once_under_every_policy() {
 fn a_load_in_order_but_for_a_little_is_written_little_more_than_once() {
     let policy = "tiered:min_runs=3".parse().unwrap();
     let options = TreeOptions { policy, memtable_size: 1 << 20, ..quiet() };
-    let (db, tree) = open(Arc::new(MemEnv::new(1)), options).unwrap();
+    let (db, tree) = open(Arc::new(CrashEnv::new(1)), options).unwrap();
     let mut rng = Rng::new(7);
     let mut order: Vec<u64> = (0..30 * KEYS).collect();
     for i in 0..order.len() - 200 {
@@ -135,7 +134,7 @@ fn a_load_in_order_but_for_a_little_is_written_little_more_than_once() {
 
 #[test]
 fn only_what_overlaps_is_written_again() {
-    let (db, tree) = open(Arc::new(MemEnv::new(1)), quiet()).unwrap();
+    let (db, tree) = open(Arc::new(CrashEnv::new(1)), quiet()).unwrap();
     run(&tree, 0..4 * KEYS, 1).unwrap();
     run(&tree, 4 * KEYS - 10..8 * KEYS, 2).unwrap();
     run(&tree, KEYS..KEYS + 10, 3).unwrap();
@@ -155,7 +154,7 @@ fn only_what_overlaps_is_written_again() {
 
 #[test]
 fn small_tables_are_joined() {
-    let (db, tree) = open(Arc::new(MemEnv::new(1)), quiet()).unwrap();
+    let (db, tree) = open(Arc::new(CrashEnv::new(1)), quiet()).unwrap();
     for i in 0..50 {
         run(&tree, i * 20..(i + 1) * 20, 1).unwrap();
     }
@@ -193,7 +192,7 @@ impl CompactionFilterPass for Nothing {
 /// Creates two disjoint runs and applies `change`, which makes a compaction rewrite data. Returns
 /// the statistics after the compaction.
 fn changed(name: &str, options: TreeOptions, change: impl Fn(&Db, &Tree)) -> firn_kv::Stats {
-    let (db, tree) = open(Arc::new(MemEnv::new(1)), options).unwrap();
+    let (db, tree) = open(Arc::new(CrashEnv::new(1)), options).unwrap();
     fill(&tree, 0..KEYS, 1).unwrap();
     change(&db, &tree);
     tree.flush().unwrap();
@@ -258,7 +257,7 @@ fn what_a_merge_would_change_is_written_again() {
     }
 
     let purging = TreeOptions { purge: Some(Arc::new(Nothing)), ..quiet() };
-    let (db, tree) = open(Arc::new(MemEnv::new(1)), purging).unwrap();
+    let (db, tree) = open(Arc::new(CrashEnv::new(1)), purging).unwrap();
     run(&tree, 0..KEYS, 1).unwrap();
     run(&tree, KEYS..2 * KEYS, 1).unwrap();
     tree.compact().unwrap();
@@ -267,8 +266,8 @@ fn what_a_merge_would_change_is_written_again() {
 }
 
 /// Creates a store with three runs, of which some tables overlap, before any compaction.
-fn prepared() -> MemEnv {
-    let env = MemEnv::new(3);
+fn prepared() -> CrashEnv {
+    let env = CrashEnv::new(3);
     let (db, tree) = open(Arc::new(env.clone()), quiet()).unwrap();
     run(&tree, 0..KEYS, 1).unwrap();
     run(&tree, KEYS - 10..2 * KEYS, 2).unwrap();
@@ -277,7 +276,7 @@ fn prepared() -> MemEnv {
     env
 }
 
-fn check_prepared(env: MemEnv) {
+fn check_prepared(env: CrashEnv) {
     let (db, tree) = open(Arc::new(env.clone()), quiet()).unwrap();
     let round_of = |i| match i {
         i if (KEYS + KEYS / 2..KEYS + KEYS / 2 + 10).contains(&i) => 3,

@@ -16,12 +16,12 @@ use std::sync::mpsc;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use firn_crash::{CrashEnv, FaultEnv};
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::env::fault::FaultEnv;
 use firn_kv::policy::Tiered;
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, Env,
-    Error, FilterDecision, FilterPrefix, Folded, MemEnv, MergeOperator, Policy, Readable, Summary,
+    Error, FilterDecision, FilterPrefix, Folded, MergeOperator, Policy, Readable, Summary,
     SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::effort::times_effort;
@@ -232,9 +232,9 @@ fn check(tree: &Tree, sums: &Sums, what: &str) {
 /// Writes, then makes the hook panic. Some caller must see the failure, and no work may hang.
 fn scenario(place: Place, threads: usize) -> u64 {
     let what = format!("{place:?}, {threads} threads");
-    let env = MemEnv::new(threads as u64);
+    let env = CrashEnv::new(threads as u64);
     let hooks = Touchy { place, armed: Arc::default(), panics: Arc::default() };
-    let open = |env: &MemEnv, threads, hooks: &Touchy| {
+    let open = |env: &CrashEnv, threads, hooks: &Touchy| {
         open(Arc::new(env.clone()), threads, hooks).unwrap()
     };
     let (db, tree) = open(&env, threads, &hooks);
@@ -351,7 +351,7 @@ fn hooks_that_panic_hold_up_nobody() {
 /// store works on.
 #[test]
 fn callers_that_panic_hold_up_nobody() {
-    let (env, armed) = (MemEnv::new(1), Arc::new(AtomicBool::new(false)));
+    let (env, armed) = (CrashEnv::new(1), Arc::new(AtomicBool::new(false)));
     let hooks = Touchy { place: Place::Fold, armed, panics: Arc::default() };
     for threads in [0, 2] {
         let (db, tree) = open(Arc::new(env.clone()), threads, &hooks).unwrap();
@@ -390,7 +390,7 @@ fn callers_that_panic_hold_up_nobody() {
 /// Runs a history on a store whose environment panics at the start of operation `n`. Returns the
 /// descriptions of all operations.
 fn panicking_env(threads: usize, n: u64) -> Vec<String> {
-    let env = FaultEnv::new(Arc::new(MemEnv::new(threads as u64)));
+    let env = FaultEnv::new(Arc::new(CrashEnv::new(threads as u64)));
     env.call_at(n, || panic!("{WORDS}"));
     let hooks = Touchy { place: Place::Fold, armed: Arc::default(), panics: Arc::default() };
     let mut sums = Sums::new();

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::{
     Db, DbOptions, Env, ErrorKind, Readable, Result, Snapshot, Tree, TreeOptions, WriteFile,
 };
@@ -114,7 +113,7 @@ fn is_divided(tree: &Tree) -> bool {
 }
 
 /// Returns the number of subcompactions that the event log shows for each job of one type.
-fn told_pieces(env: &MemEnv, kind: &str) -> Vec<u64> {
+fn told_pieces(env: &CrashEnv, kind: &str) -> Vec<u64> {
     let log = env.read_file(Path::new("/db/EVENTS.jsonl")).unwrap();
     let log = String::from_utf8(log).unwrap();
     let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -126,7 +125,7 @@ fn merges_in_pieces_leave_what_one_thread_leaves() {
     for seed in 1..=6 {
         let (mut rng, apart) = (Rng::new(seed), [0, 300][seed as usize % 2]);
         let threads = 2 + (seed % 3) as usize;
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         let (db, tree) = open(Arc::new(env.clone()), threads, 256 << 10, apart).unwrap();
         let (mut map, mut snapshots) = (Map::new(), vec![]);
         for round in 0..3 {
@@ -169,7 +168,7 @@ fn flushes_in_pieces_leave_what_one_thread_leaves() {
     let mut divided = 0;
     for seed in 1..=4 {
         let (mut rng, apart) = (Rng::new(seed), [0, 300][seed as usize % 2]);
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         // Only one memtable of this size may be pending, so writers wait for each flush.
         let (db, tree) = open(Arc::new(env.clone()), 3, 2 << 20, apart).unwrap();
         let (mut map, mut snapshots) = (Map::new(), vec![]);
@@ -197,7 +196,7 @@ fn flushes_in_pieces_leave_what_one_thread_leaves() {
 #[allow(clippy::disallowed_methods, reason = "the test acts as an application with a thread")]
 fn pauses_beside_flushes_and_merges_lose_nothing() {
     for (threads, apart) in [(2, 0), (3, 300)] {
-        let env = MemEnv::new(threads as u64);
+        let env = CrashEnv::new(threads as u64);
         let (db, tree) = open(Arc::new(env.clone()), threads, 1 << 20, apart).unwrap();
         let policy = "tiered:min_runs=2:max_runs=64".parse().unwrap();
         tree.set_options(TreeOptions { policy, ..tree.options() }).unwrap();
@@ -230,7 +229,7 @@ fn pauses_beside_flushes_and_merges_lose_nothing() {
 fn a_piece_that_fails_stops_the_others() {
     let mut failed = 0;
     for n in 0..12 {
-        let (env, apart) = (MemEnv::new(n), [0, 300][n as usize % 2]);
+        let (env, apart) = (CrashEnv::new(n), [0, 300][n as usize % 2]);
         let faults = FaultEnv::new(Arc::new(env.clone()));
         let (db, tree) = open(Arc::new(faults.clone()), 3, 256 << 10, apart).unwrap();
         let (mut rng, mut map) = (Rng::new(n), Map::new());
@@ -261,7 +260,7 @@ fn a_piece_that_fails_stops_the_others() {
 
 #[test]
 fn a_crash_between_the_steps_of_pieces_loses_nothing() {
-    let (env, apart) = (MemEnv::new(1), 300);
+    let (env, apart) = (CrashEnv::new(1), 300);
     let (db, tree) = open(Arc::new(env.clone()), 3, 256 << 10, apart).unwrap();
     let (mut rng, mut map) = (Rng::new(1), Map::new());
     (0..4000).for_each(|_| write(&mut rng, 2000, &tree, &mut map));
@@ -279,7 +278,7 @@ fn a_crash_between_the_steps_of_pieces_loses_nothing() {
     }
 }
 
-fn tables(env: &MemEnv) -> Vec<String> {
+fn tables(env: &CrashEnv) -> Vec<String> {
     let mut names = env.list(Path::new("/db")).unwrap();
     names.retain(|n| n.ends_with(".sst"));
     names
@@ -287,7 +286,7 @@ fn tables(env: &MemEnv) -> Vec<String> {
 
 /// Environment that blocks the creation of tables until several threads are about to create one.
 struct Meeting {
-    inner: MemEnv,
+    inner: CrashEnv,
     met: Mutex<(usize, usize)>,
     came: Condvar,
 }
@@ -318,7 +317,7 @@ impl Env for Meeting {
 fn trees_are_flushed_side_by_side() {
     for threads in [2, 3] {
         let env = Arc::new(Meeting {
-            inner: MemEnv::new(1),
+            inner: CrashEnv::new(1),
             met: Mutex::new((0, threads)),
             came: Condvar::new(),
         });

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::Env;
-use firn_kv::MemEnv;
-use firn_kv::internals::env::fault::{FaultEnv, OpClass};
-use firn_kv::{Compression, Db, DbOptions, ReadMode, Tree, TreeOptions};
+use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
+use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, ReadMode, Readable, Tree, TreeOptions};
 
 const KEYS: u32 = 4000;
 
@@ -16,7 +14,7 @@ fn key(i: u32) -> Vec<u8> {
 
 /// Returns a compacted store that was just opened, and the environment that counts its reads.
 fn store(memory: Option<u64>, mode: ReadMode, compression: Compression) -> (FaultEnv, Db, Tree) {
-    let mem = MemEnv::new(1);
+    let mem = CrashEnv::new(1);
     mem.set_memory(memory);
     let options = || DbOptions {
         background_threads: 0,
@@ -87,4 +85,49 @@ fn maps_serve_what_fits_in_memory_and_stop_when_it_no_longer_does() {
         cost(&env, &tree, i) == 0
     };
     assert!((2200..KEYS).step_by(40).any(fits), "reads must use the map again");
+}
+
+/// A commit does not read tables without data newer than the snapshot. It queries the filters of
+/// the other tables first.
+#[test]
+fn validation_reads_no_table_that_cannot_matter() {
+    let env = FaultEnv::new(Arc::new(CrashEnv::new(1)));
+    env.only(&[OpClass::Read]);
+    let db_options =
+        DbOptions { read_mode: ReadMode::Pread, background_threads: 0, ..DbOptions::default() };
+    let options = TreeOptions { memtable_size: 64 << 10, ..TreeOptions::default() };
+    let db = Db::open_in(Arc::new(env.clone()), "/db", db_options).unwrap();
+    let tree = db.tree("t", TreeOptions { block_size: 512, ..options }).unwrap();
+    let fill = |from: u32| {
+        (from..3000).step_by(3).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 50]).unwrap());
+        tree.flush().unwrap();
+    };
+    fill(0);
+    let mut tx = db.transaction();
+    // Keys between the existing ones: only the filters are read for them.
+    for i in (1..3000u32).step_by(30) {
+        assert!(tx.get(&tree, &[&i.to_be_bytes()[..], b"x"].concat()).unwrap().is_none());
+    }
+    tx.put(&tree, b"k", b"v").unwrap();
+    env.fail_from(env.count(), Fault::Eio);
+    tx.commit().unwrap();
+    env.heal();
+    // Newer changes are found in memtable and table: a put, a delete and a range deletion.
+    for flushed in [false, true] {
+        for change in 0..3 {
+            let key = 300u32.to_be_bytes();
+            let mut tx = db.transaction();
+            tx.get(&tree, &key).unwrap();
+            tx.put(&tree, b"k", b"w").unwrap();
+            match change {
+                0 => tree.put(&key, b"new").unwrap(),
+                1 => tree.delete(&key).unwrap(),
+                _ => tree.delete_range(&key..&400u32.to_be_bytes()).unwrap(),
+            }
+            if flushed {
+                tree.flush().unwrap();
+            }
+            assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict, "{flushed}, {change}");
+        }
+    }
 }

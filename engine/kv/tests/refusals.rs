@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::policy::Tiered;
 use firn_kv::{Batch, Db, DbOptions, Error, ErrorKind, Policy, Result, Tree, TreeOptions};
@@ -492,7 +491,7 @@ fn a_forked_child_seals_nothing() {
 /// would imply that nothing was written.
 #[test]
 fn a_write_that_lacks_space_for_its_sync_is_not_said_to_have_done_nothing() {
-    let inner = Arc::new(MemEnv::new(1));
+    let inner = Arc::new(CrashEnv::new(1));
     let env = FaultEnv::new(inner.clone());
     env.only(&[OpClass::Sync]);
     let db = Db::open_in(Arc::new(env.clone()), "db", db_options(0)).unwrap();

@@ -5,7 +5,7 @@ use super::append;
 
 use std::sync::Arc;
 
-use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 
@@ -13,7 +13,7 @@ use append::Append;
 
 const TREES: u64 = 7;
 
-fn open(env: &MemEnv, background_threads: usize, read_only: bool) -> (Db, Vec<Tree>) {
+fn open(env: &CrashEnv, background_threads: usize, read_only: bool) -> (Db, Vec<Tree>) {
     let options = DbOptions {
         background_threads,
         read_only,
@@ -42,7 +42,7 @@ fn content(trees: &[Tree]) -> Content {
 #[test]
 fn threads_replay_what_one_thread_does() {
     for seed in 0..3 {
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         let mut rng = Rng::new(seed);
         let (db, trees) = open(&env, 0, false);
         for step in 0..2_000u64 {
@@ -101,14 +101,14 @@ fn merging() -> TreeOptions {
     TreeOptions { memtable_size: 8 << 20, merge: Some(Arc::new(Append)), ..TreeOptions::default() }
 }
 
-fn tables(env: &MemEnv) -> usize {
+fn tables(env: &CrashEnv) -> usize {
     env.files().iter().filter(|f| f.extension().is_some_and(|e| e == "sst")).count()
 }
 
 /// Returns a store whose log holds all types of operations, about 5 MiB in 6,000 steps, and its
 /// content. With `together`, nearly all operations are in one batch.
-fn long_log(seed: u64, steps: u64, together: bool) -> (MemEnv, Content) {
-    let (env, mut rng) = (MemEnv::new(seed), Rng::new(seed));
+fn long_log(seed: u64, steps: u64, together: bool) -> (CrashEnv, Content) {
+    let (env, mut rng) = (CrashEnv::new(seed), Rng::new(seed));
     let db = Db::open_in(Arc::new(env.clone()), "/db", options(64 << 20, 0)).unwrap();
     let trees: Vec<Tree> =
         (0..TREES).map(|i| db.tree(&format!("tree {i}"), merging()).unwrap()).collect();
@@ -197,7 +197,7 @@ fn a_crash_of_an_opening_that_flushes_loses_nothing() {
 fn crash_an_opening(seed: u64, together: bool) {
     let (env, want) = long_log(seed, 500, together);
     let mut rng = Rng::new(seed);
-    let open = |env: &MemEnv| {
+    let open = |env: &CrashEnv| {
         let db = Db::open_in(Arc::new(env.clone()), "/db", options(1 << 20, 0)).unwrap();
         let flushes = db.stats().flushes;
         let trees: Vec<Tree> =
@@ -227,7 +227,7 @@ fn crash_an_opening(seed: u64, together: bool) {
 
 #[test]
 fn empty_memtables_do_not_make_an_opening_flush_each_record() {
-    let env = MemEnv::new(5);
+    let env = CrashEnv::new(5);
     let open = || Db::open_in(Arc::new(env.clone()), "/db", options(3 << 20, 0)).unwrap();
     let db = open();
     let trees: Vec<Tree> =

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut, FaultEnv, OpClass};
 use firn_kv::Env;
 use firn_kv::internals::base::identity::LogWriter;
-use firn_kv::internals::env::fault::{FaultEnv, OpClass};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::internals::manifest::{Manifest, manifest_name};
 use firn_kv::internals::wal::{SegmentReader, segment_number};
 use firn_kv::policy::Fifo;
@@ -14,7 +13,7 @@ use firn_kv::{Db, DbOptions, ErrorKind, Folded, MergeOperator, Policy, Tree, Tre
 
 const DIR: &str = "/db";
 
-fn open(env: &MemEnv) -> (Db, Tree) {
+fn open(env: &CrashEnv) -> (Db, Tree) {
     open_in(Arc::new(env.clone()))
 }
 
@@ -26,7 +25,7 @@ fn open_in(env: Arc<dyn Env>) -> (Db, Tree) {
 }
 
 /// Returns the size of all files in bytes, and the number of log segments.
-fn space(env: &MemEnv) -> (u64, usize) {
+fn space(env: &CrashEnv) -> (u64, usize) {
     let files = env.files();
     let is_segment =
         |f: &&std::path::PathBuf| f.file_name().and_then(|n| segment_number(n.to_str()?)).is_some();
@@ -34,7 +33,7 @@ fn space(env: &MemEnv) -> (u64, usize) {
 }
 
 /// Returns descriptions of the environment operations that `work` performs.
-fn told(env: &MemEnv, work: impl FnOnce()) -> Vec<String> {
+fn told(env: &CrashEnv, work: impl FnOnce()) -> Vec<String> {
     env.start_journal();
     work();
     let told = (0..env.journal_len()).map(|n| env.journal_op(n).unwrap()).collect();
@@ -48,7 +47,7 @@ fn syncs(told: &[String]) -> usize {
 
 #[test]
 fn a_closed_store_takes_what_is_in_it() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     drop(open(&env));
     assert!(space(&env).0 < 2_000, "an empty store takes {} bytes", space(&env).0);
     let (db, tree) = open(&env);
@@ -61,7 +60,7 @@ fn a_closed_store_takes_what_is_in_it() {
 
 #[test]
 fn what_was_closed_cleanly_is_opened_and_read_without_a_write() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env);
     tree.put(b"k", b"v").unwrap();
     drop((db, tree));
@@ -88,13 +87,13 @@ fn what_was_closed_cleanly_is_opened_and_read_without_a_write() {
 }
 
 /// Returns the number and length in bytes of the current manifest, and the writers that it names.
-fn manifest(env: &MemEnv) -> (u64, u64, Vec<LogWriter>) {
+fn manifest(env: &CrashEnv) -> (u64, u64, Vec<LogWriter>) {
     let (state, number) = Manifest::load(env, Path::new(DIR)).unwrap().unwrap();
     (number, env.file_len(&Path::new(DIR).join(manifest_name(number))).unwrap(), state.writers)
 }
 
 /// Returns the writer of the newest log segment, from the segment's header.
-fn newest_writer(env: &MemEnv) -> LogWriter {
+fn newest_writer(env: &CrashEnv) -> LogWriter {
     let number =
         env.list(Path::new(DIR)).unwrap().iter().filter_map(|n| segment_number(n)).max().unwrap();
     let reader = SegmentReader::open(env, Path::new(DIR), number).unwrap();
@@ -104,7 +103,7 @@ fn newest_writer(env: &MemEnv) -> LogWriter {
 
 #[test]
 fn each_opening_names_its_writer_in_the_manifest_that_is_there() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     drop(open(&env));
     for i in 0..9u32 {
         let before = manifest(&env);
@@ -132,7 +131,7 @@ fn each_opening_names_its_writer_in_the_manifest_that_is_there() {
 
 #[test]
 fn a_manifest_that_grew_with_openings_is_begun_anew_now_and_then() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (mut most, mut last) = (0, 0);
     for i in 0..400u32 {
         let (db, tree) = open(&env);
@@ -158,7 +157,7 @@ fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
         |b| b.iter_mut().rev().take(8).for_each(|b| *b = 0),
     ];
     for change in changes {
-        let env = MemEnv::new(1);
+        let env = CrashEnv::new(1);
         let (db, tree) = open(&env);
         tree.put(b"k", b"v").unwrap();
         drop((db, tree));
@@ -178,7 +177,7 @@ fn a_manifest_without_a_mark_at_its_end_is_begun_anew() {
 /// step.
 #[test]
 fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     drop(open(&env));
     env.start_journal();
     // Records the number of operations after which each put is acknowledged and durable.
@@ -223,7 +222,7 @@ fn openings_and_closings_lose_nothing_wherever_they_are_cut_off() {
 /// record may still exist. A crash enumeration found this case by luck.
 #[test]
 fn an_opening_after_a_crash_may_lose_power_at_any_step() {
-    let env = MemEnv::new(2);
+    let env = CrashEnv::new(2);
     let (db, tree) = open(&env);
     env.start_journal();
     for i in 0..2u32 {
@@ -270,7 +269,7 @@ fn an_opening_after_a_crash_may_lose_power_at_any_step() {
 
 #[test]
 fn a_store_that_was_not_closed_is_begun_anew_at_once() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (_db, tree) = open(&env);
     tree.put(b"k", b"v").unwrap();
     let image = env.crash_image(0, &Cut::Process);
@@ -283,7 +282,7 @@ fn a_store_that_was_not_closed_is_begun_anew_at_once() {
 
 #[test]
 fn garbage_is_removed_though_the_store_was_closed_cleanly() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     drop(open(&env));
     let left = Path::new(DIR).join("00000099.sst");
     env.write_file(&left, b"of a merge that was killed").unwrap();
@@ -297,7 +296,7 @@ fn garbage_is_removed_though_the_store_was_closed_cleanly() {
 
 #[test]
 fn openings_do_not_pile_up_segments() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     for i in 0..150u32 {
         let (db, tree) = open(&env);
         tree.put(&i.to_be_bytes(), b"v").unwrap();
@@ -317,7 +316,7 @@ fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
     for (threads, closes, opens) in
         [(2, true, true), (2, false, false), (0, true, false), (0, false, true)]
     {
-        let mut env = MemEnv::new(1);
+        let mut env = CrashEnv::new(1);
         let options =
             DbOptions { event_log: false, background_threads: threads, ..DbOptions::default() };
         {
@@ -372,7 +371,7 @@ impl MergeOperator for Latest {
 
 #[test]
 fn a_small_store_has_no_threads() {
-    let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
+    let env = FaultEnv::new(Arc::new(CrashEnv::new(1)));
     env.only(&[OpClass::Spawn]);
     for _ in 0..2 {
         let (_db, tree) = open_in(Arc::new(env.clone()));
@@ -390,13 +389,13 @@ fn a_small_store_has_no_threads() {
 
 #[test]
 fn files_of_others_that_begin_with_a_dot_do_not_keep_a_store_away() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     env.create_dir_all(Path::new(DIR)).unwrap();
     env.write_file(&Path::new(DIR).join(".DS_Store"), b"theirs").unwrap();
     drop(open(&env));
     drop(open(&env));
     assert_eq!(env.read_file(&Path::new(DIR).join(".DS_Store")).unwrap(), b"theirs");
-    let other = MemEnv::new(1);
+    let other = CrashEnv::new(1);
     other.create_dir_all(Path::new(DIR)).unwrap();
     other.write_file(&Path::new(DIR).join("notes.txt"), b"theirs").unwrap();
     let e = Db::open_in(Arc::new(other), DIR, DbOptions::default()).err().unwrap();
@@ -405,7 +404,7 @@ fn files_of_others_that_begin_with_a_dot_do_not_keep_a_store_away() {
 
 #[test]
 fn the_first_flush_of_an_opening_loses_nothing_wherever_it_is_cut_off() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let (db, tree) = open(&env);
     (0..50u32).for_each(|i| tree.put(&i.to_be_bytes(), b"v").unwrap());
     drop((db, tree));
@@ -417,7 +416,7 @@ fn the_first_flush_of_an_opening_loses_nothing_wherever_it_is_cut_off() {
 
 /// Opens the store after a crash at each operation of the journal, and checks the number of
 /// entries.
-fn holds_wherever_it_is_cut_off(env: &MemEnv, least: usize) {
+fn holds_wherever_it_is_cut_off(env: &CrashEnv, least: usize) {
     let mut crasher = env.crasher();
     loop {
         for cut in [Cut::Process, Cut::PowerNone, Cut::PowerAll, Cut::PowerRandom(7)] {
@@ -438,7 +437,7 @@ fn holds_wherever_it_is_cut_off(env: &MemEnv, least: usize) {
 
 #[test]
 fn an_opening_that_flushes_what_others_left_in_the_log_loses_nothing_wherever_it_is_cut_off() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     drop(open(&env));
     let options = DbOptions { event_log: false, background_threads: 0, ..DbOptions::default() };
     for i in 0..100u32 {
@@ -455,7 +454,7 @@ fn an_opening_that_flushes_what_others_left_in_the_log_loses_nothing_wherever_it
 
 #[test]
 fn small_memtables_of_many_trees_are_flushed_together() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let options = DbOptions {
         event_log: false,
         background_threads: 0,

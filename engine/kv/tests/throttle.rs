@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::yield_now;
 
+use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Kind;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
 use firn_kv::policy::Tiered;
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, Db, DbOptions,
@@ -94,7 +94,7 @@ fn fill(tree: &Tree, from: u32, n: u32, len: usize) {
 #[test]
 fn a_merge_takes_the_time_that_its_bytes_are_worth() {
     for (n, len) in [(40_000, 40), (40, 50_000)] {
-        let mem = MemEnv::new(1);
+        let mem = CrashEnv::new(1);
         let (db, tree) = open(Arc::new(mem.clone()), options(0));
         for round in 0..2 {
             let pause = db.pause_background().unwrap();
@@ -125,7 +125,7 @@ fn a_merge_takes_the_time_that_its_bytes_are_worth() {
 fn a_merge_takes_its_time_also_for_what_it_drops() {
     const N: u32 = 5000;
     for (way, rounds) in [("covered", 1), ("shadowed", 4), ("purged", 1)] {
-        let mem = MemEnv::new(5);
+        let mem = CrashEnv::new(5);
         let db = Db::open_in(Arc::new(mem.clone()), "/db", options(0)).unwrap();
         let tree = if way == "purged" { dropping(|| ()) } else { tree_options() };
         let tree = db.tree("t", tree).unwrap();
@@ -161,7 +161,7 @@ fn a_merge_that_fails_counts_what_it_has_moved() {
     // last attempt's bytes, both in seconds. Also returns the number of operations of the last
     // attempt.
     let tried = |times: u32, class: OpClass, at: u64| {
-        let mem = MemEnv::new(6);
+        let mem = CrashEnv::new(6);
         let disk = FaultEnv::new(Arc::new(mem.clone()));
         disk.only(&[class]);
         let (db, tree) = open(Arc::new(disk.clone()), options(0));
@@ -199,7 +199,7 @@ fn a_merge_that_fails_counts_what_it_has_moved() {
 /// start.
 #[test]
 fn no_moment_sees_more_than_the_rate_allows() {
-    let mem = MemEnv::new(2);
+    let mem = CrashEnv::new(2);
     let (db, tree) =
         open(Arc::new(mem.clone()), DbOptions { background_rate: Some(RATE), ..options(0) });
     let from = mem.monotonic_nanos();
@@ -223,7 +223,7 @@ fn no_moment_sees_more_than_the_rate_allows() {
 
 #[test]
 fn a_rate_has_bounds() {
-    let env = Arc::new(MemEnv::new(1));
+    let env = Arc::new(CrashEnv::new(1));
     let (db, _) = open(env.clone(), options(0));
     assert_eq!(db.set_background_rate(Some(100)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let e = Db::open_in(env, "/other", DbOptions { background_rate: Some(0), ..options(0) })
@@ -239,7 +239,7 @@ fn a_rate_has_bounds() {
 #[test]
 fn a_merge_stands_still_and_writers_go_on() {
     for threads in [1, 2, 3] {
-        let disk = FaultEnv::new(Arc::new(MemEnv::new(3)));
+        let disk = FaultEnv::new(Arc::new(CrashEnv::new(3)));
         disk.only(&[OpClass::Write]);
         let written = Arc::new(AtomicU64::new(0));
         let counts = written.clone();
@@ -288,7 +288,7 @@ fn a_merge_stands_still_and_writers_go_on() {
 #[test]
 fn closing_ends_what_waits() {
     for threads in [1, 2] {
-        let (db, tree) = open(Arc::new(MemEnv::new(4)), options(threads));
+        let (db, tree) = open(Arc::new(CrashEnv::new(4)), options(threads));
         let pause = db.pause_background().unwrap();
         fill(&tree, 0, 10_000, 100);
         db.close().unwrap();
@@ -316,7 +316,7 @@ fn closing_ends_a_merge_that_drops_everything() {
                 }
             }
         };
-        let db = Db::open_in(Arc::new(MemEnv::new(7)), "/db", options(threads)).unwrap();
+        let db = Db::open_in(Arc::new(CrashEnv::new(7)), "/db", options(threads)).unwrap();
         let tree = db.tree("t", dropping(each)).unwrap();
         let pause = db.pause_background().unwrap();
         fill(&tree, 0, 20_000, 40);

@@ -12,8 +12,7 @@ use std::time::Duration;
 use common::*;
 use firn_cql::internals::exec::{SystemRows, SystemSource};
 use firn_cql::{Session, Value};
-use firn_kv::MemEnv;
-use firn_kv::internals::env::fault::{Fault, FaultEnv, OpClass};
+use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
 use firn_server::{Options, Server};
 use firn_wide::Wide;
 
@@ -139,7 +138,7 @@ fn half_sent_requests_delay_no_whole_one() {
 
 #[test]
 fn a_store_that_takes_no_writes_is_not_well() {
-    let mem = MemEnv::new(1);
+    let mem = CrashEnv::new(1);
     let faults = FaultEnv::new(Arc::new(mem.clone()));
     faults.only(&[OpClass::Sync]);
     let wide = Wide::open_in(Arc::new(faults.clone()), "/db", Default::default()).unwrap();

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use firn_crash::{CrashEnv, Cut, FaultEnv, OpClass};
 use firn_kv::DbOptions;
-use firn_kv::internals::env::fault::{FaultEnv, OpClass};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 use firn_wide::*;
 use firn_wide::{CfDef, ColumnDef, KsDef};
@@ -22,7 +21,7 @@ fn options() -> Options {
     Options { store: StoreOptions { db, clock: None }, ..Options::default() }
 }
 
-fn open(env: &MemEnv, options: Options) -> Result<Wide> {
+fn open(env: &CrashEnv, options: Options) -> Result<Wide> {
     Wide::open_in(Arc::new(env.clone()), "/wide", options)
 }
 
@@ -31,7 +30,7 @@ fn utf8(name: &str) -> CfDef {
 }
 
 fn with(families: Vec<CfDef>) -> Keyspace {
-    let wide = open(&MemEnv::new(1), options()).unwrap();
+    let wide = open(&CrashEnv::new(1), options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: families, ..KsDef::new("K") }).unwrap();
     wide.keyspace("K").unwrap()
 }
@@ -45,7 +44,7 @@ fn why<T: std::fmt::Debug>(result: Result<T>) -> String {
 
 #[test]
 fn definitions_and_data_survive_reopening() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let version = {
         let wide = open(
             &env,
@@ -116,7 +115,7 @@ fn an_index_is_built_over_what_is_there_and_dropped_again() {
 
 #[test]
 fn a_definition_says_how_a_family_is_stored() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let tree = |wide: &Wide| {
         let id = wide.schema().family("K", "F").unwrap().id();
         wide.store().family(id).unwrap().tree().clone()
@@ -224,7 +223,7 @@ fn a_refused_batch_writes_nothing_and_a_good_one_everything() {
 
 #[test]
 fn pages_of_columns_and_key_ranges() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let wide =
         open(&env, Options { partitioner: Some("ByteOrderedPartitioner".into()), ..options() })
             .unwrap();
@@ -338,7 +337,7 @@ fn with_old_indexed() -> CfDef {
 
 #[test]
 fn an_index_without_a_name_may_be_over_a_column_of_any_name() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     for (n, len) in [40, 48, 60, 65_535].into_iter().enumerate() {
         let wide = open(&env, options()).unwrap();
         if n == 0 {
@@ -382,7 +381,7 @@ fn an_index_without_a_name_may_be_over_a_column_of_any_name() {
 
 #[test]
 fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
     let family = wide.keyspace("K").unwrap().family("F").unwrap();
@@ -409,7 +408,7 @@ fn an_index_that_cannot_be_built_is_refused_and_leaves_nothing() {
 }
 
 /// Definitions come, change and go while there is data.
-fn change_definitions(env: &MemEnv) {
+fn change_definitions(env: &CrashEnv) {
     let wide = open(env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F"), utf8("G")], ..KsDef::new("K") })
         .unwrap();
@@ -428,7 +427,7 @@ fn change_definitions(env: &MemEnv) {
 
 #[test]
 fn a_crash_between_changes_of_definitions_leaves_one_of_the_states() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     env.start_journal();
     change_definitions(&env);
     let (ops, mut rng, mut shapes) =
@@ -488,7 +487,7 @@ fn is_stopped<T: std::fmt::Debug>(result: Result<T>) {
 
 #[test]
 fn what_is_stopped_reads_no_further_and_leaves_no_index() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
     let ks = wide.keyspace("K").unwrap();
@@ -528,7 +527,7 @@ fn what_is_stopped_reads_no_further_and_leaves_no_index() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
 fn an_index_that_is_stopped_in_the_middle_is_whole_or_is_not_there() {
-    let wide = open(&MemEnv::new(1), options()).unwrap();
+    let wide = open(&CrashEnv::new(1), options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
     let ks = wide.keyspace("K").unwrap();
     for i in 0..500 {
@@ -571,7 +570,7 @@ fn an_index_that_is_stopped_in_the_middle_is_whole_or_is_not_there() {
 #[test]
 fn a_keyspace_of_many_families_is_synced_as_often_as_one_of_few() {
     let syncs = |families: usize| {
-        let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
+        let env = FaultEnv::new(Arc::new(CrashEnv::new(1)));
         env.only(&[OpClass::Sync]);
         let wide = Wide::open_in(Arc::new(env.clone()), "/wide", options()).unwrap();
         let before = env.count();
@@ -590,7 +589,7 @@ fn a_keyspace_of_many_families_is_synced_as_often_as_one_of_few() {
 
 #[test]
 fn a_database_is_closed_for_all_its_handles() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let wide = open(&env, options()).unwrap();
     wide.system_add_keyspace(&KsDef { cf_defs: vec![utf8("F")], ..KsDef::new("K") }).unwrap();
     let row = wide.keyspace("K").unwrap().family("F").unwrap().row("r");
@@ -621,7 +620,7 @@ fn a_database_is_closed_for_all_its_handles() {
 /// A write of an earlier clock loses against what is there, by its timestamp: an opening says so.
 #[test]
 fn a_clock_that_went_back_is_known_at_the_next_opening() {
-    let (env, clock) = (MemEnv::new(1), Arc::new(ManualClock::new(1_700_000_000_000_000)));
+    let (env, clock) = (CrashEnv::new(1), Arc::new(ManualClock::new(1_700_000_000_000_000)));
     let day = 86_400_000_000;
     let opened = || {
         let mut o = options();

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::DbOptions;
-use firn_kv::{Cut, MemEnv};
 use firn_wide::*;
 use firn_wide::{CfDef, ColumnDef, Comparator, KsDef, Malformed, Registry, TypeError};
 
@@ -23,7 +23,7 @@ fn options(partitioner: &str) -> Options {
     }
 }
 
-fn open(env: &MemEnv, partitioner: &str) -> Wide {
+fn open(env: &CrashEnv, partitioner: &str) -> Wide {
     Wide::open_in(Arc::new(env.clone()), "/wide", options(partitioner)).unwrap()
 }
 
@@ -72,7 +72,7 @@ fn column(end: u8) -> Column {
 #[test]
 fn a_row_key_and_each_name_have_their_own_65535_bytes() {
     for partitioner in ["Murmur3Partitioner", "RandomPartitioner", "ByteOrderedPartitioner"] {
-        let env = MemEnv::new(1);
+        let env = CrashEnv::new(1);
         let wide = open(&env, partitioner);
         let standard = CfDef { comparator_type: "BytesType".into(), ..CfDef::new("K", "F") };
         let reversed =
@@ -182,7 +182,7 @@ fn a_row_key_and_each_name_have_their_own_65535_bytes() {
 
 #[test]
 fn an_index_finds_the_longest_values_of_rows_with_the_longest_keys() {
-    let env = MemEnv::new(1);
+    let env = CrashEnv::new(1);
     let wide = open(&env, "Murmur3Partitioner");
     let name = longest(9);
     let column = ColumnDef::new(name.clone(), "BytesType").indexed();
@@ -245,7 +245,7 @@ fn what_a_comparator_makes_too_long_for_the_engine_is_refused() {
     let mut registry = Registry::new();
     registry.register(Arc::new(Tenfold));
     let options = Options { registry: Arc::new(registry), ..options("Murmur3Partitioner") };
-    let wide = Wide::open_in(Arc::new(MemEnv::new(1)), "/wide", options).unwrap();
+    let wide = Wide::open_in(Arc::new(CrashEnv::new(1)), "/wide", options).unwrap();
     let family = CfDef { comparator_type: "Tenfold".into(), ..CfDef::new("K", "F") };
     wide.system_add_keyspace(&KsDef { cf_defs: vec![family], ..KsDef::new("K") }).unwrap();
     let row = wide.keyspace("K").unwrap().family("F").unwrap().row("k");

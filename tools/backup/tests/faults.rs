@@ -13,8 +13,9 @@ use common::{BACKUPS, STORE, content, create, folder, memory, restored, small};
 use firn_backup::{
     BackupPlace, BackupRepository, FolderPlace, KeepRule, Pacing, PlacedFile, StoredFile,
 };
-use firn_kv::internals::env::fault::{Fault, FaultEnv};
-use firn_kv::{Cut, Db, Env, Error, ErrorKind, MemEnv, Result, TreeOptions};
+use firn_crash::{CrashEnv, Cut, Fault, FaultEnv};
+use firn_kv::MemEnv;
+use firn_kv::{Db, Env, Error, ErrorKind, Result, TreeOptions};
 
 const ONE: KeepRule = KeepRule { newest: Some(1), days: None };
 
@@ -108,7 +109,7 @@ fn an_operation_that_fails_leaves_whole_backups_and_another_try_succeeds() {
     for fault in [Fault::Eio, Fault::Enospc, Fault::ShortWrite, Fault::SyncFails] {
         let mut failed = 0;
         for nth in 0.. {
-            let mem = MemEnv::new(nth);
+            let mem = CrashEnv::new(nth);
             let env: Arc<dyn Env> = Arc::new(mem.clone());
             let (db, first) = prepared(&env);
             db.close().unwrap();

@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::{Scratch, fill};
 use firn_cluster::Session as ClusterSession;
 use firn_cql::Session;
-use firn_kv::internals::env::fault::{Fault, FaultEnv};
+use firn_crash::{Fault, FaultEnv};
 use firn_kv::{Env, OsEnv};
 use firn_migrate::definitions::{DefinitionPhase, define, definitions};
 use firn_migrate::follow::{Follower, feed};

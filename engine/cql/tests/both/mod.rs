@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_cql::{Result, Rows, Run, Session};
-use firn_kv::MemEnv;
+use firn_crash::CrashEnv;
 use firn_testkit::rng::Rng;
 use firn_wide::{CfDef, ColumnFamily, KsDef, ManualClock, Options, StoreOptions, Wide};
 
 pub struct Both {
-    pub env: MemEnv,
+    pub env: CrashEnv,
     pub clock: Arc<ManualClock>,
     pub wide: Wide,
     pub session: Session,
@@ -17,14 +17,14 @@ pub struct Both {
 
 impl Both {
     pub fn new(seed: u64) -> Both {
-        let (env, clock) = (MemEnv::new(seed), Arc::new(ManualClock::new(1_763_800_000_000_000)));
+        let (env, clock) = (CrashEnv::new(seed), Arc::new(ManualClock::new(1_763_800_000_000_000)));
         let (wide, session) = Both::open(&env, &clock);
         wide.system_add_keyspace(&KsDef::new("rec")).unwrap();
         session.execute("USE rec", ()).unwrap();
         Both { env, clock, wide, session }
     }
 
-    pub fn open(env: &MemEnv, clock: &Arc<ManualClock>) -> (Wide, Session) {
+    pub fn open(env: &CrashEnv, clock: &Arc<ManualClock>) -> (Wide, Session) {
         let wide = open_wide(env, clock);
         (wide.clone(), Session::new(wide).unwrap())
     }
@@ -66,7 +66,7 @@ impl Both {
     }
 }
 
-fn open_wide(env: &MemEnv, clock: &Arc<ManualClock>) -> Wide {
+fn open_wide(env: &CrashEnv, clock: &Arc<ManualClock>) -> Wide {
     let store = StoreOptions { clock: Some(clock.clone()), ..Default::default() };
     let options = Options { store, ..Options::default() };
     Wide::open_in(Arc::new(env.clone()), "db", options).unwrap()

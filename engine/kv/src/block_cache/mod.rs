@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use firn_kv::internals::cache::{Cache, CacheSlots};
+//! use firn_kv::internals::block_cache::{Cache, CacheSlots};
 //! let cache = Cache::new(1 << 20);
 //! let table = Arc::new(CacheSlots::new(10));
 //! let mut block = cache.allocate(5);

@@ -18,7 +18,6 @@ use crate::db::jobs::compact;
 use crate::db::jobs::ingest;
 use crate::db::jobs::subcompactions;
 use crate::env::Env;
-use crate::env::fault::{Fault, FaultEnv, OpClass};
 use crate::env::mem::MemEnv;
 use crate::manifest::PersistedOptions;
 use crate::memtable::Memtable;
@@ -259,53 +258,6 @@ fn first_in_first_out_waits_for_snapshots() {
         tree.put(b"x", b"y").unwrap();
         fill();
         assert!(!tree.contains(&before[0]).unwrap(), "{threads} threads");
-    }
-}
-
-/// A commit does not read tables without data newer than the snapshot. It queries the filters of
-/// the other tables first.
-#[test]
-fn validation_reads_no_table_that_cannot_matter() {
-    let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
-    env.only(&[OpClass::Read]);
-    let db_options = DbOptions {
-        read_mode: crate::ReadMode::Pread,
-        background_threads: 0,
-        ..DbOptions::default()
-    };
-    let db = Db::open_in(Arc::new(env.clone()), "/db", db_options).unwrap();
-    let tree = db.tree("t", TreeOptions { block_size: 512, ..options() }).unwrap();
-    let fill = |from: u32| {
-        (from..3000).step_by(3).for_each(|i| tree.put(&i.to_be_bytes(), &[7; 50]).unwrap());
-        tree.flush().unwrap();
-    };
-    fill(0);
-    let mut tx = db.transaction();
-    // Keys between the existing ones: only the filters are read for them.
-    for i in (1..3000u32).step_by(30) {
-        assert!(tx.get(&tree, &[&i.to_be_bytes()[..], b"x"].concat()).unwrap().is_none());
-    }
-    tx.put(&tree, b"k", b"v").unwrap();
-    env.fail_from(env.count(), Fault::Eio);
-    tx.commit().unwrap();
-    env.heal();
-    // Newer changes are found in memtable and table: a put, a delete and a range deletion.
-    for flushed in [false, true] {
-        for change in 0..3 {
-            let key = 300u32.to_be_bytes();
-            let mut tx = db.transaction();
-            tx.get(&tree, &key).unwrap();
-            tx.put(&tree, b"k", b"w").unwrap();
-            match change {
-                0 => tree.put(&key, b"new").unwrap(),
-                1 => tree.delete(&key).unwrap(),
-                _ => tree.delete_range(&key..&400u32.to_be_bytes()).unwrap(),
-            }
-            if flushed {
-                tree.flush().unwrap();
-            }
-            assert_eq!(tx.commit().unwrap_err().kind(), ErrorKind::Conflict, "{flushed}, {change}");
-        }
     }
 }
 
@@ -560,10 +512,8 @@ fn an_entry_of_unknown_kind_is_damage_to_every_read_recorded_or_not() {
 
 #[test]
 fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
-    let env = FaultEnv::new(Arc::new(MemEnv::new(1)));
-    env.only(&[OpClass::Spawn]);
     let db = Db::open_in(
-        Arc::new(env.clone()),
+        Arc::new(MemEnv::new(1)),
         "/db",
         DbOptions { background_threads: 2, ..DbOptions::default() },
     )
@@ -571,8 +521,9 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
     let tree = db.tree("t", TreeOptions { merge: None, ..options() }).unwrap();
     let inner = db.inner();
     let mut i = 0u32;
-    for round in 1..=2 {
-        while env.count() < 2 * round {
+    for _round in 1..=2 {
+        // Both workers are present.
+        while inner.scheduler.queue().present() != 0b11 {
             tree.put(&i.to_be_bytes(), &[7; 100]).unwrap();
             i += 1;
         }

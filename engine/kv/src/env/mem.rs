@@ -1,61 +1,31 @@
-//! An in-memory environment, in two variants.
-//!
-//! - [`MemEnv::new`] is for tests: deterministic, with an exact model of crashes. It is public for
-//!   integration tests of this crate and of programs built on it.
-//! - [`MemEnv::plain`] is for programs that want a store in memory. It stores only the contents of
-//!   its files.
-//!
-//! The rest of this text is about the first variant. Its model:
-//! - A file has a present and a durable content; `sync` makes the first the second. Between two
-//!   syncs a power cut leaves, for each 512-byte sector, the old or the new content, and any length
-//!   between the two.
-//! - A directory has present and durable entries; [`Env::sync_dir`] makes the first the second.
-//!   Syncing a file does *not* make its name durable. Creating a directory does not make that
-//!   directory's own name durable.
-//! - A failed sync leaves its bytes undurable for good, as on Linux. A later successful sync does
-//!   not cover them, unless they are written again.
-//! - A log file's reserved length is an unsynced change like any other.
-//!
-//! After [`MemEnv::start_journal`], every operation that changes the disk is recorded. So the disk
-//! after a crash at any point of the history can be made: by [`MemEnv::crash_image`], or by
-//! [`Crasher`] for all points in order.
+//! Files in memory, for programs that want a store without a disk ([`MemEnv::plain`]) and for tests
+//! ([`MemEnv::new`]).
 //!
 //! Invariants:
-//! - The disk changes only in `MemState::commit`.
-//! - The clock moves only by [`MemEnv::advance`] and `sleep`.
-//! - Random numbers come from the seed.
-//! - Threads are real ones. Under `--cfg interleave`, threads, sleeps and clock are the scheduler's
-//!   (`time`), and each operation is a possible thread switch.
+//! - Syncs do nothing: a power cut loses everything. The crate `firn-crash` has a disk that shows
+//!   the effect of a crash.
+//! - A file lives as long as it has a name or an open handle.
+//! - No lock is taken under a file's lock.
 
-use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::disk::{Disk, DiskEntry, DiskOp, Ino, ROOT};
-use self::rng::CrashRng;
-use super::os::{OsEnv, already_locked, ends_early, past_capacity, too_long};
+use super::os::{OsEnv, already_locked, ends_early, past_capacity, spawn_thread, too_long};
 use super::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use crate::base::error::{Error, Result};
-use crate::util::sync::Mutex;
+use crate::util::sync::{Mutex, yield_now};
 
-mod content;
-mod disk;
-mod rng;
 #[cfg(test)]
 mod tests;
-mod time;
-
-pub use self::disk::Cut;
 
 /// Start of the wall clock: 2020-01-01, in microseconds since 1970.
 const FIRST_WALL_MICROS: u64 = 1_577_836_800_000_000;
-/// Number of operations between two checkpoints of the disk, from which crash images are made.
-const CHECKPOINT_EVERY: usize = 256;
+/// Initial result of [`Env::memory`], in bytes.
+const MEMORY: u64 = 16 << 30;
 
-/// An in-memory environment. Clones are handles to the same one. See the [module](self).
+/// An in-memory environment. Clones are handles to the same one.
 #[derive(Clone)]
 pub struct MemEnv {
     state: Arc<Mutex<MemState>>,
@@ -65,299 +35,208 @@ pub struct MemEnv {
 
 debug_by!(MemEnv, "MemEnv");
 
-/// Initial result of [`Env::memory`], in bytes.
-const MEMORY: u64 = 16 << 30;
-
 struct MemState {
-    disk: Disk,
-    journal: Option<EnvJournal>,
-    /// Number of handles per open file. A file without a name lives as long as it has one.
-    open: HashMap<Ino, usize>,
-    locked: BTreeSet<Ino>,
+    /// Files and directories except the root, sorted by path; a path has no leading slash.
+    entries: Vec<(String, MemEntry)>,
     nanos: u64,
-    rng: CrashRng,
+    /// State of the random number generator.
+    random: u64,
     free_space: Option<u64>,
     memory: Option<u64>,
 }
 
+#[derive(Clone)]
+enum MemEntry {
+    Dir,
+    File(Arc<Mutex<MemFile>>),
+}
+
+/// A file: `bytes`, followed by zeros up to `len`.
 #[derive(Default)]
-struct EnvJournal {
-    ops: Vec<Arc<DiskOp>>,
-    /// The disk before operation `i * CHECKPOINT_EVERY`.
-    checkpoints: Vec<Disk>,
-}
-
-thread_local! {
-    static SYNCS_FAIL: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Runs `work` with failing syncs: every sync by this thread on an in-memory environment fails and
-/// leaves its bytes undurable.
-pub(super) fn with_failing_syncs<T>(work: impl FnOnce() -> T) -> T {
-    SYNCS_FAIL.set(true);
-    let result = work();
-    SYNCS_FAIL.set(false);
-    result
-}
-
-/// Returns `EIO`, as from a failing device.
-pub(super) fn device_error() -> io::Error {
-    // ERROR_IO_DEVICE of Windows, and WASI's number; Unixes agree.
-    io::Error::from_raw_os_error(if cfg!(windows) {
-        1117
-    } else if cfg!(target_os = "wasi") {
-        29
-    } else {
-        5
-    })
+struct MemFile {
+    bytes: Vec<u8>,
+    len: u64,
+    locked: bool,
 }
 
 fn refused(what: &str, path: &Path, kind: io::ErrorKind) -> Error {
     Error::io(what, path, io::Error::from(kind))
 }
 
+impl MemFile {
+    /// Fills `buf` from `offset`; returns `false` if the content ends earlier.
+    fn read(&self, offset: u64, buf: &mut [u8]) -> bool {
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.len) {
+            return false;
+        }
+        let stored = &self.bytes[self.bytes.len().min(offset as usize)..];
+        let (start, zeros) = buf.split_at_mut(stored.len().min(buf.len()));
+        start.copy_from_slice(&stored[..start.len()]);
+        zeros.fill(0);
+        true
+    }
+
+    /// Writes at any offset; grows the content if needed.
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let at = offset as usize;
+        if at > self.bytes.len() {
+            self.bytes.resize(at, 0);
+        }
+        let (over, new) = bytes.split_at(bytes.len().min(self.bytes.len() - at));
+        self.bytes[at..at + over.len()].copy_from_slice(over);
+        self.bytes.extend_from_slice(new);
+        self.len = self.len.max(self.bytes.len() as u64);
+    }
+
+    fn set_len(&mut self, len: u64) {
+        self.bytes.truncate(len as usize);
+        self.bytes.shrink_to_fit();
+        self.len = len;
+    }
+
+    fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len as usize];
+        self.read(0, &mut bytes);
+        bytes
+    }
+}
+
+/// Returns the path without leading slash, its components separated by one slash.
+fn normal(what: &str, path: &Path) -> Result<String> {
+    let mut normal = String::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => {
+                if !normal.is_empty() {
+                    normal.push('/');
+                }
+                normal.push_str(&name.to_string_lossy());
+            }
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                return Err(refused(what, path, io::ErrorKind::InvalidInput));
+            }
+        }
+    }
+    Ok(normal)
+}
+
 impl MemState {
-    fn new(disk: Disk, seed: u64) -> MemState {
-        let (open, locked) = (HashMap::new(), BTreeSet::new());
-        MemState {
-            disk,
-            journal: None,
-            open,
-            locked,
-            nanos: 0,
-            rng: CrashRng(seed),
-            free_space: None,
-            memory: Some(MEMORY),
+    fn find(&self, path: &str) -> std::result::Result<usize, usize> {
+        self.entries.binary_search_by(|(p, _)| p.as_str().cmp(path))
+    }
+
+    fn entry(&self, path: &str) -> Option<&MemEntry> {
+        Some(&self.entries[self.find(path).ok()?].1)
+    }
+
+    fn check_dir(&self, what: &str, path: &Path, dir: &str) -> Result<()> {
+        match self.entry(dir) {
+            Some(MemEntry::File(_)) => Err(refused(what, path, io::ErrorKind::NotADirectory)),
+            None if !dir.is_empty() => Err(refused(what, path, io::ErrorKind::NotFound)),
+            _ => Ok(()),
         }
     }
 
-    fn commit(&mut self, op: DiskOp) {
-        self.disk.apply(&op);
-        if let Some(journal) = &mut self.journal {
-            journal.ops.push(Arc::new(op));
-            if journal.ops.len().is_multiple_of(CHECKPOINT_EVERY) {
-                journal.checkpoints.push(self.disk.clone());
-            }
+    /// Returns the entries of a directory and of those in it, by path relative to the directory.
+    fn below(&self, dir: &str) -> impl Iterator<Item = (&str, &MemEntry)> {
+        let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
+        let first = self.entries.partition_point(|(p, _)| *p < prefix);
+        self.entries[first..]
+            .iter()
+            .map_while(move |(path, entry)| Some((path.strip_prefix(&prefix)?, entry)))
+    }
+
+    /// Returns an existing file and its normal path.
+    fn file(&self, what: &str, path: &Path) -> Result<(String, Arc<Mutex<MemFile>>)> {
+        match self.target(what, path)? {
+            (name, Some(file)) => Ok((name, file)),
+            _ => Err(refused(what, path, io::ErrorKind::NotFound)),
         }
     }
 
-    /// Returns the directory and the last name of a path.
-    fn split(&self, what: &str, path: &Path) -> Result<(Ino, String)> {
-        let name =
-            path.file_name().ok_or_else(|| refused(what, path, io::ErrorKind::InvalidInput))?;
-        let dir = self.dir(what, path.parent().unwrap_or(Path::new("/")))?;
-        Ok((dir, name.to_string_lossy().into_owned()))
-    }
-
-    fn names(what: &str, path: &Path) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for part in path.components() {
-            match part {
-                Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
-                Component::RootDir | Component::CurDir => {}
-                Component::ParentDir | Component::Prefix(_) => {
-                    return Err(refused(what, path, io::ErrorKind::InvalidInput));
-                }
-            }
-        }
-        Ok(names)
-    }
-
-    fn dir(&self, what: &str, path: &Path) -> Result<Ino> {
-        let mut at = ROOT;
-        for name in Self::names(what, path)? {
-            at = match self.entry(at, &name) {
-                Some(DiskEntry::Dir(ino)) => ino,
-                Some(DiskEntry::File(_)) => {
-                    return Err(refused(what, path, io::ErrorKind::NotADirectory));
-                }
-                None => return Err(refused(what, path, io::ErrorKind::NotFound)),
-            };
-        }
-        Ok(at)
-    }
-
-    fn entry(&self, dir: Ino, name: &str) -> Option<DiskEntry> {
-        self.disk.dir(dir)?.entries().get(name).copied()
-    }
-
-    /// Returns the inode of an existing file.
-    fn file(&self, what: &str, path: &Path) -> Result<Ino> {
-        let (dir, name) = self.split(what, path)?;
-        match self.entry(dir, &name) {
-            Some(DiskEntry::File(ino)) => Ok(ino),
-            Some(DiskEntry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
-            None => Err(refused(what, path, io::ErrorKind::NotFound)),
-        }
-    }
-
-    /// Returns the inode of a file; creates the file if it does not exist.
-    fn file_or_new(&mut self, what: &str, path: &Path) -> Result<Ino> {
-        let (dir, name) = self.split(what, path)?;
-        match self.entry(dir, &name) {
-            Some(DiskEntry::File(ino)) => Ok(ino),
-            Some(DiskEntry::Dir(_)) => Err(refused(what, path, io::ErrorKind::IsADirectory)),
-            None => {
-                let ino = self.disk.next_ino();
-                self.commit(DiskOp::Create { dir, name, ino, path: path.to_path_buf() });
-                Ok(ino)
-            }
-        }
-    }
-
-    fn len(&self, ino: Ino) -> u64 {
-        self.disk.file(ino).map_or(0, |f| f.now().len())
-    }
-
-    fn content(&self, ino: Ino) -> Vec<u8> {
-        self.disk.file(ino).map_or(Vec::new(), |f| f.now().to_vec())
-    }
-
-    /// Drops a file that has neither name nor handle.
-    fn forget(&mut self, ino: Ino) {
-        if !self.open.contains_key(&ino) {
-            self.disk.drop_if_nameless(ino);
-        }
-    }
-
-    /// Returns the disk before the last of the first `at` operations, and that last one.
-    fn disk_before(&self, at: usize) -> (Disk, Option<Arc<DiskOp>>) {
-        let Some(journal) = &self.journal else {
-            assert!(at == 0, "no journal: call start_journal first");
-            return (self.disk.clone(), None);
+    /// Returns the normal path of a file, which may be new, and the present file.
+    fn target(&self, what: &str, path: &Path) -> Result<(String, Option<Arc<Mutex<MemFile>>>)> {
+        let name = normal(what, path)?;
+        self.check_dir(what, path, name.rsplit_once('/').map_or("", |(dir, _)| dir))?;
+        let file = match self.entry(&name) {
+            Some(MemEntry::File(file)) => Some(file.clone()),
+            None if !name.is_empty() => None,
+            _ => return Err(refused(what, path, io::ErrorKind::IsADirectory)),
         };
-        assert!(
-            at <= journal.ops.len(),
-            "the journal has {} operations, not {at}",
-            journal.ops.len()
-        );
-        let Some(last) = at.checked_sub(1) else { return (journal.checkpoints[0].clone(), None) };
-        let from = last / CHECKPOINT_EVERY;
-        let mut disk = journal.checkpoints[from].clone();
-        for op in &journal.ops[from * CHECKPOINT_EVERY..last] {
-            disk.apply(op);
-        }
-        (disk, Some(journal.ops[last].clone()))
+        Ok((name, file))
     }
 
-    fn files_below(&self, dir: Ino, path: &Path, out: &mut Vec<PathBuf>) {
-        for (name, entry) in self.disk.dir(dir).into_iter().flat_map(|d| d.entries()) {
-            match entry {
-                DiskEntry::File(_) => out.push(path.join(name)),
-                DiskEntry::Dir(ino) => self.files_below(*ino, &path.join(name), out),
-            }
+    fn set(&mut self, path: String, entry: MemEntry) {
+        match self.find(&path) {
+            Ok(at) => self.entries[at].1 = entry,
+            Err(at) => self.entries.insert(at, (path, entry)),
         }
+    }
+
+    fn unset(&mut self, path: &str) {
+        if let Ok(at) = self.find(path) {
+            self.entries.remove(at);
+        }
+    }
+
+    /// Returns a file; creates it if it does not exist.
+    fn file_or_new(&mut self, what: &str, path: &Path) -> Result<Arc<Mutex<MemFile>>> {
+        let (name, file) = self.target(what, path)?;
+        Ok(file.unwrap_or_else(|| {
+            let file = Arc::<Mutex<MemFile>>::default();
+            self.set(name, MemEntry::File(file.clone()));
+            file
+        }))
     }
 }
 
 impl MemEnv {
-    /// Creates an environment with an empty root directory. The seed determines the random numbers.
-    /// Recording is off.
+    /// Creates an environment for tests, with an empty root directory. Only [`MemEnv::advance`] and
+    /// [`Env::sleep`] move its clock. The seed determines its random numbers.
     pub fn new(seed: u64) -> MemEnv {
-        MemEnv { state: Arc::new(Mutex::new(MemState::new(Disk::new(true), seed))), os: None }
+        MemEnv::with(seed, Some(MEMORY), None)
     }
 
     /// Creates an environment for programs, which [`Db::in_memory`](crate::Db::in_memory) uses.
-    /// Files are in memory; time, sleeps and random numbers are the operating system's. It stores
-    /// only the contents of its files. Syncs do nothing, and removed files are gone at once. So it
-    /// has no crash images, and a power cut loses everything.
+    /// Files are in memory; time, sleeps and random numbers are the operating system's.
     ///
     /// Measured with a million random puts of 108 bytes under a budget of 32 MiB: the process takes
-    /// 3.1 bytes of memory per stored byte, including memtables, cache and allocator overhead. With
-    /// crash images it takes 7.0. A put takes a quarter less CPU.
+    /// 3.1 bytes of memory per stored byte, including memtables, cache and allocator overhead.
     pub fn plain() -> MemEnv {
-        let mut state = MemState::new(Disk::new(false), 0);
         // A page cache would hold every file a second time.
-        state.memory = Some(0);
-        MemEnv { state: Arc::new(Mutex::new(state)), os: Some(OsEnv::new()) }
+        MemEnv::with(0, Some(0), Some(OsEnv::new()))
     }
 
-    /// Starts recording from the present state of the disk; drops the previous journal.
-    pub fn start_journal(&self) {
-        let mut st = self.state.lock();
-        st.journal = Some(EnvJournal { ops: Vec::new(), checkpoints: vec![st.disk.clone()] });
-    }
-
-    /// Stops recording and drops the journal.
-    pub fn stop_journal(&self) {
-        self.state.lock().journal = None;
-    }
-
-    /// Returns the number of recorded operations.
-    pub fn journal_len(&self) -> usize {
-        self.state.lock().journal.as_ref().map_or(0, |j| j.ops.len())
-    }
-
-    /// Describes the recorded operation `n`.
-    pub fn journal_op(&self, n: usize) -> Option<String> {
-        Some(self.state.lock().journal.as_ref()?.ops.get(n)?.to_string())
-    }
-
-    /// Returns the disk after a crash right after the first `at` recorded operations. The result is
-    /// a new environment with the same clock, without locks, open files or journal. Everything that
-    /// survived a power cut is durable in it; after [`Cut::Process`] unsynced data is still
-    /// unsynced. Without a journal, `at` must be 0 and the crash is now.
-    ///
-    /// # Panics
-    /// If `at` exceeds the journal's length, and for a [plain](MemEnv::plain) environment.
-    pub fn crash_image(&self, at: usize, cut: &Cut) -> MemEnv {
-        assert!(self.os.is_none(), "a plain environment records no crash state");
-        let (disk, last) = self.state.lock().disk_before(at);
-        self.with_disk(disk.crash(last.as_deref(), cut))
-    }
-
-    /// Returns a [`Crasher`] for all crash points of the journal, positioned before the first
-    /// operation.
-    pub fn crasher(&self) -> Crasher {
-        let (disk, last) = self.state.lock().disk_before(0);
-        Crasher { env: self.clone(), disk, last, at: 0 }
-    }
-
-    /// Returns a copy with its own disk (shared until written), clock and random numbers; without
-    /// locks, open files or journal.
-    pub fn fork(&self) -> MemEnv {
-        let disk = self.state.lock().disk.clone();
-        self.with_disk(disk.crash(None, &Cut::Process))
-    }
-
-    fn with_disk(&self, disk: Disk) -> MemEnv {
-        let st = self.state.lock();
-        let mut copy = MemState::new(disk, st.rng.0);
-        copy.nanos = st.nanos;
-        (copy.free_space, copy.memory) = (st.free_space, st.memory);
-        MemEnv { state: Arc::new(Mutex::new(copy)), os: self.os.clone() }
+    fn with(random: u64, memory: Option<u64>, os: Option<Arc<dyn Env>>) -> MemEnv {
+        let state = MemState { entries: vec![], nanos: 0, random, free_space: None, memory };
+        MemEnv { state: Arc::new(Mutex::new(state)), os }
     }
 
     /// Returns the content of a file.
     pub fn read_file(&self, file: &Path) -> Result<Vec<u8>> {
-        let st = self.state.lock();
-        Ok(st.content(st.file("read", file)?))
+        self.read_all(file, u64::MAX)
     }
 
-    /// Replaces a file's content, or creates the file. Tests use it to damage files. Durable at
-    /// once if the file's name is.
+    /// Replaces a file's content, or creates the file.
     pub fn write_file(&self, file: &Path, bytes: &[u8]) -> Result<()> {
-        let mut st = self.state.lock();
-        let ino = st.file_or_new("write", file)?;
-        let path: Arc<Path> = file.into();
-        st.commit(DiskOp::SetLen { ino, len: bytes.len() as u64, path: file.to_path_buf() });
-        st.commit(DiskOp::Write { ino, offset: 0, bytes: bytes.into(), path: path.clone() });
-        st.commit(DiskOp::Sync { ino, path });
-        Ok(())
+        self.create(file)?.append(bytes)
     }
 
     /// Returns all files, sorted by path.
     pub fn files(&self) -> Vec<PathBuf> {
-        let mut files = Vec::new();
-        self.state.lock().files_below(ROOT, Path::new("/"), &mut files);
+        let state = self.state.lock();
+        let files = state.entries.iter().filter(|(_, e)| matches!(e, MemEntry::File(_)));
+        let mut files: Vec<_> = files.map(|(path, _)| Path::new("/").join(path)).collect();
         files.sort_unstable();
         files
     }
 
     /// Moves the clock forward; has no effect on the clock of a [plain](MemEnv::plain) environment.
     pub fn advance(&self, time: Duration) {
-        let mut st = self.state.lock();
-        st.nanos = st.nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let mut state = self.state.lock();
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        state.nanos = state.nanos.saturating_add(nanos);
     }
 
     /// Sets the result of [`Env::free_space`]; `None` (unknown) at first.
@@ -369,160 +248,51 @@ impl MemEnv {
     pub fn set_memory(&self, bytes: Option<u64>) {
         self.state.lock().memory = bytes;
     }
-
-    /// Drops a file that lost a name, in a plain environment. Otherwise a crash may bring it back;
-    /// a sync of its directory drops it.
-    fn let_go(&self, st: &mut MemState, ino: Ino) {
-        if self.os.is_some() {
-            st.forget(ino);
-        }
-    }
-
-    fn handle(&self, st: &mut MemState, ino: Ino, path: &Path) -> MemFileHandle {
-        *st.open.entry(ino).or_insert(0) += 1;
-        MemFileHandle { env: self.clone(), ino, path: path.into() }
-    }
-}
-
-/// Makes crash images at each point of a journal in order, without replaying from the beginning:
-/// see [`MemEnv::crasher`].
-pub struct Crasher {
-    env: MemEnv,
-    /// The disk before the last operation.
-    disk: Disk,
-    last: Option<Arc<DiskOp>>,
-    at: usize,
-}
-
-debug_by!(Crasher, "Crasher", at);
-
-impl Crasher {
-    /// Returns how many operations have happened before the crash.
-    pub fn at(&self) -> usize {
-        self.at
-    }
-
-    /// Describes the last operation before the crash.
-    pub fn last_op(&self) -> Option<String> {
-        self.last.as_ref().map(|op| op.to_string())
-    }
-
-    /// Returns how many bytes the last operation wrote to a file. If it wrote any, [`Cut::Torn`]
-    /// differs from [`Cut::PowerAll`].
-    pub fn last_write(&self) -> Option<u64> {
-        match self.last.as_deref() {
-            Some(DiskOp::Write { bytes, .. }) => Some(bytes.len() as u64),
-            _ => None,
-        }
-    }
-
-    /// Advances by one operation; returns `false` at the journal's present end.
-    pub fn advance(&mut self) -> bool {
-        let st = self.env.state.lock();
-        let Some(next) = st.journal.as_ref().and_then(|j| j.ops.get(self.at)) else { return false };
-        if let Some(op) = self.last.replace(next.clone()) {
-            self.disk.apply(&op);
-        }
-        self.at += 1;
-        true
-    }
-
-    /// Returns the disk after a crash here: see [`MemEnv::crash_image`].
-    pub fn image(&self, cut: &Cut) -> MemEnv {
-        self.env.with_disk(self.disk.crash(self.last.as_deref(), cut))
-    }
 }
 
 /// An open file.
-struct MemFileHandle {
-    env: MemEnv,
-    ino: Ino,
-    path: Arc<Path>,
-}
-
-impl MemFileHandle {
-    fn write(&self, offset: u64, bytes: &[u8]) {
-        if self.env.os.is_some() {
-            return self.env.state.lock().disk.write(self.ino, offset, bytes);
-        }
-        let bytes = bytes.into();
-        self.env.state.lock().commit(DiskOp::Write {
-            ino: self.ino,
-            offset,
-            bytes,
-            path: self.path.clone(),
-        });
-    }
-
-    fn sync(&self) -> Result<()> {
-        if self.env.os.is_some() {
-            return Ok(());
-        }
-        let (ino, path) = (self.ino, self.path.clone());
-        if SYNCS_FAIL.get() {
-            self.env.state.lock().commit(DiskOp::SyncFailed { ino, path });
-            return Err(Error::io("sync", &self.path, device_error()));
-        }
-        self.env.state.lock().commit(DiskOp::Sync { ino, path });
-        Ok(())
-    }
-}
-
-impl Drop for MemFileHandle {
-    fn drop(&mut self) {
-        let mut st = self.env.state.lock();
-        if let Some(n) = st.open.get_mut(&self.ino) {
-            *n -= 1;
-            if *n == 0 {
-                st.open.remove(&self.ino);
-                st.forget(self.ino);
-            }
-        }
-    }
-}
-
-struct MemRead {
-    handle: MemFileHandle,
+struct MemHandle {
+    file: Arc<Mutex<MemFile>>,
+    path: PathBuf,
+    /// Length at the time of opening and what was appended; a log's capacity.
     len: u64,
     mappable: bool,
 }
 
-impl ReadFile for MemRead {
+impl MemHandle {
+    fn new(file: Arc<Mutex<MemFile>>, path: &Path) -> MemHandle {
+        let len = file.lock().len;
+        MemHandle { file, path: path.to_path_buf(), len, mappable: false }
+    }
+}
+
+impl ReadFile for MemHandle {
     fn len(&self) -> u64 {
         self.len
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let st = self.handle.env.state.lock();
-        match st.disk.file(self.handle.ino) {
-            Some(f) if f.now().read(offset, buf) => Ok(()),
-            _ => Err(ends_early(&self.handle.path, offset, buf.len())),
+        let wanted = buf.len();
+        if self.file.lock().read(offset, buf) {
+            return Ok(());
         }
+        Err(ends_early(&self.path, offset, wanted))
     }
 
     fn map(&self) -> Option<Arc<dyn FileMap>> {
-        let content =
-            self.mappable.then(|| self.handle.env.state.lock().content(self.handle.ino))?;
-        Some(Arc::new(content))
+        self.mappable.then(|| Arc::new(self.file.lock().to_vec()) as _)
     }
 }
 
-struct MemWrite {
-    handle: MemFileHandle,
-    len: u64,
-}
-
-impl WriteFile for MemWrite {
+impl WriteFile for MemHandle {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if !bytes.is_empty() {
-            self.handle.write(self.len, bytes);
-            self.len += bytes.len() as u64;
-        }
+        self.file.lock().write(self.len, bytes);
+        self.len += bytes.len() as u64;
         Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.handle.sync()
+        Ok(())
     }
 
     fn len(&self) -> u64 {
@@ -530,230 +300,180 @@ impl WriteFile for MemWrite {
     }
 }
 
-struct MemLog {
-    handle: MemFileHandle,
-    capacity: u64,
-}
-
-impl LogFile for MemLog {
+impl LogFile for MemHandle {
     fn capacity(&self) -> u64 {
-        self.capacity
+        self.len
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.capacity) {
-            return Err(past_capacity(&self.handle.path, offset, bytes.len(), self.capacity));
+        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > self.len) {
+            return Err(past_capacity(&self.path, offset, bytes.len(), self.len));
         }
-        if !bytes.is_empty() {
-            self.handle.write(offset, bytes);
-        }
+        self.file.lock().write(offset, bytes);
         Ok(())
     }
 
     fn sync(&self) -> Result<()> {
-        self.handle.sync()
+        Ok(())
     }
 
-    fn prepare(&self, _offset: u64, _len: u64) {}
+    fn prepare(&self, _: u64, _: u64) {}
 
     fn shorten(&mut self, len: u64) -> Result<()> {
-        if len == 0 || len > self.capacity {
-            return Err(past_capacity(&self.handle.path, len, 0, self.capacity));
+        if len == 0 || len > self.len {
+            return Err(past_capacity(&self.path, len, 0, self.len));
         }
-        self.capacity = len;
-        let (ino, path) = (self.handle.ino, self.handle.path.to_path_buf());
-        self.handle.env.state.lock().commit(DiskOp::SetLen { ino, len, path });
+        self.len = len;
+        self.file.lock().set_len(len);
         Ok(())
     }
 }
 
-struct MemLock {
-    env: MemEnv,
-    ino: Ino,
-}
+struct MemLock(Arc<Mutex<MemFile>>);
 
 impl FileLock for MemLock {}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        self.env.state.lock().locked.remove(&self.ino);
+        self.0.lock().locked = false;
     }
 }
 
 impl Env for MemEnv {
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         let what = "create the directory";
-        let mut st = self.state.lock();
-        let (mut at, mut path) = (ROOT, PathBuf::from("/"));
-        for name in MemState::names(what, dir)? {
-            path.push(&name);
-            at = match st.entry(at, &name) {
-                Some(DiskEntry::Dir(ino)) => ino,
-                Some(DiskEntry::File(_)) => {
+        let path = normal(what, dir)?;
+        let mut state = self.state.lock();
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        for part in ends.map(|end| &path[..end]).filter(|part| !part.is_empty()) {
+            match state.entry(part) {
+                Some(MemEntry::Dir) => {}
+                Some(MemEntry::File(_)) => {
                     return Err(refused(what, dir, io::ErrorKind::NotADirectory));
                 }
-                None => {
-                    let ino = st.disk.next_ino();
-                    st.commit(DiskOp::CreateDir { dir: at, name, ino, path: path.clone() });
-                    ino
-                }
-            };
+                None => state.set(part.to_string(), MemEntry::Dir),
+            }
         }
         Ok(())
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let st = self.state.lock();
-        let ino = st.dir("list", dir)?;
-        Ok(st.disk.dir(ino).map_or(Vec::new(), |d| d.entries().keys().cloned().collect()))
+        let path = normal("list", dir)?;
+        let state = self.state.lock();
+        state.check_dir("list", dir, &path)?;
+        let names = state.below(&path).map(|(name, _)| name).filter(|name| !name.contains('/'));
+        Ok(names.map(str::to_string).collect())
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let mut st = self.state.lock();
-        let ino = st.dir("sync the directory", dir)?;
-        if SYNCS_FAIL.get() {
-            return Err(Error::io("sync the directory", dir, device_error()));
-        }
-        let replaced = st.disk.replaced_in(ino);
-        st.commit(DiskOp::SyncDir { dir: ino, path: dir.to_path_buf() });
-        for file in replaced {
-            st.forget(file);
-        }
-        Ok(())
+        let what = "sync the directory";
+        self.state.lock().check_dir(what, dir, &normal(what, dir)?)
     }
 
     fn file_len(&self, file: &Path) -> Result<u64> {
-        let st = self.state.lock();
-        Ok(st.len(st.file("read the length", file)?))
+        let (_, file) = self.state.lock().file("read the length", file)?;
+        let len = file.lock().len;
+        Ok(len)
     }
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
-        let mut st = self.state.lock();
-        let ino = st.file("open", file)?;
-        let len = st.len(ino);
+        let (_, opened) = self.state.lock().file("open", file)?;
+        let mut handle = MemHandle::new(opened, file);
         // A plain environment serves no maps, because they would be copies.
-        let mappable = map && len > 0 && self.os.is_none();
-        let handle = self.handle(&mut st, ino, file);
-        Ok(Arc::new(MemRead { handle, len, mappable }))
+        handle.mappable = map && handle.len > 0 && self.os.is_none();
+        Ok(Arc::new(handle))
     }
 
-    fn read_all(&self, file: &Path, cap: u64) -> Result<Vec<u8>> {
-        let st = self.state.lock();
-        let ino = st.file("open", file)?;
-        let len = st.len(ino);
-        if len > cap { Err(too_long(file, len, cap)) } else { Ok(st.content(ino)) }
+    fn read_all(&self, path: &Path, cap: u64) -> Result<Vec<u8>> {
+        let (_, file) = self.state.lock().file("open", path)?;
+        let file = file.lock();
+        if file.len > cap { Err(too_long(path, file.len, cap)) } else { Ok(file.to_vec()) }
     }
 
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let mut st = self.state.lock();
-        let ino = st.file_or_new("create", file)?;
-        if st.len(ino) > 0 {
-            st.commit(DiskOp::SetLen { ino, len: 0, path: file.to_path_buf() });
-        }
-        let handle = self.handle(&mut st, ino, file);
-        Ok(Box::new(MemWrite { handle, len: 0 }))
+        let created = self.state.lock().file_or_new("create", file)?;
+        created.lock().set_len(0);
+        Ok(Box::new(MemHandle::new(created, file)))
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
-        let mut st = self.state.lock();
-        let ino = st.file_or_new("open for appending", file)?;
-        let len = st.len(ino);
-        let handle = self.handle(&mut st, ino, file);
-        Ok(Box::new(MemWrite { handle, len }))
+        let opened = self.state.lock().file_or_new("open for appending", file)?;
+        Ok(Box::new(MemHandle::new(opened, file)))
     }
 
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
         if capacity == 0 {
             return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
         }
-        let mut st = self.state.lock();
-        let (dir, name) = st.split("create", file)?;
-        if let Some(DiskEntry::File(there)) = st.entry(dir, &name) {
-            st.commit(DiskOp::Remove { dir, name, path: file.to_path_buf() });
-            self.let_go(&mut st, there);
-        }
-        let ino = st.file_or_new("create", file)?;
-        st.commit(DiskOp::SetLen { ino, len: capacity, path: file.to_path_buf() });
-        let handle = self.handle(&mut st, ino, file);
-        Ok(Box::new(MemLog { handle, capacity }))
+        let log = Arc::new(Mutex::new(MemFile { len: capacity, ..MemFile::default() }));
+        let handle = MemHandle::new(log.clone(), file);
+        let mut state = self.state.lock();
+        let (name, _) = state.target("create", file)?;
+        state.set(name, MemEntry::File(log));
+        Ok(Box::new(handle))
     }
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
-        let mut st = self.state.lock();
-        let ino = st.file("open for writing again", file)?;
-        let capacity = st.len(ino);
-        if capacity == 0 {
+        let (_, log) = self.state.lock().file("open for writing again", file)?;
+        let handle = MemHandle::new(log, file);
+        if handle.len == 0 {
             return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
         }
-        let handle = self.handle(&mut st, ino, file);
-        Ok(Box::new(MemLog { handle, capacity }))
+        Ok(Box::new(handle))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut st = self.state.lock();
-        let ino = st.file("rename", from)?;
-        let (source, target) = (st.split("rename", from)?, st.split("rename to", to)?);
-        match st.entry(target.0, &target.1) {
-            Some(DiskEntry::Dir(_)) => {
-                return Err(refused("rename to", to, io::ErrorKind::IsADirectory));
-            }
-            Some(DiskEntry::File(other)) if other == ino => return Ok(()), // same file: no effect
-            _ => {}
-        }
-        let replaced = st.entry(target.0, &target.1);
-        st.commit(DiskOp::Rename {
-            from: source,
-            to: target,
-            paths: (from.to_path_buf(), to.to_path_buf()),
-        });
-        if let Some(DiskEntry::File(replaced)) = replaced {
-            self.let_go(&mut st, replaced);
+        let mut state = self.state.lock();
+        let (from, file) = state.file("rename", from)?;
+        let (to, replaced) = state.target("rename to", to)?;
+        // Two names of one file stay two.
+        if replaced.is_none_or(|replaced| !Arc::ptr_eq(&replaced, &file)) {
+            state.set(to, MemEntry::File(file));
+            state.unset(&from);
         }
         Ok(())
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut st = self.state.lock();
-        let ino = st.file("link", from)?;
-        let target = st.split("link as", to)?;
-        if st.entry(target.0, &target.1).is_some() {
-            return Err(refused("link as", to, io::ErrorKind::AlreadyExists));
+        let mut state = self.state.lock();
+        let (_, file) = state.file("link", from)?;
+        match state.target("link as", to)? {
+            (_, Some(_)) => Err(refused("link as", to, io::ErrorKind::AlreadyExists)),
+            (name, None) => {
+                state.set(name, MemEntry::File(file));
+                Ok(())
+            }
         }
-        st.commit(DiskOp::Link { ino, to: target, paths: (from.to_path_buf(), to.to_path_buf()) });
-        Ok(())
     }
 
     fn remove(&self, file: &Path) -> Result<()> {
-        let mut st = self.state.lock();
-        let ino = st.file("remove", file)?;
-        let (dir, name) = st.split("remove", file)?;
-        st.commit(DiskOp::Remove { dir, name, path: file.to_path_buf() });
-        self.let_go(&mut st, ino);
+        let mut state = self.state.lock();
+        let (name, _) = state.file("remove", file)?;
+        state.unset(&name);
         Ok(())
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
         let what = "remove the directory";
-        let mut st = self.state.lock();
-        let ino = st.dir(what, dir)?;
-        let (parent, name) = st.split(what, dir)?;
-        if st.disk.dir(ino).is_some_and(|d| !d.entries().is_empty()) {
+        let path = normal(what, dir)?;
+        let mut state = self.state.lock();
+        state.check_dir(what, dir, &path)?;
+        if state.below(&path).next().is_some() {
             return Err(refused(what, dir, io::ErrorKind::DirectoryNotEmpty));
         }
-        st.commit(DiskOp::Remove { dir: parent, name, path: dir.to_path_buf() });
+        state.unset(&path);
         Ok(())
     }
 
     fn lock(&self, file: &Path) -> Result<Box<dyn FileLock>> {
-        let mut st = self.state.lock();
-        let ino = st.file_or_new("open the lock", file)?;
-        if !st.locked.insert(ino) {
+        let opened = self.state.lock().file_or_new("open the lock", file)?;
+        if std::mem::replace(&mut opened.lock().locked, true) {
             return Err(already_locked(file));
         }
-        Ok(Box::new(MemLock { env: self.clone(), ino }))
+        Ok(Box::new(MemLock(opened)))
     }
 
-    fn free_space(&self, _dir: &Path) -> Option<u64> {
+    fn free_space(&self, _: &Path) -> Option<u64> {
         self.state.lock().free_space
     }
 
@@ -762,31 +482,24 @@ impl Env for MemEnv {
     }
 
     fn wall_micros(&self) -> u64 {
-        self.os.as_ref().map_or_else(
-            || FIRST_WALL_MICROS + self.monotonic_nanos() / 1000,
-            |os| os.wall_micros(),
-        )
+        let own = || FIRST_WALL_MICROS + self.monotonic_nanos() / 1000;
+        self.os.as_ref().map_or_else(own, |os| os.wall_micros())
     }
 
     fn monotonic_nanos(&self) -> u64 {
-        self.os
-            .as_ref()
-            .map_or_else(|| self.state.lock().nanos + time::passed(), |os| os.monotonic_nanos())
+        self.os.as_ref().map_or_else(|| self.state.lock().nanos, |os| os.monotonic_nanos())
     }
 
     fn sleep(&self, time: Duration) {
-        match &self.os {
-            Some(os) => os.sleep(time),
-            None => time::sleep(|| self.advance(time), time),
+        if let Some(os) = &self.os {
+            return os.sleep(time);
         }
+        self.advance(time);
+        yield_now();
     }
 
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
-        time::spawn(name, work)
-    }
-
-    fn random(&self) -> u64 {
-        self.os.as_ref().map_or_else(|| self.state.lock().rng.next(), |os| os.random())
+        spawn_thread(name, work)
     }
 
     fn give_way(&self) {
@@ -795,5 +508,18 @@ impl Env for MemEnv {
 
     fn is_forked(&self) -> bool {
         self.os.as_ref().is_some_and(|os| os.is_forked())
+    }
+
+    fn random(&self) -> u64 {
+        if let Some(os) = &self.os {
+            return os.random();
+        }
+        // splitmix64
+        let mut state = self.state.lock();
+        state.random = state.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = state.random;
+        let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
     }
 }

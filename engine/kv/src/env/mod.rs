@@ -23,7 +23,6 @@ use std::time::Duration;
 use crate::base::error::{Error, Result};
 
 pub(crate) mod closable;
-pub mod fault;
 mod map;
 pub mod mem;
 mod memory;

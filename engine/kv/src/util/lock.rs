@@ -69,7 +69,7 @@ mod held {
     }
 
     /// Runs work of another thread on this one, as if this thread held no locks.
-    pub(crate) fn elsewhere<T>(f: impl FnOnce() -> T) -> T {
+    pub fn elsewhere<T>(f: impl FnOnce() -> T) -> T {
         let own: [u32; NAMES.len()] = COUNTS.with(|c| std::array::from_fn(|i| c[i].replace(0)));
         let done = f();
         COUNTS.with(|c| c.iter().zip(own).for_each(|(c, n)| c.set(n)));
@@ -129,8 +129,9 @@ mod held {
         pub fn ask_again(&self) {}
     }
 
+    /// Runs work of another thread on this one.
     #[inline]
-    pub(crate) fn elsewhere<T>(f: impl FnOnce() -> T) -> T {
+    pub fn elsewhere<T>(f: impl FnOnce() -> T) -> T {
         f()
     }
 
@@ -142,7 +143,7 @@ mod held {
 use held::Held;
 #[cfg(all(debug_assertions, not(any(loom, interleave))))]
 pub(crate) use held::check_pin;
-pub(crate) use held::elsewhere;
+pub use held::elsewhere;
 
 /// Mutex of rank `R`.
 pub(crate) struct Mutex<T, R = Leaf> {

@@ -17,6 +17,8 @@ pub mod stripe;
 pub(crate) mod sync;
 pub(crate) mod version_map;
 
+pub use lock::elsewhere;
+
 /// Epoch pinning. Callers of internal modules that lend out shared memory ([`shared`], the block
 /// cache) must pin the epoch first.
 pub mod epoch {

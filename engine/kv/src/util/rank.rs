@@ -93,8 +93,6 @@ ranks! {
     Segment,
     /// Lock of the directory against other processes.
     Directory,
-    /// Fault injection of tests.
-    Faults,
     /// All locks under which no other lock is taken.
     Leaf,
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::MemEnv;
+use firn_crash::CrashEnv;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::manifest::Manifest;
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_number, segments};
@@ -75,7 +75,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
 }
 
 /// Opens the store on a disk.
-pub fn open(env: &MemEnv, read_mode: ReadMode) -> Result<Db> {
+pub fn open(env: &CrashEnv, read_mode: ReadMode) -> Result<Db> {
     let options = DbOptions {
         memory_budget: 1 << 20,
         background_threads: 0,
@@ -139,7 +139,7 @@ pub struct LogRecord {
 
 /// A disk with an undamaged store.
 pub struct Sound {
-    pub env: MemEnv,
+    pub env: CrashEnv,
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     /// Records that an opening reads, in order.
     pub log: Vec<LogRecord>,
@@ -147,7 +147,7 @@ pub struct Sound {
 }
 
 impl Sound {
-    fn new(env: MemEnv, states: BTreeMap<Seq, Contents>) -> Sound {
+    fn new(env: CrashEnv, states: BTreeMap<Seq, Contents>) -> Sound {
         for file in env.files().into_iter().filter(|f| is_log(f)) {
             let mut bytes = env.read_file(&file).unwrap();
             let end = bytes.iter().rposition(|&b| b != 0).unwrap_or(0);
@@ -183,7 +183,7 @@ fn segment(file: &Path) -> Option<u64> {
     segment_number(file.file_name()?.to_str()?)
 }
 
-fn records(env: &MemEnv) -> Vec<LogRecord> {
+fn records(env: &CrashEnv) -> Vec<LogRecord> {
     let mut all = vec![];
     for s in segments(env, Path::new(DIR)).unwrap() {
         let mut reader = SegmentReader::open(env, Path::new(DIR), s.number).unwrap();
@@ -209,14 +209,14 @@ fn records(env: &MemEnv) -> Vec<LogRecord> {
 
 /// Returns the highest log position up to which a tree was flushed. The log was durable up to
 /// there.
-pub fn flushed(env: &MemEnv) -> u64 {
+pub fn flushed(env: &CrashEnv) -> u64 {
     let state = Manifest::load(env, Path::new(DIR)).unwrap().unwrap().0;
     state.trees.values().map(|t| t.flushed).max().unwrap()
 }
 
 /// Returns the log position up to which the manifest and the undamaged bytes of a damaged log prove
 /// the log durable.
-pub fn proven(env: &MemEnv) -> u64 {
+pub fn proven(env: &CrashEnv) -> u64 {
     let mut synced = flushed(env);
     for number in env.files().iter().filter_map(|f| segment(f)) {
         let Ok(mut reader) = SegmentReader::open(env, Path::new(DIR), number) else { continue };
@@ -239,7 +239,7 @@ fn value(i: u32, words: &str) -> Vec<u8> {
 }
 
 /// Opens the store and its trees with the options of its owner.
-fn owner(env: &MemEnv) -> (Db, Vec<firn_kv::Tree>) {
+fn owner(env: &CrashEnv) -> (Db, Vec<firn_kv::Tree>) {
     let options = DbOptions {
         memory_budget: 1 << 20,
         background_threads: 0,
@@ -254,7 +254,7 @@ fn owner(env: &MemEnv) -> (Db, Vec<firn_kv::Tree>) {
 /// Builds two disks: on the first the process died with the store open, on the second the store was
 /// closed.
 pub fn build() -> (Sound, Sound) {
-    let env = MemEnv::new(7);
+    let env = CrashEnv::new(7);
     tables(&env);
     let mut states = BTreeMap::new();
     let note = |db: &Db, states: &mut BTreeMap<Seq, Contents>| {
@@ -293,7 +293,7 @@ pub fn build() -> (Sound, Sound) {
 }
 
 /// Writes tables of every kind, and log segments that are no longer needed.
-fn tables(env: &MemEnv) {
+fn tables(env: &CrashEnv) {
     for round in 0..3u32 {
         let (_db, t) = owner(env);
         if round == 0 {

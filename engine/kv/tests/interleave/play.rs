@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_interleave::{Plan, Report};
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_kv::{
     Batch, Cursor, Db, DbOptions, Durability, Error, ErrorKind, Folded, MergeOperator, OpenFiles,
     Range, Readable, Result, Snapshot, Transaction, Tree, TreeOptions,
@@ -79,9 +79,9 @@ fn options_of(program: &Program, name: usize, variant: u32) -> TreeOptions {
 }
 
 fn everything(program: &Arc<Program>, record: &Record) {
-    let env = MemEnv::new(program.seed);
+    let env = CrashEnv::new(program.seed);
     let main = program.threads.len();
-    let open = |env: &MemEnv, dir: &str, options: &DbOptions| {
+    let open = |env: &CrashEnv, dir: &str, options: &DbOptions| {
         Db::open_in(Arc::new(env.clone()), dir, options.clone())
             .unwrap_or_else(|e| panic!("{dir} cannot be opened: {e}"))
     };
@@ -151,13 +151,13 @@ fn everything(program: &Arc<Program>, record: &Record) {
         if let Err(words) = check(&calls, Some(&recovered)) {
             panic!("after {} {words}", if image.power { "a power cut" } else { "a crash" });
         }
-        record.0.lock().images.push(Image { disk: MemEnv::new(0), ..image });
+        record.0.lock().images.push(Image { disk: CrashEnv::new(0), ..image });
     }
 }
 
 /// Checks that checkpoints open with the contents at their creation, and that exports contain the
 /// exported pairs.
-fn check_copies(program: &Program, record: &Record, env: &MemEnv) {
+fn check_copies(program: &Program, record: &Record, env: &CrashEnv) {
     let (checkpoints, exports, imports) = {
         let log = record.0.lock();
         (log.checkpoints.clone(), log.exports.clone(), log.imports.clone())
@@ -266,7 +266,7 @@ struct Caller {
     db: Db,
     program: Arc<Program>,
     record: Record,
-    env: MemEnv,
+    env: CrashEnv,
     trees: [Option<Held>; NAMES.len()],
     snapshots: [Option<Taken>; SLOTS],
     walks: [Option<Walk>; SLOTS],
@@ -304,7 +304,7 @@ fn bounds(a: u32, z: u32) -> (LinearKey, LinearKey) {
 }
 
 impl Caller {
-    fn new(thread: usize, db: Db, program: Arc<Program>, record: Record, env: MemEnv) -> Caller {
+    fn new(thread: usize, db: Db, program: Arc<Program>, record: Record, env: CrashEnv) -> Caller {
         let (trees, snapshots, walks, txs) = Default::default();
         Caller { thread, db, program, record, env, trees, snapshots, walks, txs }
     }

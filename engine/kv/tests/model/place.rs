@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
+use firn_kv::MemEnv;
 use firn_kv::OsEnv;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 
 use crate::encrypted::Encrypted;
 use crate::model::setup::Setup;
@@ -19,7 +20,7 @@ fn over(setup: &Setup, env: Arc<dyn Env>) -> Arc<dyn Env> {
 /// Location and environment of a store.
 pub struct Place {
     /// In-memory environment with a virtual clock and simulated crashes.
-    pub mem: Option<MemEnv>,
+    pub mem: Option<CrashEnv>,
     os: bool,
     pub env: Arc<dyn Env>,
     pub dir: PathBuf,
@@ -43,12 +44,12 @@ impl Place {
                 dir: "/db".into(),
             };
         }
-        let mem = MemEnv::new(setup.seed);
+        let mem = CrashEnv::new(setup.seed);
         mem.set_memory(setup.memory);
         Place::of_image(setup, mem)
     }
 
-    pub fn of_image(setup: &Setup, mem: MemEnv) -> Place {
+    pub fn of_image(setup: &Setup, mem: CrashEnv) -> Place {
         Place {
             env: over(setup, Arc::new(mem.clone())),
             mem: Some(mem),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use firn_kv::internals::env::mem::Cut;
+use firn_crash::Cut;
 use firn_kv::{
     Batch, BatchOp, ChangeFeed, Cursor, Db, Durability, ErrorKind, Range, Readable, Snapshot,
     Transaction, Tree, TreeOptions,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_kv::internals::env::mem::Cut;
+use firn_crash::Cut;
 use firn_kv::{
     Batch, BatchOp, ChangeFeed, Db, DbOptions, Durability, ErrorKind, Readable, Snapshot, Tree,
     TreeOptions,

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::internals::env::mem::{Cut, MemEnv};
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::{Batch, Db, DbOptions, ErrorKind, MAX_KEY_LEN, Tree};
 use firn_testkit::history::{HistoryEnds, Span, TREES};
 
@@ -35,7 +35,7 @@ impl Runner<'_> {
         let again = Db::open_in(self.place.env.clone(), &self.place.dir, self.setup.db.clone());
         refused("a second open", again, ErrorKind::Locked)?;
         let foreign = Db::open_in(
-            Arc::new(MemEnv::new(1)),
+            Arc::new(CrashEnv::new(1)),
             "/other",
             DbOptions { background_threads: 0, ..self.setup.db.clone() },
         )?;

@@ -5,10 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, ThreadId};
 
-use firn_kv::MemEnv;
-use firn_kv::internals::env::fault::{Fault, FaultEnv};
+use firn_crash::{CrashEnv, Fault, FaultEnv};
 use firn_kv::policy::Tiered;
-use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, Policy, Tree, TreeOptions};
+use firn_kv::{Db, DbOptions, ErrorKind, Event, Listener, MemEnv, Policy, Tree, TreeOptions};
 
 use super::{key, options, piling};
 
@@ -160,7 +159,7 @@ fn a_panic_of_a_listener_stays_with_it() {
 #[test]
 fn failures_are_told_and_what_begins_ends() {
     let (tell, told) = told();
-    let env = Arc::new(FaultEnv::new(Arc::new(MemEnv::new(0))));
+    let env = Arc::new(FaultEnv::new(Arc::new(CrashEnv::new(0))));
     let listener = move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap();
     let options = DbOptions { listener: Some(Arc::new(listener)), ..options() };
     let db = Db::open_in(env.clone(), "db", options).unwrap();

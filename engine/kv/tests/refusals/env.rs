@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::MemEnv;
+use firn_crash::CrashEnv;
 use firn_kv::{Env, LogFile, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 use firn_testkit::as_inside;
@@ -18,18 +18,18 @@ pub type Rule = Box<dyn FnMut(&str, &Path) -> Option<io::Error> + Send>;
 /// Environment that refuses operations by a rule.
 #[derive(Clone)]
 pub struct Refusing {
-    pub inner: Arc<MemEnv>,
+    pub inner: Arc<CrashEnv>,
     pub forked: Arc<AtomicBool>,
     rule: Arc<Mutex<Option<Rule>>>,
 }
 
 impl Refusing {
     pub fn new() -> Refusing {
-        Refusing::over(MemEnv::new(1))
+        Refusing::over(CrashEnv::new(1))
     }
 
     /// Returns an environment that refuses nothing yet.
-    pub fn over(inner: MemEnv) -> Refusing {
+    pub fn over(inner: CrashEnv) -> Refusing {
         Refusing { inner: Arc::new(inner), forked: Arc::default(), rule: Arc::default() }
     }
 

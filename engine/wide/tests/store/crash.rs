@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use firn_crash::{CrashEnv, Cut};
 use firn_kv::Durability;
-use firn_kv::internals::env::mem::{Cut, MemEnv};
 use firn_testkit::rng::Rng;
 use firn_wide::internals::store::{
     CellStore, FamilySpec, IndexPart, IndexSpec, StoreMutation, StoreSlice,
@@ -26,7 +26,7 @@ fn families(store: &CellStore) -> Option<[firn_wide::internals::store::StoreFami
     Some([store.open_family(first).ok()?, store.open_family(spec(2, standard())).ok()?])
 }
 
-fn history(env: &MemEnv, seed: u64) {
+fn history(env: &CrashEnv, seed: u64) {
     let store = CellStore::open_in(Arc::new(env.clone()), "/store", options()).unwrap();
     let [f, g] = families(&store).unwrap();
     let mut rng = Rng::new(seed);
@@ -65,7 +65,7 @@ fn value(store: &CellStore, f: &firn_wide::internals::store::StoreFamily, key: &
 fn a_call_is_whole_or_absent_after_a_crash_anywhere() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..3 {
-        let env = MemEnv::new(seed);
+        let env = CrashEnv::new(seed);
         env.start_journal();
         history(&env, seed);
         let ops = env.journal_len();

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_backup::{BackupMade, BackupRepository, FolderPlace, Pacing};
-use firn_kv::{Batch, Db, DbOptions, Env, MemEnv, Result, TreeOptions};
+use firn_crash::CrashEnv;
+use firn_kv::{Batch, Db, DbOptions, Env, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 
 /// What a store holds: keys and values of each tree.
@@ -52,8 +53,8 @@ pub fn restored(env: &Arc<dyn Env>, backups: &BackupRepository, id: &str) -> Mod
     content(&Db::open_in(env.clone(), &into, small()).unwrap())
 }
 
-pub fn memory(seed: u64) -> (MemEnv, Arc<dyn Env>) {
-    let mem = MemEnv::new(seed);
+pub fn memory(seed: u64) -> (CrashEnv, Arc<dyn Env>) {
+    let mem = CrashEnv::new(seed);
     (mem.clone(), Arc::new(mem))
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_cql::Session;
-use firn_kv::internals::env::fault::{Fault, FaultEnv};
+use firn_crash::{Fault, FaultEnv};
 use firn_kv::{Batch, Db, ErrorKind};
 use firn_kv::{Env, OsEnv};
 use firn_tools::io::Stopwatch;

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
-use firn_kv::internals::env::fault::{Fault, OpClass};
+use firn_crash::{Fault, OpClass};
 use firn_kv::{
     Compression, DbOptions, Durability, FilterAllocation, FilterKind, OpenFiles, Policy, ReadMode,
     TreeOptions,

@@ -83,8 +83,8 @@ impl Db {
     ///
     /// To share one memory file system between stores, or to reopen a store, [open](Db::open_in)
     /// them in one [`MemEnv::plain`](crate::env::mem::MemEnv::plain).
-    /// [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests advance, and simulates
-    /// crashes and power cuts.
+    /// [`MemEnv::new`](crate::env::mem::MemEnv::new) has a clock that tests advance. The crate
+    /// `firn-crash` has an environment that simulates crashes and power cuts.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::rng::CrashRng;
+use crate::rng::CrashRng;
 
 const PAGE: u64 = 4096;
 /// Bytes that a disk writes atomically.
@@ -19,7 +19,7 @@ type ContentPage = [u8; PAGE as usize];
 
 /// Bytes in shared pages; an absent page is zeros.
 #[derive(Clone, Default)]
-pub(super) struct FileContent {
+pub(crate) struct FileContent {
     pages: Vec<Option<Arc<ContentPage>>>,
     len: u64,
 }
@@ -166,7 +166,7 @@ impl Ranges {
 
 /// One file: its present content, its durable content, and their differences.
 #[derive(Clone, Default)]
-pub(super) struct MemFile {
+pub(crate) struct CrashFile {
     now: FileContent,
     durable: FileContent,
     /// Ranges changed since the last sync.
@@ -175,23 +175,19 @@ pub(super) struct MemFile {
     lost: Ranges,
 }
 
-impl MemFile {
+impl CrashFile {
     pub fn now(&self) -> &FileContent {
         &self.now
     }
 
-    /// Writes bytes. `keeps`: record the change for crash images.
-    pub fn write(&mut self, offset: u64, bytes: &[u8], keeps: bool) {
-        if keeps {
-            self.changed(offset, offset + bytes.len() as u64);
-        }
+    /// Writes bytes.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.changed(offset, offset + bytes.len() as u64);
         self.now.write(offset, bytes);
     }
 
-    pub fn set_len(&mut self, len: u64, keeps: bool) {
-        if keeps {
-            self.changed(len.min(self.now.len), len.max(self.now.len));
-        }
+    pub fn set_len(&mut self, len: u64) {
+        self.changed(len.min(self.now.len), len.max(self.now.len));
         self.now.set_len(len);
     }
 

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::content::MemFile;
-use super::rng::CrashRng;
+use crate::content::CrashFile;
+use crate::rng::CrashRng;
 
-/// The effect of a crash on the disk: see [`MemEnv::crash_image`](super::MemEnv::crash_image).
+/// The effect of a crash on the disk: see [`CrashEnv::crash_image`](crate::CrashEnv::crash_image).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The process dies, the system lives: every operation survives, and unsynced data is still
@@ -49,19 +49,19 @@ pub enum Cut {
 }
 
 /// An inode's number.
-pub(super) type Ino = u64;
-pub(super) const ROOT: Ino = 0;
+pub(crate) type Ino = u64;
+pub(crate) const ROOT: Ino = 0;
 
 /// The target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DiskEntry {
+pub(crate) enum DiskEntry {
     File(Ino),
     Dir(Ino),
 }
 
 /// One operation that changes the disk. `path` is for people; only the inodes matter.
 #[derive(Clone)]
-pub(super) enum DiskOp {
+pub(crate) enum DiskOp {
     Create { dir: Ino, name: String, ino: Ino, path: PathBuf },
     CreateDir { dir: Ino, name: String, ino: Ino, path: PathBuf },
     Write { ino: Ino, offset: u64, bytes: Arc<[u8]>, path: Arc<Path> },
@@ -103,7 +103,7 @@ impl std::fmt::Display for DiskOp {
 type States = Vec<(u64, Option<DiskEntry>)>;
 
 #[derive(Clone, Default)]
-pub(super) struct DiskDir {
+pub(crate) struct DiskDir {
     now: BTreeMap<String, DiskEntry>,
     /// The names that changed since the last sync, with all their states since then, the durable
     /// one first.
@@ -119,14 +119,11 @@ impl DiskDir {
     }
 
     /// Changes the target of a name. Changes with the same `stamp` form one atomic change.
-    fn set(&mut self, stamp: u64, name: &str, entry: Option<DiskEntry>, keeps: bool) {
+    fn set(&mut self, stamp: u64, name: &str, entry: Option<DiskEntry>) {
         let before = match entry {
             Some(e) => self.now.insert(name.to_string(), e),
             None => self.now.remove(name),
         };
-        if !keeps {
-            return;
-        }
         self.unsynced
             .entry(name.to_string())
             .or_insert_with(|| vec![(0, before)])
@@ -200,22 +197,19 @@ impl DiskDir {
 
 /// A disk: see the module's text.
 #[derive(Clone)]
-pub(super) struct Disk {
-    files: BTreeMap<Ino, Arc<MemFile>>,
+pub(crate) struct Disk {
+    files: BTreeMap<Ino, Arc<CrashFile>>,
     dirs: BTreeMap<Ino, Arc<DiskDir>>,
     next_ino: Ino,
-    /// Whether it records the state that a crash would leave.
-    keeps: bool,
 }
 
 impl Disk {
     /// Creates a disk with an empty root.
-    pub fn new(keeps: bool) -> Disk {
+    pub fn new() -> Disk {
         Disk {
             files: BTreeMap::new(),
             dirs: BTreeMap::from([(ROOT, Arc::default())]),
             next_ino: ROOT + 1,
-            keeps,
         }
     }
 
@@ -223,7 +217,7 @@ impl Disk {
         self.next_ino
     }
 
-    pub fn file(&self, ino: Ino) -> Option<&MemFile> {
+    pub fn file(&self, ino: Ino) -> Option<&CrashFile> {
         self.files.get(&ino).map(|f| &**f)
     }
 
@@ -231,7 +225,7 @@ impl Disk {
         self.dirs.get(&ino).map(|d| &**d)
     }
 
-    fn file_mut(&mut self, ino: Ino) -> Option<&mut MemFile> {
+    fn file_mut(&mut self, ino: Ino) -> Option<&mut CrashFile> {
         self.files.get_mut(&ino).map(Arc::make_mut)
     }
 
@@ -240,10 +234,9 @@ impl Disk {
     }
 
     fn set(&mut self, dir: Ino, name: &str, entry: Option<DiskEntry>) {
-        let keeps = self.keeps;
         if let Some(d) = self.dir_mut(dir) {
             let stamp = d.stamp();
-            d.set(stamp, name, entry, keeps);
+            d.set(stamp, name, entry);
         }
     }
 
@@ -263,9 +256,8 @@ impl Disk {
             }
             DiskOp::Write { ino, offset, bytes, .. } => self.write(*ino, *offset, bytes),
             DiskOp::SetLen { ino, len, .. } => {
-                let keeps = self.keeps;
                 if let Some(f) = self.file_mut(*ino) {
-                    f.set_len(*len, keeps);
+                    f.set_len(*len);
                 }
             }
             DiskOp::Sync { ino, .. } => {
@@ -289,11 +281,9 @@ impl Disk {
         }
     }
 
-    /// Writes to a file.
-    pub fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) {
-        let keeps = self.keeps;
+    fn write(&mut self, ino: Ino, offset: u64, bytes: &[u8]) {
         if let Some(f) = self.file_mut(ino) {
-            f.write(offset, bytes, keeps);
+            f.write(offset, bytes);
         }
     }
 
@@ -306,14 +296,11 @@ impl Disk {
             self.set(from.0, &from.1, None);
             return;
         }
-        let keeps = self.keeps;
         if let Some(d) = self.dir_mut(from.0) {
             let stamp = d.stamp();
-            d.set(stamp, &to.1, Some(entry), keeps);
-            d.set(stamp, &from.1, None, keeps);
-            if keeps {
-                d.renames.push((stamp, from.1.clone(), to.1.clone()));
-            }
+            d.set(stamp, &to.1, Some(entry));
+            d.set(stamp, &from.1, None);
+            d.renames.push((stamp, from.1.clone(), to.1.clone()));
         }
     }
 

@@ -3,7 +3,7 @@
 
 /// The generator's state; any seed is good.
 #[derive(Clone)]
-pub(super) struct CrashRng(pub u64);
+pub(crate) struct CrashRng(pub u64);
 
 impl CrashRng {
     pub fn next(&mut self) -> u64 {

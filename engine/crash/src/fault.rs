@@ -8,20 +8,21 @@
 //! Invariants:
 //! - A failed operation has no effect on the inner environment, with two exceptions.
 //!   [`Fault::ShortWrite`] writes a part. A failed sync leaves its bytes undurable for good if the
-//!   inner one is [`super::mem`]; any other environment does sync, and only the result is an error.
+//!   inner one is a [`CrashEnv`](crate::CrashEnv); any other environment does sync, and only the result is an error.
 //! - [`Fault::Eintr`] is invisible, because environments repeat interrupted calls.
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::util::lock::elsewhere;
-use crate::util::sync::{Mutex, rank};
+use firn_kv::{
+    Env, Error, FileLock, FileMap, FileTerms, LogFile, ReadFile, Result, Thread, WriteFile,
+};
 
-use super::mem::{device_error, with_failing_syncs};
-use super::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
-use crate::base::error::{Error, Result};
+use crate::env::{device_error, with_failing_syncs};
+use crate::time::Mutex;
 
 /// The way an operation fails. If a fault does not apply (a short write of a read), the operation
 /// succeeds.
@@ -74,17 +75,24 @@ impl Fault {
 }
 
 /// An environment that makes chosen operations of another one fail. Clones are handles to the same
-/// one. See the [module](self).
+/// one.
+///
+/// Every fallible call on the environment or its files is an operation, including reads. Operations
+/// are numbered from 0 in the order in which they begin. [`FaultEnv::only`] counts some classes only.
 #[derive(Clone)]
 pub struct FaultEnv {
     inner: Arc<dyn Env>,
     plan: Arc<FaultPlan>,
 }
 
-debug_by!(FaultEnv, "FaultEnv");
+impl fmt::Debug for FaultEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultEnv").finish_non_exhaustive()
+    }
+}
 
 #[derive(Default)]
-struct FaultPlan(Mutex<PlanState, rank::Faults>);
+struct FaultPlan(Mutex<PlanState>);
 
 #[derive(Default)]
 struct PlanState {
@@ -108,8 +116,7 @@ impl FaultPlan {
         let n = plan.done.len() as u64;
         plan.done.push((what, path.clone()));
         if let Some(call) = &plan.call {
-            // The callback simulates another process.
-            elsewhere(|| call(n));
+            call(n);
         }
         let (at, fault, lasting) = plan.fault?;
         if (n == at || (lasting && n > at)) && fault.applies_to(class) {
@@ -451,12 +458,13 @@ impl Env for FaultEnv {
 
 #[cfg(test)]
 mod tests {
-    use super::super::mem::{Cut, MemEnv};
-    use super::*;
-    use crate::base::error::ErrorKind;
+    use firn_kv::ErrorKind;
 
-    fn wrapped() -> (MemEnv, FaultEnv) {
-        let mem = MemEnv::new(1);
+    use super::*;
+    use crate::{CrashEnv, Cut};
+
+    fn wrapped() -> (CrashEnv, FaultEnv) {
+        let mem = CrashEnv::new(1);
         (mem.clone(), FaultEnv::new(Arc::new(mem)))
     }
 
