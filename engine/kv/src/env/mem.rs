@@ -251,22 +251,22 @@ impl MemEnv {
 }
 
 /// An open file.
-struct MemHandle {
+struct MemOpenFile {
     file: Arc<Mutex<MemFile>>,
     path: PathBuf,
-    /// Length at the time of opening and what was appended; a log's capacity.
+    /// Length at the time of opening plus the bytes appended since; capacity of a log.
     len: u64,
     mappable: bool,
 }
 
-impl MemHandle {
-    fn new(file: Arc<Mutex<MemFile>>, path: &Path) -> MemHandle {
+impl MemOpenFile {
+    fn new(file: Arc<Mutex<MemFile>>, path: &Path) -> MemOpenFile {
         let len = file.lock().len;
-        MemHandle { file, path: path.to_path_buf(), len, mappable: false }
+        MemOpenFile { file, path: path.to_path_buf(), len, mappable: false }
     }
 }
 
-impl ReadFile for MemHandle {
+impl ReadFile for MemOpenFile {
     fn len(&self) -> u64 {
         self.len
     }
@@ -284,7 +284,7 @@ impl ReadFile for MemHandle {
     }
 }
 
-impl WriteFile for MemHandle {
+impl WriteFile for MemOpenFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.lock().write(self.len, bytes);
         self.len += bytes.len() as u64;
@@ -300,7 +300,7 @@ impl WriteFile for MemHandle {
     }
 }
 
-impl LogFile for MemHandle {
+impl LogFile for MemOpenFile {
     fn capacity(&self) -> u64 {
         self.len
     }
@@ -378,7 +378,7 @@ impl Env for MemEnv {
 
     fn open_read(&self, file: &Path, map: bool) -> Result<Arc<dyn ReadFile>> {
         let (_, opened) = self.state.lock().file("open", file)?;
-        let mut handle = MemHandle::new(opened, file);
+        let mut handle = MemOpenFile::new(opened, file);
         // A plain environment serves no maps, because they would be copies.
         handle.mappable = map && handle.len > 0 && self.os.is_none();
         Ok(Arc::new(handle))
@@ -393,12 +393,12 @@ impl Env for MemEnv {
     fn create(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
         let created = self.state.lock().file_or_new("create", file)?;
         created.lock().set_len(0);
-        Ok(Box::new(MemHandle::new(created, file)))
+        Ok(Box::new(MemOpenFile::new(created, file)))
     }
 
     fn append(&self, file: &Path) -> Result<Box<dyn WriteFile>> {
         let opened = self.state.lock().file_or_new("open for appending", file)?;
-        Ok(Box::new(MemHandle::new(opened, file)))
+        Ok(Box::new(MemOpenFile::new(opened, file)))
     }
 
     fn create_log(&self, file: &Path, capacity: u64) -> Result<Box<dyn LogFile>> {
@@ -406,7 +406,7 @@ impl Env for MemEnv {
             return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
         }
         let log = Arc::new(Mutex::new(MemFile { len: capacity, ..MemFile::default() }));
-        let handle = MemHandle::new(log.clone(), file);
+        let handle = MemOpenFile::new(log.clone(), file);
         let mut state = self.state.lock();
         let (name, _) = state.target("create", file)?;
         state.set(name, MemEntry::File(log));
@@ -415,7 +415,7 @@ impl Env for MemEnv {
 
     fn reuse_log(&self, file: &Path) -> Result<Box<dyn LogFile>> {
         let (_, log) = self.state.lock().file("open for writing again", file)?;
-        let handle = MemHandle::new(log, file);
+        let handle = MemOpenFile::new(log, file);
         if handle.len == 0 {
             return Err(Error::invalid("a log file cannot have 0 bytes").in_file(file));
         }
