@@ -11,7 +11,7 @@
 //! no job and there was no flush for as long as the merge will take. A tree under write load has
 //! more urgent work.
 
-use super::shape::{CompactionJob, CompactionReason};
+use super::shape::{CompactionJob, CompactionReason, tables_of};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, PickContext};
 
@@ -53,7 +53,7 @@ pub(super) fn pick_compaction(
         let output = if is_new { view.below(oldest) } else { view.run(oldest).place() };
         let job = view.whole(0..=oldest, output, CompactionReason::Readers, 1.0);
         let (bytes, size) = (job.rewritten(shape), view.size_of(0..n));
-        let tables = || shape.runs[..n].iter().flat_map(|r| &r.tables);
+        let tables = || tables_of(&shape.runs[..n]);
         let entries = u128::from(tables().map(|t| t.entries).sum::<u64>()) * u128::from(bytes)
             / u128::from(size.max(1));
         // Readers pay for all runs but one in each read, so the saving is proportional.

@@ -23,6 +23,7 @@
 //! 6. *Adopt*: A table that a merge adopts overlaps no other input. The merge therefore splits into
 //!    independent parts ([`CompactionJob::parts`]), whose outputs are between the adopted tables.
 
+use crate::util::nested::nested;
 use crate::util::sort::sort_by;
 use crate::util::sorted_map::SortedMap;
 use std::collections::{HashMap, HashSet};
@@ -593,10 +594,15 @@ pub(super) fn key_span<'a>(tables: impl Iterator<Item = &'a TableShape>) -> Opti
     })
 }
 
+/// Iterates over the tables of runs, in their order.
+pub(super) fn tables_of(runs: &[Arc<RunShape>]) -> impl Iterator<Item = &TableShape> {
+    nested(runs, |r| &r.tables)
+}
+
 impl LsmShape {
     /// Iterates over all tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &TableShape> {
-        self.runs.iter().flat_map(|r| r.tables.iter())
+        tables_of(&self.runs)
     }
 
     /// Returns the total size of the tables in bytes.
@@ -618,7 +624,7 @@ impl LsmShape {
     /// Sets or clears the busy flag of a job's inputs: `true` when it starts, `false` when it is
     /// aborted.
     pub fn set_busy(&mut self, job: &CompactionJob, busy: bool) {
-        let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
+        let ids: HashSet<u64> = nested(&job.inputs, |i| &i.tables).copied().collect();
         self.change(|t| ids.contains(&t.id) && t.busy != busy, |t| t.busy = busy);
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::adopt::{Picked, adopt};
 use super::shape::{
     self, Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, MAX_LEVEL,
-    OutputSplits, RunShape, ShapePlace, TableShape,
+    OutputSplits, RunShape, ShapePlace, TableShape, tables_of,
 };
 
 /// Maximum number of whole runs that one job merges.
@@ -226,7 +226,7 @@ impl<'a> PickContext<'a> {
 
     /// Returns the share of the runs' entries that are in tables with mostly tombstones.
     pub fn density(&self, runs: Range<usize>) -> f64 {
-        let tables = || self.shape.runs[runs.clone()].iter().flat_map(|r| r.tables.iter());
+        let tables = || tables_of(&self.shape.runs[runs.clone()]);
         let all: u64 = tables().map(|t| t.entries).sum();
         let dense: u64 = tables().filter(|t| t.is_dense()).map(|t| t.entries).sum();
         if all == 0 { 0.0 } else { dense as f64 / all as f64 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::key::{Seq, head};
 use crate::range_del::tombstone::CoveredRange;
+use crate::util::nested::nested;
 
 use crate::iterator::table_handle::TableHandle;
 
@@ -25,6 +26,11 @@ pub struct TableRun {
     with_range_deletes: Vec<u32>,
     newest_range_delete: Seq,
     has_deletes: bool,
+}
+
+/// Iterates over the tables of runs, in their order.
+pub fn tables_of(runs: &[Arc<TableRun>]) -> impl Iterator<Item = &Arc<TableHandle>> {
+    nested(runs, |r| &r.tables)
 }
 
 debug_by!(TableRun, "Run", level, number);

@@ -10,6 +10,7 @@ use super::table::TableMeta;
 use crate::base::blob_ref::{BlobFileMeta, BlobUse};
 use crate::base::error::{Error, Result};
 use crate::base::ops::TreeId;
+use crate::util::nested::nested;
 use crate::util::sort::{sort_by, sort_by_key};
 use crate::util::sorted_map::{SortedMap, SortedSet};
 
@@ -150,7 +151,7 @@ impl TreeState {
 
     /// Returns all tables, newest run first.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableMeta>> {
-        self.runs.iter().flat_map(|r| &r.tables)
+        nested(&self.runs, |r| &r.tables)
     }
 
     /// Returns the numbers of all its files: tables and blob files.

@@ -8,6 +8,7 @@ pub mod coding;
 mod debug;
 pub mod hash;
 pub(crate) mod lock;
+pub(crate) mod nested;
 pub mod prefetch;
 pub(crate) mod rank;
 pub mod shared;

@@ -193,7 +193,7 @@ fn level0(view: &PickContext<'_>, runs: Range<usize>, trigger: usize) -> Option<
     let older_runs = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
     let output = older_runs
         .map_or(ShapePlace { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
-    let (lo, hi) = shape::key_span(view.shape.runs[runs.clone()].iter().flat_map(|r| &r.tables))?;
+    let (lo, hi) = shape::key_span(shape::tables_of(&view.shape.runs[runs.clone()]))?;
     let mut picked: Vec<Picked> = runs.clone().map(|r| (r, 0..view.run(r).tables.len())).collect();
     picked.extend(older_runs.map(|run| (runs.end, run.overlapping(lo, hi))));
     picked.retain(|(_, tables)| !tables.is_empty());
@@ -331,10 +331,9 @@ fn debt(view: &PickContext<'_>, level0_runs: usize, ratio: u32, base: u64) -> u6
         }
         let size = carried + here.clone().map_or(0, |runs| view.size_of(runs));
         if let Some(runs) = here.clone().filter(|runs| runs.len() > 1) {
-            let apart = shape::first_overlap(
-                &view.shape.runs[runs].iter().flat_map(|r| &r.tables).collect::<Vec<_>>(),
-            )
-            .is_none();
+            let apart =
+                shape::first_overlap(&shape::tables_of(&view.shape.runs[runs]).collect::<Vec<_>>())
+                    .is_none();
             total = total.saturating_add(if apart { 0 } else { size });
         }
         carried = size.saturating_sub(target(level, ratio, base));

@@ -43,7 +43,7 @@ impl Db {
             .iter()
             .flat_map(|t| {
                 let v = t.view.load_full();
-                let tables: Vec<_> = v.version.runs.iter().flat_map(|r| r.tables.clone()).collect();
+                let tables: Vec<_> = v.version.tables().cloned().collect();
                 tables.into_iter().map(move |h| (t.clone(), h, v.options.filter_prefix.clone()))
             })
             .collect();
@@ -124,7 +124,7 @@ impl Tree {
         let ends_by = |key: &[u8]| range.until.as_deref().is_some_and(|end| end <= key);
         let view = self.inner.view.load_full();
         let mut sum = 0;
-        for t in view.version.runs.iter().flat_map(|r| &r.tables) {
+        for t in view.version.tables() {
             let (first, last) = (t.meta.first_key.as_slice(), t.meta.last_key.as_slice());
             if last < start || ends_by(first) || range.is_empty() {
                 continue;

@@ -27,7 +27,7 @@ impl fmt::Debug for Db {
 impl fmt::Debug for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let view = self.inner.view.load_full();
-        let tables = || view.version.runs.iter().flat_map(|r| &r.tables);
+        let tables = || view.version.tables();
         let mut s = f.debug_struct("Tree");
         s.field("name", &self.name())
             .field("memtable_bytes", &view.memtables().map(|m| m.mem.used()).sum::<usize>());

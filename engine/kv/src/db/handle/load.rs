@@ -175,6 +175,6 @@ impl Tree {
         let within = |t: &&Arc<TableHandle>| {
             range.contains(&t.meta.first_key) && range.contains(&t.meta.last_key)
         };
-        view.version.runs.iter().flat_map(|r| &r.tables).filter(within).map(|t| t.meta.id).collect()
+        view.version.tables().filter(within).map(|t| t.meta.id).collect()
     }
 }

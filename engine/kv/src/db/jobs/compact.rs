@@ -29,7 +29,7 @@ use crate::db::jobs::pick;
 use crate::db::jobs::subcompactions;
 use crate::db::observe::Observer;
 use crate::iterator::merging::MergeSource;
-use crate::iterator::run::TableRun;
+use crate::iterator::run::{TableRun, tables_of};
 use crate::iterator::run_cursor::RunCursor;
 use crate::iterator::table_handle::TableHandle;
 use crate::iterator::visible::VisibleRange;
@@ -37,6 +37,7 @@ use crate::manifest::TableMeta;
 use crate::range_del::tombstone::Fragments;
 use crate::rewrite::job::{CompactionOutputs, run, unite};
 use crate::rewrite::retain::{OlderRuns, OtherRuns, Rules};
+use crate::util::nested::nested;
 use crate::util::sort::sort_by;
 use crate::wal::Lsn;
 
@@ -138,7 +139,7 @@ struct MergePiece {
 
 /// Returns the ids of a job's input tables.
 fn inputs_of(job: &CompactionJob) -> impl Iterator<Item = u64> {
-    job.inputs.iter().flat_map(|i| i.tables.iter().copied())
+    nested(&job.inputs, |i| &i.tables).copied()
 }
 
 /// Returns the fingerprint bits for a compaction's outputs, if runs share filter memory.
@@ -210,7 +211,9 @@ pub fn claim_by(
         most = most.max(step.most);
         step.most = most;
     }
-    files.busy.extend(steps.iter().flat_map(|s| inputs_of(&s.job)).map(|id| (id, holder)));
+    for step in &steps {
+        files.busy.extend(inputs_of(&step.job).map(|id| (id, holder)));
+    }
     Ok(begin_step(&db.observer, tree, holder, &view, &shape, &mut files, (steps.into(), 0)))
 }
 
@@ -357,15 +360,14 @@ fn run_step(db: &DbInner, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Re
 
 fn merge_job(db: &DbInner, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<Ran> {
     let inputs: Vec<Vec<Arc<TableRun>>> = c.parts.iter().map(|part| c.inputs(part)).collect();
-    let all: Vec<&Arc<TableHandle>> = inputs.iter().flatten().flat_map(|r| &r.tables).collect();
+    let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|runs| tables_of(runs)).collect();
     let mut ran = Ran {
         read: all.iter().map(|t| t.meta.size).sum(),
         entries_in: all.iter().map(|t| t.meta.entries).sum(),
         ..Ran::default()
     };
-    let newest = |of: &[Arc<TableRun>]| {
-        of.iter().flat_map(|r| &r.tables).map(|t| t.meta.newest_micros).max().unwrap_or(0)
-    };
+    let newest =
+        |of: &[Arc<TableRun>]| tables_of(of).map(|t| t.meta.newest_micros).max().unwrap_or(0);
     let newest: Vec<u64> = inputs.iter().map(|of| newest(of)).collect();
     let (claimed, snapshots) = (c.clone(), db.versions.snapshots().list());
     let oldest = snapshots.first().copied();
@@ -412,7 +414,7 @@ fn divide_part(
     snapshots: &[Seq],
     pieces: &mut Vec<MergePiece>,
 ) -> Result<()> {
-    let all: Vec<&Arc<TableHandle>> = inputs.iter().flat_map(|r| &r.tables).collect();
+    let all: Vec<&Arc<TableHandle>> = tables_of(&inputs).collect();
     let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
     let entries: u64 = all.iter().map(|t| t.meta.entries).sum();
     // Bytes read from blob files under garbage collection are not in the sizes of its tables.
@@ -467,7 +469,7 @@ fn merge_piece(
     during: &mut During<'_>,
 ) -> Result<CompactionOutputs> {
     let (part, inputs) = (&c.parts[piece.part], &piece.inputs);
-    let all = || inputs.iter().flat_map(|r| &r.tables);
+    let all = || tables_of(inputs);
     let rules = Rules {
         range: piece.range.clone(),
         tombstones: piece.tombstones.clone(),
@@ -518,7 +520,7 @@ fn merge_piece(
 
 fn move_job(db: &DbInner, c: &Claimed) -> Result<Ran> {
     let inputs = c.inputs(&c.job);
-    let tables = inputs.iter().flat_map(|r| &r.tables).map(|t| (*t.meta).clone()).collect();
+    let tables = tables_of(&inputs).map(|t| (*t.meta).clone()).collect();
     take_in(db, c, tables, vec![], Ran::default())
 }
 
@@ -547,7 +549,7 @@ fn take_in(
 
 fn drop_job(db: &DbInner, c: &Claimed) -> Result<Ran> {
     let inputs = c.inputs(&c.job);
-    let tables = || inputs.iter().flat_map(|r| &r.tables);
+    let tables = || tables_of(&inputs);
     let _none_new = db.versions.snapshots().hold_off();
     if db.versions.snapshots().wait_for(tables().map(|t| t.meta.min_seq).min()) {
         // A snapshot was taken since the job was picked.

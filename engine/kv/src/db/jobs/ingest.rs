@@ -160,7 +160,7 @@ pub fn drop_tables(
         let free = |t: &&Arc<TableHandle>| {
             older.contains(&t.meta.id) && !seen(&t.meta) && !files.busy.contains_key(&t.meta.id)
         };
-        let tables = view.version.runs.iter().flat_map(|r| &r.tables);
+        let tables = view.version.tables();
         let gone: Vec<u64> = tables.filter(free).map(|t| t.meta.id).collect();
         files.busy.extend(gone.iter().map(|&id| (id, Holder::Caller)));
         gone

@@ -12,6 +12,7 @@ use crate::compaction::{Action, CompactionJob, LsmShape, TableShape, pick, press
 use crate::db::versions::VersionSet;
 use crate::db::write::slowdown;
 use crate::iterator::table_handle::TableHandle;
+use crate::util::nested::nested;
 
 use crate::db::inner::DbInner;
 use crate::db::versions::tree::{TreeFiles, TreeInner};
@@ -79,8 +80,8 @@ pub fn pick_compaction(
     if job.action != Action::Drop {
         return Some(job);
     }
-    let ids: HashSet<u64> = job.inputs.iter().flat_map(|i| i.tables.iter().copied()).collect();
-    let tables = shape.runs.iter().flat_map(|r| &r.tables).filter(|t| ids.contains(&t.id));
+    let ids: HashSet<u64> = nested(&job.inputs, |i| &i.tables).copied().collect();
+    let tables = shape.tables().filter(|t| ids.contains(&t.id));
     let seen = versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
     (!seen).then_some(job)
 }

@@ -37,11 +37,11 @@ pub fn tree_of(
     parts: &TreeParts,
 ) -> Result<Arc<TreeInner>> {
     let mut files = TreeFiles::default();
-    let mut held = state.runs.iter().flat_map(|r| &r.tables).filter_map(|t| opened.get(&t.id));
+    let mut held = state.tables().filter_map(|t| opened.get(&t.id));
     if let Some(held) = held.next() {
         files.reads = held.reads().clone();
     }
-    for m in state.runs.iter().flat_map(|r| &r.tables) {
+    for m in state.tables() {
         if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
             files.handles.insert(m.id, held.clone());
         }

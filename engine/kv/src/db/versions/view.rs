@@ -8,7 +8,7 @@ use crate::compaction::RunShape;
 use crate::counters::read_debt::ReadDebt;
 use crate::counters::reads::ReadCounters;
 use crate::iterator::empty_range_cache::EmptyRangeCache;
-use crate::iterator::run::TableRun;
+use crate::iterator::run::{TableRun, tables_of};
 use crate::iterator::table_handle::TableHandle;
 use crate::iterator::visible::VisibleRange;
 use crate::manifest::RunState;
@@ -57,7 +57,7 @@ pub struct TreeView {
 impl TreeVersion {
     /// Its tables, newest run first, in a run by key.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
-        self.runs.iter().flat_map(|r| &r.tables)
+        tables_of(&self.runs)
     }
 
     /// How many runs there are, and the bytes of their tables and of value files.
