@@ -173,7 +173,7 @@ impl WriteFile for CountedWriter {
         Ok(())
     }
     fn sync(&mut self) -> Result<()> {
-        self.file.sync()
+        WriteFile::sync(&mut *self.file)
     }
     fn len(&self) -> u64 {
         self.file.len()
