@@ -1,48 +1,47 @@
-//! A job queue: delays, leases, retries with backoff, names that keep duplicates out, and dead
+//! A job queue: delays, leases, retries with backoff, names that prevent duplicates, and dead
 //! letters.
 //!
-//! Several workers take jobs, whoever dies loses its lease, and what fails too often is put aside
-//! with the reason:
+//! Several workers take jobs. A worker that dies loses its lease. A job that fails too often is
+//! stored as a dead letter with the reason.
 //!
 //! ```text
 //! cargo run --release -p firn-kv --example jobs [DIR]
 //! ```
 //!
-//! Each step of a job's life is one transaction over several trees, so a crash finds it in one
-//! state:
+//! Each step of a job's life is one transaction over several trees. So after a crash each job is in
+//! exactly one state:
 //!
 //! | tree | key | value |
 //! |---|---|---|
 //! | `jobs` | id | the job |
-//! | `ready` | when it is due, id | nothing |
-//! | `leased` | when the lease ends, id | nothing |
-//! | `names` | name | id: a name is taken as long as its job is neither done nor dead |
-//! | `dead` | id | the job and why |
+//! | `ready` | due time, id | nothing |
+//! | `leased` | end of the lease, id | nothing |
+//! | `names` | name | id: the name is taken until its job is done or dead |
+//! | `dead` | id | the job and the reason |
 //!
-//! Jobs are taken where `ready` begins, and deleted there: the place where a queue in an LSM store
-//! is slow if the store is not made for it.
-#![allow(clippy::disallowed_methods)] // an application may look at the clock
+//! Workers take jobs from the start of `ready` and delete them there. This pattern is slow in an
+//! LSM store that is not optimized for it.
+#![allow(clippy::disallowed_methods)] // an application may read the clock
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use firn_kv::{Db, Readable, Result, Transaction, Tree, TreeOptions};
 
-/// After so many attempts a job is dead.
+/// Number of failed attempts after which a job is dead.
 const MOST_ATTEMPTS: u32 = 4;
-/// How long the second attempt waits after the first; each further one twice as long as the one
-/// before.
+/// Delay before the second attempt, in milliseconds. It doubles with each further attempt.
 const BACKOFF: u64 = 20;
 
 /// Milliseconds since 1970.
 type Time = u64;
 type Id = u64;
 
-/// A piece of work.
+/// A unit of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Job {
     attempts: u32,
-    /// When the lease ends that is out on it.
+    /// End of the current lease; 0 without a lease.
     lease_until: Time,
     name: String,
     payload: Vec<u8>,
@@ -59,7 +58,7 @@ impl Job {
         out
     }
 
-    /// `None` when these bytes are no job.
+    /// Decodes a job; `None` if the bytes are invalid.
     fn decode(mut bytes: &[u8]) -> Option<Job> {
         let mut take = |n: usize| {
             let (head, rest) = bytes.split_at_checked(n)?;
@@ -74,7 +73,7 @@ impl Job {
     }
 }
 
-/// A key that is in order of time, then of ids.
+/// Returns a key that sorts by time, then by id.
 fn timed(at: Time, id: Id) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&at.to_be_bytes());
@@ -87,21 +86,21 @@ fn parse_timed(key: &[u8]) -> (Time, Id) {
     (number(&key[..8]), number(&key[8..]))
 }
 
-/// A job that a worker has for a while.
+/// A job that a worker has leased.
 #[derive(Debug)]
 struct Lease {
     id: Id,
     job: Job,
 }
 
-/// What became of a job that failed.
+/// Outcome of a failed attempt.
 #[derive(Debug, PartialEq, Eq)]
 enum Failed {
-    /// It will be tried again at this time.
+    /// The job will be tried again at this time.
     Again(Time),
-    /// It was tried often enough.
+    /// The job has used up its attempts.
     Dead,
-    /// The lease had ended, and the job is somebody else's.
+    /// The lease had ended, so the attempt does not count.
     TooLate,
 }
 
@@ -129,11 +128,10 @@ impl Queue {
         })
     }
 
-    /// Puts a job into the queue, to be done at `due` or later. `None` when a job with this name is
-    /// there already.
+    /// Adds a job, due at `due`. Returns `None` if a job with this name exists.
     fn submit(&self, name: &str, payload: &[u8], due: Time) -> Result<Option<Id>> {
-        // Outside of the transaction: a number that is lost hurts nobody, and submitters do not get
-        // into each other's way.
+        // Draw the id outside the transaction: a lost id does no harm, and submitters do not
+        // conflict.
         let next = self.counters.update("id", |old| {
             let old = old.and_then(|v| v.try_into().ok()).map_or(0, Id::from_be_bytes);
             Some((old + 1).to_be_bytes())
@@ -156,7 +154,7 @@ impl Queue {
         })
     }
 
-    /// Takes the job that is due first, for `lease` milliseconds. `None` when none is due.
+    /// Leases the job that is due first, for `lease` milliseconds. Returns `None` if none is due.
     fn take(&self, now: Time, lease: u64) -> Result<Option<Lease>> {
         self.bring_back(now)?;
         self.db.transact(|tx| {
@@ -175,7 +173,7 @@ impl Queue {
         })
     }
 
-    /// Jobs whose lease has ended have failed: their workers are dead, or slow.
+    /// Ends the attempts of jobs whose lease has ended, because their workers are dead or slow.
     fn bring_back(&self, now: Time) -> Result<()> {
         while let Some((key, _)) = self.leased.first()? {
             let (until, id) = parse_timed(&key);
@@ -196,12 +194,13 @@ impl Queue {
         Ok(tx.get(&self.jobs, id.to_be_bytes())?.and_then(|v| Job::decode(&v)))
     }
 
-    /// The job of a lease, if that still holds.
+    /// Returns the job of a lease, if the lease is still valid.
     fn held(&self, tx: &Transaction, lease: &Lease) -> Result<Option<Job>> {
         Ok(self.job(tx, lease.id)?.filter(|job| job.lease_until == lease.job.lease_until))
     }
 
-    /// The job is done. False when the lease had ended: then somebody else has done it, or will.
+    /// Marks the job as done. Returns false if the lease had ended: another worker has done the
+    /// job, or will.
     fn finish(&self, lease: &Lease) -> Result<bool> {
         self.db.transact(|tx| {
             let Some(job) = self.held(tx, lease)? else { return Ok(false) };
@@ -212,7 +211,7 @@ impl Queue {
         })
     }
 
-    /// The attempt has failed.
+    /// Records that the attempt has failed.
     fn fail(&self, lease: &Lease, why: &str, now: Time) -> Result<Failed> {
         self.db.transact(|tx| match self.held(tx, lease)? {
             Some(job) => self.end_attempt(tx, lease.id, job, why, now),
@@ -251,7 +250,7 @@ fn now() -> Time {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as Time)
 }
 
-/// Works until every job is done or dead: gives how many this worker has finished.
+/// Works until every job is done or dead. Returns the number of jobs that this worker has finished.
 fn work(queue: &Queue, worker: u64) -> Result<u64> {
     let mut done = 0;
     while !queue.jobs.is_empty()? {
@@ -259,8 +258,8 @@ fn work(queue: &Queue, worker: u64) -> Result<u64> {
             std::thread::sleep(Duration::from_millis(2));
             continue;
         };
-        // Job 7 can't be done. A worker dies over every tenth job at its first attempt: it says
-        // nothing any more.
+        // Job 7 always fails. At its first attempt, every tenth job is abandoned without a report,
+        // as by a worker that dies.
         let first = lease.job.attempts == 1;
         match lease.id {
             7 => {
@@ -282,12 +281,12 @@ fn run(db: &Db, jobs: u64) -> Result<()> {
     for i in 0..jobs {
         let name = format!("mail {i}");
         queue.submit(&name, b"dear reader", now())?;
-        // Somebody is impatient.
+        // Submit it again, as an impatient client would.
         refused += u64::from(queue.submit(&name, b"dear reader", now())?.is_none());
     }
-    // The store may have jobs and dead letters of an earlier run.
+    // The store may hold jobs and dead letters of an earlier run.
     let (waiting, dead_before) = (queue.jobs.len()?, queue.dead.len()?);
-    println!("{waiting} jobs wait, {refused} duplicates were refused");
+    println!("{waiting} jobs queued, {refused} duplicates rejected");
     let done: Vec<u64> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..4)
             .map(|w| {
@@ -299,7 +298,7 @@ fn run(db: &Db, jobs: u64) -> Result<()> {
             .collect();
         workers.into_iter().map(|w| w.join().expect("a worker panicked")).collect::<Result<_>>()
     })?;
-    println!("the workers have done {done:?}");
+    println!("jobs done by each worker: {done:?}");
     let dead: BTreeMap<_, _> = queue
         .dead
         .iter()
@@ -309,9 +308,9 @@ fn run(db: &Db, jobs: u64) -> Result<()> {
         println!("job {id} is dead: {}", String::from_utf8_lossy(why));
     }
     let ended = done.iter().sum::<u64>() + (dead.len() as u64 - dead_before);
-    assert_eq!(ended, waiting, "every job is done once, or dead");
+    assert_eq!(ended, waiting, "a job was lost or done twice");
     for tree in [&queue.ready, &queue.leased, &queue.names] {
-        assert!(tree.is_empty()?, "{} has something left", tree.name());
+        assert!(tree.is_empty()?, "tree {} is not empty", tree.name());
     }
     Ok(())
 }
@@ -353,11 +352,11 @@ mod tests {
     fn a_lease_that_ended_finishes_nothing() {
         let queue = Queue::open(&Db::in_memory().unwrap()).unwrap();
         queue.submit("a", b"", 5).unwrap();
-        assert!(queue.take(4, 10).unwrap().is_none(), "it is not due yet");
+        assert!(queue.take(4, 10).unwrap().is_none(), "not due yet");
         let slow = queue.take(5, 10).unwrap().unwrap();
-        assert!(queue.take(14, 10).unwrap().is_none(), "somebody has it");
+        assert!(queue.take(14, 10).unwrap().is_none(), "another worker has the lease");
         let quick = queue.take(15 + BACKOFF, 10);
-        assert!(quick.unwrap().is_none(), "it waits for its second attempt");
+        assert!(quick.unwrap().is_none(), "still waits for its second attempt");
         let quick = queue.take(15 + 2 * BACKOFF, 10).unwrap().unwrap();
         assert!(!queue.finish(&slow).unwrap());
         assert_eq!(queue.fail(&slow, "", 100).unwrap(), Failed::TooLate);

@@ -1,41 +1,46 @@
-//! Encryption at rest, as a layer between the engine and its files: an [`Env`] that hands
-//! everything through to another one and encrypts what files hold. To be copied and changed; the
-//! model test of the engine runs over it.
+//! Encryption at rest, as a layer between the engine and its files. This [`Env`] forwards every
+//! call to another one and encrypts the contents of files. Copy it and change it. The model test of
+//! the engine also runs over it.
 //!
-//! Files are of two kinds. Each has a header of 64 bytes: magic, kind, 24 random bytes that no
-//! other file has, and a tag by which a wrong key is told.
-//! - **Log segments** are written at any place, also behind a crash that tore the last write, so
-//!   nothing may be written but what is new: XChaCha20 as a stream, byte for byte at its place,
-//!   with the header's bytes as nonce. A segment that is used again gets other ones first. One that
-//!   is written again as it is ([`Env::rewrite_log`]) keeps them: the engine writes there what it
-//!   has read, and nothing behind it.
-//! - **All other files** (tables, manifests, `CURRENT`, events, exports) are slots of 4,096 bytes,
-//!   each sealed by XChaCha20-Poly1305 with a random nonce of its own. A slot says in the clear
-//!   where its content begins and how long it is; the tag covers that, the slot's number and the
-//!   header's bytes, so slots cannot be exchanged, within a file or among files. Where a sync came
-//!   early a slot is short, and the next one begins behind it.
+//! There are two kinds of files. Each file has a header of 64 bytes: magic, kind, 24 random bytes
+//! that no other file has, and a tag that detects a wrong key.
+//! - **Log segments** are written at any offset, also after a crash that tore the last write. So
+//!   the layer may write only the new bytes. It uses XChaCha20 as a stream, byte for byte at the
+//!   same offset, with the random bytes of the header as nonce. A recycled segment first gets new
+//!   random bytes. A segment that is rewritten unchanged ([`Env::rewrite_log`]) retains them: the
+//!   engine writes there the bytes that it has read, and nothing after them.
+//! - **All other files** (tables, manifests, `CURRENT`, events, exports) consist of slots of 4,096
+//!   bytes. XChaCha20-Poly1305 seals each slot with its own random nonce. A slot states in
+//!   plaintext where its content begins and how long it is. The tag covers these two numbers, the
+//!   slot's number and the random bytes of the header. So slots cannot be exchanged, within a file
+//!   or among files. An early sync leaves a short slot, and the next slot begins after it.
 //!
-//! No two texts have one key stream, and that needs no memory of what was written before: a file
-//! that is appended to may have lost its end (a power cut, an attacker), may be one of two copies
-//! of a store that both go on, or a child of `fork()` may have it. Who sees two copies of a store
-//! learns which slots and which parts of the log have stayed as they were, and no more. It rests on
-//! [`Env::random`], which asks the operating system.
+//! No two plaintexts share a key stream. This needs no record of earlier writes, which could be
+//! wrong. A file that is appended to may have lost its end (a power cut, an attacker). It may be
+//! one of two copies of a store that are both continued, or be open in a child of `fork()`. An
+//! observer of two copies of a store learns which slots and which parts of the log are unchanged,
+//! and no more. This relies on [`Env::random`], which asks the operating system.
 //!
-//! What a slot that is not as it was written holds reads as zeros: the engine's own checksums,
-//! which cover every byte that it relies on, then say which block of which file is damaged, and
-//! know a tail that a power cut tore from damage.
+//! The content of a slot that fails authentication reads as zeros. The engine's own checksums cover
+//! every byte that it relies on. They report which block of which file is damaged, and distinguish
+//! damage from a tail that a power cut tore.
 //!
-//! What it does not hide or prevent: names, number and lengths of files, when which is written, and
-//! where in the log each write begins and ends. Who can write to the disk can bring back an older
-//! state of a file as a whole, or cut slots off its end; the engine notices it of tables. Of the
-//! event log and of manifests, which are appended to later, he can bring back single slots, of
-//! another copy too; of a manifest the engine notices it where the log has segments with records of
-//! writers that it does not know. He can also flip bits of the log, whose records have a checksum
-//! and no secret tag. Where a log's blocks can't be reserved, a record that a full disk cut off is
-//! written over by the next one, and who copied the file in between has two texts of one key
-//! stream. The key lies in memory as long as the store is open. There are no maps: tables are read
-//! and opened a slot at a time (and decoded blocks kept in the engine's cache). What was appended
-//! to a file is with the system once it was synced, which is all that the engine relies on.
+//! The layer does not hide or prevent the following:
+//! - It shows the names, number and lengths of files, the times of writes, and where in the log
+//!   each write begins and ends.
+//! - An attacker who can write to the disk can restore an older state of a whole file, or cut slots
+//!   off its end. The engine detects this for tables.
+//! - The event log and manifests are appended to later. There an attacker can restore single slots,
+//!   also from another copy. For a manifest, the engine detects this if the log has segments with
+//!   records of writers that the manifest does not know.
+//! - An attacker can flip bits of the log, because its records have a checksum but no secret tag.
+//! - If the blocks of a log cannot be reserved, a full disk can cut off a record, and the next one
+//!   overwrites it. An attacker who copied the file in between has two texts of one key stream.
+//! - The key is in memory as long as the store is open.
+//!
+//! Files are not mapped. Tables are read and decrypted one slot at a time, and decoded blocks are
+//! in the engine's cache. Appended bytes are certain to be in the underlying file only after a
+//! sync. The engine relies on nothing more.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,22 +56,22 @@ use firn_kv::{Error, ErrorKind, Result};
 const HEADER: u64 = 64;
 const MAGIC: &[u8; 8] = b"firnenc1";
 const SLOT: u64 = 4096;
-/// Start, length, nonce and tag.
+/// Length in bytes of a slot's start, length, nonce and tag.
 const SLOT_HEADER: usize = 56;
-/// What a slot holds at most.
+/// Maximum length in bytes of a slot's content.
 const CHUNK: u64 = SLOT - SLOT_HEADER as u64;
 
 type Header = [u8; HEADER as usize];
-/// What a file's header has that no other file's has.
+/// Random bytes of a file's header, unique to the file.
 type Id = [u8; 24];
 
-/// An environment whose files are encrypted. See the module's text.
+/// An environment whose files are encrypted. See the module documentation.
 pub struct Encrypted {
     inner: Arc<dyn Env>,
     keys: Arc<Keys>,
 }
 
-/// One key for each kind of file.
+/// Derived keys, one for each kind of file.
 struct Keys {
     slots: XChaCha20Poly1305,
     log: [u8; 32],
@@ -78,21 +83,21 @@ enum Kind {
     Log = 2,
 }
 
-/// What a file's header says.
+/// Contents of a file's header.
 struct Begun {
     kind: Kind,
     id: Id,
 }
 
-/// 24 bytes that nobody has drawn before. Nonces need not be secret, only different.
+/// Draws 24 random bytes that are unique. Nonces need not be secret, only unique.
 fn draw(env: &dyn Env) -> Id {
     let mut bytes = [0; 24];
     bytes.chunks_mut(8).for_each(|b| b.copy_from_slice(&env.random().to_le_bytes()));
     bytes
 }
 
-/// What the tag of a slot covers beside its content: whose it is, its number, and where its content
-/// begins and ends.
+/// Returns the data that a slot's tag covers besides its content: the file's random bytes, the
+/// slot's number, and where its content begins and ends.
 fn covered(id: &Id, slot: u64, place: &[u8]) -> [u8; 48] {
     let mut bytes = [0; 48];
     bytes[..24].copy_from_slice(id);
@@ -102,7 +107,7 @@ fn covered(id: &Id, slot: u64, place: &[u8]) -> [u8; 48] {
 }
 
 impl Keys {
-    /// Encrypts or decrypts what lies at `offset` of a log.
+    /// Encrypts or decrypts the bytes at `offset` of a log.
     fn stream(&self, id: &Id, offset: u64, text: &mut [u8]) {
         let mut stream = XChaCha20::new(&self.log.into(), id.into());
         stream.seek(offset);
@@ -111,7 +116,7 @@ impl Keys {
 
     fn seal(&self, nonce: &[u8; 24], clear: &[u8], text: &mut [u8]) -> Tag {
         let sealed = self.slots.encrypt_in_place_detached(nonce.into(), clear, text);
-        // It fails for texts of 256 GiB and more.
+        // Encryption fails only for texts of 256 GiB and more.
         sealed.unwrap_or_default()
     }
 
@@ -122,8 +127,9 @@ impl Keys {
 }
 
 impl Encrypted {
-    /// Encrypts with this key what lies in another environment. The key has to be as good as
-    /// random: derive it from a password with something that is made for it (Argon2, say).
+    /// Creates a layer that encrypts the files of another environment with this key. The key must
+    /// be as good as random. To use a password, derive the key with a function made for that, such
+    /// as Argon2.
     pub fn new(inner: Arc<dyn Env>, key: [u8; 32]) -> Encrypted {
         let mut derived = [0; 64];
         XChaCha20::new(&key.into(), b"firn: one key, two kinds".into())
@@ -133,7 +139,7 @@ impl Encrypted {
         Encrypted { inner, keys: Arc::new(Keys { slots, log }) }
     }
 
-    /// The header of a new file.
+    /// Creates the header of a new file.
     fn begin(&self, kind: Kind) -> (Header, Id) {
         let (mut header, id) = ([0; HEADER as usize], draw(&*self.inner));
         header[..8].copy_from_slice(MAGIC);
@@ -144,7 +150,7 @@ impl Encrypted {
         (header, id)
     }
 
-    /// What a header says; `None` where none has reached the disk.
+    /// Reads a file's header; `None` if it has not reached the disk.
     fn begun(&self, file: &dyn ReadFile, path: &Path) -> Result<Option<Begun>> {
         let mut header: Header = [0; HEADER as usize];
         if file.len() < HEADER {
@@ -186,7 +192,7 @@ impl Encrypted {
         Ok(Opened { file, path: path.to_path_buf(), content })
     }
 
-    /// Goes on with a file of slots.
+    /// Continues a file of slots.
     fn sealing(
         &self,
         file: Box<dyn WriteFile>,
@@ -212,19 +218,19 @@ impl Encrypted {
     }
 }
 
-/// A file of slots that is read.
+/// A file of slots, open for reading.
 struct Slots {
     keys: Arc<Keys>,
     id: Id,
-    /// Bytes of slots.
+    /// Total length of the slots in bytes.
     raw: u64,
-    /// Bytes of content.
+    /// Total length of the content in bytes.
     len: u64,
-    /// Where each slot's content begins, unless all but the last are full.
+    /// Start of each slot's content; `None` if all slots but the last are full.
     starts: Option<Vec<u64>>,
 }
 
-/// Where a slot says that its content begins, and ends.
+/// Returns the start and the end of a slot's content, according to its header.
 fn place(head: &[u8]) -> (u64, u64) {
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
     (number(0), number(0).saturating_add(number(8).min(CHUNK)))
@@ -235,8 +241,8 @@ impl Slots {
         let raw = file.len().saturating_sub(HEADER);
         let count = raw.div_ceil(SLOT);
         let mut slots = Slots { keys, id, raw, len: 0, starts: None };
-        // Where the file ends within it the rest is zeros, as it will be when somebody has gone on
-        // behind it.
+        // If the file ends within the slot's header, the missing bytes count as zeros. A later
+        // append fills them with zeros.
         let place = |slot: u64| -> Result<(u64, u64)> {
             let mut head = [0; 16];
             file.read_at(HEADER + slot * SLOT, &mut head[..(raw - slot * SLOT).min(16) as usize])?;
@@ -251,7 +257,7 @@ impl Slots {
         let mut starts = vec![];
         for slot in 0..count {
             let (start, end) = place(slot)?;
-            // One that never reached the disk has nothing in it.
+            // A slot that never reached the disk has no content.
             let is_there = start >= slots.len && start <= slot * CHUNK;
             starts.push(if is_there { start } else { slots.len });
             slots.len = if is_there { end } else { slots.len };
@@ -267,7 +273,7 @@ impl Slots {
         }
     }
 
-    /// The slot that has the byte at `offset`, or would have it.
+    /// Returns the slot that has the byte at `offset`, or would have it.
     fn slot_at(&self, offset: u64) -> u64 {
         match &self.starts {
             Some(starts) => starts.partition_point(|s| *s <= offset).saturating_sub(1) as u64,
@@ -275,8 +281,8 @@ impl Slots {
         }
     }
 
-    /// The content of a slot, where it begins, and where that of the next one does. Nothing where
-    /// it is not as it was written.
+    /// Returns the start of a slot's content, the start of the next slot's content, and the
+    /// content. The content is empty if the slot fails authentication.
     fn content(&self, file: &dyn ReadFile, slot: u64) -> Result<(u64, u64, Vec<u8>)> {
         let start = self.start(slot).unwrap_or(self.len);
         let next = self.start(slot + 1).unwrap_or(self.len);
@@ -307,13 +313,13 @@ impl Slots {
 }
 
 enum Content {
-    /// Its header never reached the disk.
+    /// The file's header never reached the disk.
     Blank(u64),
     Log(u64, Arc<Keys>, Id),
     Slots(Slots),
 }
 
-/// A file that is read.
+/// A file that is open for reading.
 struct Opened {
     file: Arc<dyn ReadFile>,
     path: std::path::PathBuf,
@@ -350,23 +356,23 @@ impl ReadFile for Opened {
     }
 }
 
-/// A file of slots that is written.
+/// A file of slots, open for writing.
 struct Sealing {
     file: Box<dyn WriteFile>,
     env: Arc<dyn Env>,
     keys: Arc<Keys>,
     id: Id,
-    /// The number of the next slot, and where its content begins.
+    /// Number of the next slot, and `start`, the start of its content.
     slot: u64,
     start: u64,
-    /// What is not in a slot yet.
+    /// Content that is not in a slot yet.
     rest: Vec<u8>,
-    /// Bytes to the end of the last slot, which is short.
+    /// Bytes from here to the end of the last slot, if that is short.
     gap: u64,
 }
 
 impl Sealing {
-    /// Seals what makes whole slots, or all there is.
+    /// Seals full slots; with `all` also the remaining content.
     fn seal(&mut self, all: bool) -> Result<()> {
         let (mut out, mut done) = (vec![], 0);
         while self.rest.len() - done >= CHUNK as usize || (all && done < self.rest.len()) {
@@ -408,8 +414,8 @@ impl WriteFile for Sealing {
 
 impl Drop for Sealing {
     fn drop(&mut self) {
-        // Nobody relies on what was not synced; and in a child of `fork()` it is the parent's to
-        // write.
+        // Unsynced content carries no guarantee, so an error does not matter. In a child of
+        // `fork()` the parent writes the file.
         if !self.env.is_forked() {
             let _ = self.seal(true);
         }
@@ -505,7 +511,7 @@ impl Env for Encrypted {
         self.log(self.inner.rewrite_log(file)?, begun.map(|b| b.id))
     }
 
-    // All the rest is that of the environment beneath.
+    // All other calls go to the inner environment unchanged.
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         self.inner.create_dir_all(dir)
     }

@@ -1,8 +1,8 @@
-//! A store whose files are encrypted: the engine over an environment that encrypts (`env.rs`), with
-//! what that looks like on disk, under a wrong key, and when somebody has changed a byte.
+//! A store with encrypted files: the engine over an environment that encrypts (`env.rs`). It shows
+//! the effect on disk, with a wrong key, and after a byte was changed. Run it with
 //! `cargo run -p firn-kv --example encrypted`.
 
-#![allow(clippy::disallowed_methods, reason = "it looks at the files from outside")]
+#![allow(clippy::disallowed_methods, reason = "it reads the store's files directly")]
 
 mod env;
 
@@ -18,7 +18,7 @@ fn open(dir: &Path, key: [u8; 32]) -> Result<Db> {
     Db::open_in(Arc::new(Encrypted::new(OsEnv::new(), key)), dir, DbOptions::default())
 }
 
-/// Whether these bytes stand anywhere in the files of the store.
+/// Reports whether any file of the store contains these bytes.
 fn is_readable(dir: &Path, bytes: &[u8]) -> std::io::Result<bool> {
     for entry in std::fs::read_dir(dir)? {
         if std::fs::read(entry?.path())?.windows(bytes.len()).any(|w| w == bytes) {
@@ -30,7 +30,7 @@ fn is_readable(dir: &Path, bytes: &[u8]) -> std::io::Result<bool> {
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("firn-encrypted-{}", std::process::id()));
-    // A real one comes from where keys are kept, or from a password by way of Argon2.
+    // A real key comes from a key store, or from a password through Argon2.
     let key = [7; 32];
     let db = open(&dir, key)?;
     let letters = db.tree("letters", TreeOptions::default())?;
@@ -39,7 +39,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     letters.put("to Bob", "bring nobody along")?;
     db.close()?;
     for text in ["old mill", "nobody along", "Alice", "letters"] {
-        println!("{text:?} stands somewhere in the files: {}", is_readable(&dir, text.as_bytes())?);
+        println!("{text:?} occurs in the files: {}", is_readable(&dir, text.as_bytes())?);
     }
 
     let wrong = open(&dir, [8; 32]).err().map_or("it opened".into(), |e| e.to_string());
@@ -48,7 +48,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let db = open(&dir, key)?;
     let letters = db.existing_tree("letters")?;
     println!(
-        "with the key, Alice is told: {}",
+        "with the key, the letter to Alice reads: {}",
         letters
             .get("to Alice")?
             .map_or("nothing".into(), |v| String::from_utf8_lossy(&v).into_owned())
@@ -66,7 +66,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let found = open(&dir, key)?.existing_tree("letters")?.get("to Alice");
     println!(
         "with one bit of the table changed: {}",
-        found.err().map_or("nothing was noticed".into(), |e| e.to_string())
+        found.err().map_or("no error".into(), |e| e.to_string())
     );
     std::fs::remove_dir_all(dir)?;
     Ok(())

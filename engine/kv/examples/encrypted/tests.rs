@@ -1,5 +1,5 @@
-//! Files that are encrypted are files like any other, and nothing of what is in them shows or can
-//! be changed without notice.
+//! Tests that encrypted files behave like plain ones, reveal no content, and cannot be changed
+//! undetected.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ fn both() -> (MemEnv, Encrypted) {
     (mem.clone(), Encrypted::new(Arc::new(mem), KEY))
 }
 
-/// A little of everything, from a seed.
+/// Returns a pseudo-random number for a seed.
 fn noise(n: u64) -> u64 {
     let z = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (z ^ (z >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 7
 }
 
-/// Appends of all sizes with syncs and reopenings anywhere between, and reads at any place.
+/// Appends of all sizes with syncs and reopenings in between, then reads at any offset.
 #[test]
 fn what_was_appended_is_read_at_any_place() {
     let path = Path::new("/f");
@@ -34,7 +34,7 @@ fn what_was_appended_is_read_at_any_place() {
         for step in 0..30 {
             let r = noise(seed * 1000 + step);
             let len = [1, 17, 400, 4039, 4040, 4041, 20_000][r as usize % 7];
-            // Some histories never sync early: then all slots but the last are full.
+            // Some runs never sync early, so all slots but the last are full.
             let early = seed % 3 > 0 && (r >> 8).is_multiple_of(4);
             let bytes: Vec<u8> = (0..len).map(|i| (r + i) as u8).collect();
             file.append(&bytes).unwrap();
@@ -66,7 +66,7 @@ fn what_was_appended_is_read_at_any_place() {
     }
 }
 
-/// What was appended last to a file, and how it is sealed: the file ends with it.
+/// Returns the text of a file from `from` on, and its encrypted form, which ends the file.
 fn end(mem: &MemEnv, path: &Path, from: usize) -> (Vec<u8>, Vec<u8>) {
     let text =
         Encrypted::new(Arc::new(mem.clone()), KEY).read_all(path, 1 << 20).unwrap().split_off(from);
@@ -74,14 +74,15 @@ fn end(mem: &MemEnv, path: &Path, from: usize) -> (Vec<u8>, Vec<u8>) {
     (text.clone(), raw.split_off(raw.len() - text.len()))
 }
 
-/// Who has two sealed texts of one key stream has what the texts differ in.
+/// Reports whether two encrypted texts used one key stream: their difference is then that of the
+/// texts.
 fn is_one_stream((a, sealed_a): &(Vec<u8>, Vec<u8>), (b, sealed_b): &(Vec<u8>, Vec<u8>)) -> bool {
     let differ = |x: &[u8], y: &[u8]| x.iter().zip(y).map(|(x, y)| x ^ y).collect::<Vec<_>>();
     assert!(a.len().min(b.len()) > 20);
     differ(a, b) == differ(sealed_a, sealed_b)
 }
 
-/// A file loses its end, at a slot's beginning or within a slot, and is appended to again.
+/// A file loses its end, at a slot's start or within a slot, and is appended to again.
 #[test]
 fn what_is_appended_where_the_end_was_lost_has_another_key_stream() {
     let path = Path::new("/f");
@@ -101,15 +102,15 @@ fn what_is_appended_where_the_end_was_lost_has_another_key_stream() {
     }
 }
 
-/// Two copies of a store go on, each by itself: the event log of both was appended to at the same
-/// place.
+/// Two copies of a store are continued independently. Both append to the event log at the same
+/// offset.
 #[test]
 fn copies_of_a_store_share_no_key_stream_from_then_on() {
     let (mem, env) = both();
     store(Arc::new(env)).close().unwrap();
     let path = Path::new("/db/EVENTS.jsonl");
     let content = Encrypted::new(Arc::new(mem.clone()), KEY).file_len(path).unwrap() as usize;
-    // On another machine: what is drawn there is something else.
+    // Another machine draws other random numbers.
     let copy = MemEnv::new(6);
     copy.create_dir_all(Path::new("/db")).unwrap();
     mem.files().iter().for_each(|f| copy.write_file(f, &mem.read_file(f).unwrap()).unwrap());
@@ -142,11 +143,11 @@ fn a_log_is_written_at_any_place_and_used_again_with_other_noise() {
     log.shorten(4000).unwrap();
     assert_eq!(env.file_len(path).unwrap(), 4000);
     drop(log);
-    // Written again as it is: the same bytes on the disk.
+    // A rewrite of unchanged content gives the same bytes on disk.
     let before = mem.read_file(path).unwrap();
     env.rewrite_log(path).unwrap().write_at(100, b"a record").unwrap();
     assert!(mem.read_file(path).unwrap() == before);
-    // Used again: the same text is other bytes.
+    // In a recycled segment the same text gives other bytes.
     env.reuse_log(path).unwrap().write_at(100, b"a record").unwrap();
     assert_eq!(at(&env, 100, 8), b"a record");
     assert!(mem.read_file(path).unwrap()[164..172] != before[164..172]);
@@ -178,7 +179,7 @@ fn no_text_stands_in_the_files_and_another_key_is_told() {
         for text in ["letter", "dear", "goodbye", "MANIFEST", "flush"] {
             assert!(
                 !bytes.windows(text.len()).any(|w| w == text.as_bytes()),
-                "{text:?} stands in {}",
+                "{text:?} is in {}",
                 file.display()
             );
         }
@@ -191,8 +192,8 @@ fn no_text_stands_in_the_files_and_another_key_is_told() {
     assert_eq!(store(env).existing_tree("a tree of letters").unwrap().len().unwrap(), 2001);
 }
 
-/// A changed bit anywhere in a table, two slots exchanged, and a table cut short: each is
-/// corruption, or changes nothing.
+/// Changes any bit of a table, exchanges two slots, or truncates a table. Each change is reported
+/// as corruption or has no effect.
 #[test]
 fn a_table_that_was_changed_is_never_read_wrong() {
     let (mem, env) = both();

@@ -1,5 +1,5 @@
-//! Damaged tables: bits and sectors, cut and swapped; and some whose checksums are sound again, so
-//! that only their structure is wrong.
+//! Damaged tables. Some have changed, cut or swapped bytes. Others have valid checksums, so that
+//! only their structure is wrong.
 
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER};
 use firn_kv::internals::util::checksum::checksum;
@@ -9,7 +9,7 @@ use firn_testkit::rng::Rng;
 use super::made::Made;
 use super::tables::Recipe;
 
-/// Where the blocks of a sound table are: kind, offset, length, whether stored as they are.
+/// Returns the blocks of a sound table: kind, offset, length, and whether they are uncompressed.
 fn blocks(table: &[u8]) -> Vec<(BlockKind, usize, usize, bool)> {
     let (mut at, mut out) = (0, vec![]);
     while let Ok(h) = BlockHeader::read(&table[at..table.len() - FOOTER]) {
@@ -20,7 +20,7 @@ fn blocks(table: &[u8]) -> Vec<(BlockKind, usize, usize, bool)> {
     out
 }
 
-/// Damage that checksums find.
+/// Kinds of damage that checksums detect.
 pub const BROKEN: [&str; 7] = [
     "a flipped bit",
     "a zeroed sector",
@@ -31,7 +31,7 @@ pub const BROKEN: [&str; 7] = [
     "a block of another place",
 ];
 
-/// One kind of [`BROKEN`]; `None` where the table has nothing to do it to.
+/// Applies one kind of [`BROKEN`]; `None` if the table has no place for it.
 fn broken(what: &str, rng: &mut Rng, table: &[u8]) -> Option<Vec<u8>> {
     let mut b = table.to_vec();
     let any = rng.below(b.len() as u64) as usize;
@@ -62,7 +62,7 @@ fn broken(what: &str, rng: &mut Rng, table: &[u8]) -> Option<Vec<u8>> {
     (b != table || what == "another table's name").then_some(b)
 }
 
-/// Damage that has sound checksums.
+/// Kinds of damage under valid checksums.
 pub const SEALED: [(&str, &str); 12] = [
     ("version 2", "newer"),
     ("a footer of another file length", "damaged"),
@@ -89,7 +89,7 @@ fn seal_footer(b: &mut [u8], id: u64) {
     b[at + 56..at + 60].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// One kind of [`SEALED`]; `None` where the table has nothing to do it to.
+/// Applies one kind of [`SEALED`]; `None` if the table has no place for it.
 fn sealed(what: &str, id: u64, table: &[u8]) -> Option<Vec<u8>> {
     let mut b = table.to_vec();
     let footer = b.len() - FOOTER;
@@ -125,7 +125,7 @@ fn sealed(what: &str, id: u64, table: &[u8]) -> Option<Vec<u8>> {
         _ => b[at + len - 1] ^= 0x80,
     }
     if what == "properties that break off" {
-        // The length of the last value, the writer's name, says more than there is.
+        // The last value is the writer's name. Its length field exceeds the remaining bytes.
         let name = b.windows(7).rposition(|w| w == b"\x06writer")?;
         b[at + len - 1] = table[at + len - 1];
         b[name + 7] += 1;
@@ -135,7 +135,7 @@ fn sealed(what: &str, id: u64, table: &[u8]) -> Option<Vec<u8>> {
     Some(b)
 }
 
-/// Every kind of damage to some of the tables, each kind to about `each` of them.
+/// Applies every kind of damage to about `each` of the tables.
 pub fn make(recipes: &[Recipe], each: usize, made: &mut Made) -> Result<()> {
     let mut rng = Rng::new(1);
     let small: Vec<&Recipe> = recipes.iter().filter(|r| !r.shape.contains("more keys")).collect();

@@ -1,4 +1,4 @@
-//! Logs: one folder each, of small segments, sealed, torn, recycled.
+//! Write-ahead logs, one folder each, of small segments: sealed, torn, recycled.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use super::made::{Made, hex, slug};
 
 const SEGMENT: u64 = 4096;
-/// The id of the store that the logs are of.
+/// Id of the store that owns the logs.
 const STORE: u64 = 0x8000_0000_0000_5705;
 
-/// A log that is being written, and what it must give back.
+/// A log in the making, and its expected content.
 pub struct Log {
     pub env: MemEnv,
     dir: PathBuf,
-    /// `None` once it is closed.
+    /// `None` after closing.
     wal: Option<Wal>,
     rng: Rng,
     seq: u64,
-    /// Position of each record, position after it, what it tells.
+    /// For each record: its position, the position after it, and its expected content.
     records: Vec<(Lsn, Lsn, Value)>,
 }
 
@@ -91,19 +91,19 @@ impl Log {
         self.wal.take().map_or(Ok(()), Wal::close)
     }
 
-    /// Begins a new writer after the one there was.
+    /// Opens the log again with a new writer.
     pub fn reopen(&mut self) -> Result<()> {
         let end = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?;
         self.wal = Some(Wal::create(Arc::new(self.env.clone()), &self.dir, STORE, &end, SEGMENT)?);
         Ok(())
     }
 
-    /// Makes the next segment ready, as a worker does.
+    /// Prepares the next segment, as a worker does.
     pub fn prepare(&mut self) -> Result<()> {
         self.wal()?.prepare_next().map_or(Ok(()), |job| job.run(&|| false))
     }
 
-    /// What a reader from `from` on must find, up to `until`.
+    /// Returns the content that a reader from `from` on must find, up to `until`.
     pub fn content(&self, from: Lsn, until: Lsn) -> Value {
         let kept = self.records.iter().filter(|r| r.0 >= from && r.1 <= until);
         let records: Vec<_> = kept.map(|r| r.2.clone()).collect();
@@ -114,12 +114,12 @@ impl Log {
         self.content(0, Lsn::MAX)
     }
 
-    /// Position after the last but `n` records.
+    /// Returns the position after all but the last `n` records.
     pub fn end_without(&self, n: usize) -> Lsn {
         self.records.len().checked_sub(n + 1).map_or(0, |i| self.records[i].1)
     }
 
-    /// The highest segment and the offset in it where the record at `lsn` begins.
+    /// Returns the segment of the record at `lsn`, and the record's offset in it.
     pub fn place(&self, lsn: Lsn) -> Result<(PathBuf, usize)> {
         let mut found = recover(&self.env, &self.dir, 0, &mut |_, _, _| Ok(()))?.segments;
         found.retain(|s| s.base.is_some_and(|b| b <= lsn));
@@ -132,7 +132,7 @@ impl Log {
         ))
     }
 
-    /// Changes a segment.
+    /// Modifies a segment.
     pub fn change(&self, path: &Path, how: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         let mut bytes = self.env.read_file(path)?;
         how(&mut bytes);
@@ -149,8 +149,8 @@ impl Log {
     }
 }
 
-/// Sound logs: in one segment or many, synced or not, sealed or not, with recycled segments, with a
-/// torn end.
+/// Adds sound logs: with one segment or many, synced or not, sealed or not, with recycled segments,
+/// with a torn end.
 pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
     let dir = |what: &str| format!("logs/{seed:03}-{}", slug(what));
     let mut tell = |what: &str, log: &Log, content: Value| {
@@ -171,7 +171,7 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
             log.sync()?;
         }
     }
-    log.append(90)?; // more than a segment holds
+    log.append(90)?; // exceeds the size of a segment
     log.append(2)?;
     tell("many segments", &log, log.all())?;
     let from = log.end_without(20);
@@ -212,7 +212,7 @@ pub fn sound(seed: u64, made: &mut Made) -> Result<()> {
     tell("records beyond a gap that was not synced", &log, log.content(0, log.end_without(3)))
 }
 
-/// A log that a reader must refuse: `n` chooses how.
+/// Adds logs that a reader must reject.
 pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let mut log = Log::new(seed)?;
     (0..6).try_for_each(|_| log.append(2))?;
@@ -221,11 +221,11 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let sound = log.env.read_file(&path)?;
     let size = (log.end_without(3) - log.end_without(4)) as usize;
     let mut rng = Rng::new(seed);
-    let padding = 8; // the last bytes of a record may be padding, which nobody looks at
+    let padding = 8; // the last bytes of a record may be padding, which no reader checks
     let hit = at + rng.below((size - padding) as u64) as usize;
     let bit = 1 << rng.below(8);
-    // An operation of no kind under a sound checksum is as damaged as a flipped bit; an unknown
-    // record kind or version is newer.
+    // An operation of unknown kind under a valid checksum counts as damaged, like a flipped bit. An
+    // unknown record kind or version counts as newer.
     for (what, verdict, kind) in [
         ("a flipped bit", "damaged", 0),
         ("zeroed", "damaged", 1),
@@ -248,7 +248,7 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     Ok(())
 }
 
-/// Logs whose checksums are sound and whose structure is not.
+/// Adds logs with valid checksums and invalid structure.
 pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
     use firn_kv::internals::util::checksum::checksum;
     let mut log = Log::new(seed)?;
@@ -286,7 +286,7 @@ pub fn sealed_damage(seed: u64, made: &mut Made) -> Result<()> {
     Ok(())
 }
 
-/// A log's content as the engine reads it.
+/// Returns a log's content as the engine reads it.
 #[allow(dead_code)] // see `tables::read`
 pub fn read(env: &dyn Env, dir: &Path, from: Lsn) -> Result<Value> {
     let mut records = vec![];

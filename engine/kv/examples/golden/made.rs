@@ -1,20 +1,21 @@
-//! What the generator makes: files, and what is told of them.
+//! Output of the generator: files, and their expected contents.
 //!
 //! A line of `expected.jsonl` is an object with `path`, `kind` (`table`, `log`, `manifest`,
-//! `store`) and `verdict` (`sound`, `damaged`, `newer`). A sound one has `content`, or in the
-//! golden files, which must stay small, `hash`: the XXH3-64 of the content's JSON, compact and with
-//! sorted names; of a log also `from`, the position to read from. Keys and values are hexadecimal.
+//! `store`) and `verdict` (`sound`, `damaged`, `newer`). A sound file has `content`. In the golden
+//! files, which must stay small, it has `hash` instead: the XXH3-64 of the content's compact JSON
+//! with sorted names. A log also has `from`, the position to read from. Keys and values are
+//! hexadecimal.
 
 use firn_kv::internals::util::hash::key_hash;
 use serde_json::{Value, json};
 
-/// A file, by its path below the folder of all.
+/// A file, with its path relative to the output folder.
 pub struct File {
     pub path: String,
     pub bytes: Vec<u8>,
 }
 
-/// Files and what is told of them.
+/// Files and the expectations about them.
 #[derive(Default)]
 pub struct Made {
     pub files: Vec<File>,
@@ -26,18 +27,18 @@ impl Made {
         self.files.push(File { path: path.into(), bytes });
     }
 
-    /// Tells of a sound file or folder.
+    /// Adds the expectation for a sound file or folder.
     pub fn sound(&mut self, path: impl Into<String>, kind: &str, what: &str, content: Value) {
         self.told.push(json!({"path": path.into(), "kind": kind, "what": what, "verdict": "sound", "content": content}));
     }
 
-    /// Tells of one that every reader must refuse, as `damaged` or as `newer`.
+    /// Adds the expectation for a file that every reader must reject, as `damaged` or as `newer`.
     pub fn refused(&mut self, path: impl Into<String>, kind: &str, what: &str, verdict: &str) {
         self.told
             .push(json!({"path": path.into(), "kind": kind, "what": what, "verdict": verdict}));
     }
 
-    /// Only what is told as one of `what`, with its files.
+    /// Retains only the expectations whose description is in `what`, and their files.
     pub fn only(mut self, what: &[&str]) -> Made {
         self.told.retain(|line| what.iter().any(|w| line["what"] == *w));
         let kept = |path: &str| {
@@ -47,13 +48,13 @@ impl Made {
         self
     }
 
-    /// Takes in another one.
+    /// Appends another output.
     pub fn add(&mut self, other: Made) {
         self.files.extend(other.files);
         self.told.extend(other.told);
     }
 
-    /// With hashes in place of contents.
+    /// Replaces contents by their hashes.
     pub fn hashed(mut self) -> Made {
         for line in &mut self.told {
             if let Some(content) = line.as_object_mut().and_then(|o| o.remove("content")) {
@@ -67,7 +68,7 @@ impl Made {
     }
 }
 
-/// The name of a folder.
+/// Converts a description to a folder name.
 pub fn slug(name: &str) -> String {
     name.split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|w| !w.is_empty())
@@ -75,12 +76,12 @@ pub fn slug(name: &str) -> String {
         .join("-")
 }
 
-/// What stands for a content.
+/// Returns the hash of a content.
 pub fn hash(content: &Value) -> String {
     format!("{:016x}", key_hash(content.to_string().as_bytes()))
 }
 
-/// Bytes as text.
+/// Formats bytes as hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -1,11 +1,14 @@
-//! Writes files of every kind that the engine writes, with what they must be read as: what
-//! `format-spec/check` compares its readers on, and the golden files.
+//! Writes files of every kind that the engine writes, with their expected contents.
+//! `format-spec/check` compares its readers on these files. It also writes the golden files.
 //!
 //! ```text
-//! cargo run -p firn-kv --example golden -- all FOLDER      several hundred files over all options, damaged ones too
-//! cargo run -p firn-kv --example golden -- golden FOLDER   the golden files of the present format version
+//! # several hundred files over all options, including damaged ones
+//! cargo run -p firn-kv --example golden -- all FOLDER
+//! # the golden files of the present format version
+//! cargo run -p firn-kv --example golden -- golden FOLDER
 //! ```
-//! With `--features zstd`, which tables of both take that are compressed so. The same command gives the same bytes on every machine.
+//! Both sets need `--features zstd` for their zstd-compressed tables. The same command writes the
+//! same bytes on every machine.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,7 +28,7 @@ fn write(made: &made::Made, folder: &Path) -> Result<()> {
     let env = OsEnv::new();
     env.create_dir_all(folder)?;
     if !env.list(folder)?.is_empty() {
-        return Err(Error::invalid("the folder is not empty: name a new one").in_file(folder));
+        return Err(Error::invalid("the folder is not empty; name a new one").in_file(folder));
     }
     let lines: String = made.told.iter().map(|line| format!("{line}\n")).collect();
     let told = ("expected.jsonl", lines.as_bytes());
@@ -47,11 +50,11 @@ fn main() -> ExitCode {
     let made = match args.first().map(String::as_str) {
         Some("all") => set::all(),
         Some("golden") => set::golden(),
-        _ => Err(Error::invalid("say what to write and where to: all FOLDER, or golden FOLDER")),
+        _ => Err(Error::invalid("missing command: use all FOLDER, or golden FOLDER")),
     };
     match made.and_then(|m| {
         args.get(1)
-            .map_or_else(|| Err(Error::invalid("say where to")), |to| write(&m, Path::new(to)))
+            .map_or_else(|| Err(Error::invalid("missing FOLDER")), |to| write(&m, Path::new(to)))
     }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -1,4 +1,4 @@
-//! Manifests: snapshots and edits of every kind, every policy, every option.
+//! Manifests: snapshots and version edits of every kind, every policy, every option.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 use super::made::{Made, hex, slug};
 
-/// One of the first six policies, with one of the first six movements, as golden files have them
-/// for ever: what is drawn here may not change. [`every_policy`] has all.
+/// Draws one of the first six policies, with one of the first six movements. The golden files
+/// depend on these draws, so they must not change. [`every_policy`] covers all policies.
 fn policy(rng: &mut Rng) -> Policy {
     let n = rng.range(2..64) as u32;
     match rng.below(6) {
@@ -64,7 +64,7 @@ fn options(rng: &mut Rng) -> PersistedOptions {
     o
 }
 
-/// Writers of a log, as many as the number says.
+/// Returns writers of a log, `number % 4` of them.
 fn writers(number: u64) -> Vec<LogWriter> {
     (0..number % 4)
         .map(|i| LogWriter { from: 3 * i + 1, id: u64::MAX / 7 * (i + 1), base: 4096 * i })
@@ -112,7 +112,7 @@ fn value_file(rng: &mut Rng, id: u64) -> BlobFileMeta {
     }
 }
 
-/// An edit that fits the state.
+/// Draws an edit that is valid for the state.
 fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
     let tree = state.trees.keys().copied().collect::<Vec<_>>();
     let Some(&tree) = rng.choose(&tree).filter(|_| !rng.one_in(8)) else {
@@ -131,7 +131,7 @@ fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
             let (from, base) = writers
                 .last()
                 .map_or((1, 0), |w| (w.from + 1 + rng.below(9), w.base + 8 * rng.below(1 << 20)));
-            // Of some that were there no segment is left.
+            // Some earlier writers have no segment left.
             writers.drain(..rng.below(1 + writers.len() as u64) as usize);
             writers.push(LogWriter { from, id: rng.next_u64(), base });
             Edit::LogWriters { writers }
@@ -144,8 +144,7 @@ fn edit(rng: &mut Rng, state: &ManifestState) -> Edit {
             wal_floor: state.wal_floor + 8 * rng.below(1 << 20),
         },
         4 | 5 if !t.runs.is_empty() => {
-            // A compaction: the oldest run goes, two tables come in its place, and one of the
-            // others moves down.
+            // Compaction: two tables replace the oldest run, one level further down.
             let last = &t.runs[t.runs.len() - 1];
             let removed = last.tables.iter().map(|t| t.id).collect();
             let (level, run) = (last.level.saturating_add(1), last.number);
@@ -182,7 +181,7 @@ struct Case {
     manifest: Manifest,
     number: u64,
     state: ManifestState,
-    /// Where each frame begins, and the state before it.
+    /// For each frame: its offset, and the state before it.
     frames: Vec<(usize, ManifestState)>,
     rng: Rng,
 }
@@ -202,7 +201,7 @@ impl Case {
             ..ManifestState::default()
         };
         if seed % 2 == 1 {
-            // Every second one begins with what another one left.
+            // Half of the manifests begin with a state that earlier edits left.
             (0..40).try_for_each(|_| state.apply(&edit(&mut rng, &state.clone())))?;
         }
         let manifest = Manifest::create(&env, dir, number, &state)?;
@@ -242,7 +241,7 @@ impl Case {
     }
 }
 
-/// Sound manifests: whole, with a torn last frame, with a torn mark.
+/// Adds sound manifests: whole, with a torn last frame, with a torn mark.
 pub fn sound(seed: u64, frames: u64, made: &mut Made) -> Result<()> {
     let case = Case::new(seed, frames)?;
     let bytes = case.bytes()?;
@@ -265,7 +264,7 @@ pub fn sound(seed: u64, frames: u64, made: &mut Made) -> Result<()> {
     Ok(())
 }
 
-/// A manifest with trees of every policy that there is.
+/// Adds a manifest with trees of every policy.
 pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
     let mut case = Case::new(2 * seed, 0)?;
     for description in Policy::ALL {
@@ -291,8 +290,8 @@ pub fn every_policy(seed: u64, made: &mut Made) -> Result<()> {
     case.put(made, &name, case.bytes()?, None)
 }
 
-/// A manifest with value files: some that come with their tables, one that a second table refers to
-/// too, and one that goes with the last of its tables.
+/// Adds a manifest with blob files. They are added with their tables; a compaction output then
+/// refers to two of them, and the third is removed with its last table.
 pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
     let mut case = Case::new(2 * seed, 0)?;
     let options =
@@ -327,7 +326,7 @@ pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
         };
     edits.push(change(vec![], vec![tables(0, own[..1].to_vec())], &files[..1]));
     edits.push(change(vec![], vec![tables(1, own[1..].to_vec())], &files[1..]));
-    // Half of what the first file has is garbage from now on, and the third file goes.
+    // From now on half of the first file is garbage, and the third file is removed.
     let merged = vec![share(&files[0], 2), share(&files[1], 3)];
     edits.push(change(vec![first, first + 1], vec![tables(2, merged)], &[]));
     for edit in edits {
@@ -339,7 +338,7 @@ pub fn value_files(seed: u64, made: &mut Made) -> Result<()> {
     case.put(made, &name, case.bytes()?, None)
 }
 
-/// Manifests and `CURRENT`s that a reader must refuse.
+/// Adds manifests and `CURRENT` files that a reader must reject.
 pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     let case = Case::new(seed, 4)?;
     let mut rng = Rng::new(seed);
@@ -396,13 +395,14 @@ pub fn damaged(seed: u64, made: &mut Made) -> Result<()> {
     tell("fields that are missing", "damaged", frame(&[12, 3, 2, 1, 7]), None)
 }
 
-/// An edit with a writer of the log, and the same again.
+/// Encodes an edit that contains the same log writer twice.
 fn twice(from: u8) -> Vec<u8> {
     let writer = [&[2, 16, 2, 1, from, 4, 1, 8, 6, 8][..], &[7; 8]].concat();
     [&[14, 2 * writer.len() as u8][..], &writer, &writer].concat()
 }
 
-/// A state as it is told: all but the options, which are compared field by field.
+/// Converts a state to its expected JSON: everything but the options, which are compared field by
+/// field.
 pub fn told(state: &ManifestState) -> Value {
     let table = |t: &TableMeta| {
         json!({

@@ -1,4 +1,4 @@
-//! Which files are made.
+//! Sets of files to generate.
 
 use firn_kv::Result;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::made::Made;
 use super::{damage, logs, manifests, stores, tables};
 
-/// Every shape with every option, and damage to them.
+/// Returns every shape with every option, and damaged forms of them.
 pub fn all() -> Result<Made> {
     let mut made = Made::default();
     let recipes = [tables::all(), tables::zstd()].concat();
@@ -24,8 +24,8 @@ pub fn all() -> Result<Made> {
     Ok(made)
 }
 
-/// The golden files of format version 1. They must stay few and small, and what is made here must
-/// never change: another version gets another function.
+/// Returns the golden files of format version 1. They must stay few and small, and this function
+/// must always produce the same files. Another format version gets another function.
 pub fn golden() -> Result<Made> {
     let mut made = Made::default();
     tables::few().iter().try_for_each(|r| r.make(&mut made))?;
@@ -49,9 +49,9 @@ pub fn golden() -> Result<Made> {
     Ok(made.hashed())
 }
 
-/// The versions of what decides about bytes within the format: what the compressor finds, where the
-/// filter's construction ends, what the writer calls itself.
-#[allow(clippy::disallowed_methods, reason = "the sources' own list of versions")]
+/// Returns the versions that determine bytes beyond what the format specifies: the compressors, the
+/// filter construction, and the writer's own version.
+#[allow(clippy::disallowed_methods, reason = "it reads the versions from the lock file")]
 pub fn versions() -> Value {
     let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.lock"))
         .unwrap_or_default();

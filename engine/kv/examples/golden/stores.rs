@@ -1,5 +1,5 @@
 //! Whole stores: trees with tables on several levels, range deletions, merge operands, ingested
-//! tables, values that lie apart, and writes only in the log.
+//! tables, blob files, and writes that are only in the log.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::made::{Made, hex};
 
-/// A merge hook that appends.
+/// A merge operator that concatenates.
 pub struct Append;
 
 impl MergeOperator for Append {
@@ -32,7 +32,7 @@ impl MergeOperator for Append {
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// How the stores are opened.
+/// Returns the options with which the stores are opened.
 pub fn db_options() -> DbOptions {
     DbOptions {
         memory_budget: 2 << 20,
@@ -43,7 +43,7 @@ pub fn db_options() -> DbOptions {
     }
 }
 
-/// Options of the tree `name`: no defaults, which may change.
+/// Returns the options of the tree `name`. They are explicit, because defaults may change.
 pub fn tree_options(name: &str) -> TreeOptions {
     let small = TreeOptions {
         compression: vec![Compression::Lz4],
@@ -90,7 +90,7 @@ fn key(rng: &mut Rng) -> Vec<u8> {
     format!("key{:04}", rng.below(300)).into_bytes()
 }
 
-/// One random change, to the tree and to the map.
+/// Applies one random change to the tree and to the map.
 fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     let (k, mut v) = (key(rng), format!("value {}", rng.next_u64()).into_bytes());
     if tree.name() == "apart" && rng.one_in(2) {
@@ -128,7 +128,7 @@ fn change(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     Ok(())
 }
 
-/// Loads sorted pairs.
+/// Ingests sorted pairs.
 fn ingest(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     let pairs: Map =
         (0..40).map(|_| (key(rng), format!("loaded {}", rng.below(1000)).into_bytes())).collect();
@@ -137,13 +137,13 @@ fn ingest(rng: &mut Rng, tree: &Tree, map: &mut Map) -> Result<()> {
     Ok(())
 }
 
-/// A store after `steps` changes of each tree, the last ones only in the log, and an exported
-/// table. It was closed and opened again in between.
+/// Adds a store after `steps` changes of each tree, the last ones only in the log, and an exported
+/// table. The store is closed and opened again in between.
 pub fn make(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     make_of(&["raw", "levels", "merge"], seed, steps, made)
 }
 
-/// The same with values that lie apart.
+/// Adds a store whose long values are in blob files.
 pub fn apart(seed: u64, steps: u64, made: &mut Made) -> Result<()> {
     make_of(&["apart"], seed, steps, made)
 }
@@ -183,7 +183,7 @@ fn make_of(names: &[&'static str], seed: u64, steps: u64, made: &mut Made) -> Re
         made.sound(name, "table", "exported", json!({"entries": entries, "tombstones": []}));
     }
     let name = format!("stores/{seed:03}{}", if names == ["apart"] { "-apart" } else { "" });
-    // As a crash leaves it: the log is not sealed, the memtables are not flushed.
+    // Copy the files as a crash leaves them: the log is not sealed, the memtables are not flushed.
     for path in env.files().iter().filter(|p| p.starts_with(dir)) {
         let file = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         made.file(format!("{name}/{file}"), env.read_file(path)?);
@@ -198,7 +198,7 @@ fn make_of(names: &[&'static str], seed: u64, steps: u64, made: &mut Made) -> Re
     Ok(())
 }
 
-/// What a store holds, as the engine reads it.
+/// Returns the contents of a store as the engine reads it.
 #[allow(dead_code)] // see `tables::read`
 pub fn read(env: Arc<dyn Env>, dir: &Path) -> Result<Value> {
     let db = Db::open_in(env, dir, DbOptions { read_only: true, ..db_options() })?;

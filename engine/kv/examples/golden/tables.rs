@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::made::{Made, hex};
 
-/// What the entries of a table look like.
+/// Kinds of table content.
 pub const SHAPES: [&str; 20] = [
     "empty",
     "one empty entry",
@@ -41,16 +41,16 @@ pub const SHAPES: [&str; 20] = [
     "longest keys",
 ];
 
-/// How one table is made.
+/// Recipe of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
     pub id: u64,
     pub shape: &'static str,
     pub compression: Compression,
     pub filter: FilterKind,
-    /// Bits of its fingerprints that are dropped.
+    /// Number of bits dropped from the filter's fingerprints.
     pub filter_dropped: u8,
-    /// Bytes of a key that go into the filter; all without.
+    /// Length in bytes of the key prefix in the filter; `None` for whole keys.
     pub prefix: Option<usize>,
     pub block_size: usize,
     pub summary: bool,
@@ -72,7 +72,7 @@ impl FilterPrefix for First {
     }
 }
 
-/// A summary hook: the number of entries and the length of the last key, as text.
+/// A summary hook: returns the number of entries and the length of the last key, as text.
 pub struct Facts;
 
 impl Summary for Facts {
@@ -113,7 +113,7 @@ fn random(rng: &mut Rng, len: usize) -> Vec<u8> {
     out
 }
 
-/// `n` versions of each key, newest first, by `kind`.
+/// Returns `n` versions of each key, newest first, of the kinds that `kind` draws.
 fn versions(rng: &mut Rng, keys: u64, n: u64, kind: impl Fn(&mut Rng) -> Kind) -> Vec<Entry> {
     let mut all = vec![];
     for i in 0..keys {
@@ -208,8 +208,8 @@ fn entries(shape: &str, rng: &mut Rng) -> Vec<Entry> {
             (0..63).map(|i| (key(i), Trailer::new(seqs[i % 9], any(rng)), vec![])).collect()
         }
         "longest keys" => {
-            // About where prefixes end, that have 16 bits for their length, and heads behind them;
-            // then a key twice, and its neighbours.
+            // Keys around the maximum length of a prefix, which has 16 bits, and around the heads
+            // after it. Then a key that occurs twice, and its neighbours.
             let prefixes = [65_534, 65_535, 65_536, 65_543, 65_544].map(|n| vec![b'k'; n]);
             let longest = [&b"j"[..], b"k", b"k", b"l"]
                 .map(|end| [&vec![b'k'; MAX_KEY_LEN - 1], end].concat());
@@ -245,7 +245,7 @@ impl Recipe {
         Rng::new(self.id << 8 | shape as u64)
     }
 
-    /// What the table is to hold.
+    /// Returns the content of the table.
     pub fn content(&self) -> (Vec<Entry>, Fragments) {
         let mut rng = self.rng();
         let mut entries = entries(self.shape, &mut rng);
@@ -254,13 +254,13 @@ impl Recipe {
         (entries, tombstones(self.shape, &mut rng))
     }
 
-    /// The table.
+    /// Returns the bytes of the table.
     pub fn table(&self) -> Result<Vec<u8>> {
         let (env, path) = (MemEnv::new(0), Path::new("/table"));
         let options = WriterOptions {
             identity: TableIdentity { store: 1 << 63 | 5, unique: self.id },
             tree: 3,
-            // Of some tables these are not known.
+            // Some tables do not have these values.
             tree_name: if self.id % 2 == 1 { "früchte".into() } else { String::new() },
             log_end: if !self.id.is_multiple_of(3) { self.id << 20 } else { 0 },
             log_writer: if !self.id.is_multiple_of(3) { u64::MAX - self.id } else { 0 },
@@ -299,7 +299,7 @@ impl Recipe {
     }
 }
 
-/// A table's content as it is told.
+/// Converts a table's content to its expected JSON.
 pub fn told(entries: &[Entry], tombstones: &Fragments) -> Value {
     let entry = |(key, trailer, value): &Entry| {
         json!([hex(key), trailer.seq(), trailer.kind().map(|k| k as u8), hex(value)])
@@ -313,8 +313,8 @@ pub fn told(entries: &[Entry], tombstones: &Fragments) -> Value {
     })
 }
 
-/// A table's content as the engine reads it, after everything in it has been verified.
-#[allow(dead_code)] // the generator only writes, the test of the golden files only reads
+/// Returns a table's content as the engine reads it, after verifying the whole table.
+#[allow(dead_code)] // only the test of the golden files reads; the generator only writes
 pub fn read(env: &dyn Env, path: &Path, id: u64) -> Result<Value> {
     let table = Table::open(env.open_read(path, false)?, path, id, Cache::new(1 << 20))?;
     let prefix =
@@ -332,7 +332,7 @@ pub fn read(env: &dyn Env, path: &Path, id: u64) -> Result<Value> {
     Ok(told(&entries, table.tombstones()))
 }
 
-/// Every shape with every option.
+/// Returns recipes for every shape with every option.
 pub fn all() -> Vec<Recipe> {
     let filters = [
         (FilterKind::None, None),
@@ -377,10 +377,10 @@ pub fn all() -> Vec<Recipe> {
     out
 }
 
-/// The number of the first table that is compressed with zstd, if it is to be one.
+/// Number of the first table that is compressed with zstd.
 pub const FIRST_ZSTD: u64 = 100_001;
 
-/// Tables that are compressed with zstd, where that can be written.
+/// Returns recipes for zstd-compressed tables, or none if this build has no zstd.
 pub fn zstd() -> Vec<Recipe> {
     let shapes = ["puts", "long chains of versions", "range deletions and entries", "a wide block"];
     let recipe = |(i, shape): (usize, &'static str)| Recipe {
@@ -398,7 +398,8 @@ pub fn zstd() -> Vec<Recipe> {
     shapes.into_iter().enumerate().map(recipe).filter(|_| available).collect()
 }
 
-/// Two tables with filters whose fingerprints have lost bits, and one table of each shape that stays small, the options in turn.
+/// Returns a recipe for each shape that stays small, cycling through the options. Two more have
+/// filters whose fingerprints have lost bits.
 pub fn few() -> Vec<Recipe> {
     let large = ["large keys", "large values", "more keys than a block may gather"];
     let mut out: Vec<Recipe> = vec![];

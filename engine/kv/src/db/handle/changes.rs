@@ -1,11 +1,12 @@
-//! The feed of a store's changes: the batches that were committed, in order, each whole, as the log
-//! has them.
+//! Change feed of a store: returns the committed batches in order, each whole, from the write-ahead
+//! log.
 //!
 //! Invariants:
-//! - F1: each sequence number that is read is told once, in order: as one of a batch, or as one that
-//!   is not in the log. There is no gap that is not told.
-//! - F2: a change is told when readers see it, not before.
-//! - F3: a feed takes no lock that writers take, but where a segment of the log ends.
+//! - F1: a feed reports each sequence number from its start on exactly once, in order. The
+//!   number belongs to a batch, or to a change that reports it as missing from the log. The feed
+//!   skips no number silently.
+//! - F2: a feed reports a change only after readers can see it.
+//! - F3: a feed takes a lock of the writers only at the end of a log segment.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -27,43 +28,43 @@ use crate::db::scheduler::gate::closed;
 use crate::db::versions::tree::TreeInner;
 use crate::db::write::batch::BatchOp;
 
-/// Who waits for a change looks this often at first,
+/// First interval of the poll for a change.
 const SHORTEST_LOOK: Duration = Duration::from_micros(200);
-/// and at last this often.
+/// Longest interval of the poll for a change. The interval doubles up to this.
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
-/// What was committed with consecutive sequence numbers: a batch, or a single operation, or
-/// something that is not in the log ([`is_loaded`](Change::is_loaded)).
+/// A committed range of consecutive sequence numbers: a batch, a single operation, or data that is
+/// not in the log ([`is_loaded`](Change::is_loaded)).
 pub struct Change {
     first: Seq,
     last: Seq,
-    /// The operations; `None` of what is not in the log.
+    /// Encoded operations; `None` if they are not in the log.
     bytes: Option<Vec<u8>>,
-    /// The trees that there are and that it has operations of, in order of their numbers.
+    /// Existing trees that the operations refer to, in order of their numbers.
     trees: Vec<Arc<TreeInner>>,
 }
 
 impl Change {
-    /// The sequence numbers of its operations.
+    /// Returns the sequence numbers of the operations.
     pub fn seqs(&self) -> RangeInclusive<Seq> {
         self.first..=self.last
     }
 
-    /// Whether it came in past the log: by [`ingest`](crate::Tree::ingest) or
-    /// [`import`](crate::Tree::import), each of which has one number. It has no operations here:
-    /// who follows must read the trees into which is loaded again.
+    /// Reports whether the data bypassed the log: through [`ingest`](crate::Tree::ingest) or
+    /// [`import`](crate::Tree::import), each of which has one number. The change has no operations
+    /// then. The consumer of the feed must read the affected trees again.
     pub fn is_loaded(&self) -> bool {
         self.bytes.is_none()
     }
 
-    /// The names and the numbers of the trees that it has operations of. A tree that is dropped and
-    /// made again has another number: what was there under its name is gone.
+    /// Returns the names and numbers of the trees that the operations refer to. A tree that was
+    /// dropped and created again has another number, and its earlier content is gone.
     pub fn trees(&self) -> impl Iterator<Item = (&str, u32)> {
         self.trees.iter().map(|t| (t.name.as_str(), t.id))
     }
 
-    /// Its operations, in the order in which they were added to the batch. Those of trees that have
-    /// been dropped since are left out.
+    /// Returns the operations, in the order in which they were added to the batch. Operations on
+    /// trees that have been dropped since are omitted.
     pub fn ops(&self) -> ChangeOps<'_> {
         ChangeOps { change: self, ops: OpReader::new(self.bytes.as_deref().unwrap_or_default()) }
     }
@@ -75,7 +76,7 @@ impl fmt::Debug for Change {
     }
 }
 
-/// The operations of a [`Change`].
+/// Iterator over the operations of a [`Change`].
 #[derive(Clone)]
 pub struct ChangeOps<'a> {
     change: &'a Change,
@@ -101,15 +102,15 @@ impl<'a> Iterator for ChangeOps<'a> {
     }
 }
 
-/// The changes of a store, in order: see [`Db::changes_since`].
+/// Feed of a store's changes, in order: see [`Db::changes_since`].
 pub struct ChangeFeed {
     handle: Arc<CloseHandle>,
     follower: LogFollower,
-    /// What lies below in the log earlier openings have written.
+    /// Position in the log up to which earlier openings wrote it.
     inherited: Lsn,
-    /// The next sequence number to be told.
+    /// Next sequence number to report.
     next: Seq,
-    /// What was read and lies behind what is not in the log.
+    /// Record that was read ahead: it follows numbers that are missing from the log.
     ahead: Option<FollowedRecord>,
 }
 
@@ -120,20 +121,21 @@ impl fmt::Debug for ChangeFeed {
 }
 
 impl Db {
-    /// The changes of all trees with sequence numbers above `seq`, in order, each batch whole: those
-    /// that the log still has, and then those that are written, as they are written. For replicas,
-    /// caches and whoever else follows a store.
+    /// Returns a feed of the changes of all trees with sequence numbers above `seq`, in order, each
+    /// batch whole. It begins with the changes that are still in the log and continues with new
+    /// ones as they are written. It serves replicas, caches and other consumers that follow a
+    /// store.
     ///
-    /// As long as the feed lives it holds the log from where it has read: at most `most` bytes of
-    /// it, which take space and time at the next opening. When it falls behind by more, a flush may
-    /// let go of them, and the feed says `Lagged` from then on. Nothing holds the log while there is
-    /// no feed: then it has what is not flushed yet, and some more.
+    /// While the feed exists, it pins the log from its read position on: at most `most` bytes. They
+    /// take disk space, and time at the next opening. If the feed falls behind by more, a flush may
+    /// release that part of the log, and every later call fails with `Lagged`. Without a feed
+    /// nothing pins the log. It then holds little more than the unflushed writes.
     ///
-    /// A change is told when readers see it. A power cut may take the last ones, where they were not
-    /// written with [`Durability::Power`](crate::Durability): who must not be ahead of the store
-    /// then calls [`sync`](Db::sync) before it makes its own state durable. What was loaded past the
-    /// log is told without its content ([`Change::is_loaded`]), what hooks and policies drop in
-    /// merges not at all.
+    /// A change is reported once readers can see it. A power cut may lose the last changes if they
+    /// were not written with [`Durability::Power`](crate::Durability). A consumer that must not be
+    /// ahead of the store therefore calls [`sync`](Db::sync) before it makes its own state durable.
+    /// Data that bypassed the log is reported without its content ([`Change::is_loaded`]). Entries
+    /// that hooks and policies drop in compactions are not reported.
     ///
     /// ```
     /// use std::time::Duration;
@@ -151,9 +153,9 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Lagged` when the log does not begin early enough: the message says where it does.
-    /// `InvalidArgument` for a `seq` above all that were given, `ReadOnly` for a store that takes no
-    /// writes, and what reading the log gives.
+    /// `Lagged` when the log begins too late: the message contains its oldest sequence number.
+    /// `InvalidArgument` for a `seq` above the newest sequence number, `ReadOnly` for a store that
+    /// accepts no writes, and errors of reading the log.
     pub fn changes_since(&self, seq: Seq, most: u64) -> Result<ChangeFeed> {
         let inner = self.inner();
         let (hold, segments, inherited) = pin_log(inner)?;
@@ -174,7 +176,7 @@ impl Db {
                 break;
             }
         }
-        // What was loaded before the first record that there is has a number below it.
+        // Data loaded before the oldest record has a number below that of the record.
         if oldest > seq + 1 {
             return Err(lagged(seq + 1, Some(oldest)));
         }
@@ -189,12 +191,12 @@ impl Db {
 }
 
 impl ChangeFeed {
-    /// The next change; waits for it for so long at most. `None` when there was none.
+    /// Returns the next change. Waits for it for at most `wait`; `None` if none came.
     ///
     /// # Errors
-    /// `Lagged` when the feed was behind by more than it may hold: begin again with what a reader
-    /// sees now. `Closed` when the store was closed, and what reading the log gives.
-    #[allow(clippy::should_implement_trait, reason = "it waits, and goes on after an end")]
+    /// `Lagged` when the feed fell behind by more than it may pin: start again from a current
+    /// snapshot. `Closed` when the store was closed, and errors of reading the log.
+    #[allow(clippy::should_implement_trait, reason = "it waits, and continues after `None`")]
     pub fn next(&mut self, wait: Duration) -> Result<Option<Change>> {
         let inner = self.handle.inner.clone();
         let began = inner.env.monotonic_nanos();
@@ -213,26 +215,26 @@ impl ChangeFeed {
         }
     }
 
-    /// The sequence number up to which everything has been told: what to give to
-    /// [`Db::changes_since`] to go on.
+    /// Returns the sequence number up to which everything has been reported. Pass it to
+    /// [`Db::changes_since`] to resume.
     pub fn seq(&self) -> Seq {
         self.next - 1
     }
 
-    /// The names and numbers of the trees that there are now. Making and dropping trees takes no
-    /// sequence number, so no change tells of it: who follows keeps the number of each tree, and lets
-    /// go of what it has of a tree that is not among these, or that has another number.
+    /// Returns the names and numbers of the present trees. Creating or dropping a tree takes no
+    /// sequence number, so no change reports it. A consumer should record the number of each tree.
+    /// It discards its copy of a tree that is missing here or has another number.
     pub fn trees(&self) -> Vec<(String, u32)> {
         self.handle.inner.versions.trees().iter().map(|t| (t.name.clone(), t.id)).collect()
     }
 
-    /// Passes what lies below the first number that is wanted.
+    /// Skips records below the first requested number.
     fn skip(&mut self) -> Result<()> {
         let inner = self.handle.inner.clone();
         while let Some(record) = self.read(&inner)? {
             let last = last_of(&record)?;
             if last >= self.next {
-                // Of a batch in the middle of which it was to begin, all is told.
+                // If the feed starts in the middle of a batch, it reports the whole batch.
                 self.next = self.next.min(record.seq);
                 self.ahead = Some(record);
                 break;
@@ -243,12 +245,12 @@ impl ChangeFeed {
 
     fn read(&mut self, inner: &DbInner) -> Result<Option<FollowedRecord>> {
         let read = self.follower.next(|| log_position(&inner.commit));
-        // It was let go of under the reader's hands, which explains whatever was met.
+        // A lost hold explains any result: the log was released during the read.
         if self.follower.hold().is_lost() {
             return Err(lagged(self.next, oldest_change(inner)?));
         }
         match read {
-            // Of what nobody needed any more a power cut may have taken a part.
+            // A power cut may have removed a part of the old log that was no longer needed.
             Err(e) if e.kind() == ErrorKind::Corruption && self.follower.at() < self.inherited => {
                 Err(lagged(self.next, None))
             }
@@ -256,7 +258,7 @@ impl ChangeFeed {
         }
     }
 
-    /// The next change, if it can be seen.
+    /// Returns the next change, if readers can see it.
     fn take(&mut self, inner: &DbInner) -> Result<Option<Change>> {
         let visible = inner.commit.read_point();
         if self.next > visible {
@@ -267,7 +269,7 @@ impl ChangeFeed {
         }
         let first = self.next;
         let Some(record) = self.ahead.take_if(|r| r.seq <= first) else {
-            // Numbers are in the order of the log: what is not here is nowhere in it.
+            // Numbers ascend in the log, so a number missing here is nowhere in it.
             let last = self.ahead.as_ref().map_or(visible, |r| visible.min(r.seq - 1));
             self.next = last + 1;
             return Ok(Some(Change { first, last, bytes: None, trees: vec![] }));
@@ -285,7 +287,7 @@ impl ChangeFeed {
     }
 }
 
-/// The number of a record's last operation.
+/// Returns the sequence number of a record's last operation.
 fn last_of(record: &FollowedRecord) -> Result<Seq> {
     let mut count = 0;
     for op in OpReader::new(&record.payload) {
@@ -306,8 +308,8 @@ fn lagged(wanted: Seq, oldest: Option<Seq>) -> Error {
     )
 }
 
-/// Holds all of the log that there is, and gives its segments, and up to where they are those of
-/// earlier openings.
+/// Pins the whole log. Returns its segments, and the position up to which earlier openings wrote
+/// them.
 fn pin_log(db: &DbInner) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {
     db.gate.check_process()?;
     db.gate.check_writable()?;
@@ -320,7 +322,7 @@ fn pin_log(db: &DbInner) -> Result<(Arc<LogHold>, Vec<SegmentPlace>, Lsn)> {
     Ok((hold, places, wal.inherited().1))
 }
 
-/// The segments of the log, and where it ends.
+/// Returns the segments of the log and the position of its end.
 fn log_position(commit: &CommitPipeline) -> Result<(Vec<SegmentPlace>, Lsn)> {
     let mut w = commit.lock();
     let end = w.end();
@@ -328,7 +330,7 @@ fn log_position(commit: &CommitPipeline) -> Result<(Vec<SegmentPlace>, Lsn)> {
     Ok((places.ok_or_else(closed)?, end))
 }
 
-/// The oldest change that the log has, if it has any.
+/// Returns the sequence number of the oldest change in the log; `None` if it has none.
 fn oldest_change(db: &DbInner) -> Result<Option<Seq>> {
     for place in log_position(&db.commit)?.0 {
         if let Some(first) = first_of(&*db.env, db.versions.dir(), place)? {

@@ -350,7 +350,7 @@ impl Db {
     /// snapshot or transaction of this store. Cursors created before, iterators that have returned
     /// an item, and reads of other threads are excluded; their cost does not change.
     ///
-    /// A recorded read takes several times as long, and does not use the empty-range cache. It thus
+    /// A recorded read takes several times as long, and does not use the empty-range cache. So it
     /// reports all entries in its range. Use it for some operations, not for every one.
     ///
     /// ```

@@ -1,17 +1,19 @@
-//! Values that expire: [`TtlTree`], a tree whose puts may have a lifetime, and its hooks.
+//! Values with a time to live: [`TtlTree`], a tree whose puts may have a lifetime, and its hooks.
 //!
-//! It is a layer over [`Tree`] and no option of it: each value has its deadline before it, reads
-//! look at the clock of the store's `Env`, and merges drop what is over. So trees without lifetimes
-//! pay nothing, and nobody reads a value without its deadline being looked at.
+//! `TtlTree` is a layer over [`Tree`], not an option of it. It stores a deadline before each value.
+//! Reads compare it with the clock of the store's `Env`, and compactions drop expired values. So
+//! trees without lifetimes pay nothing, and no read skips the check of the deadline.
 //!
 //! Invariants:
-//! - A stored value is 8 bytes, little-endian, of microseconds since 1970, and then what the user
-//!   gave; [`NEVER`] for those that stay. From that time on no read shows it.
-//! - A merge drops what is over only where nothing older of the key can be left: else that would
-//!   come back. Until then it keeps a deadline, one that is over by any clock, and lets the value
-//!   go. Whole tables of which all is over are dropped unread ([`CompactionFilter::gone_at`]).
-//! - Both hooks are named in the manifest, so nobody opens the tree without them by mistake and
-//!   writes values without a deadline.
+//! - A stored value is 8 bytes, little-endian, of microseconds since 1970, followed by the user's
+//!   value. Values that never expire have [`NEVER`]. From the deadline on no read returns the
+//!   value.
+//! - A compaction drops an expired entry only if no older version of the key can remain, because
+//!   that version would reappear. Otherwise it drops the value and stores a deadline that is
+//!   expired by any clock. A table whose entries have all expired is dropped without being read
+//!   ([`CompactionFilter::gone_at`]).
+//! - The manifest records the names of both hooks. So the tree cannot be opened without them by
+//!   mistake, which would allow values without a deadline.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -30,15 +32,15 @@ use crate::db::handle::handles::{Db, Tree};
 use crate::db::handle::range::Range;
 use crate::db::read::bounds::KeyBounds;
 
-/// Bytes of the deadline before each value.
+/// Length in bytes of the deadline before each value.
 const HEAD: usize = 8;
-/// The deadline of what stays.
+/// Deadline of values that never expire.
 const NEVER: u64 = u64::MAX;
-/// What a merge leaves of a value that has expired, where something older of its key may lie: a
-/// deadline that is over by any clock.
+/// Replacement by compaction for an expired value whose key may have older versions: a deadline
+/// that is expired by any clock.
 const GONE: [u8; HEAD] = [0; HEAD];
 
-/// The deadline of a stored value; `None` when it is none.
+/// Returns the deadline of a stored value; `None` if the bytes are too short for one.
 fn deadline(stored: &[u8]) -> Option<u64> {
     stored.first_chunk().map(|head| u64::from_le_bytes(*head))
 }
@@ -47,13 +49,13 @@ fn encode(deadline: u64, value: &[u8]) -> Vec<u8> {
     [&deadline.to_le_bytes(), value].concat()
 }
 
-/// A value of a [`TtlTree`]: derefs to what was put. It pins its block or memtable, as a [`Value`]
-/// does.
+/// A value of a [`TtlTree`]. It dereferences to the bytes that the user put. It pins its block or
+/// memtable, as a [`Value`] does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TtlValue(Value);
 
 impl TtlValue {
-    /// When it expires, in microseconds since 1970; `None` for never.
+    /// Returns the deadline in microseconds since 1970; `None` if the value never expires.
     pub fn expires_micros(&self) -> Option<u64> {
         deadline(&self.0).filter(|d| *d < NEVER)
     }
@@ -75,14 +77,15 @@ impl AsRef<[u8]> for TtlValue {
 
 /// A tree whose values may have a lifetime ([`Db::ttl_tree`]).
 ///
-/// A value is there until its lifetime is over by the clock of the store's
-/// [`Env`](crate::env::Env), and for all readers at once: also for snapshots, transactions and
-/// iterators that were made before, though an iterator keeps to the time at which it was made. A
-/// clock that is set back brings back what has not been merged away yet.
+/// A value exists until its deadline, by the clock of the store's [`Env`](crate::env::Env). It
+/// expires for all readers at once, including older snapshots, transactions and iterators. An
+/// iterator, however, uses the time of its creation throughout. If the clock is set back, expired
+/// values reappear unless a compaction has removed them.
 ///
-/// The space of an expired value comes back with merges: the first one that meets it lets the value
-/// go and keeps the key; that goes with the merge that reaches the oldest run, or at once with
-/// their table when all of it is over. Nothing is merged for it alone.
+/// Compactions reclaim the space of expired values. The first compaction that reads an expired
+/// value drops the value but retains the key. The key is dropped by the compaction that reaches the
+/// oldest run. A table in which everything has expired is dropped at once. No compaction runs only
+/// to reclaim expired values.
 ///
 /// ```
 /// use std::time::Duration;
@@ -102,12 +105,12 @@ pub struct TtlTree {
 }
 
 impl Db {
-    /// The tree `name` of values that may expire, with these options, created when it is not there:
-    /// as [`tree`](Db::tree) otherwise.
+    /// Opens the tree `name` of values that may expire, with these options, and creates it if it
+    /// does not exist. In other respects it works like [`tree`](Db::tree).
     ///
     /// # Errors
-    /// As [`tree`](Db::tree): `Incompatible` for a tree that was made without lifetimes.
-    /// `InvalidArgument` for options with a merge, purge or summary hook.
+    /// As [`tree`](Db::tree): `Incompatible` for a tree that was created without lifetimes.
+    /// `InvalidArgument` for options with a merge operator, compaction filter or summary hook.
     pub fn ttl_tree(&self, name: &str, options: TreeOptions) -> Result<TtlTree> {
         if options.merge.is_some() || options.purge.is_some() || options.summary.is_some() {
             return Err(Error::invalid(
@@ -124,10 +127,10 @@ impl Db {
 }
 
 impl TtlTree {
-    /// The tree beneath, for all that has nothing to do with values: deletes, flushes, compactions,
-    /// options, statistics. Its values have their deadlines before them: read and written through
-    /// it, or in snapshots, transactions and batches, they go through [`live`](TtlTree::live),
-    /// [`live_in`](TtlTree::live_in) and [`timed`](TtlTree::timed).
+    /// Returns the underlying tree, for everything that does not concern values: deletes, flushes,
+    /// compactions, options, statistics. Its values begin with their deadlines. Code that reads or
+    /// writes them through this tree, or in snapshots, transactions and batches, converts them with
+    /// [`live`](TtlTree::live), [`live_in`](TtlTree::live_in) and [`timed`](TtlTree::timed).
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
@@ -136,8 +139,8 @@ impl TtlTree {
         self.tree.handle.inner.env.wall_micros()
     }
 
-    /// What is stored for a value with this lifetime from now on (`None`: for good), to be put into
-    /// a batch or transaction.
+    /// Returns the stored form of a value whose lifetime begins now, for use in a batch or
+    /// transaction. With `None` the value never expires.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -159,30 +162,31 @@ impl TtlTree {
         encode(lifetime.map_or(NEVER, until), value.as_ref())
     }
 
-    /// What a reader is shown of a stored value: nothing when it has expired.
+    /// Returns the user's value of a stored value; `None` if it has expired.
     ///
     /// # Errors
-    /// `Corruption` when it has no deadline: something else was written to the tree.
+    /// `Corruption` if it has no deadline: it was not written through a `TtlTree`.
     pub fn live(&self, stored: Option<Value>) -> Result<Option<TtlValue>> {
         stored.map_or(Ok(None), |stored| live_at(stored, self.now()))
     }
 
-    /// Of the entries of a walk over the tree, in a snapshot or transaction, those that are live
-    /// now.
+    /// Returns the entries that are live now, out of an iterator over the tree in a snapshot or
+    /// transaction.
     pub fn live_in(&self, entries: Range) -> TtlRange {
         TtlRange { entries, now: self.now() }
     }
 
-    /// Sets `key` to `value` for good.
+    /// Sets `key` to a `value` that never expires.
     ///
     /// # Errors
-    /// This and all other writes: as [`Tree::put`]. A value may be 8 bytes shorter than elsewhere.
+    /// For all writes: as [`Tree::put`]. The maximum length of a value is 8 bytes less than in
+    /// other trees.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.tree.put(key, self.timed(value, None))
     }
 
-    /// Sets `key` to `value` for a time: from its end on there is no value, also none that was
-    /// there before.
+    /// Sets `key` to `value` for `lifetime`. Afterwards the key has no value; an earlier value does
+    /// not reappear.
     ///
     /// # Errors
     /// As [`put`](TtlTree::put).
@@ -203,16 +207,16 @@ impl TtlTree {
         self.tree.delete(key)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
-    /// This and all other reads: as [`Tree::get`], and `Corruption` for a value that was written
-    /// without a deadline.
+    /// For all reads: as [`Tree::get`], and `Corruption` for a value that was written without a
+    /// deadline.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<TtlValue>> {
         self.live(self.tree.get(key)?)
     }
 
-    /// The values of several keys, all of one moment.
+    /// Returns the values of several keys, all read from one state of the tree and at one time.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -221,7 +225,7 @@ impl TtlTree {
         stored.into_iter().map(|v| v.map_or(Ok(None), |v| live_at(v, now))).collect()
     }
 
-    /// Whether `key` has a value.
+    /// Reports whether `key` has a value.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -229,31 +233,32 @@ impl TtlTree {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The keys of a range with their values, in order, from both ends. What has expired is stepped
-    /// over.
+    /// Returns a double-ended iterator over the keys of a range with their values, in order. It
+    /// skips expired values.
     pub fn range(&self, range: impl KeyBounds) -> TtlRange {
         self.live_in(self.tree.range(range))
     }
 
-    /// The keys that start with `prefix`, with their values, in order, from both ends.
+    /// Returns a double-ended iterator over the keys that start with `prefix`, with their values.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> TtlRange {
         self.live_in(self.tree.prefix(prefix))
     }
 
-    /// All keys with their values, in order, from both ends.
+    /// Returns a double-ended iterator over all keys with their values, in order.
     pub fn iter(&self) -> TtlRange {
         self.range(..)
     }
 
-    /// All keys, in order, from both ends. Their values are looked at.
+    /// Returns a double-ended iterator over all keys, in order. It reads their values.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = Result<Value>> + use<> {
         self.iter().map(|item| item.map(|(key, _)| key))
     }
 
-    /// The smallest key with its value. It walks over what has expired before it, each time: some
-    /// 0.1 us a key, until a merge drops those, or [`pop_first`](TtlTree::pop_first) takes them
-    /// out. Where a queue of what expires is looked at without being popped, keys that begin with
-    /// the deadline and a [`range`](TtlTree::range) from now on leave out all of that.
+    /// Returns the smallest key with its value. Each call scans the expired entries before it, at
+    /// about 0.1 us a key. These entries remain until a compaction drops them or
+    /// [`pop_first`](TtlTree::pop_first) removes them. To peek at a queue of expiring entries
+    /// without popping, begin the keys with the deadline, and use a [`range`](TtlTree::range) from
+    /// the present time on. That skips all expired entries.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -261,7 +266,8 @@ impl TtlTree {
         self.iter().next().transpose()
     }
 
-    /// The greatest key with its value; it walks as [`first`](TtlTree::first) does.
+    /// Returns the greatest key with its value. It scans expired entries as
+    /// [`first`](TtlTree::first) does.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -269,7 +275,7 @@ impl TtlTree {
         self.iter().next_back().transpose()
     }
 
-    /// Whether there is no key.
+    /// Reports whether the tree has no keys.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -277,7 +283,7 @@ impl TtlTree {
         Ok(self.first()?.is_none())
     }
 
-    /// How many keys there are. It walks over all of them.
+    /// Returns the number of keys. It scans all of them.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get).
@@ -285,8 +291,8 @@ impl TtlTree {
         self.iter().try_fold(0, |n, item| item.map(|_| n + 1))
     }
 
-    /// Takes the smallest key out, as one step: no two callers get the same. What has expired
-    /// before it goes with it.
+    /// Removes and returns the smallest key atomically: no two callers get the same key. It also
+    /// removes the expired entries before that key.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -299,8 +305,8 @@ impl TtlTree {
         Ok(None)
     }
 
-    /// Sets `key` to `value` for a time (`None`: for good) unless it has a value. Gives the value
-    /// that was there and stays.
+    /// Sets `key` to `value` for `lifetime` (`None`: it never expires), unless it has a value.
+    /// Returns the existing value, which stays unchanged.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -313,9 +319,9 @@ impl TtlTree {
         Ok(self.compare_and_swap(key, None, Some((value.as_ref(), lifetime)))?.err().flatten())
     }
 
-    /// Sets `key` to `new`, a value with its lifetime (`None`: for good), or deletes it, if its
-    /// value is `old` (`None`: if it has none). When it is another one, nothing is written, and
-    /// that is given as the inner `Err`.
+    /// Replaces the value of `key` if it is `old` (`None`: no value). The key gets `new`, a value
+    /// with its lifetime (`None`: it never expires), or is deleted if `new` is `None`. If the
+    /// present value differs, nothing is written, and the inner `Err` holds it.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -340,9 +346,9 @@ impl TtlTree {
         }
     }
 
-    /// Sets `key` to what `f` makes of its value: a value with its lifetime, or nothing, as one
-    /// step; `f` is called again when others have changed the value meanwhile. Gives the value
-    /// before.
+    /// Sets `key` atomically to the result of `f` for its present value: a value with its lifetime,
+    /// or `None` to delete it. Calls `f` again if another writer changed the value meanwhile.
+    /// Returns the previous value.
     ///
     /// # Errors
     /// As [`get`](TtlTree::get) and [`put`](TtlTree::put).
@@ -373,8 +379,7 @@ fn live_at(stored: Value, now: u64) -> Result<Option<TtlValue>> {
     }
 }
 
-/// An iterator over the live entries of a [`TtlTree`], from both ends, as of the time at which it
-/// was made.
+/// Double-ended iterator over the entries of a [`TtlTree`] that were live when it was created.
 #[derive(Debug)]
 pub struct TtlRange {
     entries: Range,
@@ -414,7 +419,7 @@ impl DoubleEndedIterator for TtlRange {
 
 impl std::iter::FusedIterator for TtlRange {}
 
-/// Lets go what has expired.
+/// Compaction filter that drops expired values.
 struct TtlHooks;
 
 impl CompactionFilter for TtlHooks {
@@ -441,8 +446,8 @@ impl CompactionFilterPass for TtlSweep {
             Some(over) if kind == Kind::Put && over <= self.now => match (alone, value == GONE) {
                 (true, _) => FilterDecision::Drop,
                 (false, true) => FilterDecision::Keep,
-                // What lies beneath stays hidden, and a clock that is set back shows no key without
-                // its value.
+                // The key still hides older versions. If the clock is set back, no read returns the
+                // key without its value.
                 (false, false) => FilterDecision::Replace(GONE.to_vec()),
             },
             _ => FilterDecision::Keep,
@@ -450,7 +455,7 @@ impl CompactionFilterPass for TtlSweep {
     }
 }
 
-/// The last deadline of a table, in 8 bytes, little-endian.
+/// Summary of a table: its last deadline in 8 bytes, little-endian.
 struct LastDeadline;
 
 impl Summary for LastDeadline {
@@ -467,8 +472,8 @@ struct Last(u64);
 
 impl SummaryPass for Last {
     fn add(&mut self, _: &[u8], kind: Kind, value: &[u8]) {
-        // A delete is wanted as long as something lies beneath it, which whoever drops the table
-        // looks at.
+        // Ignore deletes. They are needed while older versions exist, and the engine checks that
+        // before it drops the table.
         if kind != Kind::Delete {
             self.0 = self.0.max(deadline(value).unwrap_or(NEVER));
         }

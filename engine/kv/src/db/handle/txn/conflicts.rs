@@ -1,4 +1,4 @@
-//! Conflicts: keys that have changed since a transaction read them.
+//! Conflict checks: find keys that have changed since a transaction read them.
 
 use crate::base::cursor::Cursor as _;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use crate::iterator::run_cursor::RunCursor;
 use crate::iterator::visible::VisibleRange;
 use crate::util::sync::epoch;
 
-/// After so many older entries it is asked again whether one stands in a gap.
+/// Interval, in older entries, between lookups in the empty-range cache.
 const LOOK_FOR_GAPS: u32 = 8;
 
 pub(super) fn conflict(what: &str) -> Error {
@@ -20,13 +20,12 @@ pub(super) fn conflict(what: &str) -> Error {
     )
 }
 
-/// Whether a key has a version, deletions included, that is newer than `since`. Called under the
-/// write lock: sources that hold nothing newer are not looked into, and of the others filters are
-/// asked first.
+/// Reports whether a key has a version newer than `since`, including deletions. Called under the
+/// write lock. It skips tables without newer entries, and asks the filters of the others first.
 pub(super) fn key_changed_since(tree: &TreeInner, key: &[u8], since: Seq) -> Result<bool> {
     let guard = epoch::pin();
     let view = tree.view.load(&guard);
-    // A tree that is dropped is marked before it is emptied.
+    // A dropped tree is marked as dropped before it is emptied.
     tree.check_live()?;
     let newer = |seq: Option<Seq>| seq.is_some_and(|s| s > since);
     for m in view.memtables() {
@@ -34,7 +33,7 @@ pub(super) fn key_changed_since(tree: &TreeInner, key: &[u8], since: Seq) -> Res
         if newer(found) || newer(m.mem.newest_covering(key, MAX_SEQ, &guard)) {
             return Ok(true);
         }
-        // What is in older sources is older still.
+        // Older sources contain only older versions.
         if found.is_some() {
             return Ok(false);
         }
@@ -55,9 +54,10 @@ pub(super) fn key_changed_since(tree: &TreeInner, key: &[u8], since: Seq) -> Res
     Ok(false)
 }
 
-/// Whether anything in a range is newer than `since`, but for deletes in a stretch in which a
-/// reader at `since` saw nothing, and nothing was put since: there they change nothing. So it is
-/// leapt over. Called under the write lock: sources that hold nothing newer are not looked into.
+/// Reports whether a range has an entry newer than `since`. It ignores newer deletes in an empty
+/// range of the cache: a reader at `since` saw nothing there, and nothing has been put since, so
+/// these deletes change nothing. It seeks past such ranges. Called under the write lock. It skips
+/// runs without newer entries.
 pub(super) fn changed_since(tree: &TreeInner, range: &VisibleRange, since: Seq) -> Result<bool> {
     if range.is_empty() {
         return Ok(false);

@@ -1,18 +1,18 @@
-//! Sets of keys that are given as ranges.
+//! Sets of keys, stored as ranges.
 //!
-//! Invariant: the ranges are in order, none is empty, and no two meet or touch: what is added is
-//! made one with those.
+//! Invariant: the ranges are ordered, not empty, and neither overlap nor touch. Adding a range
+//! joins it with those that it overlaps or touches.
 
 use crate::base::key::successor;
 use crate::util::version_map::{Iter, MapKey, VersionMap};
 
-/// Ranges `[from, until)` of keys, each by where it begins; one without `until` has no end. A clone
+/// Ranges `[from, until)` of keys, indexed by `from`. A range without `until` is unbounded. A clone
 /// costs nothing.
 #[derive(Clone, Default)]
 pub struct KeyIntervals(VersionMap<Option<MapKey>>);
 
 impl KeyIntervals {
-    /// The range that has a key.
+    /// Returns the range that contains a key.
     pub fn around(&self, key: &[u8]) -> Option<(&MapKey, &Option<MapKey>)> {
         self.0
             .end(false, |from| from <= key)
@@ -57,14 +57,15 @@ mod tests {
         fn they_are_what_a_list_of_ranges_is(added in prop::collection::vec((0u8..40, 0u8..44), 0..30)) {
             let (mut set, mut plain) = (KeyIntervals::default(), vec![]);
             for (from, until) in added {
-                // Some have no end.
+                // Some ranges are unbounded.
                 let until = Some(until).filter(|u| *u < 42);
                 set.add(&[from], until.as_ref().map(std::slice::from_ref));
                 plain.push((from, until));
                 let has = |k: u8| plain.iter().any(|(f, u)| *f <= k && u.is_none_or(|u| k < u));
                 for k in 0..50 {
                     let around = set.around(&[k]).map(|(from, until)| (from[0], until.as_ref().map(|u| u[0])));
-                    // As far as all keys are in it.
+                    // The expected range extends in both directions as long as all keys are in the
+                    // set.
                     let first = (0..=k).rev().take_while(|k| has(*k)).last();
                     let end = (k..50).find(|k| !has(*k));
                     prop_assert_eq!(around, first.filter(|_| has(k)).map(|f| (f, end)));

@@ -1,15 +1,15 @@
-//! Optimistic transactions: read at a snapshot, write into a batch, commit if nothing that was read
-//! has changed.
+//! Optimistic transactions: read from a snapshot, collect writes in a batch, and commit if nothing
+//! read has changed.
 //!
 //! Invariants:
-//! - T1: a transaction reads its snapshot with its own writes on top. Iterators are lazy, and see
-//!   what it had written when they began.
-//! - T2: at commit, under the write lock and with every earlier write visible, each key read must
-//!   have no version newer than the snapshot, and each range walked nothing that could be seen
-//!   newer than it, and no range deletion. So the committed transactions are serializable in the
-//!   order of their commits.
-//! - T3: what an iterator has not come to was not read.
-//! - T4: a transaction that is dropped, or refused, has written nothing.
+//! - T1: a transaction reads its snapshot with its own writes on top. Iterators are lazy. They see
+//!   the transaction's writes made before their creation.
+//! - T2: the commit checks the read set under the write lock, with every earlier write visible. No
+//!   key read may have a version newer than the snapshot. No range read may have a range deletion
+//!   or an entry newer than the snapshot, except deletes where the snapshot is known to be empty.
+//!   So committed transactions are serializable in the order of their commits.
+//! - T3: keys that an iterator has not reached are not part of the read set.
+//! - T4: a transaction that is dropped or rejected has written nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,14 +35,15 @@ mod walk;
 use state::TransactionState;
 use walk::Overlay;
 
-/// An optimistic, serializable transaction. See [`Db::transact`] for the loop that most programs
-/// want, and [`Readable`](crate::Readable) for what can be read.
+/// An optimistic, serializable transaction. [`Db::transact`] runs the retry loop that most programs
+/// need. [`Readable`](crate::Readable) lists the reads.
 ///
-/// It reads the state at its beginning with its own writes on top (an iterator with those before
-/// the iterator), and commits when nothing that it read has changed since. Of a range it has read
-/// what its iterator has come to: whoever takes the first item of a queue depends on the queue up
-/// to there, not on its tail. What it read and wrote is kept in memory until it ends; its writes
-/// may take as much as a [`Batch`](crate::Batch) may.
+/// A transaction reads the state at its beginning with its own writes on top. An iterator sees the
+/// writes made before its creation. The transaction commits if nothing that it read has changed
+/// since. An iterator adds to the read set only the part of its range that it has reached. A
+/// transaction that takes the first item of a queue depends on the queue up to that item, not on
+/// its tail. Reads and writes are recorded in memory until the transaction ends. Its writes have
+/// the size limit of a [`Batch`](crate::Batch).
 ///
 /// ```
 /// use firn_kv::{Db, Readable, TreeOptions};
@@ -66,10 +67,11 @@ pub struct Transaction {
     pub(super) state: Arc<TransactionState>,
 }
 
-/// How often a transaction that meets a conflict is run again, and what is waited before.
+/// Retry policy for transactions that meet a conflict: the number of attempts and the pauses
+/// between them.
 ///
-/// Pauses are random, between none and a bound that doubles from `first_pause` to `longest_pause`,
-/// so that those who met each other do not meet again.
+/// Pauses are random, so that two conflicting transactions do not collide again. Their upper bound
+/// doubles from `first_pause` to `longest_pause`.
 ///
 /// ```
 /// use firn_kv::{Db, ErrorKind, Readable, Retry, TreeOptions};
@@ -86,11 +88,11 @@ pub struct Transaction {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often it is run at most; 0 is taken for 1. Default 32.
+    /// Maximum number of attempts; 0 means 1. Default 32.
     pub attempts: u32,
-    /// The longest first pause. Default 50 µs. Zero for none.
+    /// Upper bound of the first pause. Default 50 µs. Zero disables pauses.
     pub first_pause: Duration,
-    /// No pause is longer. Default 10 ms.
+    /// Upper bound of every pause. Default 10 ms.
     pub longest_pause: Duration,
 }
 
@@ -105,13 +107,12 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Runs `work` in a transaction and commits it; again from the start, in another transaction,
-    /// as long as it meets conflicts. What `work` does beside writing in the transaction happens
-    /// each time.
+    /// Runs `work` in a transaction and commits it. On a conflict it starts again in a new
+    /// transaction. Side effects of `work` outside the transaction happen in each attempt.
     ///
     /// # Errors
-    /// What `work` returns, unless that is a `Conflict` too; `Conflict` when the attempts were not
-    /// enough; and the errors of [`Db::write`].
+    /// The error of `work`, unless it is a `Conflict`. `Conflict` when all attempts have failed.
+    /// The errors of [`Db::write`].
     pub fn transact<T>(
         &self,
         db: &Db,
@@ -130,9 +131,9 @@ impl Retry {
         }
     }
 
-    /// Sleeps as long as [`transact`](Retry::transact) does after its attempt number `attempt`,
-    /// counted from 1, has met a conflict: for loops that run their transactions themselves. How
-    /// many attempts there are is theirs to count.
+    /// Sleeps as long as [`transact`](Retry::transact) does after a conflict in attempt number
+    /// `attempt`, counted from 1. It is for loops that run their transactions themselves. They must
+    /// count their attempts.
     ///
     /// ```
     /// use firn_kv::{Db, ErrorKind, Readable, Retry, TreeOptions};
@@ -164,16 +165,15 @@ impl Retry {
 }
 
 impl Db {
-    /// Begins a transaction. It is written with the handle's durability.
+    /// Begins a transaction. It commits with the handle's durability.
     pub fn transaction(&self) -> Transaction {
         let snapshot =
             Snapshot { point: Arc::new(ReadPoint::new(self.handle.clone(), "transaction", true)) };
         Transaction { db: self.clone(), snapshot, state: Arc::default() }
     }
 
-    /// Runs `work` in a transaction and commits it, again from the start as long as others got in
-    /// between: 32 times at most, with short random pauses. [`Retry::transact`] is the same with
-    /// other numbers.
+    /// Runs `work` in a transaction and commits it. On a conflict it starts again, 32 times at
+    /// most, with short random pauses. [`Retry::transact`] takes other limits.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-txn-{}", std::process::id()));
@@ -220,8 +220,8 @@ impl Transaction {
     /// Sets `key` to `value` when the transaction commits.
     ///
     /// # Errors
-    /// `InvalidArgument` when key or value are over the limits, the transaction's writes would take
-    /// more than a batch may, or the tree is one of another store.
+    /// `InvalidArgument` when the key or value exceeds the limits, or the tree belongs to another
+    /// store. Also when the transaction's writes would exceed the size limit of a batch.
     pub fn put(
         &mut self,
         tree: &Tree,
@@ -246,8 +246,8 @@ impl Transaction {
         self.state.write(&tree.inner, key, value)
     }
 
-    /// Deletes every key of a range when the transaction commits, those too that others have put
-    /// there by then; nothing is read for it.
+    /// Deletes every key of a range when the transaction commits, including keys that others have
+    /// put there by then. It reads nothing.
     ///
     /// # Errors
     /// As [`put`](Transaction::put).
@@ -256,21 +256,21 @@ impl Transaction {
         self.state.delete_range(&tree.inner, &range)
     }
 
-    /// The same transaction, which commits with this durability.
+    /// Returns the transaction with another durability for its commit.
     pub fn with(mut self, durability: Durability) -> Transaction {
         self.db.durability = durability;
         self
     }
 
-    /// Commits: all writes at once, or none.
+    /// Commits all writes atomically.
     ///
     /// # Errors
-    /// `Conflict` when something that was read has changed: run the whole transaction again.
-    /// `Closed` when a tree that was read or is written has been dropped. Else as [`Db::write`].
+    /// `Conflict` when something read has changed: run the whole transaction again. `Closed` when a
+    /// tree that was read or written has been dropped. Otherwise as [`Db::write`].
     pub fn commit(self) -> Result<()> {
         let batch = self.state.batch()?;
         if batch.is_empty() {
-            // Read-only: everything was read at one snapshot, which is a place in the order of
+            // Read-only: all reads came from one snapshot, which is a point in the order of
             // commits.
             return Ok(());
         }

@@ -1,14 +1,15 @@
-//! The state of a transaction: its reads and writes so far.
+//! State of a transaction: its read set and its pending writes.
 //!
 //! Invariants:
-//! - A key has a pending write of its own, or lies in a deleted range that has come before it, or
-//!   in one that has taken earlier writes away; so the deleted ranges of a tree are written first,
-//!   and then its keys.
-//! - In what is *hidden* of a tree nothing of the snapshot is to be seen, though pending puts may
-//!   be. It only grows: by what is deleted, and by what lies between two hidden ranges where a walk
-//!   has found nothing. So many deletes become one range, and each is passed once.
-//! - What a transaction has read of a tree are keys, and ranges of which no two meet, however many
-//!   walks there were.
+//! - A range deletion removes the pending writes of the keys that it covers. So the pending write
+//!   of a key is newer than every range deletion that covers the key. The batch therefore has a
+//!   tree's range deletions first and then its keys.
+//! - In a *hidden* range of a tree no entry of the snapshot is visible, but pending puts may be.
+//!   Hidden ranges only grow: by deletions, and by the space between two hidden ranges where an
+//!   iterator found nothing. So many deletions become one range, and an iterator passes each range
+//!   once.
+//! - The read set of a tree consists of keys and of disjoint ranges, regardless of the number of
+//!   iterators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -27,17 +28,17 @@ use crate::util::version_map::{MapKey, VersionMap};
 use crate::db::handle::txn::conflicts::{changed_since, conflict, key_changed_since};
 use crate::db::handle::txn::intervals::KeyIntervals;
 
-/// Bytes that an operation takes in a batch beside key and value, at most.
+/// Maximum overhead in bytes of an operation in a batch, beyond its key and value.
 const OVERHEAD: usize = 16;
 
-/// What a transaction has read and written. Its iterators hold it too.
+/// Reads and writes of a transaction. Its iterators share it.
 #[derive(Default)]
 pub struct TransactionState(Mutex<Inside, rank::Transaction>);
 
 #[derive(Default)]
 struct Inside {
     trees: BTreeMap<TreeId, TouchedKeys>,
-    /// What the batch will take, at most.
+    /// Upper bound of the batch size in bytes.
     bytes: usize,
 }
 
@@ -46,35 +47,34 @@ struct TouchedKeys {
     own: Own,
     /// Keys with a pending delete.
     deletes: VersionMap<()>,
-    /// Deleted ranges, as they were asked for: each is an operation of the batch. And what they
-    /// cover.
+    /// Deleted ranges as requested, each an operation of the batch; `deleted` is their union.
     calls: Vec<(MapKey, Option<MapKey>)>,
     deleted: KeyIntervals,
     keys: BTreeSet<Vec<u8>>,
-    /// What walks have read that are over.
+    /// Ranges read by finished iterators.
     ranges: KeyIntervals,
-    /// Those that are not, by their numbers, and how many there were.
+    /// Active iterators by number, and the count of all iterators so far.
     walks: BTreeMap<u64, WalkedRange>,
     begun: u64,
 }
 
-/// What walks see of the pending writes to a tree, as they are or as they were when an iterator
-/// began.
+/// Pending writes to a tree as iterators see them: the current ones, or those before the creation
+/// of an iterator.
 #[derive(Clone, Default)]
 pub struct Own {
     puts: VersionMap<MapKey>,
-    /// Where nothing of the snapshot is to be seen.
+    /// Ranges in which no entry of the snapshot is visible.
     pub hidden: KeyIntervals,
 }
 
-/// What an iterator over a range has come to.
+/// Part of a range that an iterator has read.
 struct WalkedRange {
     range: VisibleRange,
-    /// The last key from the front.
+    /// Last key read from the front.
     front: Option<Vec<u8>>,
-    /// The last key from the back.
+    /// Last key read from the back.
     back: Option<Vec<u8>>,
-    /// It has met its end.
+    /// Whether the iterator has read the whole range.
     all: bool,
 }
 
@@ -93,7 +93,7 @@ impl Inside {
         })
     }
 
-    /// Counts what takes so many bytes in place of what took so many.
+    /// Charges `bytes` in place of an earlier charge of `before` bytes.
     fn charge(&mut self, bytes: usize, before: usize) -> Result<()> {
         let sum = (self.bytes - before).saturating_add(bytes);
         if sum > MAX_BATCH_LEN {
@@ -111,14 +111,14 @@ fn size(key: &[u8], value: Option<&[u8]>) -> usize {
 }
 
 impl TouchedKeys {
-    /// The pending write of a key: its value, or `None` for a delete.
+    /// Returns the pending write of a key: its value, or `None` for a delete.
     fn pending(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.own.puts.get(key).map(|v| Some(&**v)).or_else(|| self.deletes.get(key).map(|()| None))
     }
 }
 
 impl TransactionState {
-    /// What the transaction itself says of a key. When it says nothing, the key counts as read.
+    /// Returns the transaction's own result for a key. Without one, adds the key to the read set.
     pub fn get(&self, tree: &Arc<TreeInner>, key: &[u8]) -> Option<Option<Vec<u8>>> {
         let mut s = self.0.lock();
         let t = s.of(tree);
@@ -151,7 +151,7 @@ impl TransactionState {
     }
 
     pub fn delete_range(&self, tree: &Arc<TreeInner>, bounds: &dyn KeyBounds) -> Result<()> {
-        // Checks the bounds, and says what they come to.
+        // Checks the bounds, and converts them to a start and an end key.
         let mut alone = Batch::new();
         alone.delete_between(tree, bounds)?;
         let Some(BatchOp::DeleteRange { start, end, .. }) = alone.iter().next() else {
@@ -172,15 +172,15 @@ impl TransactionState {
         Ok(())
     }
 
-    /// Between two hidden ranges of the tree, which this one begins and ends with, a walk has found
-    /// nothing.
+    /// Hides a range that begins and ends with hidden ranges, after an iterator found nothing
+    /// between them.
     pub fn hide(&self, tree: TreeId, from: &[u8], until: Option<&[u8]>) {
         if let Some(t) = self.0.lock().trees.get_mut(&tree) {
             t.own.hidden.add(from, until);
         }
     }
 
-    /// The batch of all writes.
+    /// Returns the batch of all writes.
     pub fn batch(&self) -> Result<Batch> {
         let mut batch = Batch::new();
         for t in self.0.lock().trees.values() {
@@ -198,7 +198,7 @@ impl TransactionState {
         Ok(batch)
     }
 
-    /// An error when anything that was read has changed since. Called under the write lock.
+    /// Returns an error if anything in the read set has changed since. Called under the write lock.
     pub fn check(&self, since: Seq) -> Result<()> {
         for t in self.0.lock().trees.values() {
             for key in &t.keys {
@@ -221,7 +221,7 @@ impl TransactionState {
         Ok(())
     }
 
-    /// How many keys and ranges it has read, and how many keys and ranges it will write.
+    /// Returns the number of keys and ranges read, and of keys and ranges to write.
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
         let count = |f: fn(&TouchedKeys) -> usize| s.trees.values().map(f).sum();
@@ -230,7 +230,7 @@ impl TransactionState {
         (count(|t| t.keys.len() + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
-    /// Begins a walk; gives its number, and what is written by now.
+    /// Starts an iterator. Returns its number and the present pending writes.
     pub fn begin_walk(&self, tree: &Arc<TreeInner>, range: VisibleRange) -> (u64, Own) {
         let mut s = self.0.lock();
         let t = s.of(tree);
@@ -239,7 +239,7 @@ impl TransactionState {
         (t.begun, t.own.clone())
     }
 
-    /// A walk has come to `key`, or, without one, to its end.
+    /// Records that an iterator has reached `key`, or its end if `key` is `None`.
     pub fn walked(&self, tree: TreeId, walk: u64, key: Option<&[u8]>, forward: bool) {
         let mut s = self.0.lock();
         let Some(w) = s.trees.get_mut(&tree).and_then(|t| t.walks.get_mut(&walk)) else { return };
@@ -252,7 +252,7 @@ impl TransactionState {
         to.extend_from_slice(key);
     }
 
-    /// A walk goes no further.
+    /// Ends an iterator and adds the part that it has read to the read set.
     pub fn end_walk(&self, tree: TreeId, walk: u64) {
         let mut s = self.0.lock();
         let Some(t) = s.trees.get_mut(&tree) else { return };
@@ -263,7 +263,7 @@ impl TransactionState {
 }
 
 impl Own {
-    /// The next pending put of a range behind `passed`, seen from one end.
+    /// Returns the next pending put of a range after `passed`, in the given direction.
     pub fn next(
         &self,
         range: &VisibleRange,
@@ -284,7 +284,7 @@ impl Own {
 }
 
 impl WalkedRange {
-    /// Adds what was read.
+    /// Adds the part that was read to `ranges`.
     fn note(&self, ranges: &mut KeyIntervals) {
         let (from, until) = (&self.range.from, self.range.until.as_deref());
         if self.all {

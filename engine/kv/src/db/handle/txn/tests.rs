@@ -1,5 +1,5 @@
-//! What transactions cost, counted in nodes of what they keep; and that they say and depend on what
-//! a plain list of writes would.
+//! Tests that the cost of transactions, in visited tree nodes, grows with their size. Also compares
+//! their results and conflicts with those of a plain list of writes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,9 +13,9 @@ fn key(i: u32) -> [u8; 4] {
     i.to_be_bytes()
 }
 
-/// All of `0..n` in some order.
+/// Returns all of `0..n` in a mixed order, for `n` a power of two.
 fn anyhow(n: u32) -> impl Iterator<Item = u32> {
-    // Odd, so that it meets each.
+    // An odd factor maps each number to a different one.
     (0..n).map(move |i| i.wrapping_mul(0x9e37_79b1) % n)
 }
 
@@ -93,24 +93,25 @@ fn what_is_taken_costs_about_as_much_as_there_is() {
     };
     for (name, work) in WORKS {
         let (few, many) = (cost(128, work), cost(1024, work));
-        // Eight times as many cost 8 · 10 / 7 times as much where each costs a logarithm, and 64
-        // times where each costs all.
+        // If each item costs O(log n), eight times as many items cost 8 · 10 / 7 times as much. If
+        // each costs O(n), they cost 64 times as much.
         assert!(few > 0 && many < 16 * few, "{name}: {few}, then {many}");
     }
 }
 
-/// The places that keys have here.
+/// Number of distinct keys in the test below.
 const PLACES: u8 = 48;
 
-/// Neighbours begin with the same byte, or differ by one.
+/// Returns the key at a place. Neighbours begin with the same byte or with bytes that differ by
+/// one.
 fn at(place: u8) -> Vec<u8> {
     if place.is_multiple_of(2) { vec![place / 2] } else { vec![place / 2, 7] }
 }
 
-/// A pending write: what of places, and the value that is put.
+/// A pending write: the places that it covers, and the value that it puts.
 type Write = (std::ops::Range<u8>, Option<Vec<u8>>);
 
-/// What is seen through a list of writes.
+/// Returns the visible entries under a list of writes.
 fn seen(snapshot: &BTreeMap<u8, Vec<u8>>, writes: &[Write]) -> BTreeMap<u8, Vec<u8>> {
     let mut seen = snapshot.clone();
     for (places, value) in writes {
@@ -140,7 +141,7 @@ impl Held {
         Held { iter, places, left, over: false }
     }
 
-    /// Takes a step and compares; notes what was read. Gives the place that it has come to.
+    /// Takes a step, compares the result and records the places read. Returns the place reached.
     fn step(&mut self, forward: bool, read: &mut BTreeSet<u8>) -> Option<u8> {
         let want = if forward { self.left.pop_front() } else { self.left.pop_back() }
             .filter(|_| !self.over);
@@ -203,7 +204,7 @@ proptest! {
                     let i = usize::from(a) % held.len();
                     held[i].step(b % 2 == 0, &mut read);
                 }
-                // Takes from one end.
+                // Takes and deletes the entry at one end.
                 _ => {
                     let places = if what % 2 == 0 { 0..PLACES } else { a.min(b)..a.max(b) };
                     if let Some(p) = Held::new(&tx, &tree, places, &now).step(b % 2 == 0, &mut read) {
@@ -213,7 +214,7 @@ proptest! {
                 }
             }
         }
-        // Iterators that are still open have read what they have come to, too.
+        // Open iterators also count as having read what they have reached.
         if disturbed % 2 == 0 {
             held.clear();
         }

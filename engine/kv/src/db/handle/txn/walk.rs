@@ -1,5 +1,5 @@
-//! Iterators of a transaction: the snapshot's entries and what the transaction had put when they
-//! began, merged as they are walked. What is hidden of the snapshot is left by one seek.
+//! Iterators of a transaction: merge the snapshot's entries with the transaction's puts made
+//! before the iterator's creation. One seek skips each hidden range of the snapshot.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::util::version_map::MapKey;
 
 use crate::db::handle::txn::state::{Own, TransactionState};
 
-/// What makes an iterator of a snapshot one of a transaction.
+/// Overlay that turns an iterator of a snapshot into one of a transaction.
 pub struct Overlay {
     state: Arc<TransactionState>,
     tree: TreeId,
-    /// The number by which the transaction knows what was walked.
+    /// Number of this iterator in the transaction's state.
     walk: u64,
-    /// What it had written when the walk began.
+    /// Pending writes at the creation of the iterator.
     own: Own,
-    /// From the front and from the back: the last key, and whether the snapshot has no more.
+    /// For each direction: the last key, and whether the snapshot has no more entries.
     front: WalkEnd,
     back: WalkEnd,
 }
@@ -32,7 +32,7 @@ struct WalkEnd {
 }
 
 impl Overlay {
-    /// For a new iterator over `range`.
+    /// Creates the overlay of a new iterator over `range`.
     pub fn new(
         state: &Arc<TransactionState>,
         tree: &Arc<TreeInner>,
@@ -70,11 +70,11 @@ impl WalkOverlay for Overlay {
         };
         let seen = cursor.as_ref().filter(|v| v.valid() && !end.is_over).map(|v| v.key());
         let is_after = |a: &[u8], b: &[u8]| if forward { a > b } else { a < b };
-        // Of two equal keys the own one counts.
+        // For equal keys the transaction's own entry wins.
         let own = self.own.next(&walk.range, end.passed.as_deref(), forward);
         let own = own.filter(|(key, _)| seen.is_none_or(|s| !is_after(key, s)));
         let key = own.as_ref().map(|(key, _)| &**key).or(seen);
-        // Where the other end has been is the end.
+        // The iterator ends at the last key that the other end has returned.
         let key =
             key.filter(|key| other.passed.as_deref().is_none_or(|other| is_after(other, key)));
         self.state.walked(self.tree, self.walk, key, forward);
@@ -86,7 +86,7 @@ impl WalkOverlay for Overlay {
 }
 
 impl Overlay {
-    /// Moves the snapshot's cursor behind what was passed, and out of what is hidden.
+    /// Moves the snapshot's cursor past the last returned key and out of hidden ranges.
     fn skip_hidden(&mut self, walk: &mut TreeWalk, forward: bool) -> Result<()> {
         if walk.end(forward).is_none() {
             walk.open(forward)?;
@@ -107,8 +107,9 @@ impl Overlay {
             && let Some((from, until)) = self.own.hidden.around(v.key())
         {
             let here = (from.clone(), until.clone());
-            // From the one that it has left to this one there is nothing; but what a hook has
-            // folded to nothing may be something when it's asked again.
+            // No entry is visible between the hidden range just left and this one, so they can be
+            // joined. The exception is a merge operator that folded operands to no value there:
+            // another call may return a value.
             if let Some(left) = left.filter(|_| !v.passed().1) {
                 let (first, last) = if forward { (&left, &here) } else { (&here, &left) };
                 self.state.hide(self.tree, &first.0, last.1.as_deref());
