@@ -45,10 +45,10 @@ fn a_sync_that_fails_is_told_and_nothing_is_lost_with_the_process() {
     let (db, tree) = open(&env, 0);
     tree.put("k", "v").unwrap();
     faults.fail_from(faults.count(), Fault::Eio);
-    let told = db.close().unwrap_err();
+    let reported = db.close().unwrap_err();
     assert_eq!(
-        (told.kind(), db.close().unwrap_err().to_string()),
-        (ErrorKind::Io, told.to_string())
+        (reported.kind(), db.close().unwrap_err().to_string()),
+        (ErrorKind::Io, reported.to_string())
     );
     assert_eq!(tree.get("k").unwrap_err().kind(), ErrorKind::Closed);
     let again = open(&(Arc::new(mem.crash_image(0, &Cut::Process)) as Arc<dyn Env>), 0);
@@ -72,9 +72,9 @@ fn a_latched_store_says_why_when_it_is_closed() {
     let refusal = db.stats().refusal.unwrap();
     assert!(refusal.to_string().contains("since a failure"), "{refusal}");
     assert!(db.stats().prometheus().contains("\nfirn_writable 0\n"));
-    let told = db.close().unwrap_err();
-    assert_eq!(told.kind(), ErrorKind::ReadOnly);
-    assert!(told.to_string().contains("since a failure"), "{told}");
+    let reported = db.close().unwrap_err();
+    assert_eq!(reported.kind(), ErrorKind::ReadOnly);
+    assert!(reported.to_string().contains("since a failure"), "{reported}");
     let reader = Db::open_in(env, DIR, DbOptions { read_only: true, ..options(0) }).unwrap();
     reader.close().unwrap();
 }
@@ -220,7 +220,7 @@ fn closing_beside_threads_loses_nothing() {
     for round in 0..9u32 {
         let env: Arc<dyn Env> = Arc::new(CrashEnv::new(round.into()));
         let (db, tree) = open(&env, (round % 3) as usize);
-        let (told, again) = std::thread::scope(|s| {
+        let (reported, again) = std::thread::scope(|s| {
             let writers: Vec<_> = (0..3u32)
                 .map(|thread| {
                     let tree = tree.clone();
@@ -251,8 +251,8 @@ fn closing_beside_threads_loses_nothing() {
         });
         assert_eq!(
             again.1.len().unwrap(),
-            told.iter().map(|n| u64::from(*n)).sum::<u64>(),
-            "round {round}: {told:?}"
+            reported.iter().map(|n| u64::from(*n)).sum::<u64>(),
+            "round {round}: {reported:?}"
         );
         again.0.close().unwrap();
     }

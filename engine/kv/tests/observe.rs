@@ -1,4 +1,4 @@
-//! Tests of what a program can observe of its store: read counters, the cost of one operation,
+//! Tests of a program's view of its store: read counters, the cost of one operation,
 //! events, and metrics as text.
 
 use std::sync::Arc;

@@ -265,7 +265,7 @@ fn scenario(place: Place, threads: usize) -> u64 {
     };
     let exported = tried(|| tree.export(.., "/exported").map(|_| ()));
     assert_eq!(exported.is_ok(), env.file_len(Path::new("/exported")).is_ok(), "{what}");
-    let told = [
+    let reported = [
         tried(|| tree.flush()),
         tried(|| tree.compact()),
         tried(|| tree.compact()),
@@ -280,10 +280,13 @@ fn scenario(place: Place, threads: usize) -> u64 {
     ];
     let panics = hooks.panics.load(Ordering::SeqCst);
     if panics == 0 {
-        assert!(wrote.is_ok() && told.iter().all(Result::is_ok), "{what}: {wrote:?} {told:?}");
+        assert!(
+            wrote.is_ok() && reported.iter().all(Result::is_ok),
+            "{what}: {wrote:?} {reported:?}"
+        );
     } else if place != Place::GoneAt && read.is_ok() && walked.is_ok() {
         // If the filter's expiry method panics, the engine ignores it.
-        let all = [&wrote].into_iter().chain(&told);
+        let all = [&wrote].into_iter().chain(&reported);
         assert!(all.clone().any(Result::is_err), "{what}: no caller saw a failure");
     }
     assert_eq!(plain.get(b"k").unwrap().unwrap(), b"v"[..], "{what}: other trees must be readable");

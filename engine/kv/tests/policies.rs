@@ -8,6 +8,7 @@
 //! - `shape memtable=64M table=64M now=1000 tomb-age=0` is followed by one input line for each run,
 //!   newest first. `L0#7: 12[a-k 64M] 13[l-z 64M dels=60 tomb=10 at=5
 //!   busy]` is run 7 on level 0 with two tables. Each table has an id, a key range and a size.
+//!
 //! `dels` is the share of deletes in percent. `tomb` is the time of the oldest delete, and `at` is
 //! the time when the table was written, both in seconds. `seq` is its newest sequence number and
 //! `old` the oldest. `gone` is the time from which on all its entries are expired.

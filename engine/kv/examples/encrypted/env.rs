@@ -28,14 +28,15 @@
 //! The layer does not hide or prevent the following:
 //! - It shows the names, number and lengths of files, the times of writes, and where in the log
 //!   each write begins and ends.
-//! - An attacker who can write to the disk can restore an older state of a whole file, or cut slots
+//! - An attacker with write access to the disk can restore an older state of a whole file, or cut
+//!   slots
 //!   off its end. The engine detects this for tables.
 //! - The event log and manifests are appended to later. There an attacker can restore single slots,
 //!   also from another copy. For a manifest, the engine detects this if the log has segments with
 //!   records of writers that the manifest does not know.
 //! - An attacker can flip bits of the log, because its records have a checksum but no secret tag.
 //! - If the blocks of a log cannot be reserved, a full disk can cut off a record, and the next one
-//!   overwrites it. An attacker who copied the file in between has two texts of one key stream.
+//!   overwrites it. An attacker with a copy from before has two texts of one key stream.
 //! - The key is in memory as long as the store is open.
 //!
 //! Files are not mapped. Tables are read and decrypted one slot at a time, and decoded blocks are

@@ -545,7 +545,7 @@ impl CompactionJob {
         if self.action == Action::Merge {
             let Some((lo, hi)) = key_span(tables.into_iter()) else { return Ok(()) };
             return clash(lo, hi).map_or(Ok(()), |id| {
-                Err(format!("table {id} of the output run lies in the range of the job"))
+                Err(format!("table {id} of the output run is in the range of the job"))
             });
         }
         if let Some((a, b)) = first_overlap(&tables) {

@@ -119,7 +119,7 @@ impl ClosableFile {
                 return Ok(open);
             }
         }
-        let words = "another file lies here than the table that was opened; put the right one back, and open the store again";
+        let words = "this is another file than the table that was opened; put the right one back, and open the store again";
         Err(self.lost(
             Error::corruption(words).at(&self.path, self.len - end.len() as u64).block("footer"),
         ))

@@ -1,7 +1,7 @@
 //! Ordered maps and sets in one sorted vector.
 //!
 //! A lookup takes a binary search. An insertion after the last key appends; any other insertion and
-//! each removal moves the entries behind it. This suits maps with growing ids as keys, and maps
+//! each removal moves all later entries. This suits maps with growing ids as keys, and maps
 //! with few entries. They need a tenth of the code of the standard B-trees, which each type of key
 //! and value compiles anew.
 
@@ -197,7 +197,7 @@ impl<'a, K, V> IntoIterator for &'a SortedMap<K, V> {
 }
 
 impl<K: Ord, V> FromIterator<(K, V)> for SortedMap<K, V> {
-    /// Of several values for a key the last one stays.
+    /// The last of several values for a key stays.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let mut entries: Vec<(K, V)> = entries.into_iter().collect();
         if !entries.is_sorted_by(|a, b| a.0 < b.0) {

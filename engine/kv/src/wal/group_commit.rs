@@ -105,7 +105,7 @@ impl Syncer {
             let target = self.appended.load(Ordering::Acquire);
             if lsn > target {
                 return Err(Error::invalid(format!(
-                    "position {lsn} lies beyond the end of the log, {target}"
+                    "position {lsn} is beyond the end of the log, {target}"
                 )));
             }
             let files: Vec<_> =

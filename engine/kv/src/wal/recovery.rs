@@ -155,7 +155,7 @@ impl KnownSegments<'_> {
 }
 
 /// The error for a record of another writer within a segment.
-const FOREIGN_RECORD: &str = "a record of another writer lies here: a part of another store's \
+const FOREIGN_RECORD: &str = "this is a record of another writer: a part of another store's \
     file, or of a clone's, has been put into this one; restore it from a copy, or save what can be \
     read with `sstable-dump salvage`";
 

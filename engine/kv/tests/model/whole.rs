@@ -68,8 +68,10 @@ impl Runner<'_> {
         ensure(stats.seq == now, || format!("sequence number {}, expected {now}", stats.seq))?;
         let taken = self.taken.iter().filter(|t| t.0.strong_count() > 0);
         let (named, taken) = (taken.clone().filter(|t| t.1).count(), taken.count());
-        let told = stats.snapshots.iter().filter(|s| s.name == SNAPSHOT).count();
-        ensure(told == named, || format!("{told} snapshots have a name, expected {named}"))?;
+        let reported = stats.snapshots.iter().filter(|s| s.name == SNAPSHOT).count();
+        ensure(reported == named, || {
+            format!("{reported} snapshots have a name, expected {named}")
+        })?;
         let holds = taken + self.open.transactions.iter().flatten().count();
         ensure(stats.snapshots.len() == holds, || {
             format!("{} snapshots, expected {holds}", stats.snapshots.len())

@@ -137,8 +137,11 @@ fn install_ingested(db: &DbInner, tree: &Arc<TreeInner>, mut tables: Vec<TableMe
         pick::call_workers_for(db, [&**tree]);
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Conflict, "other threads kept writing into the range to be loaded")
-        .keys(&first, &last))
+    Err(Error::new(
+        ErrorKind::Conflict,
+        "other threads wrote into the range to be loaded again and again",
+    )
+    .keys(&first, &last))
 }
 
 /// Drops tables from `older` that no snapshot and no job needs. All their keys have been

@@ -82,7 +82,7 @@ pub fn open_store(env: Arc<dyn Env>, dir: &Path, options: DbOptions) -> Result<A
     let names = env.list(dir);
     if names.as_ref().is_err_and(|e| source(e) == Some(std::io::ErrorKind::NotADirectory)) {
         return Err(Error::invalid(
-            "this is a file, or lies below one; a store is a directory: name a new one or that of a store",
+            "this is a file, or is below one; a store is a directory: name a new one or that of a store",
         )
         .in_file(dir));
     }
@@ -112,7 +112,7 @@ pub fn refresh_reader(db: &DbInner) -> Result<Arc<DbInner>> {
     db.gate.check_open()?;
     if !db.options.read_only {
         return Err(Error::invalid(
-            "only what was opened read-only is refreshed; this handle sees all that is written",
+            "only a read-only handle can be refreshed; this handle sees all writes",
         ));
     }
     // The directory at the path may have been replaced since the last refresh.
@@ -123,7 +123,7 @@ pub fn refresh_reader(db: &DbInner) -> Result<Arc<DbInner>> {
     let held = HeldReader::with_tables(db.versions.opener().clone(), tables);
     let fresh = open_reader(&env, db.versions.dir(), &db.options, db.memory.budget(), held)?;
     if fresh.versions.store() != db.versions.store() {
-        let words = "another store lies there now than the one that was opened; open it as a store of its own";
+        let words = "the directory now holds another store than the one that was opened; open it as a store of its own";
         return Err(Error::new(ErrorKind::Incompatible, words).in_file(db.versions.dir()));
     }
     for b in before.iter().filter(|b| b.is_hooked()) {

@@ -193,7 +193,7 @@ impl Stats {
         );
         t.counter(
             "firn_paced_seconds_total",
-            "Time that writers slept because compactions were behind.",
+            "Time that writers slept because compactions were late.",
             seconds(self.paced_nanos),
         );
         t.counter(
@@ -270,7 +270,7 @@ impl Stats {
             "What the cache may grow to at present.",
             m.cache_capacity,
         );
-        t.gauge("firn_log_bytes", "Bytes of log that are kept.", self.wal_bytes);
+        t.gauge("firn_log_bytes", "Bytes of retained log segments.", self.wal_bytes);
         let states = [
             ("live", self.space.live),
             ("pinned", self.space.pinned),
@@ -302,7 +302,7 @@ impl Stats {
             u64::from(self.refusal.is_none()),
         );
         if let Some(free) = self.disk_free {
-            t.gauge("firn_disk_free_bytes", "Bytes that are free where the store lies.", free);
+            t.gauge("firn_disk_free_bytes", "Free bytes on the store's file system.", free);
         }
         t.gauge("firn_snapshots", "Live snapshots.", self.snapshots.len());
     }
@@ -325,7 +325,7 @@ impl Stats {
         each("firn_tree_deletes", "Deletes among them.", |t| {
             t.runs.iter().map(|r| r.deletes).sum()
         });
-        each("firn_tree_value_files", "Files of values that lie apart.", |t| t.values.files);
+        each("firn_tree_value_files", "Blob files.", |t| t.values.files);
         each("firn_tree_value_bytes", "Bytes of value files.", |t| t.values.bytes);
         each(
             "firn_tree_value_live_bytes",

@@ -19,12 +19,12 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Slots of the helper threads that run subcompactions.
 pub struct SubcompactionSlots {
     most: usize,
-    state: Mutex<SlotState>,
+    state: Mutex<SlotCounts>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct SlotState {
+struct SlotCounts {
     at_work: usize,
     /// Number of flushes that want helpers.
     wanting: usize,
@@ -32,7 +32,7 @@ struct SlotState {
     waiting: usize,
 }
 
-impl SlotState {
+impl SlotCounts {
     fn gives_to_merges(&self, most: usize) -> bool {
         self.wanting == 0 && self.at_work < most
     }

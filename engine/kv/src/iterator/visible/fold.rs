@@ -33,5 +33,5 @@ pub fn fold(
 
 /// Returns the error for operands over a blob: trees with a merge operator have no blobs.
 pub(super) fn blob_under_operands(key: &[u8]) -> Error {
-    Error::corruption("a merge operand lies over a value in a value file").keys(key, key)
+    Error::corruption("a merge operand is newer than a value in a blob file").keys(key, key)
 }

@@ -356,7 +356,10 @@ fn memory_that_nobody_fills_is_let_go() {
         std::thread::yield_now();
     }
     release_spare(&db);
-    assert!(db.inner().memory.arenas().spare_bytes() > 2 << 20, "kept for the next one");
+    assert!(
+        db.inner().memory.arenas().spare_bytes() > 2 << 20,
+        "the pool retains memory for the next one"
+    );
     release_spare(&db);
     assert_eq!(db.stats().memory.memtables, idle);
 }
