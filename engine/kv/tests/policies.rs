@@ -27,7 +27,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use firn_kv::Policy;
-use firn_kv::internals::compaction::shape::{apply, estimate, flush};
+use firn_kv::internals::compaction::job::{apply, estimate};
+use firn_kv::internals::compaction::shape::flush;
 use firn_kv::internals::compaction::{
     Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape,
     TableShape, debt, manual, pick, run_limits, space_bound, steps,

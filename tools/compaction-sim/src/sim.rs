@@ -1018,7 +1018,7 @@ fn hold(shape: &mut LsmShape, step: &CompactionJob, held: &HashSet<u64>, busy: b
 }
 
 /// Does to the shape what the job does to the tree, in place, and gives the tables that are no
-/// more, with their sizes. The same as the engine's own [`apply`](firn_kv::internals::compaction::shape::apply),
+/// more, with their sizes. The same as the engine's own [`apply`](firn_kv::internals::compaction::job::apply),
 /// which copies and checks the whole shape: too slow for a hundred thousand tables.
 fn apply(shape: &mut LsmShape, job: &CompactionJob, outputs: Vec<TableShape>) -> Vec<(u64, u64)> {
     let adopted: HashSet<u64> = job.adopted.iter().copied().collect();

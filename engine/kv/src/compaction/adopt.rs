@@ -13,7 +13,8 @@ use crate::util::sort::sort_by;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::shape::{Action, CompactionJob, LsmShape, TableShape};
+use super::job::{Action, CompactionJob};
+use super::shape::{LsmShape, TableShape};
 
 /// Treatment of an input table.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -15,16 +15,15 @@
 //! 4. A merge does not rewrite a table that overlaps no other input. Exceptions: a small table that
 //!    should be joined with its neighbours, and one with mostly tombstones that the merge would
 //!    drop. A merge that would rewrite no table becomes a
-//!    [`Action::Move`](super::shape::Action::Move).
+//!    [`Action::Move`](super::job::Action::Move).
 
 use crate::util::sort::sort_by;
 use std::collections::HashSet;
 
 use super::adopt::{Picked, adopt, adopted};
+use super::job::{CompactionJob, CompactionReason};
 use super::policy::Policy;
-use super::shape::{
-    self, CompactionJob, CompactionReason, LsmShape, ShapePlace, TableKeys, TableShape,
-};
+use super::shape::{self, LsmShape, ShapePlace, TableKeys, TableShape};
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, PickContext};
 use super::{deletes, expired, readers, values};

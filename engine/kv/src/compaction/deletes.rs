@@ -19,7 +19,8 @@
 //! *Trigger* age. *Granularity* one table. *Movement* the oldest tombstone first. Scores are 2 or
 //! more.
 
-use super::shape::{Action, CompactionJob, CompactionReason, LsmShape};
+use super::job::{Action, CompactionJob, CompactionReason};
+use super::shape::LsmShape;
 use super::tables::TableShape;
 use super::view::PickContext;
 use crate::util::sort::sort_by_key;

@@ -11,9 +11,8 @@ use crate::util::sort::sort_by_key;
 use std::collections::HashSet;
 use std::ops::ControlFlow::{self, Break, Continue};
 
-use super::shape::{
-    Action, CompactionInput, CompactionJob, CompactionReason, RunShape, TableShape,
-};
+use super::job::{Action, CompactionInput, CompactionJob, CompactionReason};
+use super::shape::{RunShape, TableShape};
 use super::view::PickContext;
 
 pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Option<CompactionJob> {

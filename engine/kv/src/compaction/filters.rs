@@ -11,7 +11,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::shape::{CompactionJob, CompactionReason, RunShape, ShapePlace, TableShape};
+use super::job::{CompactionJob, CompactionReason};
+use super::shape::{RunShape, ShapePlace, TableShape};
 
 /// Maximum bits of a fingerprint.
 const MOST_BITS: f64 = 16.0;
@@ -118,7 +119,7 @@ pub fn whole_bits(bits: f64, id: u64) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shape::{Action, CompactionInput, OutputSplits};
+    use super::super::job::{Action, CompactionInput, OutputSplits};
     use super::*;
     use proptest::prelude::*;
 

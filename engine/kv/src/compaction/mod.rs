@@ -1,6 +1,6 @@
 //! Floor 1: compaction. Decides which tables are merged, moved or dropped, and when.
 //!
-//! - [`shape`]: plain-data model of a tree and of one compaction job. `tables`: the tables of a
+//! - [`shape`]: plain-data model of a tree; [`job`]: of one compaction. `tables`: the tables of a
 //!   run, with cached totals.
 //! - [`policy`]: the compaction policies and their registry, one file each. They build on
 //!   [`describe`] (declaration of name and parameters), `strategy` (decisions) and `view` (shared
@@ -24,6 +24,7 @@ pub mod describe;
 mod division;
 mod expired;
 mod filters;
+pub mod job;
 pub mod pace;
 pub mod policy;
 mod readers;
@@ -38,12 +39,10 @@ mod view;
 pub use choose::{Blocked, debt, manual, pick, run_limits};
 pub use division::{least_flushed, marks_of_each, piece_ends, pieces_of};
 pub use filters::{FilteredRun, flushed_bits, merged_bits, share_bits, whole_bits};
+pub use job::{Action, CompactionInput, CompactionJob, CompactionReason, OutputSplits};
 pub use pace::{delay, fill_delay, pressure};
 pub use readers::{MIN_READ_DEBT, is_paid};
-pub use shape::{
-    Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape,
-    TableShape,
-};
+pub use shape::{LsmShape, RunShape, TableShape};
 pub use space::{SpaceBound, fits, one_copy, space_bound};
 pub use steps::steps;
 pub use tables::RunTables;

@@ -11,7 +11,8 @@
 //! no job and there was no flush for as long as the merge will take. A tree under write load has
 //! more urgent work.
 
-use super::shape::{CompactionJob, CompactionReason, tables_of};
+use super::job::{CompactionJob, CompactionReason};
+use super::shape::tables_of;
 use super::strategy::Strategy;
 use super::view::{MAX_FAN, PickContext};
 

@@ -22,8 +22,9 @@
 //! - Old versions retained for snapshots, which do not count as live.
 
 use super::choose::run_limits;
+use super::job::{Action, CompactionJob};
 use super::policy::Policy;
-use super::shape::{Action, CompactionJob, LsmShape};
+use super::shape::LsmShape;
 pub use super::strategy::SpaceBound;
 
 /// Estimates the size of one copy of every key: the size of the largest run. This never exceeds the

@@ -14,8 +14,9 @@
 
 use std::collections::HashSet;
 
+use super::job::{Action, CompactionJob};
 use super::policy::Policy;
-use super::shape::{Action, CompactionJob, LsmShape};
+use super::shape::LsmShape;
 
 /// Returns the jobs that together do `job`, to be run one after another in key order. Returns the
 /// job itself if it is not a merge, or if the policy does not merge in steps. While a step runs,
@@ -79,9 +80,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::compaction::shape::{
-        CompactionInput, CompactionReason, OutputSplits, RunShape, TableShape,
-    };
+    use crate::compaction::job::{CompactionInput, CompactionReason, OutputSplits};
+    use crate::compaction::shape::{RunShape, TableShape};
 
     /// Returns two runs of three aligned tables each, and the merge of all.
     fn two_runs() -> (LsmShape, CompactionJob) {

@@ -3,7 +3,8 @@
 //! space, and the number of runs that slows writers.
 
 use super::describe::PolicyError;
-use super::shape::{CompactionJob, LsmShape, OutputSplits};
+use super::job::{CompactionJob, OutputSplits};
+use super::shape::LsmShape;
 use super::view::PickContext;
 
 /// Declared space bound in bytes: `live` × (`steady` + `peak`) + `flushed`, but at most `most`.

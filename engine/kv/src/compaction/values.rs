@@ -7,8 +7,9 @@
 //! *Trigger* a table that refers to a selected file. *Granularity* one table, so no other table can
 //! get between the inputs. *Movement* none: the table is rewritten in place.
 
+use super::job::{CompactionJob, CompactionReason};
 use super::policy::Policy;
-use super::shape::{CompactionJob, CompactionReason, TableShape};
+use super::shape::TableShape;
 use super::view::PickContext;
 use crate::util::sort::sort_by;
 use crate::util::sorted_map::SortedSet;

@@ -7,10 +7,8 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use super::adopt::{Picked, adopt};
-use super::shape::{
-    self, Action, CompactionInput, CompactionJob, CompactionReason, LsmShape, MAX_LEVEL,
-    OutputSplits, RunShape, ShapePlace, TableShape, tables_of,
-};
+use super::job::{Action, CompactionInput, CompactionJob, CompactionReason, OutputSplits};
+use super::shape::{self, LsmShape, MAX_LEVEL, RunShape, ShapePlace, TableShape, tables_of};
 
 /// Maximum number of whole runs that one job merges.
 pub(super) const MAX_FAN: usize = 64;

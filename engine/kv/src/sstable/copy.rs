@@ -12,10 +12,11 @@
 //! - The copy checks the block's first and last key against a copied separator, so the new index is
 //!   in order.
 
+use super::block_access::{LoadedBytes, validate};
 use super::format::StoredBlock;
 use super::index::{BlockInfo, PLAIN};
 use super::search::Block;
-use super::table::{LoadedBytes, Table, validate};
+use super::table::Table;
 use crate::base::error::Result;
 use crate::base::key::Trailer;
 use crate::base::options::Compression;

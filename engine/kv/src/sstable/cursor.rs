@@ -18,11 +18,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::block_access::{LARGEST_SCRATCH, LoadedBytes, TableValue, part};
 use super::copy::WholeBlock;
 use super::search::{Block, BlockShape, prefetch};
 use super::stream::{Stream, Stride};
 use super::stub::Undecoded;
-use super::table::{LARGEST_SCRATCH, LoadedBytes, Table, TableValue, part};
+use super::table::Table;
 use super::window::BlockWindow;
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;

@@ -15,6 +15,7 @@
 //! right answer or an error that names file and offset. Spec: `format-spec/README.md`, "Tables".
 
 mod block;
+mod block_access;
 mod copy;
 mod cursor;
 pub mod fields;
@@ -39,12 +40,13 @@ mod zstd;
 #[cfg(test)]
 mod tests;
 
+pub use block_access::{Maps, TableValue, WarmBlocks, block_entries};
 pub use copy::WholeBlock;
 pub use cursor::TableCursor;
 pub use index::{BlockInfo, decode as decode_index};
 pub use properties::Properties;
 pub use stream::BlobStreams;
-pub use table::{Maps, Table, TableHit, TableValue, WarmBlocks, block_entries};
+pub use table::{Table, TableHit};
 pub use tombstones::decode as decode_tombstones;
 pub use values::{BlobFile, ValueOptions, ValueWriter};
 pub use verify::VerifyReport;

@@ -12,9 +12,9 @@
 //!   The next reader then need not read the block.
 
 use super::block::{HEADER, WIDE};
+use super::block_access::LARGEST_SCRATCH;
 use super::format::StoredBlock;
 use super::search::Block;
-use super::table::LARGEST_SCRATCH;
 use crate::base::key::MAX_KEY_LEN;
 use crate::base::options::Compression;
 use crate::util::coding::{ByteReader, u32_at};

@@ -25,11 +25,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::block_access::{BlockPlace, LoadedBytes, Maps, TableValue};
 use super::format::{BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer};
 use super::output::BlockOutput;
 use super::properties::Properties;
 use super::stream::BlobStreams;
-use super::table::{BlockPlace, LoadedBytes, Maps, TableValue};
 use crate::base::blob_ref::{BlobFileMeta, BlobHandle};
 use crate::base::error::{Error, Result};
 use crate::base::identity::TableIdentity;

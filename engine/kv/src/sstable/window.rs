@@ -11,8 +11,9 @@
 
 use std::ops::Range;
 
+use super::block_access::LoadedBytes;
 use super::stream::Stride;
-use super::table::{LoadedBytes, Table};
+use super::table::Table;
 
 /// Maximum bytes per read: about the size of the processor's first-level cache.
 const MOST: u64 = 32 << 10;

@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::block::{BlockBuilder, MAX_RAW_KEYS, counted};
+use super::block_access::WarmBlocks;
 use super::copy::WholeBlock;
 use super::filter;
 use super::format::{BlockKind, Footer};
 use super::index::{CONTINUES, DENSE, IndexBuilder, PLAIN, RAW};
 use super::output::BlockOutput;
 use super::properties::Properties;
-use super::table::WarmBlocks;
 use super::tombstones;
 use crate::base::blob_ref::{BlobHandle, BlobUse, count_use};
 use crate::base::error::{Error, Result};

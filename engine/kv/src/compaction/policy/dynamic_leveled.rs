@@ -12,7 +12,8 @@
 
 use super::leveled::Leveled;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, CompactionReason, MAX_LEVEL, ShapePlace};
+use crate::compaction::job::{CompactionJob, CompactionReason};
+use crate::compaction::shape::{MAX_LEVEL, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::PickContext;
 

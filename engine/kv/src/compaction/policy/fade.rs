@@ -12,7 +12,7 @@
 
 use super::leveled::Leveled;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::CompactionJob;
+use crate::compaction::job::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::PickContext;
 

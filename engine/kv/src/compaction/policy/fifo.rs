@@ -13,7 +13,7 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use crate::compaction::describe::policy;
 use crate::compaction::expired::{drop_job, oldest_first};
-use crate::compaction::shape::{CompactionJob, CompactionReason};
+use crate::compaction::job::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::PickContext;
 

@@ -18,7 +18,8 @@
 //!   `ratio` of it. Otherwise 1 + `last_runs`, as tiered.
 
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{CompactionJob, CompactionReason, MAX_LEVEL, ShapePlace};
+use crate::compaction::job::{CompactionJob, CompactionReason};
+use crate::compaction::shape::{MAX_LEVEL, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext, space_job};
 

@@ -38,9 +38,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::tiered::{check_runs, similar, slowdown_jobs, slowdown_run_count};
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{
-    CompactionJob, CompactionReason, LsmShape, OutputSplits, RunShape, TableShape,
-};
+use crate::compaction::job::{CompactionJob, CompactionReason, OutputSplits};
+use crate::compaction::shape::{LsmShape, RunShape, TableShape};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{PickContext, cheapest};
 use crate::util::sort::sort;

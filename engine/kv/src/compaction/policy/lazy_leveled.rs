@@ -17,7 +17,7 @@
 
 use super::fluid::Fluid;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::CompactionJob;
+use crate::compaction::job::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::PickContext;
 

@@ -18,9 +18,8 @@ use std::ops::Range;
 
 use crate::compaction::adopt::Picked;
 use crate::compaction::describe::{Parameter, ParameterValue, policy};
-use crate::compaction::shape::{
-    self, CompactionJob, CompactionReason, MAX_LEVEL, RunShape, ShapePlace,
-};
+use crate::compaction::job::{CompactionJob, CompactionReason};
+use crate::compaction::shape::{self, MAX_LEVEL, RunShape, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext};
 

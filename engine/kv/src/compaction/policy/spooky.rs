@@ -19,9 +19,8 @@ use std::ops::Range;
 
 use crate::compaction::adopt::Picked;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{
-    CompactionJob, CompactionReason, LsmShape, MAX_LEVEL, OutputSplits, ShapePlace,
-};
+use crate::compaction::job::{CompactionJob, CompactionReason, OutputSplits};
+use crate::compaction::shape::{LsmShape, MAX_LEVEL, ShapePlace};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext};
 

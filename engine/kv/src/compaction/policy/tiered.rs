@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 use std::ops::{Range, RangeInclusive};
 
 use crate::compaction::describe::{PolicyError, policy};
-use crate::compaction::shape::{CompactionJob, CompactionReason};
+use crate::compaction::job::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{PickContext, bucket, magnitude, slowdown_job, space_job};
 

@@ -21,7 +21,7 @@ use std::ops::Range;
 use super::leveled::Leveled;
 use super::tiered;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::CompactionJob;
+use crate::compaction::job::CompactionJob;
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext};
 

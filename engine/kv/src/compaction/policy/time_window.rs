@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use super::tiered;
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, CompactionReason};
+use crate::compaction::job::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext};
 

@@ -16,9 +16,8 @@
 //! common prefix. A table also ends at twice the target, whatever the distribution of the keys.
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{
-    self, CompactionJob, CompactionReason, LsmShape, MAX_LEVEL, OutputSplits,
-};
+use crate::compaction::job::{CompactionJob, CompactionReason, OutputSplits};
+use crate::compaction::shape::{self, LsmShape, MAX_LEVEL};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext, bucket, most_urgent, slowdown_job, space_job};
 

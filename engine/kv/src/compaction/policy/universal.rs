@@ -14,7 +14,7 @@
 use std::ops::RangeInclusive;
 
 use crate::compaction::describe::policy;
-use crate::compaction::shape::{CompactionJob, CompactionReason};
+use crate::compaction::job::{CompactionJob, CompactionReason};
 use crate::compaction::strategy::{SpaceBound, Strategy};
 use crate::compaction::view::{MAX_FAN, PickContext, most_urgent, slowdown_job, space_job};
 
