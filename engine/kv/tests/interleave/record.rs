@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use firn_kv::MemEnv;
+use firn_crash::CrashEnv;
 use firn_testkit::linear::{CallKind, LinearCall, LinearHandle, LinearKey, Look, WriteNumber};
 use parking_lot::Mutex;
 
@@ -12,7 +12,7 @@ pub struct Image {
     pub from: u64,
     pub until: u64,
     pub power: bool,
-    pub disk: MemEnv,
+    pub disk: CrashEnv,
 }
 
 #[derive(Default)]
