@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Files of wrappers only. Their callers are reported instead.
-const WRAPPERS: [&str; 2] = ["base/lock.rs", "base/sync.rs"];
+const WRAPPERS: [&str; 2] = ["util/lock.rs", "util/sync.rs"];
 
 /// A function and its file, as the compiler names them.
 struct CodeFrame {
@@ -85,14 +85,19 @@ fn place(frames: &[CodeFrame]) -> CodePlace {
     };
     let mut owners = frames.iter().filter(own);
     let label = match (owners.next(), owners.next()) {
-        // Code in `base` is used everywhere, so the label includes the caller.
-        (Some(f), Some(by)) if engine_file(&f.file).is_some_and(|f| f.starts_with("base/")) => {
+        // Code in `base` and `util` is used everywhere, so the label includes the caller.
+        (Some(f), Some(by)) if engine_file(&f.file).is_some_and(is_common) => {
             format!("{} ← {}", named(f), named(by))
         }
         (Some(f), _) => named(f),
         (None, _) => frames.last().map_or("?".to_owned(), |f| short(&f.function)),
     };
     CodePlace { label, lock: frames.iter().find_map(lock_step) }
+}
+
+/// Reports whether a file has code that is used everywhere.
+fn is_common(file: &str) -> bool {
+    file.starts_with("base/") || file.starts_with("util/")
 }
 
 /// Returns the path of a file of the engine, relative to the engine's sources.
@@ -142,7 +147,7 @@ mod tests {
         let frames = [
             frame("core::sync::atomic::atomic_compare_exchange<u8>", "/rustc/atomic.rs"),
             frame("lock", "/x/parking_lot-0.12.5/src/raw_mutex.rs"),
-            frame("firn_kv::base::lock::Mutex<T,R>::lock", "/x/engine/kv/src/util/lock.rs"),
+            frame("firn_kv::util::lock::Mutex<T,R>::lock", "/x/engine/kv/src/util/lock.rs"),
             frame("firn_kv::db::write::Core::write_point", "/x/engine/kv/src/db/write/mod.rs"),
         ];
         let place = place(&frames);
