@@ -114,4 +114,4 @@ enums:
     3: merge
     4:
       id: apart
-      doc: A put whose value lies in a value file; the value here is a reference to it.
+      doc: A put whose value lies in a blob file; the value here is a reference to it.

@@ -485,7 +485,7 @@ types:
         encoding: UTF-8
         size-eos: true
   raw:
-    doc: Bytes, a key or what a table refers to in value files; of options one byte per level, compression 0 none, 1 LZ4 and 2 Zstandard, filter 0 none, 1 and 2 bytes of a fingerprint.
+    doc: Bytes, a key or what a table refers to in blob files; of options one byte per level, compression 0 none, 1 LZ4 and 2 Zstandard, filter 0 none, 1 and 2 bytes of a fingerprint.
     seq:
       - id: raw
         size-eos: true

@@ -6,9 +6,9 @@ meta:
   ks-version: "0.11"
   endian: le
 doc: |
-  A table, or (where it has no index) a value file, whose data blocks are values. Written once: data blocks in key order, filter block, tombstone block, index block, properties block, footer, without gaps.
+  A table, or (where it has no index) a blob file, whose data blocks are values. Written once: data blocks in key order, filter block, tombstone block, index block, properties block, footer, without gaps.
   See "Tables" in README.md. What is inside the blocks is in data_block, index_block, filter_block, tombstone_block and
-  properties_block, of value files in value_block; they apply to a block's bytes after its checksum has been checked and it has been decompressed, both of which
+  properties_block, of blob files in value_block; they apply to a block's bytes after its checksum has been checked and it has been decompressed, both of which
   Kaitai Struct leaves to the program.
 seq:
   - id: data
@@ -102,7 +102,7 @@ types:
         doc: Length of the tombstone block with its header; 0 for none.
       - id: len_index
         type: u4
-        doc: Length of the index block with its header; 0 in value files only.
+        doc: Length of the index block with its header; 0 in blob files only.
       - id: len_properties
         type: u4
         valid:

@@ -1,13 +1,13 @@
 meta:
   id: value_block
-  title: Firn value file, the content of a value's block
+  title: Firn blob file, the content of a value's block
   license: MIT OR Apache-2.0
   ks-version: "0.11"
   endian: le
   imports:
     - common
 doc: |
-  A value that tables refer to. See "Value files" in README.md.
+  A value that tables refer to. See "Blob files" in README.md.
 seq:
   - id: len_key
     type: u4
@@ -26,7 +26,7 @@ types:
     seq:
       - id: file
         type: common::varint
-        doc: Number of the value file.
+        doc: Number of the blob file.
       - id: number
         type: common::varint
         doc: Number of the value in it, from 0.

@@ -62,11 +62,11 @@ KINDS_OF_PARAMETERS = {name: kind for params in POLICIES.values() for name, kind
 
 
 def uses(b):
-    """What a table refers to in value files: lists of number, values, bytes."""
+    """What a table refers to in blob files: lists of number, values, bytes."""
     c, out = Cursor(b), []
     while not c.done():
         out.append([c.varint(), c.varint(), c.varint()])
-    need(all(u[1] for u in out) and all(a[0] < b[0] for a, b in zip(out, out[1:])), "references to value files that are not sound")
+    need(all(u[1] for u in out) and all(a[0] < b[0] for a, b in zip(out, out[1:])), "references to blob files that are not sound")
     return out
 
 
@@ -235,7 +235,7 @@ class Manifest:
             self.state["last_seq"] = max(self.state["last_seq"], a["table"]["max_seq"])
         there = {t["id"] for other in self.state["trees"] for t in other["values"]}
         for v in edit["values"]:
-            need(v["id"] not in there, "a value file that is added and there already")
+            need(v["id"] not in there, "a blob file that is added and there already")
             self.state["next_file"] = max(self.state["next_file"], v["id"] + 1)
         tree["values"] = sorted(tree["values"] + edit["values"], key=lambda v: v["id"])
         used = {file for r in tree["runs"] for t in r["tables"] for file, _, _ in uses(t.get("values_apart", b""))}
@@ -278,14 +278,14 @@ class Manifest:
 
     def check_values(self, tree):
         there, sums = {v["id"]: v for v in tree["values"]}, {}
-        need(len(there) == len(tree["values"]), "a value file that is there twice")
+        need(len(there) == len(tree["values"]), "a blob file that is there twice")
         for t in (t for r in tree["runs"] for t in r["tables"]):
             for file, values, size in uses(t.get("values_apart", b"")):
                 a, b = sums.get(file, (0, 0))
                 sums[file] = a + values, b + size
-        need(sums.keys() == there.keys(), "value files that are not those that tables refer to")
+        need(sums.keys() == there.keys(), "blob files that are not those that tables refer to")
         for file, (values, size) in sums.items():
-            need(values <= there[file]["values"] and size <= there[file]["bytes"], "tables refer to more than a value file has")
+            need(values <= there[file]["values"] and size <= there[file]["bytes"], "tables refer to more than a blob file has")
 
     def content(self):
         names = [n for n in MESSAGES["table"].values()]

@@ -265,11 +265,11 @@ def uses_of(b):
 
 
 class ValueFile:
-    """A value file, wholly read and checked."""
+    """A blob file, wholly read and checked."""
 
     def __init__(self, file, file_id=None):
         self.id, data_len, lengths, self.identity = footer(file, file_id)
-        need(lengths[:3] == [0, 0, 0], "a value file with parts of a table")
+        need(lengths[:3] == [0, 0, 0], "a blob file with parts of a table")
         self.size = len(file)
         self.properties = properties_block(physical_block(file, data_len, lengths[3], PROPERTIES, self.id)[0])
         self.places, self.values, at = [], [], 0
@@ -285,7 +285,7 @@ class ValueFile:
             self.values.append((raw[12:end], u64(raw, 4) >> 8, raw[end:]))
             at += size
         keys, seqs, p = [v[0] for v in self.values], [v[1] for v in self.values], self.properties
-        need(keys == sorted(keys), "keys of a value file that go down")
+        need(keys == sorted(keys), "keys of a blob file that go down")
         found = {
             "data.blocks": len(keys), "entries": len(keys), "deletes": 0, "merges": 0, "range.deletes": 0,
             "entry.largest": max((len(k) + len(v) for k, _, v in self.values), default=0),
@@ -320,7 +320,7 @@ class Table:
         at += filter_len
         self.tombstones = tombstone_block(part(at, tombstones_len, TOMBSTONES)) if tombstones_len else []
         at += tombstones_len
-        need(index_len, "a value file where a table should be")
+        need(index_len, "a blob file where a table should be")
         self.rows = index_block(part(at, index_len, INDEX), data_len)
         at += index_len
         self.properties = properties_block(part(at, properties_len, PROPERTIES))

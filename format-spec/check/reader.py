@@ -71,16 +71,16 @@ def successor(key):
 
 
 def store_content(folder):
-    """What the trees of a store hold, with a merge hook that appends."""
+    """What the trees of a store hold, with a merge operator that appends."""
     manifest = open_manifest(folder)
     state, trees = manifest.state, {}
     for tree in state["trees"]:
         entries, ranges, values = [], [], {}
         for told in tree["values"]:
             v = values[told["id"]] = ValueFile(load(os.path.join(folder, f"{told['id']:08}.sst")), told["id"])
-            need(v.identity == (told["identity"]["store"], told["identity"]["unique"]), "another value file than the manifest tells of")
+            need(v.identity == (told["identity"]["store"], told["identity"]["unique"]), "another blob file than the manifest tells of")
             sizes = (v.size, len(v.values), sum(size for _, size in v.places), v.properties["raw.values"])
-            need(sizes == (told["size"], told["values"], told["bytes"], told["raw_bytes"]), "a value file differs from what the manifest says")
+            need(sizes == (told["size"], told["values"], told["bytes"], told["raw_bytes"]), "a blob file differs from what the manifest says")
         for meta in (t for r in tree["runs"] for t in r["tables"]):
             file = load(os.path.join(folder, f"{meta['id']:08}.sst"))
             need(len(file) == meta["size"], "a table of another length than the manifest says")
@@ -97,7 +97,7 @@ def store_content(folder):
             for k, seq, kind, v in table.entries:
                 if kind == APART:
                     where = reference(v)
-                    need(where[0] in values, "a reference to a value file that the manifest does not tell of")
+                    need(where[0] in values, "a reference to a blob file that the manifest does not tell of")
                     kind, v = PUT, values[where[0]].get(k, where)
                 entries.append((k, lift or seq, kind, v))
             ranges += [(start, end, seq) for start, end, seqs in table.tombstones for seq in seqs]
@@ -110,7 +110,7 @@ def store_content(folder):
 
 
 def is_of_values(file, number):
-    """Whether a file named as a table is a value file, which has no index."""
+    """Whether a file named as a table is a blob file, which has no index."""
     return footer(file, number)[2][2] == 0
 
 

@@ -1,4 +1,4 @@
-//! A value file of any bytes, as it is or with sound checksums, and references of any bytes to it.
+//! A blob file of any bytes, as it is or with sound checksums, and references of any bytes to it.
 #![no_main]
 
 use std::path::Path;

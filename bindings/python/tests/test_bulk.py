@@ -40,7 +40,7 @@ def test_operands_are_folded_by_a_function(tmp_path):
         with pytest.raises(firn.InvalidArgumentError):
             db.tree("plain").merge(b"n", b"1")
     with firn.Db(tmp_path / "db") as db:
-        with pytest.raises(firn.InvalidArgumentError, match="no merge hook"):
+        with pytest.raises(firn.InvalidArgumentError, match="no merge operator"):
             db.tree("t").merge(b"n", b"1")
         with pytest.raises(firn.IncompatibleError):
             db.tree("t", merge=("another", add))

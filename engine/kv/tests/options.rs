@@ -106,7 +106,8 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
     for purge in [None, Some(Arc::new(Keep("another")) as Arc<dyn CompactionFilter>)] {
         let e = refused(TreeOptions { purge, table_size: 1 << 20, ..tree.options() });
         assert!(
-            e.kind() == ErrorKind::Incompatible && e.to_string().contains("purge hook \"keep\""),
+            e.kind() == ErrorKind::Incompatible
+                && e.to_string().contains("compaction filter \"keep\""),
             "{e}"
         );
     }

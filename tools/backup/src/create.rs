@@ -1,6 +1,6 @@
 //! Making a backup: a checkpoint, the tables that the repository has not, the manifest, the record.
 //!
-//! Value files go as tables do. A table is checked block by block before it is copied: rot of the store is told and not kept.
+//! Blob files go as tables do. A table is checked block by block before it is copied: rot of the store is told and not kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,7 +47,7 @@ pub struct BackupPlan {
     pub new_bytes: u64,
 }
 
-/// The tables (and value files) that the repository has: their sizes by their names.
+/// The tables (and blob files) that the repository has: their sizes by their names.
 type Present = BTreeMap<String, u64>;
 
 /// The copy of a table in the repository, when it is known without reading the table.
@@ -75,7 +75,7 @@ impl KeptContent {
     }
 }
 
-/// The tables and value files of a store, by number.
+/// The tables and blob files of a store, by number.
 fn files_of(state: &ManifestState) -> Vec<KeptContent> {
     let tables = state.trees.values().flat_map(|t| t.tables()).cloned().map(KeptContent::Table);
     let values = state.trees.values().flat_map(|t| t.values.values()).cloned();
@@ -193,7 +193,7 @@ impl BackupRepository {
         Ok(record.head)
     }
 
-    /// Checks each block of a table or of a value file, and gives the hash of its bytes.
+    /// Checks each block of a table or of a blob file, and gives the hash of its bytes.
     fn check(
         &self,
         opener: &Arc<TableOpener>,

@@ -1,6 +1,6 @@
 //! The names of a repository's files.
 //!
-//! A table, and a value file just so, is named by its identity, which its store drew and its footer repeats, by its number,
+//! A table, and a blob file just so, is named by its identity, which its store drew and its footer repeats, by its number,
 //! which its checksums know, and by the hash of its bytes: so whoever needs it finds it without
 //! reading it, and whoever reads it knows whether it is whole.
 
@@ -30,7 +30,7 @@ pub fn within(folder: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// A file of a store that is kept: a table or a value file.
+/// A file of a store that is kept: a table or a blob file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptFile {
     /// Its number.

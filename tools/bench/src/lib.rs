@@ -133,7 +133,7 @@ pub struct BenchArgs {
     /// Aim for the size of tables [default: as the engine has it]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
     table_size: Option<u64>,
-    /// Values of so many bytes or more lie apart from their keys, in value files [default: as the
+    /// Values of so many bytes or more lie apart from their keys, in blob files [default: as the
     /// engine has it]
     #[arg(long, value_name = "BYTES", value_parser = options::size)]
     blob_threshold: Option<u64>,

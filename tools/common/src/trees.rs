@@ -19,7 +19,7 @@ pub fn there_or_new(db: &Db, name: &str) -> Result<Tree> {
 }
 
 /// As [`there_or_new`], with these options, by the names and texts of [`options::set`], and this
-/// merge hook; what is not given stays as it is.
+/// merge operator; what is not given stays as it is.
 ///
 /// # Errors
 /// `InvalidArgument` for an option that can't be; those of [`Db::tree`].

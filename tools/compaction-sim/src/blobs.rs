@@ -1,7 +1,7 @@
-//! The value files of a simulated tree: what lies apart from the tables, which of them are given up,
+//! The blob files of a simulated tree: what lies apart from the tables, which of them are given up,
 //! by the engine's own rule ([`gc_files`]), and what a merge of each table would write again.
 //!
-//! What tables refer to is held by table and value file, of the exact model to the byte, of the
+//! What tables refer to is held by table and blob file, of the exact model to the byte, of the
 //! other as an expectation. A file goes with the last value in it that any table refers to.
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use firn_kv::TreeOptions;
 use firn_kv::internals::compaction::{LsmShape, ValueFileShape, gc_files};
 
-/// A value file that a flush or a merge has made.
+/// A blob file that a flush or a merge has made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimBlobOutput {
     /// Its number.
@@ -23,7 +23,7 @@ pub struct SimBlobOutput {
     pub bytes: f64,
 }
 
-/// What a table refers to in one value file.
+/// What a table refers to in one blob file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlobShare {
     /// The file's number.

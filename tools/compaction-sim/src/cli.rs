@@ -175,11 +175,11 @@ pub struct CostModel {
     /// Aim for the size of tables
     #[arg(long, value_parser = size, default_value = "64M", value_name = "SIZE")]
     pub table_size: u64,
-    /// Values of so many bytes or more lie apart from their keys, in value files, which merges do not
+    /// Values of so many bytes or more lie apart from their keys, in blob files, which merges do not
     /// write again; 0 for none. Not with --ttl
     #[arg(long, value_parser = size, default_value = "0", value_name = "SIZE")]
     pub blob_threshold: u64,
-    /// Percent of value files that may be garbage before the worst of them are given up, 1 to 90
+    /// Percent of blob files that may be garbage before the worst of them are given up, 1 to 90
     #[arg(long, default_value_t = 30, value_name = "PERCENT")]
     pub blob_gc_percent: u8,
     /// Longest age of a delete in seconds; 0 for no bound. The strategy tsa has a tenth of the

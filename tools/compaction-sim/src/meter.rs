@@ -74,11 +74,11 @@ pub struct SimOutcome {
     pub tables: usize,
     /// Bytes at the end.
     pub bytes: u64,
-    /// Bytes of them that are value files.
+    /// Bytes of them that are blob files.
     pub value_bytes: u64,
-    /// How many value files there are at the end.
+    /// How many blob files there are at the end.
     pub value_files: usize,
-    /// Bytes of value files among those that flushes and merges wrote.
+    /// Bytes of blob files among those that flushes and merges wrote.
     pub value_bytes_written: u64,
     /// Bytes that one copy of all live keys would take.
     pub live_bytes: f64,

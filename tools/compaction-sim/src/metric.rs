@@ -454,19 +454,19 @@ pub const METRICS: &[Metric] = &[
     .logged(),
     Metric::new(
         "value_bytes_written",
-        "of these to value files",
+        "of these to blob files",
         Bytes,
-        "Bytes of value files among those that flushes and merges wrote.",
+        "Bytes of blob files among those that flushes and merges wrote.",
         |o| apart(o, o.value_bytes_written as f64),
     ),
     Metric::new(
         "value_bytes",
-        "value files: bytes",
+        "blob files: bytes",
         Bytes,
-        "Bytes of value files at the end.",
+        "Bytes of blob files at the end.",
         |o| apart(o, o.value_bytes as f64),
     ),
-    Metric::new("value_files", "value files: number", Count, "Value files at the end.", |o| {
+    Metric::new("value_files", "blob files: number", Count, "Blob files at the end.", |o| {
         apart(o, o.value_files as f64)
     }),
     Metric::new(

@@ -915,7 +915,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
         }
     }
 
-    /// A job has made value files and what its tables refer to, and tables are gone.
+    /// A job has made blob files and what its tables refer to, and tables are gone.
     fn change_values(
         &mut self,
         made: Vec<SimBlobOutput>,

@@ -66,7 +66,7 @@ pub fn counted_table(
     TableWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
-/// A writer of a value file that is only counted, with the options that the engine would give it.
+/// A writer of a blob file that is only counted, with the options that the engine would give it.
 pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> ValueWriter {
     let o = ValueOptions {
         identity: TableIdentity::default(),
@@ -161,7 +161,7 @@ impl ContentSize {
 pub struct EntrySize {
     /// A put of an average value; of one that lies apart what refers to it.
     pub put: f64,
-    /// Bytes of value files for each put.
+    /// Bytes of blob files for each put.
     pub apart: f64,
     /// A delete.
     pub delete: f64,
@@ -191,7 +191,7 @@ pub struct Sizes {
     pub bottom: EntrySize,
 }
 
-/// A number of a value file as long as most have in a store of some size.
+/// A number of a blob file as long as most have in a store of some size.
 const FIRST_VALUES: u64 = 1000;
 
 /// Entries of a sample: enough for the last block and the fixed parts to vanish.
@@ -240,7 +240,7 @@ pub struct KeySeries {
     pub step: u64,
 }
 
-/// Bytes of a table and of value files for each entry.
+/// Bytes of a table and of blob files for each entry.
 fn sample(
     options: &TreeOptions,
     content: &ContentSize,

@@ -46,9 +46,9 @@ pub struct Written {
 pub struct MadeRuns {
     /// The tables, in key order.
     pub tables: Vec<TableShape>,
-    /// The value files that were written for them.
+    /// The blob files that were written for them.
     pub values: Vec<SimBlobOutput>,
-    /// What tables refer to in value files, by table.
+    /// What tables refer to in blob files, by table.
     pub uses: Vec<(u64, Vec<BlobShare>)>,
     /// Entries written.
     pub entries: f64,
@@ -61,7 +61,7 @@ pub struct MadeRuns {
 }
 
 impl MadeRuns {
-    /// Bytes of the tables and value files.
+    /// Bytes of the tables and blob files.
     pub fn bytes(&self) -> u64 {
         let values = self.values.iter().map(|v| v.size);
         self.tables.iter().map(|t| t.size).chain(values).sum()
@@ -84,7 +84,7 @@ impl MadeRuns {
 pub struct LiveKeys {
     /// Keys with a value.
     pub keys: f64,
-    /// Bytes that one copy of them takes in tables and value files.
+    /// Bytes that one copy of them takes in tables and blob files.
     pub bytes: f64,
 }
 
@@ -111,7 +111,7 @@ pub trait SimStore {
     /// # Errors
     /// What the engine's parts refuse.
     fn flush(&mut self, filter_bits: f64, now_micros: u64, pieces: usize) -> Result<MadeRuns>;
-    /// The output of a merge on this shape, beside these value files, with so many bits for each key
+    /// The output of a merge on this shape, beside these blob files, with so many bits for each key
     /// in its filters. The inputs stay until [`forget`](SimStore::forget).
     ///
     /// # Errors

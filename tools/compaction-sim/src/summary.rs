@@ -46,7 +46,7 @@ const SEQUENCE: u64 = 0x5e90;
 /// More parts than one stretch ever has, and those of its neighbours.
 const OVERLAID: usize = 16;
 
-/// Bytes of values that the engine puts into one value file.
+/// Bytes of values that the engine puts into one blob file.
 const VALUE_FILE: f64 = (256 << 20) as f64;
 
 /// Stretches of a table that are kept apart.
@@ -563,7 +563,7 @@ impl RunSummary {
         Some(shape)
     }
 
-    /// Adds value files with so many bytes of values to what was made, and shares those and what
+    /// Adds blob files with so many bytes of values to what was made, and shares those and what
     /// `stays` in others out among the tables, by their puts.
     fn put_blob(&mut self, made: &mut MadeRuns, bytes: f64, stays: &[BlobShare]) {
         let puts = |t: &TableShape| (t.entries - t.deletes) as f64;

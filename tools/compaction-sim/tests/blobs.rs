@@ -1,4 +1,4 @@
-//! Values that lie apart: what the simulator says of value files against the engine, and that a
+//! Values that lie apart: what the simulator says of blob files against the engine, and that a
 //! store with them writes less and garbage stays within its bound.
 
 use compaction_sim::engine::{run_in_memory, simulated_in_memory};
@@ -44,14 +44,14 @@ fn policies() -> [Policy; 2] {
     ]
 }
 
-/// Bytes written, of value files at the end, and of tables, of the engine and as simulated.
+/// Bytes written, of blob files at the end, and of tables, of the engine and as simulated.
 fn figures(stats: &Stats, o: &SimOutcome) -> [(&'static str, f64, f64); 4] {
     let values = stats.trees[0].values;
     let tables = stats.trees[0].runs.iter().map(|r| r.bytes).sum::<u64>();
     [
         ("flushed", stats.flush_bytes as f64, o.flush_bytes as f64),
         ("merged", stats.compaction_written as f64, o.merge_written as f64),
-        ("value files", values.bytes as f64, o.value_bytes as f64),
+        ("blob files", values.bytes as f64, o.value_bytes as f64),
         ("tables", tables as f64, (o.bytes - o.value_bytes) as f64),
     ]
 }

@@ -150,7 +150,7 @@ fn bench_merges_and_deletes_ranges() {
         (&"delete-range".into(), &5.into())
     );
     assert!((2400..3000).contains(&ran["live_keys"].as_u64().unwrap()), "{ran}");
-    t.firn(&["bench", "readrandom", "--keep"]).said(2, &["merge hook \"firn.bench.sums\""]);
+    t.firn(&["bench", "readrandom", "--keep"]).said(2, &["merge operator \"firn.bench.sums\""]);
 }
 
 #[test]

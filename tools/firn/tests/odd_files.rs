@@ -27,7 +27,7 @@ const FILES: [&str; 7] = ["table", "values", "log", "MANIFEST", "CURRENT", "EVEN
 /// What takes a file's place.
 const ODD: [&str; 7] = ["link", "dangling", "loop", "fifo", "directory", "socket", "device"];
 
-/// A store with tables, a value file, two log segments and a CQL table.
+/// A store with tables, a blob file, two log segments and a CQL table.
 fn store(t: &Temp) -> PathBuf {
     let dir = t.path("whole");
     let options =

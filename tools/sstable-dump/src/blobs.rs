@@ -1,7 +1,7 @@
-//! Values that lie apart: the value files of a store's directory, and what entries refer to there.
+//! Values that lie apart: the blob files of a store's directory, and what entries refer to there.
 //!
 //! A value is read by its block alone, whose checksum knows file and offset, and which has the key:
-//! so a value file that has lost its footer or its properties still gives all that it has.
+//! so a blob file that has lost its footer or its properties still gives all that it has.
 //!
 //! Invariants: a value is handed out only for the key that it was written with, in the length that
 //! its entry tells of; nothing is allocated beyond what a reference may tell of.
@@ -37,7 +37,7 @@ pub struct OldStore<'a> {
     pub dir: &'a Path,
     /// That of the new one.
     pub out: &'a Path,
-    /// The old one's value files.
+    /// The old one's blob files.
     pub files: &'a StoreBlobs<'a>,
 }
 
@@ -54,7 +54,7 @@ pub struct ApartValue {
     pub bytes: Vec<u8>,
 }
 
-/// The value files of a directory, opened when first needed.
+/// The blob files of a directory, opened when first needed.
 pub struct StoreBlobs<'a> {
     names: &'a TreeNames,
     dir: &'a Path,
@@ -79,7 +79,7 @@ impl<'a> StoreBlobs<'a> {
         StoreBlobs { told, ..StoreBlobs::of(names, dir) }
     }
 
-    /// Where value file `id` is, or should be.
+    /// Where blob file `id` is, or should be.
     pub fn path(&self, id: u64) -> PathBuf {
         self.names.table(id).unwrap_or_else(|| table_path(self.dir, id))
     }
@@ -91,10 +91,10 @@ impl<'a> StoreBlobs<'a> {
     pub fn file(&self, id: u64) -> Result<Arc<dyn ReadFile>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let opened = open.entry(id).or_insert_with(|| {
-            let missing = || Error::new(ErrorKind::NotFound, "the value file is missing");
+            let missing = || Error::new(ErrorKind::NotFound, "the blob file is missing");
             let path = self.names.table(id).ok_or_else(|| missing().in_file(self.path(id)))?;
             if is_dir(&path) {
-                let e = Error::new(ErrorKind::NotFound, "a directory has the value file's name");
+                let e = Error::new(ErrorKind::NotFound, "a directory has the blob file's name");
                 return Err(e.in_file(path));
             }
             env().open_read(&path, false).map_err(|e| match e.kind() {
@@ -109,7 +109,7 @@ impl<'a> StoreBlobs<'a> {
     /// The value that the entry of `key` refers to by `reference`.
     ///
     /// # Errors
-    /// `Corruption` with the place in the value file and the key for one that is not sound,
+    /// `Corruption` with the place in the blob file and the key for one that is not sound,
     /// `NotFound` without the file, what the file says.
     pub fn find(&self, key: &[u8], reference: &[u8]) -> Result<ApartValue> {
         let Some(place) = BlobHandle::decode(reference) else {
@@ -144,7 +144,7 @@ impl<'a> StoreBlobs<'a> {
         Ok(value.to_vec())
     }
 
-    /// Whether value file `id` is there and sound from the first byte to the last, and the one that
+    /// Whether blob file `id` is there and sound from the first byte to the last, and the one that
     /// the manifest tells of.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl<'a> StoreBlobs<'a> {
         Ok(true)
     }
 
-    /// Whether table `id` refers to the value file `to`, as its properties say.
+    /// Whether table `id` refers to the blob file `to`, as its properties say.
     ///
     /// # Errors
     /// As [`open_file`].
@@ -203,7 +203,7 @@ impl<'a> StoreBlobs<'a> {
         Ok(t.properties().values.iter().any(|u| u.file == to))
     }
 
-    /// What is known of value file `id`: as the manifest tells, or the file itself.
+    /// What is known of blob file `id`: as the manifest tells, or the file itself.
     ///
     /// # Errors
     /// As [`open_values`].
@@ -248,7 +248,7 @@ pub fn place_json(r: &BlobHandle) -> Value {
     json!({"file": r.file, "number": r.number, "offset": r.offset, "stored": r.stored, "len": r.len})
 }
 
-/// What is told of the value files that a table refers to, as JSON.
+/// What is told of the blob files that a table refers to, as JSON.
 pub fn uses_json(uses: &[BlobUse]) -> Value {
     uses.iter().map(|u| json!({"file": u.file, "values": u.values, "bytes": u.bytes})).collect()
 }
@@ -257,7 +257,7 @@ pub fn uses_json(uses: &[BlobUse]) -> Value {
 pub fn uses_text(uses: &[BlobUse]) -> String {
     let one = |u: &BlobUse| {
         format!(
-            "{} in value file {} ({})",
+            "{} in blob file {} ({})",
             things(u.values, "value", "values"),
             u.file,
             bytes(u.bytes)
@@ -266,7 +266,7 @@ pub fn uses_text(uses: &[BlobUse]) -> String {
     uses.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What the manifest knows of a value file, as JSON.
+/// What the manifest knows of a blob file, as JSON.
 pub fn facts_json(v: &BlobFileMeta) -> Value {
     json!({
         "id": v.id, "store": v.identity.store, "unique": v.identity.unique, "size": v.size, "values": v.values,
@@ -274,7 +274,7 @@ pub fn facts_json(v: &BlobFileMeta) -> Value {
     })
 }
 
-/// What is wrong with a value file, in which no block is damaged: its counts against its blocks and
+/// What is wrong with a blob file, in which no block is damaged: its counts against its blocks and
 /// against what the manifest tells of it.
 pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
     let (Some(footer), Some(p)) = (&s.footer, &s.properties) else { return vec![] };
@@ -308,16 +308,16 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
         let wrong = all.iter().filter(|c| c.1 != c.2);
         wrong
             .map(|(what, told, found)| {
-                bad(format!("{who} of {told} {what}, the value file has {found}"))
+                bad(format!("{who} of {told} {what}, the blob file has {found}"))
             })
             .collect()
     };
     let mut all = differ(&own, "the properties tell");
     if (p.first_key.as_slice(), p.last_key.as_slice()) != bounds.unwrap_or_default() {
-        all.push(bad("the value file's bounds are not what the properties tell".into()));
+        all.push(bad("the blob file's bounds are not what the properties tell".into()));
     }
     if footer.filter_len > 0 || footer.tombstones_len > 0 {
-        all.push(bad("a value file with parts of a table".into()));
+        all.push(bad("a blob file with parts of a table".into()));
     }
     if let Some(t) = told {
         let facts = [
@@ -328,7 +328,7 @@ pub fn count_errors(s: &Survey, told: Option<&BlobFileMeta>) -> Vec<Error> {
         ];
         all.extend(differ(&facts, "the manifest tells"));
         all.extend(t.identity.mismatch(&footer.identity).map(|words| {
-            bad(format!("{words}, and not the value file that the manifest tells of"))
+            bad(format!("{words}, and not the blob file that the manifest tells of"))
         }));
     }
     all

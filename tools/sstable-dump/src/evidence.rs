@@ -56,7 +56,7 @@ pub struct RecoveredHistory {
     pub metas: BTreeMap<u64, TableMeta>,
     /// Trees that had tables at some time, as manifests tell.
     with_tables: BTreeSet<TreeId>,
-    /// Value files of which a manifest told at some time.
+    /// Blob files of which a manifest told at some time.
     value_files: BTreeSet<u64>,
     /// Ingested tables and their sequence numbers.
     pub ingested: BTreeMap<u64, u64>,
@@ -243,7 +243,7 @@ fn properties(names: &TreeNames, id: u64) -> Option<Properties> {
     open_file(file, &path, id, 0).ok().map(|t| t.properties().clone())
 }
 
-/// Whether `state` is of another store than the files: none of the tables and value files that it
+/// Whether `state` is of another store than the files: none of the tables and blob files that it
 /// names is here, others are, and these carry the id of another store. In words, if so.
 ///
 /// The ids decide where all files with an id are of other stores; log segments carry one too. Where
@@ -406,7 +406,7 @@ impl RecoveredHistory {
         self.by_name.is_empty() && self.metas.is_empty()
     }
 
-    /// Whether value file `id` was there once, and no table needs it any more, as manifests tell.
+    /// Whether blob file `id` was there once, and no table needs it any more, as manifests tell.
     pub fn is_left_over(&self, id: u64) -> bool {
         let needed = |s: &ManifestState| s.trees.values().any(|t| t.values.contains_key(&id));
         self.value_files.contains(&id) && !self.partial.as_ref().is_some_and(needed)
@@ -656,7 +656,7 @@ impl RecoveredHistory {
 }
 
 /// Whether a file of `len` bytes may be table `id`, of which it is told that `told` bytes were
-/// written: those of value files are among them.
+/// written: those of blob files are among them.
 fn is_as_told(names: &TreeNames, id: u64, len: u64, told: u64) -> bool {
     len == told || (len < told && properties(names, id).is_some_and(|p| !p.values.is_empty()))
 }

@@ -31,7 +31,7 @@ use crate::{Screen, text};
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Looks into the log and every live table, in all trees or in one. Range deletions that cover the key are versions too. A value that lies
-apart is read from its value file, and it says where that is. An arrow marks
+apart is read from its blob file, and it says where that is. An arrow marks
 what a read of the newest state starts from. Exit code 1 when a read finds nothing.
 
 Examples:
@@ -260,7 +260,7 @@ fn judge(versions: &mut [FoundVersionOf], merge: Option<&str>) {
             FindQuestion::Merge => {
                 operands += 1;
                 v.verdict =
-                    format!("folds it: operand of the merge hook {:?}", merge.unwrap_or("?"));
+                    format!("folds it: operand of the merge operator {:?}", merge.unwrap_or("?"));
                 v.returned = operands == 1;
                 continue;
             }

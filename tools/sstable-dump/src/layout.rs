@@ -18,7 +18,7 @@ use crate::typed::{self, Families};
 
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
-Draws tables, value files, log segments and manifests. Each letter of the map stands for the same number of bytes; damage wins over everything
+Draws tables, blob files, log segments and manifests. Each letter of the map stands for the same number of bytes; damage wins over everything
 else that falls on the same letter. With --blocks every block, record or frame gets a line.
 
 Examples:
@@ -30,7 +30,7 @@ Examples:
 /// What `layout` takes.
 #[derive(Args, Clone, Debug)]
 pub struct LayoutArgs {
-    /// A table, a value file, a log segment or a manifest
+    /// A table, a blob file, a log segment or a manifest
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// A line for every block, record or frame

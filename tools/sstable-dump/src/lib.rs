@@ -63,7 +63,7 @@ Exit codes: 0 all is well, 1 something was found (damage, a missing key), 2 it c
 Data goes to standard output, talk to standard error. Stores are only read, without their lock, beside a writer too, but for `salvage`
 and `repair`, which refuse a store that a program has open. Only `repair --rename` renames files in one.
 
-A PATH is a table or value file (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
+A PATH is a table or blob file (.sst), a log segment (.wal), a manifest (MANIFEST-…) or a store's directory.
 
 Examples:
   sstable-dump check firn-data                       everything that is wrong, with file, offset, block and keys

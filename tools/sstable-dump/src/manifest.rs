@@ -129,7 +129,7 @@ fn edit_text(e: &Edit) -> String {
         Edit::Snapshot(s) => {
             let tables: usize = s.trees.values().map(|t| t.tables().count()).sum();
             let values: usize = s.trees.values().map(|t| t.values.len()).sum();
-            let values = if values > 0 { format!(", {values} value files") } else { String::new() };
+            let values = if values > 0 { format!(", {values} blob files") } else { String::new() };
             format!("snapshot of {} trees, {tables} tables{values}", s.trees.len())
         }
         Edit::CreateTree { id, name, .. } => format!("create tree {id} {name:?}"),
@@ -153,7 +153,7 @@ fn edit_text(e: &Edit) -> String {
                 ));
             }
             for v in values {
-                parts.push(format!("+ value file {} ({})", v.id, bytes(v.size)));
+                parts.push(format!("+ blob file {} ({})", v.id, bytes(v.size)));
             }
             if let Some(f) = flushed {
                 parts.push(format!("flushed to {f}"));
@@ -253,13 +253,13 @@ fn print_state(screen: &mut Screen<'_>, s: &ManifestState) -> Done {
     Ok(())
 }
 
-/// The value files of a tree, with what its tables refer to in each.
+/// The blob files of a tree, with what its tables refer to in each.
 fn print_values(screen: &mut Screen<'_>, t: &manifest::TreeState) -> Done {
     if t.values.is_empty() {
         return Ok(());
     }
     let uses = t.uses();
-    let mut out = listing(&["  value file", "size", "values", "in use", "of it"], "lrrrr");
+    let mut out = listing(&["  blob file", "size", "values", "in use", "of it"], "lrrrr");
     for v in t.values.values() {
         let used = uses.get(&v.id).copied().unwrap_or_default();
         out.add_row([

@@ -64,9 +64,9 @@ pub struct TreeNames {
     hidden: BTreeSet<String>,
     /// Files of another store or time, and what is said of them.
     foreign: BTreeMap<String, &'static str>,
-    /// The tables and value files that the manifest knows; `None` without one.
+    /// The tables and blob files that the manifest knows; `None` without one.
     live: Option<BTreeSet<u64>>,
-    /// True names of value files.
+    /// True names of blob files.
     of_values: BTreeSet<String>,
 }
 
@@ -78,7 +78,7 @@ pub fn own_name(path: &Path) -> Result<Option<String>> {
     Ok(own_name_in(&*env(), path)?.map(|own| own.0))
 }
 
-/// The same, and whether it is that of a value file.
+/// The same, and whether it is that of a blob file.
 fn own_name_in(env: &dyn Env, path: &Path) -> Result<Option<(String, bool)>> {
     if !io::is_file(path) {
         return Ok(None);
@@ -110,7 +110,7 @@ pub fn holds(name: &str) -> String {
     }
 }
 
-/// The true name of table or value file `id`.
+/// The true name of table or blob file `id`.
 fn own_of(id: u64) -> String {
     table_path(Path::new(""), id).display().to_string()
 }
@@ -124,7 +124,7 @@ fn is_ours(name: &str) -> bool {
 
 const FOREIGN_SEGMENT: &str = "this log segment was written by another store, or by a clone of this one: a copy that went on for itself";
 const FOREIGN_TABLE: &str = "this is not the table of this number that the manifest tells of, but one of another store or time";
-const FOREIGN_VALUES: &str = "this is not the value file of this number that the manifest tells of, but one of another store or time";
+const FOREIGN_VALUES: &str = "this is not the blob file of this number that the manifest tells of, but one of another store or time";
 
 /// What a file is called while it gets its name back.
 pub const BETWEEN: &str = "found";
@@ -211,12 +211,12 @@ impl TreeNames {
     /// What the file with this true name holds, in words.
     fn held(&self, own: &str) -> String {
         match table_number(own).filter(|_| self.of_values.contains(own)) {
-            Some(id) => format!("value file {id}"),
+            Some(id) => format!("blob file {id}"),
             None => holds(own),
         }
     }
 
-    /// The value files that are here, under whatever names, as far as their footers tell.
+    /// The blob files that are here, under whatever names, as far as their footers tell.
     pub fn value_files(&self) -> BTreeSet<u64> {
         self.finished().into_iter().filter(|id| self.of_values.contains(&own_of(*id))).collect()
     }
@@ -371,17 +371,17 @@ impl TreeNames {
         Ok(None)
     }
 
-    /// The tables and value files that the manifest names; `None` without one.
+    /// The tables and blob files that the manifest names; `None` without one.
     pub fn live(&self) -> Option<&BTreeSet<u64>> {
         self.live.as_ref()
     }
 
-    /// The tables and value files that are finished, under whatever names.
+    /// The tables and blob files that are finished, under whatever names.
     pub fn finished(&self) -> BTreeSet<u64> {
         self.right.iter().chain(self.moved.keys()).filter_map(|n| table_number(n)).collect()
     }
 
-    /// How many of the tables and value files of `state` are here, as the files tell of themselves.
+    /// How many of the tables and blob files of `state` are here, as the files tell of themselves.
     pub fn own_files(&self, state: &ManifestState) -> usize {
         let is_here = |id: u64, is_own: &dyn Fn(&str) -> Option<bool>| {
             let own = own_of(id);
@@ -452,7 +452,7 @@ impl TreeNames {
         opened.ok().map(|t| mismatch(m, &t).is_none())
     }
 
-    /// The same of a value file.
+    /// The same of a blob file.
     fn is_own_values(&self, name: &str, v: &BlobFileMeta) -> Option<bool> {
         let path = self.dir.join(name);
         let file = self.env.open_read(&path, false).ok()?;
@@ -505,7 +505,7 @@ impl TreeNames {
         self.place(table_path(Path::new(""), id).to_str().unwrap_or_default())
     }
 
-    /// Opens the file that holds table or value file `id`, whatever it is called.
+    /// Opens the file that holds table or blob file `id`, whatever it is called.
     pub fn open_file_of(&self, id: u64) -> Option<(PathBuf, Arc<dyn ReadFile>)> {
         let path = self.table(id)?;
         let file = self.env.open_read(&path, false).ok()?;

@@ -37,7 +37,7 @@ pub struct NewStoreReport {
     pub copied: u64,
     /// Tables of which only a part could be saved.
     pub rescued: u64,
-    /// Value files taken over as they are.
+    /// Blob files taken over as they are.
     pub value_files: u64,
     /// Entries in the new store's tables.
     pub entries: u64,
@@ -165,7 +165,7 @@ pub fn take(
     }
 }
 
-/// Takes over the value files that tables of `runs` refer to, as they are.
+/// Takes over the blob files that tables of `runs` refer to, as they are.
 ///
 /// # Errors
 /// What the files say.
@@ -212,13 +212,13 @@ pub fn recover(
     report.entries += facts.entries;
     report.bytes += facts.size;
     report.notes.push(format!(
-        "{} of lost tables of tree {:?} found again in value files: table {id} has them",
+        "{} of lost tables of tree {:?} found again in blob files: table {id} has them",
         things(facts.entries, "value was", "values were"),
         missing.tree.name
     ));
     for (file, n) in found.doubtful {
         report.unknown.push(format!(
-            "which of {} of value file {file}, to which no table refers that is left, had been deleted: all of which \
+            "which of {} of blob file {file}, to which no table refers that is left, had been deleted: all of which \
              nothing newer is known have been taken, so that deleted ones may be back",
             things(n, "value", "values")
         ));
@@ -694,7 +694,7 @@ pub fn print(screen: &mut Screen<'_>, dir: &Path, out: &Path, r: &NewStoreReport
         };
         let values = match r.value_files {
             0 => String::new(),
-            n => format!(", {}", things(n, "value file", "value files")),
+            n => format!(", {}", things(n, "blob file", "blob files")),
         };
         writeln!(
             screen.out,

@@ -1,4 +1,4 @@
-//! `sstable-dump props`: what tables and value files say about themselves.
+//! `sstable-dump props`: what tables and blob files say about themselves.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ Examples:
 /// What `props` takes.
 #[derive(Args, Clone, Debug)]
 pub struct PropsArgs {
-    /// Tables and value files
+    /// Tables and blob files
     #[arg(required = true, value_name = "TABLE")]
     pub tables: Vec<PathBuf>,
 }
@@ -49,11 +49,11 @@ pub fn props_json(id: u64, identity: TableIdentity, size: u64, p: &Properties) -
     })
 }
 
-/// Those of a value file.
+/// Those of a blob file.
 fn values_json(v: &BlobFileMeta, p: &Properties) -> Value {
     let mut all = blobs::facts_json(v);
     let own = json!({
-        "what": "value file", "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
+        "what": "blob file", "tree": p.tree, "level": p.level, "writer": p.writer, "created_micros": p.created_micros,
         "min_seq": p.min_seq, "max_seq": p.max_seq, "first_key": escape::words(&p.first_key), "last_key": escape::words(&p.last_key),
         "raw_key_bytes": p.raw_key_bytes, "largest_entry": p.largest_entry, "compression": p.compression.name(),
     });
@@ -78,7 +78,7 @@ fn log_words(p: &Properties) -> String {
 
 fn value_lines(v: &BlobFileMeta, p: &Properties) -> Vec<(&'static str, String)> {
     vec![
-        ("value file", v.id.to_string()),
+        ("blob file", v.id.to_string()),
         ("identity", v.identity.to_string()),
         ("size", bytes(v.size)),
         (

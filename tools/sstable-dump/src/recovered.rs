@@ -1,4 +1,4 @@
-//! Values whose tables are lost: a value file has the key and the sequence number of each of its
+//! Values whose tables are lost: a blob file has the key and the sequence number of each of its
 //! values, so what a lost table referred to can be found again there.
 //!
 //! A value to which no table refers may be one of a lost table, or one that was replaced or deleted
@@ -45,7 +45,7 @@ pub struct LostEntries {
     pub table: PathBuf,
     /// Whether range deletions are lost with them.
     pub range_deletes: bool,
-    /// The value files that they may have referred to.
+    /// The blob files that they may have referred to.
     pub files: BTreeSet<u64>,
     /// Ranges of keys in which they lay, both ends included; empty where nothing is known of them.
     pub keys: Vec<(Vec<u8>, Vec<u8>)>,
@@ -68,7 +68,7 @@ pub struct Missing<'a> {
     pub old: OldStore<'a>,
     /// The tree, with the tables that could be taken over.
     pub tree: &'a TreeState,
-    /// What the tree's tables referred to, by number of the value file; empty where no manifest
+    /// What the tree's tables referred to, by number of the blob file; empty where no manifest
     /// tells.
     pub uses: BTreeMap<u64, BlobUse>,
     /// What is lost.
@@ -118,7 +118,7 @@ fn each_sound(path: &Path, id: u64, f: &mut dyn FnMut(Trailer, &[u8])) -> Result
 }
 
 impl Missing<'_> {
-    /// The places in value files that tables refer to that are there, also those whose values have
+    /// The places in blob files that tables refer to that are there, also those whose values have
     /// been taken into them.
     fn referred(&self) -> Result<BTreeMap<u64, BTreeSet<u64>>> {
         let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();

@@ -11,7 +11,7 @@
 //! - names of trees: from the tables' properties too;
 //! - what of the log is in tables already: from the tables' properties, which say where in the log
 //!   they end, and from their sequence numbers;
-//! - values that lie apart: from the value files that tables refer to, and where tables are lost
+//! - values that lie apart: from the blob files that tables refer to, and where tables are lost
 //!   from those values that say themselves of which key they are ([`recovered`](crate::recovered));
 //! - the store's id: from log segments and tables ([`whose`]);
 //! - names of trees of the data model: from its definitions and what is in the trees
@@ -131,7 +131,7 @@ fn path_of(names: &TreeNames, dir: &Path, id: u64) -> PathBuf {
 /// What could be taken of a store's tables.
 struct TakenFiles {
     tables: Vec<Arc<Table>>,
-    /// The value files that are there, with the trees that they say they are of.
+    /// The blob files that are there, with the trees that they say they are of.
     values: BTreeMap<u64, Option<TreeId>>,
     /// Whether a table that is told of is not there.
     gone: bool,
@@ -240,7 +240,7 @@ fn take_all(
     Ok(TakenFiles { tables, values, gone })
 }
 
-/// The tree that value file `id` says it is of, where it still does; `None` for what is no value
+/// The tree that blob file `id` says it is of, where it still does; `None` for what is no value
 /// file, or none that can be told any more.
 fn value_file(path: &Path, id: u64) -> Option<Option<TreeId>> {
     // What cannot be read is told of where it is taken for a table.
@@ -678,7 +678,7 @@ fn rebuild(
     Ok(state)
 }
 
-/// The value files of a store without a manifest.
+/// The blob files of a store without a manifest.
 struct LooseFiles<'a> {
     old: OldStore<'a>,
     /// Those that are there.
@@ -689,7 +689,7 @@ struct LooseFiles<'a> {
 }
 
 impl LooseFiles<'_> {
-    /// Takes over the value files that tables refer to, and from those that are there what tables
+    /// Takes over the blob files that tables refer to, and from those that are there what tables
     /// referred to that are lost.
     ///
     /// A value to which no table refers may be one of a lost table, or one that was deleted or
@@ -708,7 +708,7 @@ impl LooseFiles<'_> {
             match told.or_else(|| self.tree_of(id, state)) {
                 Some(tree) => drop(by_tree.entry(tree).or_default().insert(id)),
                 None => report.unknown.push(format!(
-                    "of which tree value file {id} is, to which no table refers and whose properties are lost: it is left out"
+                    "of which tree blob file {id} is, to which no table refers and whose properties are lost: it is left out"
                 )),
             }
         }
@@ -742,13 +742,13 @@ impl LooseFiles<'_> {
         Ok(())
     }
 
-    /// Whether a table of the tree refers to a value file, also one that does not any more in the
+    /// Whether a table of the tree refers to a blob file, also one that does not any more in the
     /// new store.
     fn is_referred(&self, tree: &TreeState, file: u64) -> bool {
         tree.tables().any(|m| self.old.files.refers(m.id, file).unwrap_or(false))
     }
 
-    /// The tree that a value file is of which does not say so: by the tables that refer to it, or
+    /// The tree that a blob file is of which does not say so: by the tables that refer to it, or
     /// the only one that there is.
     fn tree_of(&self, id: u64, state: &ManifestState) -> Option<TreeId> {
         let by_tables = state.trees.values().find(|t| self.is_referred(t, id)).map(|t| t.id);

@@ -269,7 +269,7 @@ pub fn rescue(
     }
     r.notes.extend(moved.into_iter().map(|(file, n)| {
         let values = things(n, "value", "values");
-        format!("{values} of value file {file}, which is damaged, are in the table itself now")
+        format!("{values} of blob file {file}, which is damaged, are in the table itself now")
     }));
     if w.is_none() && tombstones.is_empty() {
         return Ok(r);

@@ -26,7 +26,7 @@ use crate::{Screen, logcopy};
 pub const EXAMPLES: &str = "\
 Writes what can be read into a new file or directory and says exactly what could not: where, how many entries, between which keys.
 The old one is never touched, and must not be open in a program. Of a store, tables that are sound are copied, damaged ones replaced by what is left of them, and the log
-is read past its damage. So are value files: of a damaged one the values that are sound go into the tables, and of a lost table the
+is read past its damage. So are blob files: of a damaged one the values that are sound go into the tables, and of a lost table the
 values that lay apart are found again by the keys that they have, where nothing newer is known. Files under wrong names are found by what they hold, sound copies (*.bak) of damaged tables too, also in the
 store's folders (lost+found) and in further directories that are named. Indexes that may lack entries are built anew at the next opening.
 The new store is opened and read at the end. When the manifest is damaged too, use `sstable-dump repair`. Exit code 1 if anything was
@@ -59,7 +59,7 @@ fn table(screen: &mut Screen<'_>, path: &Path, out: &Path) -> Done {
     let new_id = out.file_name().and_then(|n| n.to_str()).and_then(table_number).unwrap_or(id);
     if is_of_values(&*file)? {
         return Err(Failure::with_next(
-            "this is a value file: only tables know which of its values are still needed",
+            "this is a blob file: only tables know which of its values are still needed",
             "salvage the store that it is of; `layout FILE --blocks` lists what is in it",
         ));
     }

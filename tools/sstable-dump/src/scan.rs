@@ -33,7 +33,7 @@ use crate::typed::{self, Families, TypedLines};
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Prints lines of key, sequence number, kind and value, with tabs between; then the table's range deletions. The value of an entry of
-the kind `apart` is read from the value file in the same directory; with --json it also says where that is. Without --all-versions only
+the kind `apart` is read from the blob file in the same directory; with --json it also says where that is. Without --all-versions only
 the newest version of each key is shown, deletes too. Bytes that are no text are escaped as in `firn scan`.
 
 Examples:
@@ -160,7 +160,7 @@ impl ScanPrinter<'_, '_> {
                 }
                 Some(Err(e)) => {
                     let words =
-                        format!("\t(value file {}, offset {}: {})", r.file, r.offset, e.message());
+                        format!("\t(blob file {}, offset {}: {})", r.file, r.offset, e.message());
                     self.line.extend(words.into_bytes());
                 }
                 None => {}

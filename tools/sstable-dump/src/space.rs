@@ -1,7 +1,7 @@
 //! `sstable-dump space`: where the bytes of a table or a store are, by prefix or by range of keys.
 //!
 //! A block's bytes in the file are shared out among its entries by their size before compression;
-//! index, filters and what surrounds them are told of apart. A value in a value file counts where
+//! index, filters and what surrounds them are told of apart. A value in a blob file counts where
 //! its key is.
 
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ struct Groups {
     others: u64,
     file_bytes: u64,
     tables: u64,
-    /// Value files.
+    /// Blob files.
     values: u64,
 }
 
@@ -335,7 +335,7 @@ pub fn run(screen: &mut Screen<'_>, args: &SpaceArgs) -> Done {
             things(groups.tables, "table", "tables"),
             match groups.values {
                 0 => String::new(),
-                n => format!(" and {}", things(n, "value file", "value files")),
+                n => format!(" and {}", things(n, "blob file", "blob files")),
             },
             things(groups.total.entries, "entry", "entries"),
             bytes(groups.others),

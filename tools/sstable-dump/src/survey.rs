@@ -1,4 +1,4 @@
-//! A whole look at one table or value file, damaged or not: every byte belongs to one region, and
+//! A whole look at one table or blob file, damaged or not: every byte belongs to one region, and
 //! what is lost is bounded as tightly as what is left allows.
 //!
 //! Invariants: regions follow each other without gaps from the first byte to the last; a region
@@ -70,7 +70,7 @@ pub struct SurveyRegion {
     pub damage: Option<&'static str>,
 }
 
-/// What is known of a table or value file.
+/// What is known of a table or blob file.
 pub struct Survey {
     /// The file's path.
     pub path: PathBuf,
@@ -88,7 +88,7 @@ pub struct Survey {
     pub properties: Option<Properties>,
     /// The range tombstones.
     pub tombstones: Option<Fragments>,
-    /// Least and largest sequence number of the values of a value file.
+    /// Least and largest sequence number of the values of a blob file.
     pub value_seqs: Option<(u64, u64)>,
 }
 
@@ -99,7 +99,7 @@ struct Surveyor {
     last: Option<(Vec<u8>, Trailer)>,
 }
 
-/// Looks at all of `file`, which is table or value file `id`.
+/// Looks at all of `file`, which is table or blob file `id`.
 ///
 /// # Errors
 /// What the file says, and `Incompatible` for a newer format; damage is none.
@@ -297,7 +297,7 @@ impl Survey {
         }
     }
 
-    /// Whether it is a value file: as its footer says, or without one as its blocks do.
+    /// Whether it is a blob file: as its footer says, or without one as its blocks do.
     pub fn is_of_values(&self) -> bool {
         let by_blocks = || self.sound(BlockKind::Value).next().is_some();
         self.footer.as_ref().map_or_else(by_blocks, Footer::is_of_values)

@@ -1,5 +1,5 @@
-//! The target, to which a path on the command line leads: a table or value file, a log segment, a
-//! manifest or a whole store; and opening tables and value files.
+//! The target, to which a path on the command line leads: a table or blob file, a log segment, a
+//! manifest or a whole store; and opening tables and blob files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub const MAX_BLOCK: u64 = 1 << 30;
 /// A file's or directory's kind, and the number in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetKind {
-    /// A table or a value file; `None` when its name holds no number.
+    /// A table or a blob file; `None` when its name holds no number.
     Table(Option<u64>),
     /// A log segment.
     Wal(u64),
@@ -118,7 +118,7 @@ pub fn known(state: &ManifestState) -> KnownSegments<'_> {
     KnownSegments { store: state.id, durable, writers: Some(&state.writers) }
 }
 
-/// Whether the sound footer at the end of this file is that of a value file.
+/// Whether the sound footer at the end of this file is that of a blob file.
 ///
 /// # Errors
 /// What the file says; damage is none.
@@ -154,7 +154,7 @@ pub fn footer(f: &[u8; FOOTER], path: &Path, id: u64, offset: u64) -> Result<Foo
     })
 }
 
-/// The footer of `file`, which is table or value file `id`; `None` where it is too short for one.
+/// The footer of `file`, which is table or blob file `id`; `None` where it is too short for one.
 fn footer_of(file: &dyn ReadFile, path: &Path, id: u64) -> Result<Option<Footer>> {
     let Some(at) = file.len().checked_sub(FOOTER as u64) else { return Ok(None) };
     let mut f = [0; FOOTER];
@@ -162,7 +162,7 @@ fn footer_of(file: &dyn ReadFile, path: &Path, id: u64) -> Result<Option<Footer>
     footer(&f, path, id, at).map(Some)
 }
 
-/// Opens `file` as value file `id`.
+/// Opens `file` as blob file `id`.
 ///
 /// # Errors
 /// As [`BlobFile::open`], and [`footer`].
@@ -175,14 +175,14 @@ pub fn open_values(file: Arc<dyn ReadFile>, path: &Path, id: u64) -> Result<Arc<
 ///
 /// # Errors
 /// As [`Table::open`] and [`footer`], `Corruption` for a table with a block over [`MAX_BLOCK`],
-/// `InvalidArgument` for a value file.
+/// `InvalidArgument` for a blob file.
 pub fn open_table(path: &Path) -> Result<Arc<Table>> {
     let (file, id) = table_file(path)?;
     if let Some(note) = misnamed(path, id) {
         eprintln!("note: {note}");
     }
     if is_of_values(&*file)? {
-        let words = "this is a value file, which has values of tables and no entries of its own: `layout FILE --blocks` lists them, \
+        let words = "this is a blob file, which has values of tables and no entries of its own: `layout FILE --blocks` lists them, \
                      `scan` of a table shows its own";
         return Err(Error::invalid(words).in_file(path));
     }

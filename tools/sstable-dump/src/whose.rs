@@ -63,13 +63,13 @@ pub fn look(names: &TreeNames, dir: &Path, chosen: Option<u64>) -> Result<StoreO
     Ok(w)
 }
 
-/// The store that wrote each table or value file. Tables that no store has written have no id, and
+/// The store that wrote each table or blob file. Tables that no store has written have no id, and
 /// are not among them.
 fn tables(names: &TreeNames) -> BTreeMap<u64, u64> {
     names.finished().into_iter().filter_map(|id| Some((id, writer(names, id)?))).collect()
 }
 
-/// The store that wrote table or value file `id`; `None` where it is none's, or can't be read.
+/// The store that wrote table or blob file `id`; `None` where it is none's, or can't be read.
 pub fn writer(names: &TreeNames, id: u64) -> Option<u64> {
     let (path, file) = names.open_file_of(id)?;
     let store = match is_of_values(&*file).ok()? {

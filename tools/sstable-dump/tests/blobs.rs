@@ -63,7 +63,7 @@ fn json(args: &[&str]) -> (Value, i32) {
     (serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}")), code)
 }
 
-/// The places of a value file's values: offset, length, key.
+/// The places of a blob file's values: offset, length, key.
 fn places(file: &Path) -> Vec<(usize, usize, String)> {
     let (v, _) = json(&["layout", &arg(file)]);
     let parts = v["parts"].as_array().unwrap().iter().filter(|p| p["what"] == "value");
@@ -93,7 +93,7 @@ fn value_files_are_shown_as_what_they_are() {
         let (props, _) = json(&["props", &arg(file)]);
         assert_eq!(
             (&props[0]["what"], &props[0]["values"]),
-            (&"value file".into(), &facts.values.into())
+            (&"blob file".into(), &facts.values.into())
         );
         let (raw, code) = json(&["raw", &arg(file)]);
         assert_eq!((code, raw["index"].is_null()), (0, true));
@@ -101,14 +101,14 @@ fn value_files_are_shown_as_what_they_are() {
         assert_eq!((blocks.len(), &blocks[0]["kind"]), (all.len(), &"value".into()));
         assert_eq!(dump(&["check", &arg(file)]).1, 0);
         let (text, code) = dump(&["scan", &arg(file)]);
-        assert!(code == 2 && text.contains("value file"), "{text}");
+        assert!(code == 2 && text.contains("blob file"), "{text}");
     }
     let (m, _) = json(&["manifest", &arg(&dir)]);
     assert_eq!(m["state"]["trees"][0]["value_files"].as_array().unwrap().len(), 2);
     let (text, _) = dump(&["manifest", &arg(&dir)]);
-    assert!(text.contains("+ value file") && text.contains("values from 64"), "{text}");
+    assert!(text.contains("+ blob file") && text.contains("values from 64"), "{text}");
     let (text, _) = dump(&["space", &arg(&dir)]);
-    assert!(text.contains("2 value files"), "{text}");
+    assert!(text.contains("2 blob files"), "{text}");
     let raw = dump(&["raw", &arg(&dir.join("MANIFEST-000001"))]);
     assert!(raw.1 == 0 && raw.0.contains("blob_threshold"), "{}", raw.0);
 }
@@ -150,7 +150,7 @@ fn find_and_scan_show_values_that_lie_apart() {
     let (text, code) = dump(&["find", &arg(&dir), "key001"]);
     assert!(code == 0 && text.contains("cannot be read") && text.contains("missing"), "{text}");
     let (text, code) = dump(&["scan", &arg(&table_files(&dir)[1])]);
-    assert!(code == 0 && text.contains("the value file is missing"), "{text}");
+    assert!(code == 0 && text.contains("the blob file is missing"), "{text}");
 }
 
 /// Every value flipped: told with its key, and nothing else is. The rest of the file, too.
@@ -212,11 +212,11 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
     let (kinds, text) = found(&|| fs::remove_file(bad.join(&a)).unwrap());
     assert_eq!(kinds["missing"], 1, "{text}");
     assert!(
-        text.contains("a live value file is missing; tables refer to 40 values in it"),
+        text.contains("a live blob file is missing; tables refer to 40 values in it"),
         "{text}"
     );
     let (kinds, text) = found(&|| fs::rename(bad.join(&a), bad.join("00000077.sst")).unwrap());
-    assert!(kinds["misnamed"] == 1 && text.contains("this file holds value file"), "{text}");
+    assert!(kinds["misnamed"] == 1 && text.contains("this file holds blob file"), "{text}");
     assert_eq!(dump(&["repair", &arg(&bad), "--rename"]).1, 0);
     assert_eq!(dump(&["check", &arg(&bad)]).1, 0);
     let (kinds, text) = found(&|| {
@@ -241,7 +241,7 @@ fn check_tells_of_value_files_that_are_not_where_they_should_be() {
     assert_eq!(value_files(&bad), Vec::<PathBuf>::new());
     fs::copy(dir.join(&a), bad.join(&a)).unwrap();
     let (text, code) = dump(&["check", &arg(&bad)]);
-    assert!(code == 0 && text.contains("1 value file that the store does not know"), "{text}");
+    assert!(code == 0 && text.contains("1 blob file that the store does not know"), "{text}");
 }
 
 /// What salvage or repair says, and what is in the store that it made.
@@ -433,7 +433,7 @@ fn what_is_left_where_value_files_alone_are_left() {
     assert!(back <= 6, "no more than was deleted: {v:#}");
 }
 
-/// A history with merges, so that value files have values that nobody refers to: what is in the
+/// A history with merges, so that blob files have values that nobody refers to: what is in the
 /// store, and all that was ever written of each key.
 fn history(dir: &Path, seed: u64) -> (Pairs, BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>) {
     let db = Db::open_with(dir, options()).unwrap();
@@ -466,7 +466,7 @@ fn has_garbage(s: &ManifestState) -> bool {
     s.trees.values().any(of_tree)
 }
 
-/// Values that were deleted or replaced are in value files yet, and come back nowhere.
+/// Values that were deleted or replaced are in blob files yet, and come back nowhere.
 #[test]
 fn what_was_deleted_does_not_come_back() {
     let room = Room::new("apart-garbage");
@@ -489,7 +489,7 @@ fn what_was_deleted_does_not_come_back() {
         }
         let (v, code, found) = save(&["repair"], &bad, &new);
         assert_eq!((code, found), (1, all.clone()), "nothing told, seed {seed}: {v:#}");
-        // Nor because a value file is damaged, so that its values go into tables.
+        // Nor because a blob file is damaged, so that its values go into tables.
         for file in value_files(&dir) {
             let path = bad.join(file.file_name().unwrap());
             let bytes = fs::read(&path).unwrap();
@@ -507,7 +507,7 @@ fn what_was_deleted_does_not_come_back() {
 }
 
 /// Whichever table is lost: keys outside of it are as they were, and of those in it nothing is read
-/// that was not written. What is left of it in value files is read as it was, unless it is said
+/// that was not written. What is left of it in blob files is read as it was, unless it is said
 /// that deleted values may be back.
 #[test]
 fn a_lost_table_of_a_long_history() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use firn_kv::{Db, TreeOptions};
 use support::{Room, arg, content, copy, dump, options, tree_options};
 
-/// Writes pairs with these keys: some flushed and merged, long values to a value file, the last
+/// Writes pairs with these keys: some flushed and merged, long values to a blob file, the last
 /// only to the log, which fills more than one segment.
 fn write(dir: &Path, keys: std::ops::Range<u32>, word: &str) {
     let db = Db::open_with(dir, options()).unwrap();

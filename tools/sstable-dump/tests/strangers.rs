@@ -128,7 +128,7 @@ fn a_flushed_position_in_the_midst_of_a_record() {
     assert_eq!(found.len(), 2, "{text}");
 }
 
-/// A store of one table and one value file, 40 long values in it.
+/// A store of one table and one blob file, 40 long values in it.
 fn apart(dir: &Path) -> PathBuf {
     let db = Db::open_with(dir, options()).unwrap();
     let t = db.tree("t", TreeOptions { blob_threshold: 64, ..tree_options() }).unwrap();

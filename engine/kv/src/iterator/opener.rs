@@ -441,13 +441,13 @@ pub fn foreign_blobs(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
     let found = file.facts();
     let other = || {
         (found != *facts)
-            .then(|| "this value file has other counts than the manifest tells of".to_owned())
+            .then(|| "this blob file has other counts than the manifest tells of".to_owned())
     };
     facts.identity.mismatch(&found.identity).or_else(other)
 }
 
 /// Returns the error that a blob file named in the manifest is not in the directory.
 pub fn missing_values(dir: &Path, facts: &BlobFileMeta) -> Error {
-    let words = "a live value file is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`";
+    let words = "a live blob file is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`";
     Error::corruption(words).at(table_path(dir, facts.id), 0)
 }

@@ -92,7 +92,7 @@ impl TableHandle {
         let at = self.values.binary_search_by_key(&r.file, |v| v.facts.id);
         let handle = at.ok().and_then(|i| self.values.get(i));
         let Some(handle) = handle else {
-            return Err(bad("an entry refers to a value file that the manifest does not tell of"));
+            return Err(bad("an entry refers to a blob file that the manifest does not tell of"));
         };
         Ok((handle.file()?, r))
     }

@@ -248,7 +248,7 @@ impl ManifestState {
             new.remove(id);
         });
         if !values.iter().all(|v| v.id < u64::MAX && new.insert(v.id)) {
-            return Err(unfit("a value file has the number of a table, or one out of bounds"));
+            return Err(unfit("a blob file has the number of a table, or one out of bounds"));
         }
         if let Some(id) = new.iter().find(|&&id| (used.table)(self, id)) {
             return Err(unfit(format_args!("table {id} is added and there already")));

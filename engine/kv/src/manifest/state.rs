@@ -138,7 +138,7 @@ impl ManifestState {
             let uses = tree.uses();
             check_uses(&uses, &tree.values)?;
             if let Some(id) = tree.values.keys().find(|&id| !uses.contains_key(id)) {
-                return Err(unfit(format_args!("no table refers to value file {id}")));
+                return Err(unfit(format_args!("no table refers to blob file {id}")));
             }
         }
         Ok(())

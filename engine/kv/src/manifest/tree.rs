@@ -79,7 +79,7 @@ impl Message for AddedTable {
 }
 
 impl Message for BlobFileMeta {
-    const NAME: &'static str = "value file";
+    const NAME: &'static str = "blob file";
     const FIELDS: &'static [FieldDef<Self>] = &[
         field!(2, id, "id"),
         field!(4, size, "size"),
@@ -98,7 +98,7 @@ impl FieldValue for SortedMap<u64, Arc<BlobFileMeta>> {
     fn read(&mut self, f: &Field<'_>) -> Result<()> {
         let v = BlobFileMeta::decode(f.bytes)?;
         match self.insert(v.id, Arc::new(v)) {
-            Some(v) => Err(unfit(format_args!("value file {} is there twice", v.id))),
+            Some(v) => Err(unfit(format_args!("blob file {} is there twice", v.id))),
             None => Ok(()),
         }
     }
@@ -177,7 +177,7 @@ impl TreeState {
         let mut all = self.values.clone();
         for v in new {
             if all.insert(v.id, v.clone()).is_some() {
-                return Err(unfit(format_args!("value file {} is added twice", v.id)));
+                return Err(unfit(format_args!("blob file {} is added twice", v.id)));
             }
         }
         all.retain(|id, _| uses.contains_key(id));
@@ -246,16 +246,13 @@ pub(super) fn check_uses(
 ) -> Result<()> {
     for u in uses.values() {
         let Some(v) = values.get(&u.file) else {
-            return Err(unfit(format_args!(
-                "tables refer to value file {}, which is none",
-                u.file
-            )));
+            return Err(unfit(format_args!("tables refer to blob file {}, which is none", u.file)));
         };
         if v.bytes > v.size || v.size > MAX_NUMBER || v.raw_bytes > MAX_NUMBER {
-            return Err(unfit(format_args!("sizes of value file {}", v.id)));
+            return Err(unfit(format_args!("sizes of blob file {}", v.id)));
         }
         if u.values > v.values || u.bytes > v.bytes {
-            return Err(unfit(format_args!("tables refer to more than value file {} has", u.file)));
+            return Err(unfit(format_args!("tables refer to more than blob file {} has", u.file)));
         }
     }
     Ok(())

@@ -45,7 +45,7 @@ pub trait Outputs {
     }
     /// Returns a writer for the next blob file. Called only for values of at least that length.
     fn create_values(&mut self) -> Result<ValueWriter> {
-        Err(Error::invalid("this job writes no value files"))
+        Err(Error::invalid("this job writes no blob files"))
     }
     /// Called before [`added`](Outputs::added) with the location of the blob, if the value of the
     /// entry was written to a blob file.

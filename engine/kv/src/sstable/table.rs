@@ -156,7 +156,7 @@ impl Table {
         file.read_at(offset, &mut f)?;
         let footer = Footer::decode(&f, path, id, offset)?;
         if footer.is_of_values() {
-            let e = Error::corruption("this is a value file, where a table should be");
+            let e = Error::corruption("this is a blob file, where a table should be");
             return Err(e.at(path, offset).block("footer"));
         }
         let part = |kind, offset, len: u32| BlockPlace {

@@ -236,14 +236,14 @@ impl BlobFile {
         maps: Arc<Maps>,
     ) -> Result<Arc<BlobFile>> {
         let Some(offset) = file.len().checked_sub(FOOTER as u64) else {
-            let e = Error::corruption("too short for a value file").at(path, 0);
+            let e = Error::corruption("too short for a blob file").at(path, 0);
             return Err(e.block("footer"));
         };
         let mut f = [0; FOOTER];
         file.read_at(offset, &mut f)?;
         let footer = Footer::decode(&f, path, id, offset)?;
         if !footer.is_of_values() {
-            let e = Error::corruption("this is a table, where a value file should be");
+            let e = Error::corruption("this is a table, where a blob file should be");
             return Err(e.at(path, offset).block("footer"));
         }
         let place = BlockPlace {

@@ -157,7 +157,7 @@ pub fn number(bytes: &[u8]) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The merge hook of a tree.
+/// The merge operator of a tree.
 pub fn merge_of(tree: usize) -> Option<Arc<dyn MergeOperator>> {
     (tree == SUMS).then(|| Arc::new(Adds) as Arc<dyn MergeOperator>)
 }

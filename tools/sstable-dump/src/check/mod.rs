@@ -1,7 +1,7 @@
 //! `sstable-dump check`: everything that can be verified in a file or a store, past the first error
 //! to all of them.
 //!
-//! Of a store: `CURRENT` and manifest; every live table and value file, by itself and against what
+//! Of a store: `CURRENT` and manifest; every live table and blob file, by itself and against what
 //! the manifest says of it; that each entry whose value lies apart finds it; the age of versions
 //! across runs; the log from where it is still needed; at last the engine opens it, as for writing,
 //! and reads every entry. Nothing is written and no lock taken; a store that a program is writing
@@ -36,7 +36,7 @@ use crate::target::{TargetKind, dir_of, env, kind, table_number};
 /// Examples for `--help`.
 pub const EXAMPLES: &str = "\
 Reads everything and checks everything: checksums and places of all blocks, the order of keys, index, filter, counts and bounds; of a
-store also the manifest, what it says of each table and value file, that entries find the values that lie apart, that newer runs hold
+store also the manifest, what it says of each table and blob file, that entries find the values that lie apart, that newer runs hold
 newer versions, and the log; at last the engine opens the store as for writing (what that writes is kept in memory) and reads every
 entry: only then it is called sound. Each finding says what kind of trouble it is (damaged, missing, misnamed, foreign, outdated, newer,
 unreadable, given up, refused, undefined), names tree, table, file, offset, block and keys, and what to do; a file under a wrong name is
@@ -52,7 +52,7 @@ Examples:
 /// What `check` takes.
 #[derive(Args, Clone, Debug)]
 pub struct CheckArgs {
-    /// Stores, tables, value files, log segments, manifests
+    /// Stores, tables, blob files, log segments, manifests
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
 }
@@ -313,7 +313,7 @@ fn print(screen: &mut Screen<'_>, path: &Path, f: &Findings) -> Done {
         what.push(things(f.entries, "entry", "entries"));
     }
     if f.value_files > 0 {
-        what.push(things(f.value_files, "value file", "value files"));
+        what.push(things(f.value_files, "blob file", "blob files"));
         what.push(things(f.values, "value", "values"));
     }
     if f.records > 0 {

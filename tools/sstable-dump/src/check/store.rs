@@ -167,7 +167,7 @@ fn check_known(
     };
     let both = [
         (dead(false), things(dead(false), "table", "tables")),
-        (dead(true), things(dead(true), "value file", "value files")),
+        (dead(true), things(dead(true), "blob file", "blob files")),
     ];
     for (_, files) in both.iter().filter(|b| b.0 > 0) {
         f.notes.push(format!("the directory holds {files} that the store does not know: the next open for writing removes what is not the store's"));
@@ -224,7 +224,7 @@ fn check_tree(
     if tree.runs.len() > 1 { table::check_age(tree, &tables, &runs, f) } else { Ok(()) }
 }
 
-/// The value files of a tree, and what its sound tables refer to in them.
+/// The blob files of a tree, and what its sound tables refer to in them.
 fn check_tree_values(
     names: &TreeNames,
     dir: &Path,
@@ -247,7 +247,7 @@ fn check_tree_values(
                 let used = tree.uses().get(&v.id).map_or(0, |u| u.values);
                 let words = format!(
                     "{}; tables refer to {} in it",
-                    why_missing(names, &table_path(dir, v.id), "value file"),
+                    why_missing(names, &table_path(dir, v.id), "blob file"),
                     things(used, "value", "values")
                 );
                 let e = Error::corruption(words).in_file(table_path(dir, v.id));

@@ -1,5 +1,5 @@
 //! One table: by itself, against what the manifest says of it, against the other tables of its
-//! tree, and against the value files that it refers to; and one value file.
+//! tree, and against the blob files that it refers to; and one blob file.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -80,7 +80,7 @@ pub fn check(
     }
 }
 
-/// Checks a value file: its blocks, and their counts against what is told of them. `told` are the
+/// Checks a blob file: its blocks, and their counts against what is told of them. `told` are the
 /// places of damaged values of which a finding has told already, with their keys: those that tables
 /// refer to, all of them where every table of the tree is sound.
 pub fn check_values(
@@ -108,7 +108,7 @@ pub fn check_values(
     Ok(())
 }
 
-/// Checks that each entry of `t` whose value lies apart finds it. Value files that are not there
+/// Checks that each entry of `t` whose value lies apart finds it. Blob files that are not there
 /// are told of elsewhere, and so are those in `lost`. Gives the places of values that are damaged.
 pub fn check_apart(
     t: &Arc<Table>,
@@ -128,11 +128,11 @@ pub fn check_apart(
                 |words: String| Error::corruption(words).in_file(&path).keys(c.key(), c.key());
             match tree.values.get(&r.file) {
                 None => f.add(bad(format!(
-                    "an entry refers to value file {}, of which the manifest does not tell",
+                    "an entry refers to blob file {}, of which the manifest does not tell",
                     r.file
                 ))),
                 Some(v) if u64::from(r.number) >= v.values => f.add(bad(format!(
-                    "an entry refers to value {} of value file {}, which has {}",
+                    "an entry refers to value {} of blob file {}, which has {}",
                     r.number, r.file, v.values
                 ))),
                 Some(_) if lost.contains(&r.file) => {}

@@ -36,7 +36,7 @@ Examples:
 /// What `raw` takes.
 #[derive(Args, Clone, Debug)]
 pub struct RawArgs {
-    /// Tables, value files, log segments, manifests, CURRENT
+    /// Tables, blob files, log segments, manifests, CURRENT
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
 }

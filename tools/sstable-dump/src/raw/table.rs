@@ -1,4 +1,4 @@
-//! A table or a value file, block by block.
+//! A table or a blob file, block by block.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ struct RawFile<'a> {
     id: u64,
 }
 
-/// The fields of the table or value file at `path`: its id is the number in its name, or without
+/// The fields of the table or blob file at `path`: its id is the number in its name, or without
 /// one what its footer says.
 pub fn fields(path: &Path) -> Result<Map<String, Value>> {
     let (file, id) = table_file(path)?;
@@ -90,7 +90,7 @@ pub fn fields(path: &Path) -> Result<Map<String, Value>> {
 }
 
 impl RawFile<'_> {
-    /// The values of a value file, whose blocks fill its first `data_len` bytes.
+    /// The values of a blob file, whose blocks fill its first `data_len` bytes.
     fn values(&self, data_len: u64) -> Result<Vec<Value>> {
         let (mut all, mut at) = (vec![], 0);
         while at < data_len {

@@ -17,7 +17,7 @@ pub struct Verified {
     pub tables: u64,
     /// Blocks whose checksums were checked.
     pub blocks: u64,
-    /// Values in value files that were checked.
+    /// Values in blob files that were checked.
     pub values: u64,
     /// Entries whose order, bounds and filter membership were checked.
     pub entries: u64,
@@ -109,7 +109,7 @@ impl Db {
 }
 
 impl Tree {
-    /// About how many bytes of table files hold the keys of a range, and of value files their values.
+    /// About how many bytes of table files hold the keys of a range, and of blob files their values.
     /// Memtables are not counted.
     ///
     /// # Errors

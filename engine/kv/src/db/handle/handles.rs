@@ -164,7 +164,7 @@ impl Tree {
         match self.inner.view.load(&guard).options.merge {
             Some(_) => Ok(()),
             None => Err(Error::invalid(format!(
-                "the tree {:?} has no merge hook; open it with one",
+                "the tree {:?} has no merge operator; open it with one",
                 self.inner.name
             ))),
         }

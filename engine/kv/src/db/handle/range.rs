@@ -10,7 +10,7 @@ use crate::db::read::bounds::Entry;
 /// An iterator over the keys of a range with their values, from both ends. Items own handles on
 /// what holds their bytes.
 ///
-/// An item is an error where a table cannot be read or the merge hook refuses, and for a tree that
+/// An item is an error where a table cannot be read or the merge operator refuses, and for a tree that
 /// has been dropped before ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An
 /// iterator that was made before its tree was dropped goes on to its end.
 pub struct Range {

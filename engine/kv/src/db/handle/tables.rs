@@ -22,7 +22,7 @@ pub struct TableInfo {
     pub run: u64,
     /// Length of its file in bytes.
     pub bytes: u64,
-    /// Bytes of value files that it refers to.
+    /// Bytes of blob files that it refers to.
     pub blob_bytes: u64,
     /// Entries in it, deletes and merge operands among them.
     pub entries: u64,

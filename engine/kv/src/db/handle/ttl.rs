@@ -114,7 +114,7 @@ impl Db {
     pub fn ttl_tree(&self, name: &str, options: TreeOptions) -> Result<TtlTree> {
         if options.merge.is_some() || options.purge.is_some() || options.summary.is_some() {
             return Err(Error::invalid(
-                "a tree of values that expire has its own purge and summary hooks, and no merge hook",
+                "a tree of values that expire has its own purge and summary hooks, and no merge operator",
             ));
         }
         let hooks = TreeOptions {

@@ -167,5 +167,5 @@ fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
     // panics: this code runs where a job is picked or has been installed.
     let table = t.table().ok()?;
     let summary = &table.properties().summary_bytes;
-    Error::catch("a purge hook", || Ok(purge.gone_at(summary))).ok()?
+    Error::catch("a compaction filter", || Ok(purge.gone_at(summary))).ok()?
 }

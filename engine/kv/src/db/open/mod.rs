@@ -471,7 +471,7 @@ fn check_live(env: &dyn Env, dir: &Path, state: &ManifestState) -> Result<()> {
             Ok(n) if n == v.size => check_version(env, &path, v.id)?,
             Ok(n) => {
                 let words = format!(
-                    "the manifest says {} bytes of this value file, the file has {n}; save what can be read with `sstable-dump salvage`",
+                    "the manifest says {} bytes of this blob file, the file has {n}; save what can be read with `sstable-dump salvage`",
                     v.size
                 );
                 return Err(Error::corruption(words).at(path, n));

@@ -88,7 +88,7 @@ fn versions_by<C: Cursor>(
             }
             Some(Kind::Delete) => return Ok(true),
             Some(Kind::Blob) => {
-                let words = "a tree with a merge hook has a value in a value file";
+                let words = "a tree with a merge operator has a value in a blob file";
                 return Err(Error::corruption(words).keys(key, key));
             }
             None => return Err(unknown_kind(key, t)),

@@ -389,7 +389,7 @@ fn search_table(
 #[cold]
 fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let Some(merge) = view.options.merge.as_deref() else {
-        let words = "the tree holds merge operands; open it with its merge hook";
+        let words = "the tree holds merge operands; open it with its merge operator";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
     };
     let (mut ops, mut base) = (vec![], None);

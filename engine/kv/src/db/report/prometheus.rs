@@ -325,11 +325,11 @@ impl Stats {
         each("firn_tree_deletes", "Deletes among them.", |t| {
             t.runs.iter().map(|r| r.deletes).sum()
         });
-        each("firn_tree_value_files", "Blob files.", |t| t.values.files);
-        each("firn_tree_value_bytes", "Bytes of value files.", |t| t.values.bytes);
+        each("firn_tree_blob_files", "Blob files.", |t| t.values.files);
+        each("firn_tree_blob_bytes", "Bytes of blob files.", |t| t.values.bytes);
         each(
-            "firn_tree_value_live_bytes",
-            "Bytes of value files that tables refer to; the rest is garbage.",
+            "firn_tree_blob_live_bytes",
+            "Bytes of blob files that tables refer to; the rest is garbage.",
             |t| t.values.live_bytes,
         );
         each("firn_tree_memtable_bytes", "Bytes in memtables.", |t| t.memtable_bytes);

@@ -1,4 +1,4 @@
-//! The value files of a tree: how much of them tables still refer to, and which are given up.
+//! The blob files of a tree: how much of them tables still refer to, and which are given up.
 //!
 //! Invariant: once no table refers to those that are given up, what nobody refers to is within the
 //! bound of the tree's options. So merges end that go by it.
@@ -10,7 +10,7 @@ use crate::compaction::{ValueFileShape, gc_files};
 use crate::manifest::TreeState;
 use crate::util::sorted_map::SortedSet;
 
-/// What the value files of a tree hold.
+/// What the blob files of a tree hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveValues {
     /// The numbers of the files.

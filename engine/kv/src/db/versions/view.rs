@@ -27,7 +27,7 @@ pub struct TreeVersion {
     pub shapes: Vec<Arc<RunShape>>,
     /// In the manifest.
     pub states: Vec<Arc<RunState>>,
-    /// What its value files hold.
+    /// What its blob files hold.
     pub values: LiveValues,
 }
 
@@ -60,7 +60,7 @@ impl TreeVersion {
         tables_of(&self.runs)
     }
 
-    /// How many runs there are, and the bytes of their tables and of value files.
+    /// How many runs there are, and the bytes of their tables and of blob files.
     pub fn extent(&self) -> (usize, u64) {
         (self.runs.len(), self.shapes.iter().map(|r| r.size()).sum::<u64>() + self.values.size)
     }

@@ -12,7 +12,7 @@ pub fn fold(
     operands: &[Vec<u8>],
 ) -> Result<Folded> {
     let Some(merge) = merge else {
-        let words = "the tree holds merge operands; open it with its merge hook";
+        let words = "the tree holds merge operands; open it with its merge operator";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
     };
     let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
@@ -21,7 +21,7 @@ pub fn fold(
         // No table can store such a value. Merges retain the operands, and readers get this error.
         Folded::Value(v) if v.len() > MAX_VALUE_LEN => {
             let words = format!(
-                "the merge hook {:?} made a value of {} bytes; one has {MAX_VALUE_LEN} at most: put or delete the key to go on",
+                "the merge operator {:?} made a value of {} bytes; one has {MAX_VALUE_LEN} at most: put or delete the key to go on",
                 merge.name(),
                 v.len()
             );
