@@ -345,8 +345,10 @@ fn hooks_that_panic_hold_up_nobody() {
         let one = |threads| {
             in_time(&format!("{place:?}, {threads} threads"), move || scenario(place, threads))
         };
-        let panics: u64 = [0, 1, 2, 4].map(one).iter().sum();
-        assert!(panics > 0, "{place:?} is never called");
+        // With threads, compactions may leave nothing for some hooks to do. So there are several
+        // attempts.
+        let attempts = (0..5).map(|_| [0, 1, 2, 4].map(one).iter().sum::<u64>());
+        assert!(attempts.into_iter().any(|panics| panics > 0), "{place:?} is never called");
     }
 }
 
