@@ -1,13 +1,13 @@
-//! The work that waits: what there is to be done in the background, who does it, and the signals
-//! between them and those who wait for it.
+//! Records pending background work, and signals between workers and the threads that wait for them.
 //!
 //! Invariants:
-//! - Whoever makes work signals it afterwards; a worker that has found none sleeps only as long as
+//! - A thread that creates work signals it afterwards. A worker that found no work sleeps only if
 //!   there has been no signal since.
-//! - Which workers are there is changed under the lock of the signals, so a worker that leaves has
-//!   seen the last one.
-//! - A tree with a sealed memtable is noted. Who seals notes it afterwards, and it is forgotten
-//!   only when it is seen under the lock that none is sealed.
+//! - A worker starts, and exits for lack of work, under the signal lock. So an exiting worker has
+//!   seen the last signal.
+//! - Every tree with an immutable memtable is recorded. A thread that seals a memtable records the
+//!   tree afterwards. The record is removed only after a check, under its lock, that the tree has
+//!   no immutable memtable.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -18,66 +18,66 @@ use crate::env::Thread;
 use crate::util::sorted_map::{SortedMap, SortedSet};
 use crate::util::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, rank};
 
-/// Those who do the work: they are called when there is some.
+/// Handle of the worker pool, which starts workers when there is work.
 pub trait WorkerPoolHandle: Send + Sync {
-    /// Calls the workers that are not there. May be called under any lock.
+    /// Starts the workers that are not running. May be called under any lock.
     fn call(&self);
-    /// The work of worker number `i`, until it leaves.
+    /// Runs worker number `i` until it exits. `compacts` allows it to run compactions.
     fn serve(&self, i: usize, compacts: bool);
 }
 
-/// Their threads, by number, and of those that have left.
+/// Threads of the workers by worker number, including exited threads that are not joined yet.
 pub type WorkerThreads = Vec<Option<Box<dyn Thread>>>;
 
-/// Work that waits, and signals between writers and workers.
+/// Queue of background work, with the signals between writers and workers.
 #[derive(Default)]
 pub struct BackgroundQueue {
-    /// Bumped whenever there may be something to do.
+    /// Number of signals. Each signal says that there may be work.
     generation: Mutex<u64, rank::Generation>,
     /// Wakes workers.
     wake: Condvar,
-    /// Wakes writers that wait for room, and callers that wait for flushes and compactions.
+    /// Wakes writers that wait for memtable space, and callers that wait for flushes or compactions.
     done: Condvar,
-    /// Background work that could not be done for want of space or other resources, and will be
-    /// tried again.
+    /// Background work that failed for lack of space or another resource, and will be retried.
     postponed: Mutex<Postponed>,
-    /// Which workers there are, a bit for each.
+    /// Running workers, one bit each.
     present: AtomicU64,
     threads: Mutex<WorkerThreads, rank::Threads>,
-    /// None before workers may come.
+    /// Handle of the worker pool. Empty until workers may start.
     crew: OnceLock<Weak<dyn WorkerPoolHandle>>,
-    /// How many compactions run now.
+    /// Number of running compactions.
     compacting: AtomicU64,
-    /// Trees that have sealed memtables, or had some.
+    /// Trees that have immutable memtables, or had some recently.
     sealed: Mutex<SortedSet<TreeId>, rank::Sealed>,
-    /// Trees whose policies may want something.
+    /// Trees that may need a compaction.
     changed: Mutex<ChangedTrees>,
-    /// Trees whose readers have paid for several sources.
+    /// Trees with enough read cost for a read-triggered compaction.
     paid: Mutex<SortedSet<TreeId>>,
-    /// Trees with more runs than their policies' soft limits, with their pressures.
+    /// Pressure of each tree that has more runs than the soft limit of its policy.
     pressed: Mutex<SortedMap<TreeId, f64>, rank::Pressed>,
 }
 
-/// Which trees to ask for compactions.
+/// Trees to check for compactions.
 #[derive(Default)]
 struct ChangedTrees {
-    /// Those whose tables or options have changed, or where a job has ended, since they wanted
-    /// nothing.
+    /// Trees whose tables or options changed, or where a job ended, since their last check found
+    /// no compaction.
     trees: SortedSet<TreeId>,
-    /// When all were asked, for what comes of age: the wall clock in seconds.
+    /// Wall clock of the last check of all trees, in seconds. It finds jobs that become due with
+    /// time.
     asked: u64,
 }
 
-/// What could not be done for now, for those who wait for it.
+/// Record of failed work that will be retried, for the threads that wait for it.
 #[derive(Default)]
 pub struct Postponed {
     times: u64,
-    /// The last error.
+    /// Last error.
     cause: Option<Error>,
 }
 
 impl Postponed {
-    /// Takes note of an error. Whether it is another one than the last time.
+    /// Records an error. Returns true if its message differs from that of the previous one.
     pub fn note(&mut self, e: &Error) -> bool {
         let other = self.cause.as_ref().is_none_or(|c| c.to_string() != e.to_string());
         self.times += 1;
@@ -85,12 +85,12 @@ impl Postponed {
         other
     }
 
-    /// How often something could not be done, to be handed to [`check`](Postponed::check).
+    /// Returns the number of recorded failures, for a later call of [`check`](Postponed::check).
     pub fn times(&self) -> u64 {
         self.times
     }
 
-    /// The last error, if there has been one since.
+    /// Returns the last error if a failure was recorded after `since` failures.
     pub fn check(&self, since: u64) -> Result<()> {
         match &self.cause {
             Some(e) if self.times > since => Err(e.clone()),
@@ -99,35 +99,36 @@ impl Postponed {
     }
 }
 
-/// The lock of the signals, held: nobody signals, comes or leaves meanwhile, except while its
-/// holder waits.
+/// Guard of the signal lock. While it is held no thread signals and no worker starts or exits,
+/// except while its holder waits.
 pub struct HeldSignals<'a> {
     work: &'a BackgroundQueue,
     generation: MutexGuard<'a, u64, rank::Generation>,
 }
 
 impl HeldSignals<'_> {
-    /// How many signals there have been.
+    /// Returns the number of signals so far.
     pub fn generation(&self) -> u64 {
         *self.generation
     }
 
-    /// Waits until something has been done, or so long.
+    /// Waits until background work has made progress, for at most `at_most`.
     pub fn wait_done(&mut self, at_most: Duration) {
         self.work.done.wait_for(&mut self.generation, at_most);
     }
 
-    /// Waits until there may be something to do, or so long. Whether it was so long.
+    /// Waits until there may be work, for at most `at_most`. Returns true on a timeout.
     pub fn wait_wake(&mut self, at_most: Duration) -> bool {
         self.work.wake.wait_for(&mut self.generation, at_most)
     }
 
-    /// Worker `i` comes. Whether it is there already.
+    /// Marks worker `i` as running. Returns true if it was running already.
     pub fn come(&self, i: usize) -> bool {
         self.work.present.fetch_or(1 << i, Ordering::Relaxed) & 1 << i != 0
     }
 
-    /// Worker `i` leaves. Those that are left.
+    /// Marks worker `i` as exited and wakes waiting threads. Returns the running workers, one bit
+    /// each.
     pub fn leave(&self, i: usize) -> u64 {
         let left = self.work.gone(i);
         self.work.done.notify_all();
@@ -136,101 +137,104 @@ impl HeldSignals<'_> {
 }
 
 impl BackgroundQueue {
-    /// Takes the lock of the signals.
+    /// Takes the signal lock.
     pub fn hold(&self) -> HeldSignals<'_> {
         HeldSignals { work: self, generation: self.generation.lock() }
     }
 
-    /// How many signals there have been.
+    /// Returns the number of signals so far.
     pub fn generation(&self) -> u64 {
         *self.generation.lock()
     }
 
-    /// Tells the workers that there may be something to do.
+    /// Signals to the workers that there may be work.
     pub fn signal(&self) {
         *self.generation.lock() += 1;
         self.wake.notify_all();
     }
 
-    /// Tells those who wait that something has been done.
+    /// Signals to waiting threads that background work has made progress.
     pub fn signal_done(&self) {
         let _g = self.generation.lock();
         self.done.notify_all();
     }
 
-    /// The same for who may hold any lock: somebody who is about to wait sees it later.
+    /// Like [`signal_done`](BackgroundQueue::signal_done), but may be called under any lock. A
+    /// thread that is about to wait may miss it until its timeout.
     pub fn wake_waiting(&self) {
         self.done.notify_all();
     }
 
-    /// Lets workers come from now on.
+    /// Allows workers to start from now on.
     pub fn allow(&self, crew: Weak<dyn WorkerPoolHandle>) {
         let _ = self.crew.set(crew);
     }
 
-    /// Those who do the work, when they may come and the store is there.
+    /// Returns the worker pool, if workers may start and the store still exists.
     pub fn crew(&self) -> Option<Arc<dyn WorkerPoolHandle>> {
         self.crew.get().and_then(Weak::upgrade)
     }
 
-    /// Calls the workers that are not there. May be called under any lock.
+    /// Starts the workers that are not running. May be called under any lock.
     pub fn call(&self) {
         if let Some(crew) = self.crew() {
             crew.call();
         }
     }
 
-    /// Which workers are there, a bit for each.
+    /// Returns the running workers, one bit each.
     pub fn present(&self) -> u64 {
         self.present.load(Ordering::Relaxed)
     }
 
-    /// Worker `i` is not there. Those that are.
+    /// Marks worker `i` as not running. Returns the running workers, one bit each.
     pub fn gone(&self, i: usize) -> u64 {
         self.present.fetch_and(!(1 << i), Ordering::Relaxed) & !(1 << i)
     }
 
-    /// The threads of the workers.
+    /// Locks the list of worker threads.
     pub fn threads(&self) -> MutexGuard<'_, WorkerThreads, rank::Threads> {
         self.threads.lock()
     }
 
-    /// What could not be done for now.
+    /// Returns the record of failed work that will be retried.
     pub fn postponed(&self) -> &Mutex<Postponed> {
         &self.postponed
     }
 
-    /// A compaction begins.
+    /// Counts a compaction as running.
     pub fn begin_compaction(&self) {
         self.compacting.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A compaction has ended, however.
+    /// Counts a compaction as ended, whether it succeeded or failed.
     pub fn end_compaction(&self) {
         self.compacting.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Whether a compaction runs.
+    /// Reports whether a compaction is running.
     pub fn is_compacting(&self) -> bool {
         self.compacting.load(Ordering::Relaxed) > 0
     }
 
-    /// A memtable of a tree has been sealed.
+    /// Records that a memtable of `tree` has become immutable.
     pub fn note_sealed(&self, tree: TreeId) {
         self.sealed.lock().insert(tree);
     }
 
-    /// Whether a tree has sealed memtables, or had some.
+    /// Reports whether any tree has immutable memtables, or had some recently.
     pub fn has_sealed(&self) -> bool {
         !self.sealed.lock().is_empty()
     }
 
-    /// The trees that have sealed memtables, or had some, in order of their numbers.
+    /// Returns the trees that have immutable memtables, or had some recently, in order of their
+    /// ids.
     pub fn sealed(&self) -> Vec<TreeId> {
         self.sealed.lock().iter().copied().collect()
     }
 
-    /// Forgets that a tree has sealed memtables, if `has_none` says so while nobody notes one.
+    /// Removes the record of immutable memtables of `tree` if `has_none` returns true. The lock
+    /// keeps other threads from recording a tree meanwhile.
     pub fn forget_sealed(&self, tree: TreeId, has_none: impl FnOnce() -> bool) {
         let mut noted = self.sealed.lock();
         if has_none() {
@@ -238,8 +242,8 @@ impl BackgroundQueue {
         }
     }
 
-    /// Readers of a tree have paid much for there being several sources. May be called under any
-    /// lock.
+    /// Records that readers of `tree` have paid enough read cost for a read-triggered compaction,
+    /// and wakes the workers. May be called under any lock.
     pub fn note_paid(&self, tree: TreeId) {
         self.paid.lock().insert(tree);
         self.recheck([tree]);
@@ -247,23 +251,24 @@ impl BackgroundQueue {
         self.call();
     }
 
-    /// The trees whose readers have paid much, until they are told to be forgotten.
+    /// Returns the trees recorded by [`note_paid`](BackgroundQueue::note_paid).
     pub fn paid(&self) -> Vec<TreeId> {
         self.paid.lock().iter().copied().collect()
     }
 
-    /// What readers of a tree have paid has been used, or nothing is to be done for it.
+    /// Removes the record of `tree`: its read cost has been used, or needs no compaction.
     pub fn forget_paid(&self, tree: TreeId) {
         self.paid.lock().remove(&tree);
     }
 
-    /// The policies of these trees may want something.
+    /// Marks trees that may need a compaction.
     pub fn recheck(&self, trees: impl IntoIterator<Item = TreeId>) {
         self.changed.lock().trees.extend(trees);
     }
 
-    /// The trees whose policies may want something, which the caller is to ask; `None` for all of
-    /// them: where there are `few`, or none has been asked since `now`, in seconds.
+    /// Takes the marked trees, which the caller must check for compactions. Returns `None` if the
+    /// caller must check all trees. That is so if there are `few`, or if all were last checked at
+    /// a time other than `now` (wall clock in seconds).
     pub fn take_changed(&self, few: bool, now: u64) -> Option<SortedSet<TreeId>> {
         let mut changed = self.changed.lock();
         let all = few || changed.asked != now;
@@ -272,7 +277,7 @@ impl BackgroundQueue {
         (!all).then_some(trees)
     }
 
-    /// Trees with more runs than their policies' soft limits, with their pressures.
+    /// Locks the pressures of the trees that have more runs than the soft limit of their policy.
     pub fn pressed(&self) -> MutexGuard<'_, SortedMap<TreeId, f64>, rank::Pressed> {
         self.pressed.lock()
     }
