@@ -100,10 +100,10 @@ impl PersistedOptions {
     pub fn check_hooks(&self, tree: &str, given: &TreeOptions) -> Result<()> {
         let now = PersistedOptions::of(given);
         let hooks = [
-            ("merge", &self.merge, &now.merge),
-            ("purge", &self.purge, &now.purge),
-            ("summary", &self.summary, &now.summary),
-            ("filter prefix", &self.filter_prefix, &now.filter_prefix),
+            ("merge operator", &self.merge, &now.merge),
+            ("compaction filter", &self.purge, &now.purge),
+            ("summary hook", &self.summary, &now.summary),
+            ("filter prefix hook", &self.filter_prefix, &now.filter_prefix),
         ];
         let quoted =
             |name: &Option<String>| name.as_ref().map_or("none".to_owned(), |n| format!("{n:?}"));
@@ -112,7 +112,7 @@ impl PersistedOptions {
             Some((what, kept, given)) => Err(Error::new(
                 ErrorKind::Incompatible,
                 format!(
-                    "tree {tree:?} was written with {what} hook {}; the one given now is {}",
+                    "tree {tree:?} was written with {what} {}; the one given now is {}",
                     quoted(kept),
                     quoted(given)
                 ),
