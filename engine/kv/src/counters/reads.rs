@@ -1,8 +1,8 @@
 //! Counts what the readers of a tree do with filters and blocks, at negligible cost.
 //!
 //! Invariants:
-//! - No work that happens for each read touches memory that threads share. Of frequent operations,
-//!   one in [`SAMPLED`] is sampled and counts for all of them. Reads of blocks that are not in
+//! - No work that happens for each read touches memory that threads share. One in [`SAMPLED`]
+//!   frequent operations is sampled and counts for all of them. Reads of blocks that are not in
 //!   memory are counted one by one, because the read costs far more than the count.
 //! - The atomics are those of the standard library. So the models (`loom`) and schedules
 //!   (`interleave`) do not grow by choices that affect no decision.

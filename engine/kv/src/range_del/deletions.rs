@@ -210,7 +210,7 @@ impl Deletions {
     }
 
     /// Returns fragments that suffice for readers at these snapshots (ascending) and for the newest
-    /// state. Of the deletions between two snapshots, only the newest is included.
+    /// state. Between two snapshots, only the newest deletion is included.
     pub fn fragments(&self, snapshots: &[Seq]) -> Fragments {
         self.cut(|seq| snapshots[..snapshots.partition_point(|&s| s < seq)].last().copied())
     }

@@ -1,9 +1,9 @@
-//! A memtable of a tree with its place in the log, its writers and its fate.
+//! Memtable of a tree with its log positions, writers and state.
 //!
 //! Invariants:
-//! - Every record of the tree at or after `start` is in this memtable or a newer one; once it is
-//!   sealed, every one before `end` is in this memtable or an older one.
-//! - A writer enters under the write lock, before it is sealed, and leaves when it has inserted.
+//! - Every record of the tree at or after `start` is in this memtable or a newer one. After sealing,
+//!   every one before `end` is in this memtable or an older one.
+//! - A writer enters under the write lock, before the memtable is sealed, and leaves after inserting.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,30 +14,31 @@ use crate::wal::Lsn;
 
 use crate::db::commit::probe_schedule::ProbeSchedule;
 
-/// A memtable with its place in the log.
+/// A memtable with its log positions.
 pub struct MemHandle {
     /// The memtable.
     pub mem: SharedMemtable,
-    /// Every record of the tree at or after this position is in this memtable or a newer one: where
-    /// its first record begins, or, as long as it has none, where it was made.
+    /// Every record of the tree at or after this position is in this memtable or a newer one. It is
+    /// the start of the first record, or the creation position while there is none.
     start: AtomicU64,
-    /// Bytes that the budget counts for it.
+    /// Bytes that the memory budget charges for it.
     pub counted: AtomicU64,
-    /// Set when it is sealed: every record of the tree before this position is in this memtable or
-    /// older.
+    /// Set at sealing: every record of the tree before this position is in this memtable or an
+    /// older one.
     pub end: OnceLock<Lsn>,
-    /// Set with it by writers: the monotonic clock in nanoseconds.
+    /// Time of sealing by a writer, in nanoseconds of the monotonic clock.
     pub sealed_at: OnceLock<u64>,
-    /// When its next writer looks behind itself.
+    /// Schedule of tombstone probes.
     pub probes: ProbeSchedule,
-    /// Every write counts up and down here, and every reader comes by the memtable's pointer.
+    /// Writers that have entered. On its own cache line: every write changes it, and every reader
+    /// reads the memtable's pointer.
     writers: CachePadded<AtomicU32>,
     touched: AtomicBool,
     flushed: AtomicBool,
 }
 
 impl MemHandle {
-    /// A fresh memtable for records from `start` on.
+    /// Creates the handle of a new memtable for records from `start` on.
     pub fn new(mem: Arc<Memtable>, start: Lsn) -> Arc<MemHandle> {
         let (writers, touched, flushed) =
             (CachePadded(AtomicU32::new(0)), AtomicBool::new(false), AtomicBool::new(false));
@@ -58,7 +59,7 @@ impl MemHandle {
         })
     }
 
-    /// The handle of `mem`, which takes the place of this one's memtable.
+    /// Returns the handle of `mem`, which replaces this handle's memtable.
     pub fn grown(&self, mem: Arc<Memtable>) -> Arc<MemHandle> {
         let grown = MemHandle::new(mem, self.start());
         grown.touched.store(self.is_touched(), Ordering::Relaxed);
@@ -66,49 +67,48 @@ impl MemHandle {
         grown
     }
 
-    /// Says that a writer whose record begins at this place in the log will insert here. Called
-    /// under the write lock, before the memtable is sealed. True when it is the first.
+    /// Registers a writer whose record begins at `at`. Called under the write lock, before the
+    /// memtable is sealed. Returns whether it is the first writer.
     #[inline]
     pub fn enter(&self, at: Lsn) -> bool {
         self.writers.fetch_add(1, Ordering::Relaxed);
         let is_first = !self.is_touched();
         if is_first {
-            // What came between is of other trees: a tree that was not written for long must not
-            // ask for that log.
+            // Records in between belong to other trees: an idle tree must not hold their log back.
             self.start.fetch_max(at, Ordering::Relaxed);
             self.touched.store(true, Ordering::Relaxed);
         }
         is_first
     }
 
-    /// Every record of the tree at or after this position is in this memtable or a newer one. Of a
-    /// memtable that is not sealed, under the write lock.
+    /// Returns the position at or after which every record of the tree is in this memtable or a
+    /// newer one. For an active memtable, call it under the write lock.
     pub fn start(&self) -> Lsn {
         self.start.load(Ordering::Relaxed)
     }
 
-    /// Whether any writer has been sent here.
+    /// Reports whether a writer has entered.
     pub fn is_touched(&self) -> bool {
         self.touched.load(Ordering::Relaxed)
     }
 
-    /// Says that no current view names it any more: only readers of older states hold it now.
+    /// Notes that no current view has it: only readers of older views hold it now.
     pub fn set_flushed(&self) {
         self.flushed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether only readers of older states hold it.
+    /// Reports whether only readers of older views hold it.
     pub fn is_flushed(&self) -> bool {
         self.flushed.load(Ordering::Relaxed)
     }
 
-    /// Says that the writer has inserted and published.
+    /// Notes that a writer has inserted and published its entries.
     pub fn leave(&self) {
         self.writers.fetch_sub(1, Ordering::Release);
     }
 
-    /// Waits for the writers of a sealed memtable to finish: they have their place in the log
-    /// already, so this is short.
+    /// Waits for the writers of a sealed memtable. They have their log positions already, so this
+    /// is short.
     pub fn wait_for_writers(&self) {
         while self.writers.load(Ordering::Acquire) != 0 {
             yield_now();

@@ -1,4 +1,4 @@
-//! Verification of a store's tables, and estimates of sizes.
+//! Verifies a store's tables and estimates sizes of key ranges.
 
 use std::ops::ControlFlow;
 
@@ -9,32 +9,32 @@ use crate::db::handle::handles::{Db, Tree};
 use crate::db::observe::pins::PinKind;
 use crate::db::read::bounds::{KeyBounds, key_range};
 
-/// What [`Db::verify`] has looked at.
+/// Result of [`Db::verify`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Verified {
-    /// Table files read.
+    /// Number of table files read.
     pub tables: u64,
-    /// Blocks whose checksums were checked.
+    /// Number of blocks whose checksums were verified.
     pub blocks: u64,
-    /// Values in blob files that were checked.
+    /// Number of values in blob files that were verified.
     pub values: u64,
-    /// Entries whose order, bounds and filter membership were checked.
+    /// Number of entries whose order, bounds and filter membership were verified.
     pub entries: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// All that is wrong: each damaged block of each table, with its tree, its place, and the keys
-    /// that it may have held.
+    /// All errors found: each damaged block of each table, with its tree, file and offset, and the
+    /// keys that it may have held.
     pub errors: Vec<Error>,
 }
 
 impl Db {
-    /// Reads every live table, and every value that one refers to, bypassing the caches, and checks everything that can be checked:
-    /// each block's checksum and place, order and bounds of keys, filters, counts. `progress` is
-    /// told the bytes read so far and in all.
+    /// Reads every live table and every referenced value, bypassing the caches. Verifies each
+    /// block's checksum and offset, the order and bounds of keys, the filters and the counts. Calls
+    /// `progress` with the bytes read so far and the total.
     ///
     /// # Errors
-    /// Only errors of the tool itself; what is wrong with the files is listed in the result.
+    /// Only errors that prevent the verification; damage is listed in the report.
     pub fn verify(&self, mut progress: impl FnMut(u64, u64)) -> Result<Verified> {
         let inner = self.inner();
         inner.gate.check_open()?;
@@ -63,7 +63,7 @@ impl Db {
             };
             let (known, errors) = (v.errors.len(), &mut v.errors);
             let mut note = |e: Error| {
-                // Nothing of a table that cannot be opened can be read.
+                // A table that cannot be opened has no readable block.
                 let e = if e.key_range().is_none() {
                     e.keys(&h.meta.first_key, &h.meta.last_key)
                 } else {
@@ -109,8 +109,8 @@ impl Db {
 }
 
 impl Tree {
-    /// About how many bytes of table files hold the keys of a range, and of blob files their values.
-    /// Memtables are not counted.
+    /// Estimates the bytes of table files that hold the keys of a range, plus the bytes of their
+    /// values in blob files. Memtables are not included.
     ///
     /// # Errors
     /// Corruption and I/O errors of opening tables at the ends of the range.

@@ -1,4 +1,4 @@
-//! Bulk loading, the way out again, and ranges dropped whole, of a tree's handle.
+//! Bulk loading, export and dropping of key ranges.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,18 +18,18 @@ use crate::db::handle::handles::Tree;
 use crate::db::observe::pins::PinKind;
 use crate::db::read::bounds::{KeyBounds, key_range};
 
-/// The file number that exported tables carry.
+/// File number of exported tables.
 const EXPORTED: u64 = 0;
 
 impl Tree {
-    /// Loads pairs in strictly ascending key order as one atomic step, much faster than writing
-    /// them: they go straight into tables. They replace what the keys had before. Durable against
-    /// power cuts when it returns. Gives the number of pairs.
+    /// Loads pairs in strictly ascending key order, atomically, much faster than writes: it builds
+    /// tables directly. The pairs replace existing values. The load is durable against power
+    /// failure when the call returns. Returns the number of pairs.
     ///
     /// # Errors
-    /// `InvalidArgument` for keys out of order or over the limits, `Conflict` when other threads
-    /// never stop writing in the same key range, else as [`put`](Tree::put). Nothing has been
-    /// loaded then.
+    /// `InvalidArgument` for keys out of order or over the limits; `Conflict` if other threads keep
+    /// writing in the same key range; otherwise those of [`put`](Tree::put). After an error nothing
+    /// was loaded.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-ingest-{}", std::process::id()));
@@ -47,8 +47,8 @@ impl Tree {
         self.try_ingest(pairs.into_iter().map(Ok))
     }
 
-    /// As [`ingest`](Tree::ingest), of pairs that may turn out to be missing: with the first error
-    /// nothing has been loaded.
+    /// Loads pairs like [`ingest`](Tree::ingest), from an iterator that can fail. After the first
+    /// error nothing was loaded.
     ///
     /// ```
     /// use firn_kv::{Db, Error, TreeOptions};
@@ -61,7 +61,7 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// That of the pairs, else as [`ingest`](Tree::ingest).
+    /// The iterator's error; otherwise those of [`ingest`](Tree::ingest).
     pub fn try_ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = Result<(K, V)>>,
@@ -70,10 +70,10 @@ impl Tree {
         ingest::ingest_entries(&self.handle.inner, &self.inner, pairs.into_iter())
     }
 
-    /// Loads a file made by [`export`](Tree::export), as [`ingest`](Tree::ingest) does.
+    /// Loads a file written by [`export`](Tree::export), like [`ingest`](Tree::ingest).
     ///
     /// # Errors
-    /// As [`ingest`](Tree::ingest), and corruption of the file, before anything is loaded.
+    /// Those of [`ingest`](Tree::ingest), and corruption of the file, before anything is loaded.
     pub fn import(&self, file: impl AsRef<Path>) -> Result<u64> {
         self.inner.check_live()?;
         let inner = &self.handle.inner;
@@ -94,13 +94,13 @@ impl Tree {
         ingest::ingest_entries(inner, &self.inner, pairs)
     }
 
-    /// Writes the keys of a range with their values, as they are now, into one table file that
-    /// [`import`](Tree::import) and `sstable-dump` read. The file must not exist. Gives the number
-    /// of pairs.
+    /// Writes the current keys and values of a range to a table file, which
+    /// [`import`](Tree::import) and `sstable-dump` can read. The file must not exist. Returns the
+    /// number of pairs.
     ///
     /// # Errors
-    /// `InvalidArgument` when the file exists, else as [`get`](Tree::get), and I/O errors; no part
-    /// of the file stays then.
+    /// `InvalidArgument` if the file exists; otherwise those of [`get`](Tree::get), and I/O errors.
+    /// After an error the incomplete file is deleted.
     pub fn export(&self, range: impl KeyBounds, file: impl AsRef<Path>) -> Result<u64> {
         self.export_within(key_range(range), file.as_ref())
     }
@@ -147,13 +147,12 @@ impl Tree {
         write().inspect(|_| ScopeGuard::into_inner(in_part))
     }
 
-    /// Deletes every key of a range and gives the space back as far as that is possible at once:
-    /// tables that lie wholly in the range are dropped without being read, unless a snapshot may
-    /// still see them or a merge is reading them. What other threads write into the range after the
-    /// deletion stays.
+    /// Deletes all keys of a range and frees its space as far as possible at once. It drops tables
+    /// inside the range without reading them, unless a snapshot may see them or a compaction reads
+    /// them. Later writes of other threads to the range are retained.
     ///
     /// # Errors
-    /// As [`put`](Tree::put) and [`flush`](Tree::flush).
+    /// Those of [`put`](Tree::put) and [`flush`](Tree::flush).
     pub fn drop_range(&self, range: impl KeyBounds) -> Result<()> {
         self.drop_within(&range)
     }
@@ -164,12 +163,12 @@ impl Tree {
         let freed = self
             .flush()
             .and_then(|()| ingest::drop_tables(&self.handle.inner, &self.inner, &older, deletion));
-        // The keys were deleted, as readers may have seen; a tree that was dropped since has no
-        // space to give back, and a store that was closed does it later.
+        // The deletion is visible now. A tree dropped meanwhile has no space to free, and a closed
+        // store frees it later.
         if self.inner.is_dropped() || self.handle.inner.gate.is_closing() { Ok(()) } else { freed }
     }
 
-    /// The tables that lie wholly in a range now.
+    /// Returns the tables that are completely inside a range.
     pub(in crate::db) fn tables_within(&self, range: &VisibleRange) -> HashSet<u64> {
         let view = self.inner.view.load_full();
         let within = |t: &&Arc<TableHandle>| {

@@ -1,4 +1,4 @@
-//! How much the background may do, and when it may do nothing.
+//! Limits and pauses background work.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::db::jobs::pick;
 
 use crate::db::handle::handles::{CloseHandle, Db};
 
-/// Keeps compactions from running until it is dropped: see [`Db::pause_background`].
+/// Pauses compactions until it is dropped. See [`Db::pause_background`].
 ///
-/// It is a handle of the store, as a tree is: while it is held the store stays open and locked,
-/// unless it is [closed](Db::close).
+/// It keeps the store open and locked, as a tree handle does, unless the store is
+/// [closed](Db::close).
 #[must_use = "compactions go on when it is dropped"]
 pub struct Pause {
     pub(in crate::db) handle: Arc<CloseHandle>,
@@ -27,11 +27,10 @@ impl Drop for Pause {
 }
 
 impl Db {
-    /// From now on compactions of this store, also those that
-    /// [`Tree::compact`](crate::Tree::compact) runs, may read and write so many bytes a second
-    /// together, `None` for as many as they can:
-    /// [`DbOptions::background_rate`](crate::DbOptions::background_rate), which is where it begins.
-    /// In force for those that run, too.
+    /// Limits the bytes a second that all compactions of this store together read and write,
+    /// including those of [`Tree::compact`](crate::Tree::compact). `None` removes the limit. The
+    /// initial value is [`DbOptions::background_rate`](crate::DbOptions::background_rate). The
+    /// limit also applies to running compactions.
     ///
     /// ```
     /// use firn_kv::Db;
@@ -50,31 +49,30 @@ impl Db {
         Ok(())
     }
 
-    /// Keeps the store's own compactions from running until the guard is dropped; with several
-    /// guards, the last one. It returns when none runs: those that ran stand still between two
-    /// steps, and go on later from there.
+    /// Pauses the store's background compactions until the guard is dropped. With several guards,
+    /// until the last one is dropped. Returns when all running compactions have stopped; they
+    /// continue after the pause.
     ///
-    /// Flushes go on, because writers wait for them; so do [`Tree::flush`](crate::Tree::flush),
-    /// checkpoints, ingestions and everything else that somebody calls. Runs pile up meanwhile:
-    /// reads become slower, and writers are slowed down, but never stopped. While it is paused,
-    /// [`wait_idle`](Db::wait_idle) waits for flushes only, and
-    /// [`Tree::compact`](crate::Tree::compact) is an error of kind `Conflict` where it needs a
-    /// table that a compaction holds which stands still. With `background_threads: 0` nothing
-    /// stands still; a compaction that runs inside another thread's write is waited for.
+    /// Flushes continue, because writers wait for them. So do [`Tree::flush`](crate::Tree::flush),
+    /// checkpoints, ingestions and other explicit calls. Runs accumulate during the pause: reads become
+    /// slower, and writers are delayed but never stopped. [`wait_idle`](Db::wait_idle) waits for
+    /// flushes only. [`Tree::compact`](crate::Tree::compact) returns an error of kind `Conflict` if it
+    /// needs a table of a paused compaction. With `background_threads: 0`, a compaction that runs
+    /// inside another thread's write is not paused; this call waits for its end.
     ///
-    /// Not to be called from a hook: it would wait for itself.
+    /// Must not be called from a hook, because it would wait for itself.
     ///
     /// ```
     /// use firn_kv::Db;
     /// let db = Db::in_memory()?;
     /// let pause = db.pause_background()?;
-    /// // what must not be disturbed
+    /// work that must not be disturbed
     /// drop(pause);
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
     ///
     /// # Errors
-    /// `Closed` when the store is closed meanwhile.
+    /// `Closed` if the store is closed during the call.
     pub fn pause_background(&self) -> Result<Pause> {
         let inner = self.inner();
         inner.scheduler.throttle().pause();

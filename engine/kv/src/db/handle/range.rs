@@ -1,4 +1,4 @@
-//! Iterators over the keys of a tree, with their values or without.
+//! Iterators over the keys of a tree, with or without their values.
 
 use crate::base::error::{Error, Result};
 use crate::iterator::value::Value;
@@ -7,24 +7,24 @@ use crate::db::handle::snapshot::Snapshot;
 use crate::db::handle::walk::{Here, NextStep, TreeWalk, WalkOverlay};
 use crate::db::read::bounds::Entry;
 
-/// An iterator over the keys of a range with their values, from both ends. Items own handles on
-/// what holds their bytes.
+/// Double-ended iterator over the keys of a range with their values. Items share ownership of the
+/// buffers that hold their bytes.
 ///
-/// An item is an error where a table cannot be read or the merge operator refuses, and for a tree that
-/// has been dropped before ([`Closed`](crate::ErrorKind::Closed)); nothing comes after it. An
-/// iterator that was made before its tree was dropped goes on to its end.
+/// An item is an error if a table cannot be read, if the merge operator fails, or if the tree was
+/// dropped before the call ([`Closed`](crate::ErrorKind::Closed)). The iterator ends after an
+/// error. If the tree is dropped later, the iterator continues to the end of its range.
 pub struct Range {
     pub(in crate::db) walk: TreeWalk,
     pub(in crate::db) done: bool,
-    /// What is given instead of the first item: the tree was dropped, or is not this store's.
+    /// Error returned as the first item: the tree was dropped or belongs to another store.
     refused: Option<Error>,
-    /// What the transaction that is read in has written itself.
+    /// Uncommitted writes of the transaction that reads.
     overlay: Option<Box<dyn WalkOverlay>>,
     _snapshot: Option<Snapshot>,
 }
 
 impl Range {
-    /// Over what has not been walked yet. It holds the snapshot.
+    /// Returns an iterator over the part that was not returned yet. It holds the snapshot.
     pub(in crate::db) fn new(
         walk: TreeWalk,
         refused: Option<Error>,
@@ -33,8 +33,8 @@ impl Range {
         Range { walk, done: false, refused, overlay: None, _snapshot: snapshot }
     }
 
-    /// Only the keys of it: values are not touched, so those of blocks and memtables are not pinned,
-    /// nothing is copied, and values that lie apart are not read.
+    /// Returns an iterator over the keys only. It does not read, copy or pin values, in blocks,
+    /// memtables or blob files.
     pub fn keys(mut self) -> Keys {
         self.walk.keys_only = true;
         let ends = [&mut self.walk.front, &mut self.walk.back];
@@ -42,13 +42,13 @@ impl Range {
         Keys(self)
     }
 
-    /// The same, which gives an error instead of its first item, if there is one.
+    /// Sets the error, if any, that is returned as the first item.
     pub(in crate::db) fn refuse(mut self, error: Option<Error>) -> Range {
         self.refused = error.or(self.refused);
         self
     }
 
-    /// The same with what a transaction has written.
+    /// Adds the uncommitted writes of a transaction.
     pub(in crate::db) fn with_overlay(mut self, overlay: Box<dyn WalkOverlay>) -> Range {
         self.overlay = Some(overlay);
         self
@@ -100,7 +100,7 @@ impl DoubleEndedIterator for Range {
 
 impl std::iter::FusedIterator for Range {}
 
-/// An iterator over keys, from both ends: a [`Range`] without the values.
+/// Double-ended iterator over keys: a [`Range`] without the values.
 pub struct Keys(pub(in crate::db) Range);
 
 impl Iterator for Keys {

@@ -1,4 +1,4 @@
-//! A tree's ranges and cursors, of the newest state or of a snapshot's.
+//! Ranges and cursors of a tree, over the newest state or a snapshot.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Tree {
         Cursor::new(view, range, snapshot.seq(), Some(snapshot.clone()))
     }
 
-    /// The keys of a range with their values, in order, from both ends.
+    /// Returns the keys of a range with their values, in key order; double-ended.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("firn-doc-range-{}", std::process::id()));
@@ -94,25 +94,27 @@ impl Tree {
         self.range_now(key_range(range))
     }
 
-    /// The keys that start with `prefix`, with their values, in order, from both ends.
+    /// Returns the keys that start with `prefix`, with their values, in key order; double-ended.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         self.range_now(prefix_range(prefix.as_ref()))
     }
 
-    /// All keys with their values, in order, from both ends. `for item in &tree` does the same.
+    /// Returns all keys with their values, in key order; double-ended. `for item in &tree` does the
+    /// same.
     pub fn iter(&self) -> Range {
         self.range_now(VisibleRange::default())
     }
 
-    /// All keys, in order, from both ends. Of a part: [`range`](Tree::range) with [`Range::keys`].
+    /// Returns all keys in order; double-ended. For the keys of a range, use [`range`](Tree::range)
+    /// with [`Range::keys`].
     pub fn keys(&self) -> Keys {
         self.iter().keys()
     }
 
-    /// A cursor over a range.
+    /// Returns a cursor over a range.
     ///
     /// # Errors
-    /// `Closed` when the tree was dropped; corruption and I/O errors of tables that hold range
+    /// `Closed` if the tree was dropped; corruption and I/O errors of tables that hold range
     /// deletions.
     pub fn cursor(&self, range: impl KeyBounds) -> Result<Cursor> {
         self.cursor_now(key_range(range))
@@ -126,10 +128,10 @@ impl Tree {
 }
 
 impl Snapshot {
-    /// A cursor over a range.
+    /// Returns a cursor over a range.
     ///
     /// # Errors
-    /// As [`Readable`](crate::Readable)'s methods.
+    /// Those of the methods of [`Readable`](crate::Readable).
     pub fn cursor(&self, tree: &Tree, range: impl KeyBounds) -> Result<Cursor> {
         tree.cursor_at(key_range(range), self)
     }

@@ -1,4 +1,4 @@
-//! Snapshots: read points that are registered, so that compactions keep what can be seen at them.
+//! Snapshots: registered read points. Compactions retain the versions that are visible at them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(in crate::db) struct ReadPoint {
 }
 
 impl ReadPoint {
-    /// Whoever `compares` will ask what has changed since.
+    /// Registers a read point; `compares` if its holder will query the changes since then.
     pub(in crate::db) fn new(handle: Arc<CloseHandle>, name: &str, compares: bool) -> ReadPoint {
         let inner = &handle.inner;
         let now = inner.env.wall_micros();
@@ -37,20 +37,20 @@ impl Drop for ReadPoint {
     }
 }
 
-/// A frozen view of all trees of a Db. While it lives, compactions keep what it can see; drop it
-/// when done. What can be read is in [`Readable`](crate::Readable).
+/// An immutable view of all trees of a Db. While it is alive, compactions retain the versions that
+/// it can see; drop it when done. [`Readable`](crate::Readable) has its read methods.
 #[derive(Clone)]
 pub struct Snapshot {
     pub(in crate::db) point: Arc<ReadPoint>,
 }
 
 impl Snapshot {
-    /// The sequence number up to which it sees.
+    /// Returns the largest sequence number that it can see.
     pub fn seq(&self) -> Seq {
         self.point.seq()
     }
 
-    /// An error when `tree` is one of another store: its sequence numbers mean something else.
+    /// Returns an error if `tree` belongs to another store, which has its own sequence numbers.
     pub(in crate::db) fn check_own(&self, tree: &Tree) -> Result<()> {
         tree.check_of(&self.point.handle)
     }

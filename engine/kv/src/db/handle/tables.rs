@@ -1,5 +1,4 @@
-//! The tables of a tree one by one, with what its summary hook said of each: for layers above that
-//! must know what is where without reading it.
+//! Lists the tables of a tree with their summaries. A layer above can find data without reading it.
 
 use std::sync::Arc;
 
@@ -10,43 +9,43 @@ use crate::iterator::table_handle::TableHandle;
 
 use crate::db::handle::handles::Tree;
 
-/// One live table of a tree.
+/// A live table of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableInfo {
-    /// Number of its file.
+    /// File number.
     pub id: u64,
     /// Level of its run.
     pub level: u8,
     /// Number of its run, as in [`RunStats`](crate::RunStats).
     pub run: u64,
-    /// Length of its file in bytes.
+    /// File length in bytes.
     pub bytes: u64,
-    /// Bytes of blob files that it refers to.
+    /// Bytes of blob files that it references.
     pub blob_bytes: u64,
-    /// Entries in it, deletes and merge operands among them.
+    /// Number of entries, with deletes and merge operands.
     pub entries: u64,
-    /// The smallest key that it says something about.
+    /// Lower bound of the keys in its entries and range deletions.
     pub first_key: Vec<u8>,
-    /// No key in it is larger.
+    /// Upper bound of those keys, inclusive.
     pub last_key: Vec<u8>,
-    /// The smallest sequence number in it; 0 when some of its entries need none any more.
+    /// Smallest sequence number; 0 if some entries no longer need theirs.
     pub min_seq: Seq,
-    /// The largest.
+    /// Largest sequence number.
     pub max_seq: Seq,
-    /// When it was made, in microseconds since 1970.
+    /// Creation time in microseconds since 1970.
     pub created_micros: u64,
-    /// What the [`Summary`](crate::Summary) hook said when it was written; empty where there was
-    /// none.
+    /// Output of the [`Summary`](crate::Summary) hook when the table was written; empty without the
+    /// hook.
     pub summary: Vec<u8>,
 }
 
 impl Tree {
-    /// The live tables, newest run first, in a run by key. What is still in memtables is in none of
-    /// them.
+    /// Returns the live tables: newest run first, by key within a run. They do not include the
+    /// contents of memtables.
     ///
     /// # Errors
-    /// `Closed` when the tree was dropped; corruption and I/O errors of opening tables.
+    /// `Closed` if the tree was dropped; corruption and I/O errors of opening tables.
     pub fn tables(&self) -> Result<Vec<TableInfo>> {
         self.inner.check_live()?;
         let view = self.inner.view.load_full();

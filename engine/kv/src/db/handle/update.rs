@@ -1,8 +1,8 @@
-//! Calls that look at a tree and then write to it, as one step that no other writer comes between.
+//! Read-modify-write calls, atomic with respect to other writers.
 //!
-//! Invariant: what decides is looked at under the write lock, with every earlier write visible. It
-//! is looked at before, too, without the lock: who is refused waits for nobody, and what is looked
-//! at again is in memory then, so that other writers don't wait for a device.
+//! Invariant: the decision reads the tree under the write lock, with every earlier write visible. A
+//! first read without the lock rejects most calls that would fail, and loads the blocks, so the
+//! second read rarely does I/O under the lock.
 
 use crate::base::error::Result;
 use crate::db::write;
@@ -15,28 +15,28 @@ use crate::db::read::bounds::Entry;
 use crate::db::write::batch::Batch;
 use crate::db::write::limits::{check_key, check_value};
 
-/// What [`Tree::update`] found and wrote.
+/// Result of [`Tree::update`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updated {
-    /// The value before.
+    /// Value before the update.
     pub old: Option<Value>,
-    /// The value since.
+    /// Value after the update.
     pub new: Option<Value>,
 }
 
 impl Tree {
-    /// The smallest key with its value.
+    /// Returns the smallest key with its value.
     ///
     /// # Errors
-    /// As [`get`](Tree::get).
+    /// Those of [`get`](Tree::get).
     pub fn first(&self) -> Result<Option<Entry>> {
         self.end(true)
     }
 
-    /// The greatest key with its value.
+    /// Returns the largest key with its value.
     ///
     /// # Errors
-    /// As [`get`](Tree::get).
+    /// Those of [`get`](Tree::get).
     pub fn last(&self) -> Result<Option<Entry>> {
         self.end(false)
     }
@@ -46,24 +46,24 @@ impl Tree {
         if front { all.next() } else { all.next_back() }.transpose()
     }
 
-    /// Whether there is no key. It looks for the first one.
+    /// Reports whether the tree has no keys. It seeks the first one.
     ///
     /// # Errors
-    /// As [`get`](Tree::get).
+    /// Those of [`get`](Tree::get).
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.keys().next().transpose()?.is_none())
     }
 
-    /// How many keys there are. It walks over all of them, some million a second: nobody counts as
-    /// keys come and go.
+    /// Counts the keys. It scans the whole tree, some million keys a second; Firn maintains no
+    /// counter.
     ///
     /// # Errors
-    /// As [`get`](Tree::get).
+    /// Those of [`get`](Tree::get).
     pub fn len(&self) -> Result<u64> {
         self.keys().try_fold(0, |n, key| key.map(|_| n + 1))
     }
 
-    /// Takes the smallest key out, as one step: of several threads each gets another one.
+    /// Removes the smallest key atomically and returns it. Concurrent callers get different keys.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -77,16 +77,16 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Tree::get) and [`delete`](Tree::delete); then nothing was taken, unless the store
-    /// is read-only since: after a failed sync nobody knows.
+    /// Those of [`get`](Tree::get) and [`delete`](Tree::delete). After an error the key remains,
+    /// unless the store is read-only since: after a failed sync the outcome is unknown.
     pub fn pop_first(&self) -> Result<Option<Entry>> {
         self.pop(true)
     }
 
-    /// Takes the greatest key out, as [`pop_first`](Tree::pop_first) does the smallest.
+    /// Removes the largest key, like [`pop_first`](Tree::pop_first) the smallest.
     ///
     /// # Errors
-    /// As [`pop_first`](Tree::pop_first).
+    /// Those of [`pop_first`](Tree::pop_first).
     pub fn pop_last(&self) -> Result<Option<Entry>> {
         self.pop(false)
     }
@@ -103,8 +103,8 @@ impl Tree {
         Ok(popped)
     }
 
-    /// Sets `key` to `value` unless it has a value. Gives the value that was there and stays;
-    /// `None` when there was none.
+    /// Sets `key` to `value` if it has no value. Otherwise returns the existing value, which
+    /// remains.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -115,7 +115,7 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Tree::get) and [`put`](Tree::put).
+    /// Those of [`get`](Tree::get) and [`put`](Tree::put).
     pub fn insert_if_absent(
         &self,
         key: impl AsRef<[u8]>,
@@ -124,8 +124,8 @@ impl Tree {
         Ok(self.compare_and_swap(key, None, Some(value.as_ref()))?.err().flatten())
     }
 
-    /// Sets `key` to `new` (`None`: deletes it) if its value is `old` (`None`: if it has none).
-    /// When it is another one, nothing is written, and that is given as the inner `Err`.
+    /// Sets `key` to `new`, or deletes it for `None`, if its value is `old` (`None`: no value).
+    /// Otherwise writes nothing and returns the current value as the inner `Err`.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -137,7 +137,7 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Tree::get) and [`put`](Tree::put).
+    /// Those of [`get`](Tree::get) and [`put`](Tree::put).
     pub fn compare_and_swap(
         &self,
         key: impl AsRef<[u8]>,
@@ -152,9 +152,9 @@ impl Tree {
         self.swap(key, old, new)
     }
 
-    /// Sets `key` to what `f` makes of its value (`None`: there is none; it is deleted), as one
-    /// step. Others may write meanwhile: when they have changed the value, `f` is called again with
-    /// the new one, as often as needed; so it should do nothing else. It may use the store.
+    /// Sets `key` to the result of `f` on its value, atomically. `None` as argument means no value,
+    /// as result it deletes the key. If another thread changes the value meanwhile, `f` is called
+    /// again with the new value, so it should have no side effects. It may use the store.
     ///
     /// ```
     /// use firn_kv::{Db, TreeOptions};
@@ -167,7 +167,7 @@ impl Tree {
     /// ```
     ///
     /// # Errors
-    /// As [`get`](Tree::get) and [`put`](Tree::put).
+    /// Those of [`get`](Tree::get) and [`put`](Tree::put).
     pub fn update<V: Into<Vec<u8>>>(
         &self,
         key: impl AsRef<[u8]>,

@@ -1,7 +1,7 @@
-//! A walk over a state of a tree from both ends, which iterators are made of.
+//! Double-ended scan of one state of a tree; the iterators are built on it.
 //!
-//! Invariant: a walk sees one state: its view and its read point are of [one
-//! moment](crate::db::versions::tree::TreeInner::at_one_moment), and held until the end.
+//! Invariant: a scan sees one state. Its view and read point are loaded
+//! [together](crate::db::versions::tree::TreeInner::at_one_moment) and held until it ends.
 
 use std::sync::Arc;
 
@@ -16,45 +16,46 @@ use crate::db::read::bounds::Entry;
 use crate::db::read::sources::visible;
 use crate::db::versions::view::TreeView;
 
-/// A walk over the keys of a range.
+/// Double-ended scan over the keys of a range.
 pub struct TreeWalk {
-    /// What is walked over.
+    /// View that is scanned.
     pub view: Arc<TreeView>,
-    /// Which keys.
+    /// Key range.
     pub range: VisibleRange,
-    /// As who reads at this number sees them.
+    /// Read point.
     pub read: Seq,
-    /// Whether their values are not asked for.
+    /// Whether values are not needed.
     pub keys_only: bool,
-    /// The cursors of both ends, once they have begun.
+    /// Cursors of both ends, once they are open.
     pub front: Option<Visible>,
     pub back: Option<Visible>,
 }
 
-/// What changes what a walk gives: what the transaction has written that it reads in.
+/// Adds the uncommitted writes of a transaction to a scan inside it.
 pub trait WalkOverlay: Send + Sync {
-    /// The next entry from one end. It counts as read; where there is none, all of the range does.
+    /// Advances one end. The entry counts as read by the transaction; without an entry, the whole
+    /// range does.
     fn next(&mut self, walk: &mut TreeWalk, forward: bool) -> Result<NextStep>;
 }
 
-/// The next entry of a walk with an overlay.
+/// Next entry of a scan with an overlay.
 pub enum NextStep {
-    /// What the walk's cursor stands on.
+    /// The entry at the scan's cursor.
     Seen,
-    /// An entry of the overlay's own.
+    /// An entry of the overlay.
     Own(MapKey, MapKey),
-    /// There is none.
+    /// The end of the range.
     Nothing,
 }
 
-/// An entry that an iterator stands on.
+/// Current entry of an iterator.
 pub enum Here<'a> {
     Seen(&'a Visible),
     Own(&'a [u8], &'a [u8]),
 }
 
 impl Here<'_> {
-    /// Its key.
+    /// Returns its key.
     pub fn key(&self) -> Value {
         match self {
             Here::Seen(v) => v.key().into(),
@@ -62,7 +63,7 @@ impl Here<'_> {
         }
     }
 
-    /// Its key and value.
+    /// Returns its key and value.
     pub fn entry(&self) -> Entry {
         let value = match self {
             Here::Seen(v) => v.pin_value(),
@@ -73,12 +74,12 @@ impl Here<'_> {
 }
 
 impl TreeWalk {
-    /// The cursor of one end, once that has begun.
+    /// Returns the cursor of one end, if it is open.
     pub fn end(&mut self, forward: bool) -> &mut Option<Visible> {
         if forward { &mut self.front } else { &mut self.back }
     }
 
-    /// Opens the cursor of one end, on the first entry from there.
+    /// Opens the cursor of one end at the first entry from that end.
     pub fn open(&mut self, forward: bool) -> Result<&mut Visible> {
         let slot = if forward { &mut self.front } else { &mut self.back };
         let turn = self.view.meters.begin();
@@ -91,7 +92,8 @@ impl TreeWalk {
         done.map(|()| v)
     }
 
-    /// Moves one end on. Where it stands, unless it has met the other or has come to its end.
+    /// Advances one end. Returns its entry, or `None` if it met the other end or reached the end of
+    /// the range.
     pub fn step(&mut self, forward: bool) -> Result<Option<Here<'_>>> {
         match self.end(forward) {
             Some(v) if forward => v.next()?,

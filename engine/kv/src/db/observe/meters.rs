@@ -1,11 +1,11 @@
-//! Latency of operations: histograms that are always on.
+//! Records the latency of operations in histograms that are always on.
 //!
 //! Invariants:
-//! - Reads and writes are sampled: of each thread's gets, seeks and writes one in [`SAMPLED`] is
-//!   timed, counted over all of them, and another one, half a period later, is looked at for the
-//!   counts of [`reads`](crate::counters::reads) ([`SampleToken`]): to count takes time. One that is neither
-//!   costs a count down and no look at the clock.
-//! - What is rare or slow anyway (syncs, stalls, flushes, compactions) is timed every time.
+//! - Gets, seeks and writes are sampled together ([`SampleToken`]): each thread times one in
+//!   [`SAMPLED`]. It observes another one, half a period later, for the counters of
+//!   [`reads`](crate::counters::reads), because counting takes time. Any other operation costs one
+//!   decrement and does not read the clock.
+//! - Rare or slow operations (syncs, stalls, flushes, compactions) are always timed.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -17,97 +17,98 @@ use hdrhistogram::Histogram;
 
 use crate::db::explain::recorder::Recorder;
 
-/// An hour: what takes longer counts as one.
+/// Longest recorded time in nanoseconds: one hour. Longer times count as an hour.
 const LONGEST: u64 = 3_600_000_000_000;
 
 thread_local! {
-    /// How many operations of this thread go by until one is timed or counted.
+    /// Number of operations of this thread until the next sample.
     static LEFT: Cell<u32> = const { Cell::new(1) };
-    /// What is done then.
+    /// Action of the next sample.
     static NEXT: Cell<NextSample> = const { Cell::new(NextSample::Begin) };
 }
 
 #[derive(Clone, Copy)]
 enum NextSample {
-    /// Neither: the thread is new, and begins somewhere in the period.
+    /// Neither: the thread is new, and starts at a spread position in the period.
     Begin,
     Time,
     Count,
 }
 
-/// From an operation that is timed to one that is counted.
+/// Number of operations from a timed one to the next counted one.
 const HALF: u32 = SAMPLED / 2;
 
-/// Whether an operation is timed, or counted: none of both for most.
+/// Sampling decision for one operation: timed, counted, or (for most) neither.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SampleToken(u64);
 
 impl SampleToken {
     const COUNTED: SampleToken = SampleToken(1);
 
-    /// Whether neither is done.
+    /// Reports whether the operation is neither timed nor counted.
     #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is counted what the operation does.
+    /// Reports whether the operation is counted.
     pub fn counts(self) -> bool {
         self == SampleToken::COUNTED
     }
 }
 
-/// What is timed.
+/// Operation whose latency is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyOp {
     /// A get.
     Get,
     /// A seek of a cursor, or the first item of a range.
     Seek,
-    /// A put, a delete, an operand or a batch, with its sync and the sleeps that pace it.
+    /// A put, a delete, an operand or a batch, with its sync and slowdown sleeps.
     Write,
-    /// What a writer waits for its sync.
+    /// The wait of a writer for its sync.
     Sync,
-    /// What a writer waits for a memtable.
+    /// The wait of a writer for a memtable.
     Stall,
-    /// A sleep that paces a writer.
+    /// A slowdown sleep of a writer.
     Pace,
     /// A flush.
     Flush,
-    /// A merging compaction.
+    /// A compaction that merges tables.
     Compaction,
 }
 
 const KINDS: usize = 8;
 
-/// The histograms of a Db, and who records its reads.
+/// Latency histograms of a Db, and the recorder of its reads.
 pub struct Meters {
-    /// Who records what reads cost.
+    /// Recorder of the cost of reads.
     pub recorder: Recorder,
     env: Arc<dyn Env>,
-    /// None where nothing was recorded yet: in a process with a thousand stores most of them time
-    /// little.
+    /// Histogram of each operation, `None` before its first record. This saves memory in a process
+    /// with a thousand stores, most of which time few operations.
     nanos: [Mutex<Option<Histogram<u32>>>; KINDS],
 }
 
-/// With 2 significant digits. It grows with the longest time: 1 KiB, and 18 for [`LONGEST`].
+/// Creates a histogram with 2 significant digits. It grows with the longest time, from 1 KiB to
+/// 18 KiB for [`LONGEST`].
 fn histogram() -> Histogram<u32> {
     Histogram::new(2)
         .unwrap_or_else(|_| unreachable!("2 significant digits are within the crate's bounds"))
 }
 
 impl Meters {
-    /// Empty histograms over the clock of `env`.
+    /// Creates empty histograms that use the clock of `env`.
     pub fn new(env: Arc<dyn Env>) -> Arc<Meters> {
         let recorder = Recorder::new(env.clone());
         Arc::new(Meters { recorder, env, nanos: Default::default() })
     }
 
-    /// Begins an operation that is sampled.
+    /// Begins an operation, and decides whether it is a sample.
     #[inline]
     pub fn begin(&self) -> SampleToken {
         if cfg!(interleave) {
-            // What a thread has counted in one schedule would move the points of the next.
+            // The count of one schedule would move the sampling points of the next schedule.
             return SampleToken(0);
         }
         let left = LEFT.get() - 1;
@@ -120,7 +121,7 @@ impl Meters {
         let (left, next, turn) = match NEXT.get() {
             NextSample::Begin => {
                 let phase = some_phase();
-                // As if the thread had been there before.
+                // As if the thread had run before.
                 if phase < HALF {
                     (phase + 1, NextSample::Count, SampleToken(0))
                 } else {
@@ -137,7 +138,7 @@ impl Meters {
         turn
     }
 
-    /// Ends what [`begin`](Meters::begin) began.
+    /// Ends an operation that [`begin`](Meters::begin) began, and records its time if sampled.
     #[inline]
     pub fn end(&self, what: LatencyOp, turn: SampleToken) {
         if !turn.is_none() && !turn.counts() {
@@ -145,12 +146,12 @@ impl Meters {
         }
     }
 
-    /// The clock; never 0.
+    /// Returns the monotonic clock in nanoseconds, never 0.
     pub fn now(&self) -> u64 {
         self.env.monotonic_nanos().max(1)
     }
 
-    /// Records the time since `began`, and gives it.
+    /// Records the time since `began` and returns it, in nanoseconds.
     #[cold]
     pub fn since(&self, what: LatencyOp, began: u64) -> u64 {
         let nanos = self.env.monotonic_nanos().saturating_sub(began);
@@ -158,11 +159,11 @@ impl Meters {
         nanos
     }
 
-    /// Records a time.
+    /// Records a time in nanoseconds.
     pub fn record(&self, what: LatencyOp, nanos: u64) {
         let mut of = self.nanos[what as usize].lock();
         let recorded = of.get_or_insert_with(histogram).record(nanos.min(LONGEST));
-        debug_assert!(recorded.is_ok(), "it grows as far as is needed");
+        debug_assert!(recorded.is_ok(), "the histogram grows as needed");
     }
 
     fn of(&self, what: LatencyOp) -> Latency {
@@ -191,7 +192,7 @@ impl Meters {
         }
     }
 
-    /// All of them.
+    /// Returns the latencies of all operations.
     pub fn all(&self) -> Latencies {
         Latencies {
             sampled: SAMPLED,
@@ -207,35 +208,35 @@ impl Meters {
     }
 }
 
-/// How long one kind of operation took, in nanoseconds, to two significant digits; all 0 when none
-/// was timed.
+/// Latency distribution of one operation, in nanoseconds with two significant digits. All fields
+/// are 0 if no operation was timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many were timed.
+    /// Number of timed operations.
     pub timed: u64,
-    /// The median.
+    /// Median.
     pub p50: u64,
-    /// Nine in ten took at most this.
+    /// 90th percentile.
     pub p90: u64,
-    /// 99 in 100.
+    /// 99th percentile.
     pub p99: u64,
-    /// 999 in 1000.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
-    /// All together.
+    /// Sum of all times.
     pub sum: u64,
-    /// How many took at most each of [`BOUNDS`](Latency::BOUNDS).
+    /// Number of operations that took at most each of [`BOUNDS`](Latency::BOUNDS).
     pub within: [u64; Latency::BOUNDS.len()],
 }
 
 impl Latency {
-    /// In nanoseconds: from 250 ns to a minute.
+    /// Bounds of the cumulative counts in nanoseconds, from 250 ns to a minute.
     pub const BOUNDS: [u64; 24] = {
         let mut bounds = [0; 24];
         let (mut i, mut decade) = (0, 100);
         while i < 23 {
-            // 250 and 500 of each decade, and the next.
+            // 2.5 and 5 times each decade, then the next decade.
             bounds[i] = match i % 3 {
                 0 => decade * 5 / 2,
                 1 => decade * 5,
@@ -251,33 +252,34 @@ impl Latency {
     };
 }
 
-/// How long operations took since the Db was opened.
+/// Latencies of operations since the Db was opened.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Latencies {
-    /// Of gets, seeks and writes one in so many was timed, by each thread; of the others every one.
+    /// Sampling interval: each thread times one in `sampled` gets, seeks and writes. All other
+    /// operations are timed.
     pub sampled: u32,
-    /// A get of one key, present or not; of a snapshot or not.
+    /// Gets of one key, present or absent, with or without a snapshot.
     pub get: Latency,
-    /// A seek of a cursor (first and last included), or the first item of a range.
+    /// Seeks of a cursor (including first and last), and reads of the first item of a range.
     pub seek: Latency,
-    /// A put, a delete, an operand or a batch, with its sync and the sleeps that pace it.
+    /// Puts, deletes, operands and batches, with their syncs and slowdown sleeps.
     pub write: Latency,
-    /// What a writer waits for the sync of a group, with
+    /// Waits of writers for the sync of a commit group, with
     /// [`Durability::Power`](crate::Durability::Power).
     pub sync: Latency,
-    /// What a writer waits because every memtable is full.
+    /// Write stalls: waits of writers because every memtable is full.
     pub stall: Latency,
-    /// Sleeps of writers because compaction is behind.
+    /// Slowdown sleeps of writers, because compactions or a flush are late.
     pub pace: Latency,
     /// Flushes of memtables.
     pub flush: Latency,
-    /// Merging compactions.
+    /// Compactions that merge tables.
     pub compaction: Latency,
 }
 
 impl Latencies {
-    /// All with their names.
+    /// Returns all latencies with their names.
     pub fn named(&self) -> [(&'static str, Latency); KINDS] {
         [
             ("get", self.get),

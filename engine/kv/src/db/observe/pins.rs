@@ -1,16 +1,16 @@
-//! Pins, which hold space: readers of states that are no longer current, and long work in progress.
+//! Lists the pins of disk space and memory: readers of replaced tree views, and long-running tasks.
 //!
 //! Invariants:
-//! - Opening an iterator registers nothing. A tree's view is noted here when it is *replaced*,
-//!   weakly; one that is still alive later is held by somebody, and its age is the time since then.
-//! - A table file is noted when it has left the manifest, weakly too. So the sum of those still
-//!   alive counts each file once, however many hold it.
-//! - Long work (a compaction, a checkpoint, …) is a [`PinnedTask`] here for as long as it lives,
+//! - Opening an iterator registers nothing. A tree's view is recorded by a weak reference when it
+//!   is *replaced*. If it is still alive later, a reader holds it; its age counts from then.
+//! - A table file is recorded by a weak reference when it leaves the manifest. So the sum over
+//!   live references counts each file once, regardless of the number of holders.
+//! - A long task (a compaction, a checkpoint, …) is listed as a [`PinnedTask`] while it is alive,
 //!   with the files that it is writing.
 //!
-//! Not seen here: a [`Value`](crate::Value) of an uncompressed table read through a map keeps that
-//! file's blocks on the device even when the file is gone; and a checkpoint that is done shares its
-//! files with the Db by hard links.
+//! Two cases are not listed. A [`Value`](crate::Value) of an uncompressed table that is read by
+//! mmap retains that file's blocks on the device after the file is deleted. A finished checkpoint
+//! shares its files with the Db by hard links.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -23,23 +23,23 @@ use crate::util::sync::{AtomicU64, Mutex, Ordering};
 
 use crate::db::versions::view::TreeView;
 
-/// How often the epoch is asked to move on before views are counted: what was replaced just now is
-/// only garbage then.
+/// Number of attempts to advance the epoch before views are counted. A view that was just replaced
+/// becomes garbage only after the epoch has advanced.
 const NUDGES: usize = 4;
 
-/// Who holds space.
+/// Kind of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinKind {
-    /// A snapshot: old versions are kept for it.
+    /// A snapshot, which retains old versions.
     Snapshot,
-    /// Iterators and cursors of one state of a tree.
+    /// Iterators and cursors over one view of a tree.
     Reader,
     /// A flush in progress.
     Flush,
     /// A compaction in progress.
     Compaction,
-    /// A checkpoint in progress: no tree flushes meanwhile.
+    /// A checkpoint in progress. No tree flushes meanwhile.
     Checkpoint,
     /// An ingestion in progress.
     Ingest,
@@ -50,7 +50,7 @@ pub enum PinKind {
 }
 
 impl PinKind {
-    /// A short name for listings.
+    /// Returns a short name for listings.
     pub fn name(self) -> &'static str {
         match self {
             PinKind::Snapshot => "snapshot",
@@ -65,50 +65,50 @@ impl PinKind {
     }
 }
 
-/// Something that holds space.
+/// Pin: a snapshot, reader or task that retains space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pin {
-    /// What it is.
+    /// Kind of the pin.
     pub kind: PinKind,
-    /// The name given to the snapshot; of a compaction, the job; of a checkpoint and an export,
-    /// where it goes; else empty.
+    /// Name of the snapshot, job of the compaction, or target of the checkpoint or export. Empty
+    /// for other kinds.
     pub name: String,
-    /// The tree; empty when it is all of them.
+    /// Name of the tree. Empty if the pin concerns all trees.
     pub tree: String,
-    /// Wall clock in microseconds since 1970: of a snapshot and of work, when it began; of a
-    /// reader, when the state that it reads was replaced by a newer one.
+    /// Start of the snapshot or task, in microseconds since 1970 (wall clock). For a reader, the
+    /// time when a newer view replaced its view.
     pub since_micros: u64,
-    /// The same as an age in microseconds.
+    /// Age in microseconds since `since_micros`.
     pub age_micros: u64,
-    /// How many hold it: iterators and cursors of one state count together.
+    /// Number of holders. Iterators and cursors over one view are counted in one pin.
     pub holders: usize,
-    /// Bytes of table files that have left the manifest and that this keeps, perhaps together with
-    /// others. Of a snapshot: what the old versions kept for it may take at most.
+    /// Bytes of obsolete table files that the pin retains, possibly together with other pins. For a
+    /// snapshot, an upper bound of the bytes of old versions that it retains.
     pub bytes: u64,
-    /// Bytes of memtables that are in tables already and that this keeps.
+    /// Bytes of flushed memtables that the pin retains.
     pub memory: u64,
-    /// Of work: how many tables it takes.
+    /// Number of input tables of a task.
     pub tables: usize,
-    /// Of work: the bytes of these tables.
+    /// Total size of the input tables of a task, in bytes.
     pub total: u64,
-    /// Of a compaction: how many of these bytes it has passed.
+    /// Bytes of the input tables that a compaction has processed.
     pub done: u64,
 }
 
-/// Bytes of table files.
+/// Disk space of table files, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// In the manifest.
+    /// Bytes of tables in the manifest.
     pub live: u64,
-    /// Out of the manifest, but somebody still reads them.
+    /// Bytes of tables that have left the manifest, but still have readers.
     pub pinned: u64,
-    /// Being written by flushes, compactions and ingestions, not in the manifest yet.
+    /// Bytes that flushes, compactions and ingestions are writing, not in the manifest yet.
     pub writing: u64,
 }
 
 impl Space {
-    /// The sum.
+    /// Returns the sum of all three.
     pub fn total(&self) -> u64 {
         self.live + self.pinned + self.writing
     }
@@ -120,7 +120,7 @@ struct PastView {
     since_micros: u64,
 }
 
-/// Work in progress. It is listed until the last reference goes.
+/// Task in progress. It is listed until its last reference is dropped.
 pub struct PinnedTask {
     kind: PinKind,
     tree: Option<(TreeId, String)>,
@@ -133,39 +133,39 @@ pub struct PinnedTask {
 }
 
 impl PinnedTask {
-    /// What it is.
+    /// Returns the kind of the task.
     pub fn kind(&self) -> PinKind {
         self.kind
     }
 
-    /// Bits of a fingerprint in the filters of the tables that it writes, on average, where the
-    /// task knows the run that they are for. `make` is called once.
+    /// Returns the average bits per fingerprint in the filters of the tables that the task writes.
+    /// `make` computes it once, for a task that knows the run of these tables.
     pub fn filter_bits(&self, make: impl FnOnce() -> f64) -> f64 {
         *self.filter_bits.get_or_init(make)
     }
 
-    /// Notes a file that the task writes.
+    /// Records a file that the task writes.
     pub fn creates(&self, file: u64) {
         self.created.lock().push(file);
     }
 
-    /// The files that it has written.
+    /// Returns the files that the task has created.
     pub fn created(&self) -> Vec<u64> {
         self.created.lock().clone()
     }
 
-    /// Notes that it has passed so many more bytes of its tables.
+    /// Adds `bytes` to the processed bytes of the task's input tables.
     pub fn has_passed(&self, bytes: u64) {
         self.done.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The tree that it works on.
+    /// Returns the tree of the task, or `None` if it concerns all trees.
     pub fn tree(&self) -> Option<TreeId> {
         self.tree.as_ref().map(|t| t.0)
     }
 }
 
-/// The ledger of a Db.
+/// Registry of the pins of a Db.
 pub struct Pins {
     env: Arc<dyn Env>,
     views: Mutex<Vec<PastView>>,
@@ -174,7 +174,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// An empty ledger.
+    /// Creates an empty registry.
     pub fn new(env: Arc<dyn Env>) -> Arc<Pins> {
         Arc::new(Pins {
             env,
@@ -184,7 +184,7 @@ impl Pins {
         })
     }
 
-    /// Notes a view that is being replaced.
+    /// Records a view that is being replaced.
     pub fn replaced(&self, tree: &str, view: &Arc<TreeView>) {
         let past = PastView {
             tree: tree.to_owned(),
@@ -196,8 +196,8 @@ impl Pins {
         views.push(past);
     }
 
-    /// Notes tables that have left the manifest, and lets their files go when their last reader
-    /// does.
+    /// Records tables that have left the manifest, and marks them as obsolete. Their files are
+    /// deleted when the last reader drops them.
     pub fn retire<'a>(&self, tree: TreeId, tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) {
         let mut files = self.files.lock();
         files.retain(|(_, t)| t.strong_count() > 0);
@@ -208,13 +208,13 @@ impl Pins {
         }
         let any = files.len() > noted;
         drop(files);
-        // Else the view that named them would keep the files of an idle Db until somebody comes by.
+        // Otherwise, in an idle Db, the old view would retain the files until the next access.
         if any {
             nudge();
         }
     }
 
-    /// Lists work until what is returned is dropped. `tables` are those that it reads.
+    /// Lists a task until the returned value is dropped. `tables` are its input tables.
     pub fn begin(
         &self,
         kind: PinKind,
@@ -240,7 +240,7 @@ impl Pins {
         task
     }
 
-    /// Bytes of tables that have left the manifest and are still there, of each tree that has some.
+    /// Returns, for each tree with obsolete tables that still exist, the bytes of these tables.
     pub fn pinned_by_tree(&self) -> SortedMap<TreeId, u64> {
         nudge();
         let files: Vec<_> = self.files.lock().iter().map(|f| (f.0, f.1.clone())).collect();
@@ -251,14 +251,13 @@ impl Pins {
         pinned
     }
 
-    /// The work in progress.
+    /// Returns the tasks in progress.
     pub fn tasks(&self) -> Vec<Arc<PinnedTask>> {
         let tasks: Vec<_> = self.tasks.lock().iter().map(Weak::clone).collect();
         tasks.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Work and readers, without snapshots. Readers that hold nothing but what is current anyway
-    /// are left out.
+    /// Lists tasks and readers, without snapshots. Omits readers that retain only current data.
     pub fn list(&self) -> Vec<Pin> {
         nudge();
         let now = self.env.wall_micros();
@@ -294,7 +293,7 @@ impl Pins {
             .collect();
         for (tree, view, since) in past {
             let Some(view) = view.upgrade() else { continue };
-            // Not counting the one just taken.
+            // Without the reference just taken.
             let holders = Arc::strong_count(&view).saturating_sub(1);
             let bytes = obsolete(view.version.tables());
             let memory =
@@ -311,7 +310,7 @@ fn obsolete<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> u64 {
     tables.into_iter().filter(|t| t.is_obsolete()).map(|t| t.meta.size).sum()
 }
 
-/// Lets the epoch move on, as far as nobody is pinned, so that what was replaced goes.
+/// Advances the epoch as far as pinned threads allow, so that replaced views are freed.
 pub fn nudge() {
     (0..NUDGES).for_each(|_| epoch::pin().flush());
 }

@@ -267,7 +267,7 @@ impl Stats {
         t.gauge("firn_memory_budget_bytes", "Memory that the user allowed.", m.budget);
         t.gauge(
             "firn_cache_capacity_bytes",
-            "What the cache may grow to at present.",
+            "Current capacity of the block cache.",
             m.cache_capacity,
         );
         t.gauge("firn_log_bytes", "Bytes of retained log segments.", self.wal_bytes);

@@ -1,4 +1,4 @@
-//! Limits the helper threads of a Db that run subcompactions (`db/pieces.rs`), and orders them.
+//! Limits the helper threads of a Db that run subcompactions, and orders them.
 //!
 //! Invariants:
 //! - H1: at most the configured number of helpers run at a time, until the store is closing. A

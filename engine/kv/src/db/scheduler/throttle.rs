@@ -1,17 +1,16 @@
-//! The rate of compactions: a bound in bytes a second, and pauses.
+//! Limits compactions to a rate in bytes a second, and pauses them.
 //!
 //! Invariants:
-//! - T1: flushes are neither limited nor paused. Writers wait for them, and memory and log are
-//!   bounded by them.
-//! - T2: a merge counts what it reads and writes as it goes, whether it comes out or not, and waits
-//!   while more has been counted than the time that has passed allows. Several share one account.
-//!   Nothing is saved up: after a rest the rate is what it always is. One that fails leaves nothing
-//!   of its inputs to be waited for that it has not read.
-//! - T3: who waits or stands still does so between two steps of a merge, with no lock held, and
-//!   goes on with flushes where nobody else does them. A closing store ends the waiting.
-//! - T4: a pause is in force when every job of the workers has ended or stands still. Without
-//!   workers a job that has begun is finished: the writer whose thread it runs on must not wait for
-//!   another one's pause.
+//! - T1: flushes are neither limited nor paused, because writers wait for them, and they bound
+//!   memory and log.
+//! - T2: a compaction counts the bytes that it reads and writes, also if it fails later. It waits
+//!   while the count exceeds the rate times the elapsed time. All compactions share one account.
+//!   Idle time earns no credit. A failed compaction is not charged for input that it did not read.
+//! - T3: compactions wait between two steps, with no lock held. If no other thread flushes, they do
+//!   so while they wait. Closing the store ends the wait.
+//! - T4: a pause is in force when every job of the workers has ended or stopped. Without workers a
+//!   started job runs to its end: the writer on whose thread it runs must not wait for another
+//!   thread's pause.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,17 +19,18 @@ use crate::base::error::Result;
 use crate::env::WriteFile;
 use crate::util::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
 
-/// How long one who waits for a pause sleeps at a time, so that he sees what has changed.
+/// Maximum sleep while waiting for a pause, so that the waiter notices other changes.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The limits of one Db.
+/// Rate limit and pause of one Db.
 #[derive(Default)]
 pub struct Throttle {
-    /// Bytes a second; 0 is no limit.
+    /// Bytes a second; 0 means no limit.
     rate: AtomicU64,
-    /// When all that was counted will have been allowed, in nanoseconds of the monotonic clock.
+    /// Time at which everything counted so far is within the rate, in nanoseconds of the monotonic
+    /// clock.
     due: Mutex<u64>,
-    /// Whether there is a pause: `state` without its lock.
+    /// Whether a pause is active: a copy of `state` that is read without the lock.
     paused: AtomicBool,
     state: Mutex<ThrottleState>,
     changed: Condvar,
@@ -39,13 +39,13 @@ pub struct Throttle {
 #[derive(Default)]
 struct ThrottleState {
     pauses: u64,
-    /// Jobs that are not their callers' own.
+    /// Running background jobs. Jobs on the caller's own behalf are not counted.
     jobs: u64,
-    /// Those of them that stand still.
+    /// Number of them that are stopped by a pause.
     still: u64,
 }
 
-/// A job that runs in the background.
+/// A running background job.
 pub struct RunningCompaction<'a>(&'a Throttle);
 
 impl Drop for RunningCompaction<'_> {
@@ -56,24 +56,23 @@ impl Drop for RunningCompaction<'_> {
 }
 
 impl Throttle {
-    /// With this rate.
+    /// Creates a limit of `rate` bytes a second.
     pub fn new(rate: Option<u64>) -> Throttle {
         Throttle { rate: AtomicU64::new(rate.unwrap_or(0)), ..Throttle::default() }
     }
 
-    /// Whether compactions are paused.
+    /// Reports whether compactions are paused.
     pub fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Whether there is a pause, and it is in force: who holds a table in the background stands
-    /// still.
+    /// Reports whether a pause is in force: all background jobs are stopped.
     pub fn is_stopped(&self) -> bool {
         let state = self.state.lock();
         state.pauses > 0 && state.still == state.jobs
     }
 
-    /// Says that a job begins; `None` when it must not.
+    /// Registers a job. Returns `None` during a pause.
     pub fn begin(&self) -> Option<RunningCompaction<'_>> {
         let mut state = self.state.lock();
         if state.pauses > 0 {
@@ -83,7 +82,7 @@ impl Throttle {
         Some(RunningCompaction(self))
     }
 
-    /// Counts bytes that were read or written. Gives when they will have been allowed.
+    /// Counts bytes read or written. Returns the time at which they are within the rate.
     pub fn count(&self, now: u64, bytes: u64) -> u64 {
         let rate = self.rate.load(Ordering::Relaxed);
         let mut due = self.due.lock();
@@ -94,19 +93,19 @@ impl Throttle {
         *due
     }
 
-    /// When what has been counted will have been allowed.
+    /// Returns the time at which everything counted so far is within the rate.
     pub fn due(&self) -> u64 {
         *self.due.lock()
     }
 
-    /// A pause begins.
+    /// Begins a pause.
     pub fn pause(&self) {
         let mut state = self.state.lock();
         state.pauses += 1;
         self.paused.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until every job has ended or stands still, unless `is_over` says that the store is.
+    /// Waits until every job has ended or stopped, or until `is_over` returns true.
     pub fn wait_until_stopped(&self, is_over: impl Fn() -> bool) {
         let mut state = self.state.lock();
         while state.jobs > state.still && !is_over() {
@@ -114,7 +113,7 @@ impl Throttle {
         }
     }
 
-    /// A pause ends.
+    /// Ends a pause.
     pub fn resume(&self) {
         let mut state = self.state.lock();
         state.pauses -= 1;
@@ -122,8 +121,8 @@ impl Throttle {
         self.changed.notify_all();
     }
 
-    /// A job stands still as long as there is a pause, unless `is_over` says that the store is;
-    /// `during` is called again and again, without a lock.
+    /// Stops the calling job during a pause, until `is_over` returns true. Calls `during`
+    /// repeatedly, without a lock.
     pub fn stop_during_pause(
         &self,
         is_over: impl Fn() -> bool,
@@ -142,17 +141,17 @@ impl Throttle {
         done
     }
 
-    /// From now on so many bytes a second.
+    /// Sets the rate.
     pub fn set_rate(&self, now: u64, rate: Option<u64>) {
         let mut due = self.due.lock();
         self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
-        // What was counted at another rate is forgotten.
+        // Discards the debt at the old rate.
         *due = now;
     }
 }
 
-/// A merge's account: what it has written since it last looked, and what it has yet to read, by the
-/// entries that it passes.
+/// I/O of one compaction: bytes written since the last query, and input bytes left, estimated from
+/// the number of entries read.
 pub struct Account {
     written: Arc<AtomicU64>,
     total: u64,
@@ -160,7 +159,7 @@ pub struct Account {
     bytes_per_entry: u64,
 }
 
-/// A file whose bytes are counted.
+/// File wrapper that counts written bytes.
 struct CountedWriter {
     file: Box<dyn WriteFile>,
     written: Arc<AtomicU64>,
@@ -181,29 +180,29 @@ impl WriteFile for CountedWriter {
 }
 
 impl Account {
-    /// Of a merge of so many bytes of tables with so many entries.
+    /// Creates the account of a compaction of `bytes` bytes of tables with `entries` entries.
     pub fn new(bytes: u64, entries: u64) -> Account {
         let bytes_per_entry = bytes / entries.max(1);
         Account { written: Arc::default(), total: bytes, unread: bytes, bytes_per_entry }
     }
 
-    /// The file, with what is written to it counted here.
+    /// Wraps `file` to count its writes.
     pub fn watch(written: &Arc<AtomicU64>, file: Box<dyn WriteFile>) -> Box<dyn WriteFile> {
         Box::new(CountedWriter { file, written: written.clone() })
     }
 
-    /// What [`watch`](Account::watch) counts with.
+    /// Returns the counter for [`watch`](Account::watch).
     pub fn written(&self) -> Arc<AtomicU64> {
         self.written.clone()
     }
 
-    /// How many bytes of its tables it has passed.
+    /// Returns the input bytes read so far.
     pub fn passed(&self) -> u64 {
         self.total - self.unread
     }
 
-    /// Bytes since the last call, in which so many entries were passed; all that are left without a
-    /// number.
+    /// Returns the bytes read and written since the last call. `entries` is the number of entries
+    /// read since then; `None` charges all remaining input.
     pub fn take(&mut self, entries: Option<u64>) -> u64 {
         let read = entries
             .map_or(self.unread, |n| n.saturating_mul(self.bytes_per_entry).min(self.unread));

@@ -1,12 +1,12 @@
-//! How writers are slowed: the delays, what is owed of them, and what was slept.
+//! Delays writers: computes the debt of sleep time and counts the time slept.
 //!
 //! Invariants:
-//! - Delays are owed and paid in sleeps of at least [`SLEEP`], so that small writes do not each pay
-//!   a system call; however many threads write, they pay one after the other.
-//! - That writers are slowed is told when it begins and when it ends ([`Event::PacingBegun`]), by
-//!   whoever sets the delay: a write tells nothing. Whatever began ends, once. So what a delay goes
-//!   by is looked at while it is held ([`HeldDelay`]): who was late finds the tree dropped, its
-//!   memtable flushed, or the store closed, and begins nothing.
+//! - Writers accumulate debt and pay it in sleeps of at least [`SLEEP`], so a small write rarely
+//!   needs a system call. Concurrent writers sleep one after the other.
+//! - The thread that sets a delay reports its begin ([`Event::PacingBegun`]) and its end, each once;
+//!   writes report nothing. The delay is locked while its causes are read ([`HeldDelay`]). So a late
+//!   thread sees that the tree was dropped, its memtable flushed or the store closed, and does not
+//!   begin a delay.
 
 #[cfg(test)]
 mod tests;
@@ -23,50 +23,50 @@ use crate::db::observe::events::Events;
 
 const SLEEP: u64 = 1_000_000;
 
-/// Why writers are slowed: for their runs.
+/// Reason of a delay: too many runs.
 pub const RUNS: &str = "compactions are behind";
-/// The same, for the flush of their tree.
+/// Reason of a delay: the flush of the tree is slow.
 pub const FLUSH: &str = "the flush that runs is behind";
 
-/// A time in which writers are slowed, as it was when it began.
+/// Start of a period in which writers are delayed.
 struct Slowed {
-    /// The tree that began it.
+    /// Tree that caused the delay.
     tree: String,
     reason: &'static str,
-    /// When, and how long writers had slept until then.
+    /// Start time, and the total sleep time of writers until then.
     since: u64,
     slept: u64,
 }
 
-/// A delay of writers.
+/// Delay of writers.
 #[derive(Default)]
 pub struct WriteDelay {
     nanos_per_kib: AtomicU64,
     slowed: Mutex<Option<Slowed>, rank::Slowed>,
 }
 
-/// A delay that nobody else sets meanwhile.
+/// A locked delay, which only its holder can set.
 pub struct HeldDelay<'a> {
     rate: &'a AtomicU64,
     slowed: MutexGuard<'a, Option<Slowed>, rank::Slowed>,
 }
 
 impl WriteDelay {
-    /// In nanoseconds for each KiB written.
+    /// Returns the delay in nanoseconds for each KiB written.
     #[inline]
     pub fn rate(&self) -> u64 {
         self.nanos_per_kib.load(Ordering::Relaxed)
     }
 
-    /// Keeps others from setting it.
+    /// Locks the delay.
     pub fn hold(&self) -> HeldDelay<'_> {
         HeldDelay { rate: &self.nanos_per_kib, slowed: self.slowed.lock() }
     }
 }
 
 impl HeldDelay<'_> {
-    /// Makes the delay this one, and tells when writers begin to be slowed by it, for this tree
-    /// and reason, and when that ends.
+    /// Sets the delay. Reports the begin of the delay with this tree and reason if there was none,
+    /// and its end if `rate` is 0.
     pub fn set(&mut self, rate: u64, tree: &str, reason: &'static str, to: &WriteController) {
         self.rate.store(rate, Ordering::Relaxed);
         if rate == 0 {
@@ -78,7 +78,7 @@ impl HeldDelay<'_> {
         }
     }
 
-    /// Ends it, whatever tree has begun it.
+    /// Ends the delay, whichever tree caused it.
     pub fn end(&mut self, to: &WriteController) {
         self.rate.store(0, Ordering::Relaxed);
         self.report_end(to);
@@ -95,14 +95,14 @@ impl HeldDelay<'_> {
     }
 }
 
-/// What writers owe, and have paid.
+/// Debt of writers, and the time that they slept and waited.
 pub struct WriteController {
     env: Arc<dyn Env>,
     events: Arc<Events>,
-    /// The delay for runs, of the tree that is furthest behind.
+    /// Delay for runs, set by the tree with the most runs over its limit.
     runs: WriteDelay,
     owed: AtomicU64,
-    /// When the last of those who sleep will wake.
+    /// Wake-up time of the last sleeping writer.
     wake: AtomicU64,
     slept: AtomicU64,
     stalled: AtomicU64,
@@ -116,14 +116,14 @@ impl WriteController {
         WriteController { env, events, runs: WriteDelay::default(), owed, wake, slept, stalled }
     }
 
-    /// The delay for runs, of the tree that is furthest behind.
+    /// Returns the delay for runs, set by the tree with the most runs over its limit.
     #[inline]
     pub fn runs(&self) -> &WriteDelay {
         &self.runs
     }
 
-    /// Owes the delay for so many bytes at this rate. Gives what the caller has to sleep now for
-    /// itself and others, if anything.
+    /// Adds the delay for `bytes` at this rate to the debt. Returns the nanoseconds that the caller
+    /// must sleep now, for itself and for others, if any.
     pub fn owe(&self, rate: u64, bytes: usize) -> Option<u64> {
         let owed = rate * bytes as u64 / 1024;
         if self.owed.fetch_add(owed, Ordering::Relaxed) + owed < SLEEP {
@@ -133,7 +133,7 @@ impl WriteController {
         (pay > 0).then_some(pay)
     }
 
-    /// Sleeps so long, behind those who sleep already.
+    /// Sleeps for `pay` nanoseconds after the writers that sleep already.
     pub fn sleep(&self, pay: u64) {
         let now = self.env.monotonic_nanos();
         self.wake.fetch_max(now, Ordering::Relaxed);
@@ -142,59 +142,59 @@ impl WriteController {
         self.slept.fetch_add(pay, Ordering::Relaxed);
     }
 
-    /// A writer has waited for a memtable.
+    /// Counts the time that a writer waited for a memtable.
     pub fn stall(&self, nanos: u64) {
         self.stalled.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Nanoseconds that writers have slept for pacing.
+    /// Returns the nanoseconds that writers slept because of delays.
     pub fn slept(&self) -> u64 {
         self.slept.load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds that writers have waited for a memtable.
+    /// Returns the nanoseconds that writers waited for a memtable.
     pub fn stalled(&self) -> u64 {
         self.stalled.load(Ordering::Relaxed)
     }
 }
 
-/// How fast the memtables of one tree fill and how fast they are flushed; times in nanoseconds.
+/// Fill and flush times of the memtables of one tree, in nanoseconds.
 #[derive(Default)]
 pub struct MemtableFill {
-    /// The delay of the tree's writers for its flush.
+    /// Delay of the tree's writers until its flush ends.
     delay: WriteDelay,
-    /// What a KiB of memtable took in the last flush.
+    /// Duration of the last flush per KiB of memtable.
     flush_per_kib: AtomicU64,
-    /// When the flush that runs now began; 0 when none runs.
+    /// Start of the running flush; 0 if none runs.
     flushing_since: AtomicU64,
-    /// When the memtable that is being filled was begun, and how long writers had slept and stood
-    /// still until then.
+    /// Creation time of the active memtable, and the total time that writers slept and waited until
+    /// then.
     begun: AtomicU64,
     stood: AtomicU64,
 }
 
 impl MemtableFill {
-    /// The delay of the tree's writers for its flush.
+    /// Returns the delay of the tree's writers until its flush ends.
     #[inline]
     pub fn delay(&self) -> &WriteDelay {
         &self.delay
     }
 
-    /// A flush begins.
+    /// Notes the start of a flush.
     pub fn flush_began(&self, now: u64) {
         self.flushing_since.store(now, Ordering::Relaxed);
     }
 
-    /// A flush of `memory` bytes of memtable ended well.
+    /// Notes the successful end of a flush of `memory` bytes of memtable.
     pub fn flush_ended(&self, now: u64, memory: usize) {
         let took = now.saturating_sub(self.flushing_since.swap(0, Ordering::Relaxed));
         self.flush_per_kib
             .store(took.saturating_mul(1024) / memory.max(1) as u64, Ordering::Relaxed);
     }
 
-    /// A memtable of `memory` bytes has been begun at `now`. When it may not be full before the
-    /// flush that runs is done (`wait`), its writers are to be slowed by the time that would be
-    /// missing: what the flush still needs, less what the last one took to fill. Gives the delay.
+    /// Notes that a memtable of `memory` bytes was created at `now`, and returns the delay for its
+    /// writers. If `wait` is set, the memtable may fill before the running flush ends. The delay
+    /// adds the missing time: the rest of the flush less the fill time of the previous memtable.
     pub fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) -> u64 {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
         let idle = stood.saturating_sub(self.stood.swap(stood, Ordering::Relaxed));

@@ -1,7 +1,7 @@
-//! The blob files of a tree: how much of them tables still refer to, and which are given up.
+//! Live bytes of a tree's blob files, and the files to garbage-collect.
 //!
-//! Invariant: once no table refers to those that are given up, what nobody refers to is within the
-//! bound of the tree's options. So merges end that go by it.
+//! Invariant: once no table references the files to collect, the garbage is within the bound of the
+//! tree's options. So the compactions that collect garbage end.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::compaction::{ValueFileShape, gc_files};
 use crate::manifest::TreeState;
 use crate::util::sorted_map::SortedSet;
 
-/// What the blob files of a tree hold.
+/// Contents of the blob files of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveValues {
-    /// The numbers of the files.
+    /// File numbers.
     pub files: Arc<SortedSet<u64>>,
-    /// Bytes of all of them.
+    /// Bytes of all files.
     pub size: u64,
-    /// Bytes of them that tables refer to.
+    /// Bytes that tables reference.
     pub live: u64,
-    /// The files that are given up: what tables refer to in them is to be written again.
+    /// Files to garbage-collect: a compaction rewrites the values that tables reference in them.
     pub gc_files: Arc<SortedSet<u64>>,
 }
 
 impl LiveValues {
-    /// Those of a tree.
+    /// Computes the contents for a tree.
     pub fn of(state: &TreeState) -> LiveValues {
         if state.values.is_empty() {
             return LiveValues::default();

@@ -1,4 +1,4 @@
-//! The trees of an open store, by number and by name.
+//! Trees of an open store, by number and by name.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use crate::base::ops::TreeId;
 
 use crate::db::versions::tree::TreeInner;
 
-/// Trees; as a slice in order of their numbers, which is that of their creation.
+/// Trees, also as a slice in order of their numbers, which is the order of creation.
 #[derive(Default)]
 pub struct OpenTrees {
     list: Vec<Arc<TreeInner>>,
@@ -16,24 +16,24 @@ pub struct OpenTrees {
 }
 
 impl OpenTrees {
-    /// Of trees in order of their numbers.
+    /// In order of their numbers.
     pub fn new(list: Vec<Arc<TreeInner>>) -> OpenTrees {
         debug_assert!(list.is_sorted_by(|a, b| a.id < b.id));
         let names = list.iter().map(|t| (t.name.clone(), t.clone())).collect();
         OpenTrees { list, names }
     }
 
-    /// The tree with this name.
+    /// Returns the tree with this name.
     pub fn named(&self, name: &str) -> Option<Arc<TreeInner>> {
         self.names.get(name).cloned()
     }
 
-    /// The tree with this number.
+    /// Returns the tree with this number.
     pub fn by_id(&self, id: TreeId) -> Option<&Arc<TreeInner>> {
         find(&self.list, id)
     }
 
-    /// Adds a tree, whose number is above all others.
+    /// Adds a tree. Its number must be larger than all others.
     pub fn add(&mut self, tree: Arc<TreeInner>) {
         debug_assert!(self.list.last().is_none_or(|t| t.id < tree.id));
         self.names.insert(tree.name.clone(), tree.clone());
@@ -59,7 +59,7 @@ impl Deref for OpenTrees {
     }
 }
 
-/// The tree with this number among trees in order of their numbers.
+/// Returns the tree with this number from a slice in order of numbers.
 pub fn find(trees: &[Arc<TreeInner>], id: TreeId) -> Option<&Arc<TreeInner>> {
     trees.binary_search_by_key(&id, |t| t.id).ok().map(|at| &trees[at])
 }

@@ -1,8 +1,7 @@
-//! The registry of live snapshots: for compactions, which keep what snapshots see, and for those
-//! who drop tables whole.
+//! The registry of live snapshots. Compactions use it to retain visible versions, and jobs that drop
+//! whole tables use it to exclude snapshots.
 //!
-//! Invariant: a read point is taken and registered in one step, so that no compaction finds it
-//! missing.
+//! Invariant: a read point is taken and registered atomically, so that no compaction misses it.
 
 use crate::base::key::Seq;
 use crate::base::visible_seq::VisibleSeq;
@@ -13,27 +12,27 @@ use crate::util::sync::{AtomicBool, Mutex, Ordering, RwLock, RwLockWriteGuard, r
 #[derive(Default)]
 pub struct Snapshots {
     live: Mutex<SortedMap<(Seq, u64), HeldSnapshot>, rank::Snapshots>,
-    /// Whether work waits for a snapshot to go.
+    /// Whether a job waits for the release of a snapshot.
     waited_for: AtomicBool,
-    /// Held by who takes a snapshot, shared, and by who drops tables with their data, alone.
+    /// Taking a snapshot locks it shared; dropping tables with their data locks it exclusively.
     drops: RwLock<(), rank::Drops>,
 }
 
 struct HeldSnapshot {
     name: String,
     since_micros: u64,
-    /// Whether its holder will ask what has changed since.
+    /// Whether its holder will query the changes since then.
     compares: bool,
 }
 
 /// A live snapshot as listed by the statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// The name given when it was taken.
+    /// Name given at its creation.
     pub name: String,
-    /// Its read point.
+    /// Read point.
     pub seq: Seq,
-    /// Wall clock when it was taken, in microseconds since 1970.
+    /// Wall clock at its creation, in microseconds since 1970.
     pub since_micros: u64,
 }
 
@@ -49,20 +48,19 @@ impl Snapshots {
         (seq, id)
     }
 
-    /// Lets a snapshot go. Whether work waits for that, and may be done now.
+    /// Releases a snapshot. Reports whether a job waited for a release and may now run.
     pub fn release(&self, key: (Seq, u64)) -> bool {
         self.live.lock().remove(&key);
         self.waited_for.swap(false, Ordering::Relaxed)
     }
 
-    /// Keeps new snapshots from being taken until the guard goes: what is dropped meanwhile is seen
-    /// by none of them.
+    /// Blocks new snapshots until the guard is dropped, so that none sees data dropped meanwhile.
     pub fn hold_off(&self) -> RwLockWriteGuard<'_, (), rank::Drops> {
         self.drops.write()
     }
 
-    /// Whether a live snapshot may see something whose smallest sequence number is this; then the
-    /// next one that goes wakes the workers.
+    /// Reports whether a live snapshot may see data whose smallest sequence number is `min_seq`. If
+    /// so, the next release of a snapshot wakes the workers.
     pub fn wait_for(&self, min_seq: Option<Seq>) -> bool {
         let live = self.live.lock();
         let seen = live.last().is_some_and(|(k, _)| min_seq.is_some_and(|m| k.0 >= m));
@@ -72,25 +70,25 @@ impl Snapshots {
         seen
     }
 
-    /// The read points in ascending order, without repeats.
+    /// Returns the read points in ascending order, without duplicates.
     pub fn list(&self) -> Vec<Seq> {
         let mut v: Vec<Seq> = self.live.lock().keys().map(|k| k.0).collect();
         v.dedup();
         v
     }
 
-    /// The oldest read point.
+    /// Returns the oldest read point.
     pub fn oldest(&self) -> Option<Seq> {
         self.live.lock().first().map(|(k, _)| k.0)
     }
 
-    /// The oldest read point of those who will ask what has changed since: a change before it must
-    /// not be given a later number.
+    /// Returns the oldest read point of a transaction. It will query the changes since that point,
+    /// so an earlier change must not get a later sequence number.
     pub fn oldest_compared(&self) -> Option<Seq> {
         self.live.lock().iter().find(|(_, h)| h.compares).map(|(k, _)| k.0)
     }
 
-    /// All live snapshots.
+    /// Lists all live snapshots.
     pub fn infos(&self) -> Vec<SnapshotInfo> {
         let s = self.live.lock();
         s.iter()

@@ -1,4 +1,4 @@
-//! What a reader sees of a tree: its memtables, its runs and its options, as one value that is
+//! Snapshot of a tree's structure for readers: memtables, runs and options. It is immutable and
 //! replaced as a whole.
 
 use std::sync::Arc;
@@ -18,69 +18,69 @@ use crate::db::commit::mem_handle::MemHandle;
 use crate::db::observe::meters::Meters;
 use crate::db::versions::live_blobs::LiveValues;
 
-/// The runs of a tree, newest first; three pictures of each.
+/// Runs of a tree, newest first, in three representations.
 #[derive(Default)]
 pub struct TreeVersion {
     /// For readers.
     pub runs: Vec<Arc<TableRun>>,
-    /// For policies, no table marked as busy.
+    /// For compaction pickers; no table is marked busy.
     pub shapes: Vec<Arc<RunShape>>,
-    /// In the manifest.
+    /// For the manifest.
     pub states: Vec<Arc<RunState>>,
-    /// What its blob files hold.
+    /// Contents of its blob files.
     pub values: LiveValues,
 }
 
-/// What a reader sees.
+/// Immutable structure of a tree at one time.
 #[derive(Clone)]
 pub struct TreeView {
-    /// The memtable that takes writes.
+    /// Active memtable.
     pub active: Arc<MemHandle>,
-    /// Memtables on their way to tables, newest first.
+    /// Immutable memtables, newest first.
     pub sealed: Vec<Arc<MemHandle>>,
-    /// The tables.
+    /// Tables.
     pub version: Arc<TreeVersion>,
-    /// The tree's options, hooks included.
+    /// Options of the tree, with hooks.
     pub options: Arc<TreeOptions>,
-    /// The tree's name.
+    /// Name of the tree.
     pub name: Arc<str>,
-    /// Where seeks are timed.
+    /// Meters of its operations.
     pub meters: Arc<Meters>,
-    /// What its readers did.
+    /// Counters of its readers.
     pub reads: Arc<ReadCounters>,
-    /// What they pay for its sources.
+    /// Read cost that may trigger a compaction.
     pub read_debt: Arc<ReadDebt>,
-    /// Where nothing is to be seen.
+    /// Ranges known to have no visible keys.
     pub empty_ranges: Arc<EmptyRangeCache>,
 }
 
 impl TreeVersion {
-    /// Its tables, newest run first, in a run by key.
+    /// Returns its tables: newest run first, by key within a run.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         tables_of(&self.runs)
     }
 
-    /// How many runs there are, and the bytes of their tables and of blob files.
+    /// Returns the number of runs, and the bytes of their tables and blob files.
     pub fn extent(&self) -> (usize, u64) {
         (self.runs.len(), self.shapes.iter().map(|r| r.size()).sum::<u64>() + self.values.size)
     }
 }
 
 impl TreeView {
-    /// The sealed memtables but one.
+    /// Returns the immutable memtables without `but`.
     pub fn without(&self, gone: Option<&MemHandle>) -> Vec<Arc<MemHandle>> {
         let is_gone = |m: &MemHandle| gone.is_some_and(|gone| std::ptr::eq(m, gone));
         self.sealed.iter().filter(|m| !is_gone(m)).cloned().collect()
     }
 
-    /// Hash of the prefix that all keys of a range share, where filters hold prefixes.
+    /// Returns the hash of the prefix that all keys of a range share, if filters hold prefixes.
     #[inline]
     pub fn prefix_hash(&self, range: &VisibleRange) -> Option<u64> {
         let (f, until) = self.options.filter_prefix.as_deref().zip(range.until.as_deref())?;
         f.shared_len(&range.from, until).map(|n| key_hash(&range.from[..n]))
     }
 
-    /// The memtables, newest first.
+    /// Returns the memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<MemHandle>> {
         std::iter::once(&self.active).chain(&self.sealed)
     }

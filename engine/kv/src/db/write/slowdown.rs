@@ -6,7 +6,7 @@
 //! - The active memtable may become full before the previous one is flushed. Then the missing time
 //!   is spread over the fill time ([`MemtableFill`](crate::db::scheduler::write_controller::MemtableFill)): a writer is
 //!   a little slower for a while instead of stopping at the end.
-//! - Every delay ends: with its cause, with the tree, or with the Db. [`pace`](crate::db::scheduler::write_controller)
+//! - Every delay ends: with its cause, with the tree, or with the Db. The [write controller](crate::db::scheduler::write_controller)
 //!   reports begin and end.
 
 use crate::compaction::delay;

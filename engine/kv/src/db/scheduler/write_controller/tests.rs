@@ -1,4 +1,4 @@
-//! What begins to slow writers ends, and is told so once, whatever ends it.
+//! A delay of writers ends and is reported once, whatever ends it.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -28,7 +28,7 @@ fn open(policy: Policy) -> (Db, Tree, Receiver<Event>) {
     (db, tree, report)
 }
 
-/// One beginning and its end of those with this reason.
+/// Checks that there is one begin and one end with this reason.
 fn check(report: &Receiver<Event>, why: &'static str, what: &str) {
     let of_why = |e: &Event| matches!(e, Event::PacingBegun { reason, .. } | Event::PacingEnded { reason, .. } if *reason == why);
     let events: Vec<Event> = report.iter().filter(of_why).collect();
@@ -55,20 +55,20 @@ fn writers_that_are_slowed_for_a_flush_are_so_until_it_is_done_or_the_tree_is_go
     for (what, end) in ends {
         let (db, tree, report) = open(Policy::default());
         let (inner, fill) = (db.inner(), &tree.inner.fill);
-        // As if the last flush had been slow.
+        // Simulates a slow last flush.
         fill.flush_per_kib.store(u64::MAX / 1024, Ordering::Relaxed);
         let full =
             |tree: &Tree| tree.inner.view.load_full().sealed.len() >= inner.memory.max_sealed();
         while !full(&tree) {
             tree.put("k", "v").unwrap();
-            // Tells no worker of it.
+            // Does not wake a worker.
             seal::seal_memtable(inner, &inner.commit.lock(), &tree.inner).unwrap();
         }
         seal::seal_memtable(inner, &inner.commit.lock(), &tree.inner).unwrap();
         assert!(fill.delay().rate() > 0, "{what}");
         end(&db, &tree);
         assert_eq!(fill.delay().rate(), 0, "{what}");
-        // Whoever has sealed just before, and comes here late.
+        // A thread that sealed just before arrives late.
         slowdown::begin_fill(inner, &tree.inner, inner.env.monotonic_nanos(), 64 << 10);
         assert_eq!(fill.delay().rate(), 0, "{what}");
         drop((tree, db));
@@ -97,7 +97,7 @@ fn writers_that_are_slowed_by_runs_are_so_until_a_merge_is_done_or_the_tree_is_g
         }
         end(&db, &tree);
         assert_eq!(db.inner().scheduler.writes().runs().rate(), 0, "{what}");
-        // Whoever has changed its tables just before, and comes here late.
+        // A thread that changed the tables just before arrives late.
         pick::tables_changed(db.inner(), &tree.inner);
         assert_eq!(db.inner().scheduler.writes().runs().rate(), 0, "{what}");
         drop((pause, tree, db));
