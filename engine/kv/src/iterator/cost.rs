@@ -167,11 +167,6 @@ impl Entries {
 }
 
 impl SourceCost {
-    /// Returns the zero cost of a source.
-    pub(crate) fn of(place: VersionPlace) -> SourceCost {
-        SourceCost { place, ..SourceCost::default() }
-    }
-
     /// Adds the cost of another source.
     pub fn add(&mut self, s: &SourceCost) {
         self.opened.extend(&s.opened);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::base::error::Result;
 use crate::base::key::{Seq, head};
 use crate::range_del::tombstone::CoveredRange;
+use crate::sstable::Table;
 use crate::util::nested::nested;
 
 use crate::iterator::table_handle::TableHandle;
@@ -90,11 +91,20 @@ impl TableRun {
     ///
     /// # Errors
     /// Errors of opening a table.
-    pub fn may_contain(&self, hash: u64, from: &[u8], until: Option<&[u8]>) -> Result<bool> {
+    pub fn may_contain(
+        &self,
+        hash: u64,
+        from: &[u8],
+        until: Option<&[u8]>,
+        mut asked: impl FnMut(&Table, bool),
+    ) -> Result<bool> {
         for t in
             self.tables[self.lower_bound(from)..].iter().take_while(|t| t.overlaps(None, until))
         {
-            if t.table()?.may_contain(hash) {
+            let table = t.table()?;
+            let maybe = table.may_contain(hash);
+            asked(table, maybe);
+            if maybe {
                 return Ok(true);
             }
         }

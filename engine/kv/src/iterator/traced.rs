@@ -17,7 +17,7 @@ use crate::util::rank;
 use crate::util::sorted_map::{SortedMap, SortedSet};
 use crate::util::sync::Mutex;
 
-use crate::iterator::cost::{BlockRead, Entries, Origin, SourceCost};
+use crate::iterator::cost::{BlockRead, Entries, Origin, SourceCost, VersionPlace};
 use crate::iterator::merging::MergeSource;
 use crate::iterator::run::TableRun;
 use crate::iterator::run_cursor::{BlobLocation, RunCursor, RunPlace, SourceStandIn, is_inside};
@@ -148,6 +148,12 @@ pub struct Count {
 debug_by!(Count, "Count", cost);
 
 impl Count {
+    /// Creates the zero cost of a source.
+    pub fn new(place: VersionPlace) -> Count {
+        let cost = SourceCost { place, ..SourceCost::default() };
+        Count { cost, blocks: Blocks::default(), tables: SortedMap::default() }
+    }
+
     /// Returns the cost of the source so far.
     pub fn report(&self) -> SourceCost {
         let tables = self.tables.iter().map(|(id, e)| (*id, *e)).collect();
@@ -159,7 +165,8 @@ impl Count {
         }
     }
 
-    fn entries(&mut self, table: Option<u64>, count: impl Fn(&mut Entries)) {
+    /// Counts an entry of the source, and of its table unless it is a memtable.
+    pub fn entries(&mut self, table: Option<u64>, count: impl Fn(&mut Entries)) {
         count(&mut self.cost.entries);
         if let Some(id) = table {
             count(self.tables.get_or_default(id));

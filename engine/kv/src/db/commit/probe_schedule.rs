@@ -1,62 +1,61 @@
-//! When the deletes of a memtable are looked behind ([`look_behind`](crate::db::write::tombstone_probe)): a
-//! schedule by what earlier looks have found.
+//! Schedules the [tombstone probes](crate::db::write::tombstone_probe) of a memtable by the results
+//! of earlier ones.
 //!
 //! Invariants:
-//! - L1: looks at a memtable pass at most [`STEPS`] entries for each delete of it, and a few for
-//!   each look; one look at most one in [`SHARE`] of what its deletes were.
-//! - L2: after a look that found nothing worth it the next is twice as many deletes off, up to
-//!   [`FAR`]: deletes among keys that are there pay next to nothing. After one that did, it is
-//!   `near` deletes off at most: that is what readers still have to pass.
-//! - L3: looks of one memtable come at uneven distances, so that of queues which are served in turn
-//!   each is looked at.
-//! - One thread at a time looks at a memtable.
+//! - L1: on average, the probes of a memtable pass at most [`STEPS`] entries for each of its deletes.
+//!   One probe passes at most one [`SHARE`]th of its deletes, or [`SHORT`] entries.
+//! - L2: a probe that finds no run of tombstones doubles the distance to the next one, up to [`FAR`]
+//!   deletes. So deletes among live keys cost next to nothing. A probe that finds one sets the
+//!   distance to at most `near` deletes, which is what readers may still have to pass.
+//! - L3: the distances are uneven, so that queues that are consumed in turn are all probed.
+//! - One thread at a time probes a memtable.
 
 use crate::util::sync::{AtomicU64, Ordering};
 
-/// After how many deletes a writer looks at most, where looks find something, and at least.
+/// Maximum distance in deletes between two probes that find runs of tombstones.
 pub const NEAR: u64 = 64;
 
 const NEAREST: u64 = 8;
 
-/// The same at most, where they don't.
+/// Maximum distance in deletes between two probes that find none.
 const FAR: u64 = 1024;
 
-/// How many entries looks pass on average for each delete at most.
+/// Maximum number of entries that the probes pass on average for each delete.
 const STEPS: u64 = 4;
 
-/// One look passes this share of the memtable's deletes at most, but [`SHORT`] entries in any case.
+/// A probe passes at most one `SHARE`th of the memtable's deletes, but at least [`SHORT`] entries.
 const SHARE: u64 = 32;
 
 const SHORT: u64 = 2048;
 
-/// A run of more than this share of the memtable's deletes is long: of such ones there are so few
-/// that a tree remembers all.
+/// A run of more than one `LONG`th of the memtable's deletes is long. There are so few of them that
+/// the empty-range cache holds them all.
 const LONG: u64 = 192;
 
-/// The distance of looks that find something: small where few deletes are, so that the last of them
-/// are looked at too.
+/// Returns the distance between probes that find runs of tombstones. It is small while there are
+/// few deletes, so that the last ones are probed too.
 fn near(deletes: u64) -> u64 {
     (deletes / 512).clamp(NEAREST, NEAR)
 }
 
-/// When the next look at a memtable's deletes is due.
+/// Decides when a writer probes the deletes of a memtable.
 pub struct ProbeSchedule {
-    /// At so many deletes; never while somebody looks.
+    /// Number of deletes at which the next probe is due; the maximum while a probe runs.
     due: AtomicU64,
-    /// The distance of looks in eighths of deletes: what long runs give varies much from one look
-    /// to the next, so it grows slowly there.
+    /// Distance between probes, in eighths of a delete. The lengths of long runs vary, so it grows
+    /// slowly after them.
     eighths: AtomicU64,
-    /// How many entries looks have passed.
+    /// Number of entries that all probes have passed.
     passed: AtomicU64,
-    /// At how many deletes the last look was.
+    /// Number of deletes at the last probe.
     last: AtomicU64,
 }
 
-/// A look that the caller is to make.
+/// A probe to be made by the caller.
 pub struct TombstoneProbe {
-    /// So many entries far.
+    /// Maximum number of entries to pass.
     pub most: u64,
-    /// In both directions: looks have met long runs.
+    /// Whether to scan in both directions: earlier probes have found long runs.
     pub is_close: bool,
 }
 
@@ -68,23 +67,23 @@ impl Default for ProbeSchedule {
 }
 
 impl ProbeSchedule {
-    /// Goes on where those of another memtable were, which nobody writes to.
+    /// Continues the schedule of another memtable, which takes no more writes.
     pub fn go_on_from(&self, before: &ProbeSchedule) {
         let due = before.due.load(Ordering::Relaxed);
-        // Somebody who looks will say so to the other one.
+        // A running probe will report to the other schedule.
         self.due.store(if due == u64::MAX { NEAREST } else { due }, Ordering::Relaxed);
         self.eighths.store(before.eighths.load(Ordering::Relaxed), Ordering::Relaxed);
         self.passed.store(before.passed.load(Ordering::Relaxed), Ordering::Relaxed);
         self.last.store(before.last.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Whether one is due after so many deletes.
+    /// Reports whether a probe is due after this number of deletes.
     #[inline]
     pub fn is_due(&self, deletes: u64) -> bool {
         deletes >= self.due.load(Ordering::Relaxed)
     }
 
-    /// Whether the caller shall look; it must say what came of it.
+    /// Claims the due probe for the caller, who must report its result with [`done`](Self::done).
     pub fn claim(&self, deletes: u64) -> Option<TombstoneProbe> {
         let due = self.due.load(Ordering::Relaxed);
         let is_mine = deletes >= due
@@ -95,16 +94,18 @@ impl ProbeSchedule {
         let left = (STEPS * deletes).saturating_sub(self.passed.load(Ordering::Relaxed));
         is_mine.then(|| TombstoneProbe {
             most: left.min(SHORT.max(deletes / SHARE)),
-            // Where deletes are few their number raises what is near by itself.
+            // With few deletes, `near` grows by itself.
             is_close: self.eighths.load(Ordering::Relaxed) < 6 * near(deletes),
         })
     }
 
-    /// A look at so many deletes has passed so many entries, where that was worth it.
+    /// Reports the result of a probe at this number of deletes: the number of entries in the runs
+    /// of tombstones that it passed.
     pub fn done(&self, deletes: u64, look: &TombstoneProbe, passed: u64) {
         let (before, near) = (self.eighths.load(Ordering::Relaxed), near(deletes));
         self.passed.fetch_add(passed, Ordering::Relaxed);
-        // Deletes from one end leave runs as long as looks are apart, which no closer ones need.
+        // Deleting from one end leaves runs as long as the distance between probes. Shorter
+        // distances would not find more.
         let since = deletes.saturating_sub(self.last.swap(deletes, Ordering::Relaxed));
         let eighths = if passed >= (4 * near.max(since)).max(deletes / LONG) {
             8
@@ -116,7 +117,7 @@ impl ProbeSchedule {
             (2 * before).min(8 * FAR).min(deletes / 2).max(8 * near)
         };
         self.eighths.store(eighths, Ordering::Relaxed);
-        // Any number that is not the same each time.
+        // Pseudo-random, so that the distance varies.
         let less = deletes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.due.store(deletes + eighths / 8 - less % (eighths / 16).max(1), Ordering::Relaxed);
     }

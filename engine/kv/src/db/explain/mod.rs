@@ -29,14 +29,10 @@
 
 mod context;
 mod cost;
-mod get;
+pub(super) mod profile;
 pub(super) mod recorder;
 mod recording;
-mod walk;
-mod walked;
-
-pub(super) use get::{get, get_in};
-pub(super) use walk::visible;
+mod scan;
 
 pub use context::{ReadContext, ReadSum};
 pub use cost::{ReadCost, ReadOf, Recorded};

@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::util::sync::{Mutex, rank};
 
 use crate::db::explain::cost::{ReadCost, Recorded};
-use crate::db::explain::walked::ScanProfile;
+use crate::db::explain::scan::ScanProfile;
 
 /// Maximum number of reads that a recording stores.
 pub const MOST_READS: usize = 10_000;

@@ -66,7 +66,7 @@ impl Db {
     /// use firn_kv::Db;
     /// let db = Db::in_memory()?;
     /// let pause = db.pause_background()?;
-    /// work that must not be disturbed
+    /// // work that must not be disturbed
     /// drop(pause);
     /// # Ok::<(), firn_kv::Error>(())
     /// ```

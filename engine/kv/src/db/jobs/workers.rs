@@ -187,7 +187,7 @@ impl WorkerPoolHandle for DbInner {
             match start_thread(&*self.env, &format!("firn-worker-{i}"), serve) {
                 Ok(t) => *thread = Some(t),
                 Err(e) => {
-                    self.scheduler.queue().gone(i);
+                    self.scheduler.queue().hold().leave(i);
                     drop(threads);
                     return worker_failed_to_start(self, e);
                 }
@@ -202,7 +202,7 @@ impl WorkerPoolHandle for DbInner {
         });
         if let Err(e) = served {
             self.gate.latch(e);
-            self.scheduler.queue().gone(i);
+            self.scheduler.queue().hold().leave(i);
         }
     }
 }

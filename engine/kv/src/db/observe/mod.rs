@@ -4,6 +4,7 @@ pub mod counters;
 pub mod events;
 pub mod meters;
 pub mod pins;
+pub mod read_observer;
 
 use std::sync::Arc;
 

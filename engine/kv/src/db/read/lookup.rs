@@ -2,11 +2,8 @@
 
 use crate::base::cursor::Cursor;
 use crate::base::error::{Error, Result};
-use crate::base::hooks::MergeOperator;
 use crate::base::key::{Kind, Seq, Trailer};
 use crate::base::options::TreeOptions;
-use crate::iterator::operands::OperandRun;
-use crate::memtable::{MemCursor, SharedMemtable};
 use crate::util::hash::key_hash;
 
 /// Returns the hash of the part of a key that filters hold.
@@ -23,41 +20,11 @@ pub fn unknown_kind(key: &[u8], t: Trailer) -> Error {
 }
 
 /// Collects the versions of one key in one source, newest first, until a base is found. Calls `met`
-/// with each version. Returns true if older sources need not be searched.
-pub fn versions(
-    c: &mut impl Cursor,
-    key: &[u8],
-    read: Seq,
-    cover: Seq,
-    ops: &mut Vec<Vec<u8>>,
-    base: &mut Option<Vec<u8>>,
-    met: impl FnMut(Trailer),
-) -> Result<bool> {
-    versions_by(c, key, read, cover, ops, base, met, |_, _, _| None)
-}
-
-/// Collects the versions of one key in a memtable, as [`versions`] does. Long runs of operands are
-/// combined.
-pub fn memtable_versions(
-    table: &SharedMemtable,
-    merge: &dyn MergeOperator,
-    key: &[u8],
-    read: Seq,
-    cover: Seq,
-    ops: &mut Vec<Vec<u8>>,
-    base: &mut Option<Vec<u8>>,
-) -> Result<bool> {
-    let mut run = OperandRun::default();
-    let meet = |c: &MemCursor, seq, ops: &mut Vec<Vec<u8>>| run.meet(c, key, seq, ops, Some(merge));
-    let done = versions_by(&mut table.cursor(), key, read, cover, ops, base, |_| (), meet)?;
-    run.finish(key, ops, Some(merge));
-    Ok(done)
-}
-
-/// Implements [`versions`]. `combined` may push one operand in place of several; then it returns
-/// the oldest sequence number of these.
+/// with each version, and `combined` with the cursor at each operand. `combined` may push one
+/// operand in place of several; then it returns the oldest sequence number of these. Returns true
+/// if older sources need not be searched.
 #[allow(clippy::too_many_arguments)]
-fn versions_by<C: Cursor>(
+pub fn versions<C: Cursor>(
     c: &mut C,
     key: &[u8],
     read: Seq,

@@ -15,9 +15,9 @@ pub mod sources;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hooks::Folded;
 use crate::base::key::{Kind, Seq};
-use crate::counters::reads::ReadCounters;
 use crate::db::commit::CommitPipeline;
 use crate::db::observe::Observer;
+use crate::iterator::operands::OperandRun;
 use crate::iterator::table_handle::TableHandle;
 use crate::iterator::value::Value;
 use crate::iterator::visible::fold;
@@ -26,10 +26,11 @@ use crate::util::hash::key_hash;
 use crate::util::sync::epoch::{self, Guard};
 
 use crate::db::commit::mem_handle::MemHandle;
-use crate::db::explain;
+use crate::db::explain::profile::ReadProfile;
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::{LatencyOp, SampleToken};
-use crate::db::read::lookup::{filter_hash, memtable_versions, unknown_kind, versions};
+use crate::db::observe::read_observer::{CountedRead, ReadObserver, ReadSource};
+use crate::db::read::lookup::{filter_hash, unknown_kind, versions};
 use crate::db::versions::tree::TreeInner;
 use crate::db::versions::view::TreeView;
 
@@ -42,63 +43,6 @@ const TOGETHER: usize = 64;
 
 /// Probable location of a key's value: the first table that may have it, and the block.
 type ReadPlace<'g> = Option<(&'g Table, usize)>;
-
-/// Observes a point lookup.
-trait ReadObserver {
-    /// Called when no memtable has the key.
-    fn is_past_memtables(&mut self);
-    /// Called before a table is searched. `maybe` is the answer of its filter.
-    fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard);
-    /// Called when the table does not have the key.
-    fn missed(&mut self, table: &Table, maybe: bool);
-}
-
-/// Observes nothing, as for most gets.
-impl ReadObserver for () {
-    #[inline]
-    fn is_past_memtables(&mut self) {}
-    #[inline]
-    fn asks(&mut self, _: &Table, _: &[u8], _: bool, _: &Guard) {}
-    #[inline]
-    fn missed(&mut self, _: &Table, _: bool) {}
-}
-
-/// Sampled get, whose counts stand for all gets of its sampling interval.
-struct CountedRead<'a> {
-    reads: &'a ReadCounters,
-    in_memtable: bool,
-}
-
-impl<'a> CountedRead<'a> {
-    fn of(reads: &'a ReadCounters) -> CountedRead<'a> {
-        CountedRead { reads, in_memtable: true }
-    }
-
-    fn end(self, found: bool) {
-        self.reads.got(found, self.in_memtable);
-    }
-}
-
-impl ReadObserver for CountedRead<'_> {
-    fn is_past_memtables(&mut self) {
-        self.in_memtable = false;
-    }
-
-    fn asks(&mut self, table: &Table, key: &[u8], maybe: bool, guard: &Guard) {
-        if table.has_filter() {
-            self.reads.checked_filter(maybe);
-        }
-        if maybe {
-            table.count_search(key, guard);
-        }
-    }
-
-    fn missed(&mut self, table: &Table, maybe: bool) {
-        if maybe && table.has_filter() {
-            self.reads.filter_was_wrong();
-        }
-    }
-}
 
 /// Result of a lookup in one source.
 enum LookupResult {
@@ -116,7 +60,7 @@ enum LookupResult {
 #[inline]
 pub fn get(db: &DbInner, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
     if db.observer.meters().recorder.is_on() {
-        return explain::get(db, tree, key, None);
+        return get_profiled(&db.commit, tree, key, None);
     }
     let turn = db.observer.meters().begin();
     if turn.is_none() {
@@ -131,17 +75,17 @@ fn get_newest(
     commit: &CommitPipeline,
     tree: &TreeInner,
     key: &[u8],
-    tally: &mut impl ReadObserver,
+    observer: &mut impl ReadObserver,
 ) -> Result<Option<Value>> {
     let guard = epoch::pin();
     let view = tree.view.load(&guard);
     // A tree is marked as dropped before it is emptied.
     tree.check_live()?;
-    match search(view, key, commit.read_point(), &guard, tally)? {
+    match search(view, key, commit.read_point(), &guard, observer)? {
         FoundVersion::Operands => {
             let (view, read) = tree.at_one_moment(commit.visible(), &guard);
             tree.check_live()?;
-            gather(view, key, read, &guard)
+            gather(view, key, read, &guard, &mut ())
         }
         FoundVersion::Is(value) => Ok(value),
     }
@@ -153,12 +97,12 @@ fn get_in_view(
     tree: &TreeInner,
     key: &[u8],
     read: Seq,
-    tally: &mut impl ReadObserver,
+    observer: &mut impl ReadObserver,
 ) -> Result<Option<Value>> {
     let guard = epoch::pin();
     let view = tree.view.load(&guard);
     tree.check_live()?;
-    search_all(view, key, read, &guard, tally)
+    search_all(view, key, read, &guard, observer)
 }
 
 /// Runs a get that is timed or counted.
@@ -179,19 +123,19 @@ fn get_sampled(
         return found;
     }
     let reads = tree.view.load(&epoch::pin()).reads.clone();
-    let mut counted = CountedRead::of(&reads);
+    let mut counted = CountedRead::new(&reads);
     let found = match read {
         Some(read) => get_in_view(db, tree, key, read, &mut counted),
         None => get_newest(&db.commit, tree, key, &mut counted),
     }?;
-    counted.end(found.is_some());
+    counted.finish(found.is_some());
     Ok(found)
 }
 
 /// Returns the value of `key` that is visible at `read`.
 pub fn get_at(db: &DbInner, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
     if db.observer.meters().recorder.is_on() {
-        return explain::get(db, tree, key, Some(read));
+        return get_profiled(&db.commit, tree, key, Some(read));
     }
     let turn = db.observer.meters().begin();
     if turn.is_none() {
@@ -212,7 +156,7 @@ pub fn multi_get<K: AsRef<[u8]>>(
     let (view, read) = tree.at_one_moment(commit.visible(), &guard);
     tree.check_live()?;
     if observer.meters().recorder.is_on() {
-        return keys.iter().map(|k| explain::get_in(view, k.as_ref(), read, &guard)).collect();
+        return keys.iter().map(|k| profile_key(view, k.as_ref(), read, &guard)).collect();
     }
     let counts = observer.meters().begin().counts();
     let mut values = Vec::with_capacity(keys.len());
@@ -226,9 +170,9 @@ pub fn multi_get<K: AsRef<[u8]>>(
             for k in keys {
                 let k = k.as_ref();
                 values.push(if counts {
-                    let mut counted = CountedRead::of(&view.reads);
+                    let mut counted = CountedRead::new(&view.reads);
                     let value = search_all(view, k, read, &guard, &mut counted)?;
-                    counted.end(value.is_some());
+                    counted.finish(value.is_some());
                     value
                 } else {
                     search_all(view, k, read, &guard, &mut ())?
@@ -287,11 +231,11 @@ fn search_all(
     key: &[u8],
     read: Seq,
     guard: &Guard,
-    tally: &mut impl ReadObserver,
+    observer: &mut impl ReadObserver,
 ) -> Result<Option<Value>> {
-    match search(view, key, read, guard, tally)? {
+    match search(view, key, read, guard, observer)? {
         FoundVersion::Is(value) => Ok(value),
-        FoundVersion::Operands => gather(view, key, read, guard),
+        FoundVersion::Operands => gather(view, key, read, guard, &mut ()),
     }
 }
 
@@ -301,23 +245,25 @@ fn search(
     key: &[u8],
     read: Seq,
     guard: &Guard,
-    tally: &mut impl ReadObserver,
+    observer: &mut impl ReadObserver,
 ) -> Result<FoundVersion> {
     let hash = key_hash(key);
     for m in view.memtables() {
-        match search_memtable(m, key, hash, read, guard)? {
+        observer.enters(ReadSource::Memtable(m));
+        match search_memtable(m, key, hash, read, guard, observer)? {
             LookupResult::Nothing => {}
             LookupResult::Absent => return Ok(FoundVersion::Is(None)),
             LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
             LookupResult::Operand => return Ok(FoundVersion::Operands),
         }
     }
-    tally.is_past_memtables();
+    observer.is_past_memtables();
     let hash =
         if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
+        observer.enters(ReadSource::Run(run));
         let Some(t) = run.find(key) else { continue };
-        match search_table(t, key, hash, read, guard, tally)? {
+        match search_table(t, key, hash, read, guard, observer)? {
             LookupResult::Nothing => {}
             LookupResult::Absent => return Ok(FoundVersion::Is(None)),
             LookupResult::Present(v) => return Ok(FoundVersion::Is(Some(v))),
@@ -334,12 +280,22 @@ fn search_memtable(
     hash: u64,
     read: Seq,
     guard: &Guard,
+    observer: &mut impl ReadObserver,
 ) -> Result<LookupResult> {
     let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
-    let found = if m.mem.may_contain(hash) { m.mem.get(key, read) } else { None };
+    observer.is_covered(cover);
+    let maybe = m.mem.may_contain(hash);
+    observer.asks(None, maybe);
+    let found = if maybe {
+        observer.searches(None, key, guard);
+        m.mem.get(key, read)
+    } else {
+        None
+    };
     let Some(found) = found else {
         return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
     };
+    observer.meets(found.trailer, cover);
     if found.trailer.seq() < cover {
         return Ok(LookupResult::Absent);
     }
@@ -358,69 +314,138 @@ fn search_table(
     hash: u64,
     read: Seq,
     guard: &Guard,
-    tally: &mut impl ReadObserver,
+    observer: &mut impl ReadObserver,
 ) -> Result<LookupResult> {
     let table = t.table()?;
     let cover = match t.meta.range_deletes {
         0 => 0,
         _ => table.tombstones().newest_covering(key, read).unwrap_or(0),
     };
+    observer.is_covered(cover);
     let maybe = table.may_contain(hash);
-    tally.asks(table, key, maybe, guard);
-    let hit = if maybe { table.get(key, None, read, guard)? } else { None };
+    observer.asks(Some(table), maybe);
+    let hit = if maybe {
+        observer.searches(Some(table), key, guard);
+        table.get(key, None, read, guard)?
+    } else {
+        None
+    };
     let Some(hit) = hit else {
-        tally.missed(table, maybe);
+        observer.misses(table, maybe);
         return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
     };
     let trailer = hit.trailer;
+    observer.meets(trailer, cover);
     if trailer.seq() < cover {
         return Ok(LookupResult::Absent);
     }
     Ok(match trailer.kind() {
         Some(Kind::Put) => LookupResult::Present(hit.pin().into()),
-        Some(Kind::Blob) => LookupResult::Present(t.blob(key, hit.value(), None)?.into()),
+        Some(Kind::Blob) => {
+            observer.reads_blob(t, key, hit.value())?;
+            LookupResult::Present(t.blob(key, hit.value(), None)?.into())
+        }
         Some(Kind::Delete) => LookupResult::Absent,
         Some(Kind::Merge) => LookupResult::Operand,
         None => return Err(unknown_kind(key, trailer)),
     })
 }
 
+/// Returns the value of `key` visible at `read`, or the newest value without `read`, and records
+/// the cost.
+#[cold]
+fn get_profiled(
+    commit: &CommitPipeline,
+    tree: &TreeInner,
+    key: &[u8],
+    read: Option<Seq>,
+) -> Result<Option<Value>> {
+    let guard = epoch::pin();
+    let (view, now) = tree.at_one_moment(commit.visible(), &guard);
+    tree.check_live()?;
+    profile_key(view, key, read.unwrap_or(now), &guard)
+}
+
+#[cold]
+fn profile_key(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+    let mut profile = ReadProfile::of_key(view, key, read);
+    // One pass: a second one would find the blocks of the first in the cache.
+    let value = match view.options.merge {
+        None => search_all(view, key, read, guard, &mut profile),
+        Some(_) => gather(view, key, read, guard, &mut profile),
+    }?;
+    profile.finish_get(view, value.is_some());
+    Ok(value)
+}
+
 /// Folds the operands of a key. This is not the fast path.
 #[cold]
-fn gather(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
+fn gather(
+    view: &TreeView,
+    key: &[u8],
+    read: Seq,
+    guard: &Guard,
+    observer: &mut impl ReadObserver,
+) -> Result<Option<Value>> {
     let Some(merge) = view.options.merge.as_deref() else {
         let words = "the tree holds merge operands; open it with its merge operator";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
     };
     let (mut ops, mut base) = (vec![], None);
     let mut done = false;
+    let hash = key_hash(key);
     for m in view.memtables() {
+        observer.enters(ReadSource::Memtable(m));
         let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
-        done = memtable_versions(&m.mem, merge, key, read, cover, &mut ops, &mut base)?;
-        if done {
+        observer.is_covered(cover);
+        let maybe = m.mem.may_contain(hash);
+        observer.asks(None, maybe);
+        if maybe {
+            observer.searches(None, key, guard);
+            let mut c = m.mem.cursor();
+            let mut run = OperandRun::default();
+            let meets = |t| observer.meets(t, cover);
+            done =
+                versions(&mut c, key, read, cover, &mut ops, &mut base, meets, |c, seq, ops| {
+                    run.meet(c, key, seq, ops, Some(merge))
+                })?;
+            run.finish(key, &mut ops, Some(merge));
+        }
+        if done || cover > 0 {
+            done = true;
             break;
         }
     }
-    let mut hash = None;
+    let hash =
+        if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
         if done {
             break;
         }
+        observer.enters(ReadSource::Run(run));
         let Some(t) = run.find(key) else { continue };
         let table = t.table()?;
         let cover = table.tombstones().newest_covering(key, read).unwrap_or(0);
-        let hash = *hash.get_or_insert_with(|| filter_hash(&view.options, key));
-        if !table.may_contain(hash) {
-            done = cover > 0;
-            continue;
-        }
+        observer.is_covered(cover);
+        let maybe = table.may_contain(hash);
+        observer.asks(Some(table), maybe);
         let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
-        // No version in this table can win. An older table is checked by its own properties.
-        if !newest.is_empty() && merge.decided(key, &newest, &table.properties().summary_bytes) {
+        let facts = &table.properties().summary_bytes;
+        if !maybe {
             done = cover > 0;
-            continue;
+        } else if !newest.is_empty() && merge.decided(key, &newest, facts) {
+            // No version in this table can win. An older table is checked by its own properties.
+            observer.is_decided();
+            done = cover > 0;
+        } else {
+            observer.searches(Some(table), key, guard);
+            let mut c = table.cursor(true);
+            if observer.caches_all() {
+                c.keep_all();
+            }
+            let meets = |t| observer.meets(t, cover);
+            done = versions(&mut c, key, read, cover, &mut ops, &mut base, meets, |_, _, _| None)?;
         }
-        done = versions(&mut table.cursor(true), key, read, cover, &mut ops, &mut base, |_| ())?;
     }
     if ops.is_empty() {
         // The operand that the first lookup found was deleted before the moment of this second

@@ -171,7 +171,7 @@ mod tests {
         two.queue().hold().come(0);
         two.queue().hold().come(1);
         assert!(two.has_all_workers());
-        two.queue().gone(0);
+        two.queue().hold().leave(0);
         assert!(!two.has_all_workers());
     }
 

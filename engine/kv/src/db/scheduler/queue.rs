@@ -130,7 +130,7 @@ impl HeldSignals<'_> {
     /// Marks worker `i` as exited and wakes waiting threads. Returns the running workers, one bit
     /// each.
     pub fn leave(&self, i: usize) -> u64 {
-        let left = self.work.gone(i);
+        let left = self.work.present.fetch_and(!(1 << i), Ordering::Relaxed) & !(1 << i);
         self.work.done.notify_all();
         left
     }
@@ -185,11 +185,6 @@ impl BackgroundQueue {
     /// Returns the running workers, one bit each.
     pub fn present(&self) -> u64 {
         self.present.load(Ordering::Relaxed)
-    }
-
-    /// Marks worker `i` as not running. Returns the running workers, one bit each.
-    pub fn gone(&self, i: usize) -> u64 {
-        self.present.fetch_and(!(1 << i), Ordering::Relaxed) & !(1 << i)
     }
 
     /// Locks the list of worker threads.

@@ -6,14 +6,16 @@
 //! scans forward from the end of the last empty range before the deleted key. If that scan finds a
 //! visible key before the deleted key, it scans backward from the deleted key. If it then finds a
 //! visible key nearby, it scans forward as well. The empty ranges it finds are merged with adjacent
-//! ones and put into the empty-range cache (`merge/empty_ranges.rs`), so that iterators seek past them.
+//! ones and put into the [empty-range cache](crate::iterator::empty_range_cache), so that iterators
+//! seek past them.
 //!
 //! Deletes in random order first leave many short empty ranges, too many for the cache, and later a
 //! few long ones. When the last remaining keys are deleted, these become one. So a probe that finds
 //! a long run of tombstones makes the next deletes probe too, and less often as they find less.
 //!
 //! Invariant: a probe waits for no lock, and ignores errors and panics of hooks; readers report
-//! them. [`probes`](crate::db::commit::probe_schedule) defines how often probes run and how far they scan.
+//! them. The [schedule](crate::db::commit::probe_schedule) defines how often probes run and how far
+//! they scan.
 //!
 //! Deletes that the log replays at an opening are scanned as a whole ([`probe_trees`]), because no
 //! writer has probed them.

@@ -56,7 +56,7 @@ fn put_all(tree: &Tree) {
 }
 
 #[test]
-fn writers_look_behind_themselves() {
+fn writers_probe_after_deletes() {
     for in_tables in [false, true] {
         for from_tail in [false, true] {
             for batch in [1, 30] {
