@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use firn_kv::internals::util::checksum::checksum;
 use firn_kv::{Error, Result};
-use firn_kv::{FileMap, ReadFile, WriteFile};
+use firn_kv::fs::{FileMap, ReadFile, WriteFile};
 
 pub mod model;
 pub mod probe;

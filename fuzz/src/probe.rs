@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use firn_kv::{ReadFile, Result};
+use firn_kv::{Result};
+
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::cursor::Cursor;
 use firn_kv::internals::util::hash::key_hash;
 use firn_kv::internals::base::key::{MAX_SEQ, Trailer};

@@ -21,8 +21,9 @@ use firn_kv::internals::iterator::visible::VisibleRange;
 use firn_kv::internals::rewrite::job::{Outputs, run};
 use firn_kv::internals::rewrite::retain::{OlderRuns, OtherRuns, Rules};
 use firn_kv::internals::sstable::{TableWriter, WriterOptions};
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
-use firn_kv::{Compression, DbOptions, Movement, Policy, ReadMode, Result};
+use firn_kv::{Compression, DbOptions, Policy, ReadMode, Result};
 use firn_micro::{ENTRY, keys, memory, meta, write_table};
 
 const MIB: u64 = 1 << 20;
@@ -172,14 +173,14 @@ fn jobs(c: &mut Criterion) {
             let rules = Rules {
                 range: VisibleRange::default(),
                 gc_files: Arc::default(),
-                brings_back: false,
+                inlines_blobs: false,
                 snapshots: vec![],
                 tombstones: Arc::default(),
                 older_runs: OlderRuns::new(vec![]),
                 outside: OtherRuns::new(vec![], None),
-                merge: None,
-                purge: None,
-                zero_seqs: true,
+                merge_operator: None,
+                compaction_filter: None,
+                is_compaction: true,
             };
             (sources, rules, InMemory { env: env.clone(), options: options.clone(), next: 0 })
         };

@@ -180,14 +180,14 @@ fn retain(c: &mut Criterion) {
         let rules = || Rules {
             range: VisibleRange::default(),
             gc_files: Arc::default(),
-            brings_back: false,
+            inlines_blobs: false,
             snapshots: snapshots.clone(),
             tombstones: deletions(),
             older_runs: OlderRuns::new(vec![]),
             outside: OtherRuns::new(vec![], None),
-            merge: None,
-            purge: None,
-            zero_seqs: true,
+            merge_operator: None,
+            compaction_filter: None,
+            is_compaction: true,
         };
         group.bench_function(name, |b| {
             let make = || Retain::new(Merging::new(sources(&runs)), rules());

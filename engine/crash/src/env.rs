@@ -29,9 +29,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::{
-    Env, Error, ErrorKind, FileLock, FileMap, LogFile, ReadFile, Result, Thread, WriteFile,
-};
+use firn_kv::{Env, Error, ErrorKind, Result};
+
+use firn_kv::fs::{FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 
 use crate::disk::{Cut, Disk, DiskEntry, DiskOp, Ino, ROOT};
 use crate::rng::CrashRng;

@@ -17,9 +17,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use firn_kv::{
-    Env, Error, FileLock, FileMap, FileTerms, LogFile, ReadFile, Result, Thread, WriteFile,
-};
+use firn_kv::{Env, Error, Result};
+
+use firn_kv::fs::{FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 
 use crate::env::{device_error, with_failing_syncs};
 use crate::time::Mutex;
@@ -443,8 +443,8 @@ impl Env for FaultEnv {
         self.inner.spawn(name, work)
     }
 
-    fn give_way(&self) {
-        self.inner.give_way();
+    fn lower_priority(&self) {
+        self.inner.lower_priority();
     }
 
     fn is_forked(&self) -> bool {

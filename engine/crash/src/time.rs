@@ -5,7 +5,9 @@
 mod real {
     use std::time::Duration;
 
-    use firn_kv::{OsEnv, Result, Thread};
+    use firn_kv::{OsEnv, Result};
+
+    use firn_kv::fs::Thread;
 
     pub(crate) use parking_lot::Mutex;
 
@@ -30,7 +32,9 @@ pub(crate) use real::*;
 mod scheduled {
     use std::time::Duration;
 
-    use firn_kv::{Result, Thread};
+    use firn_kv::Result;
+
+    use firn_kv::fs::Thread;
 
     pub(crate) use firn_interleave::{Mutex, now_nanos as passed};
 

@@ -156,7 +156,7 @@ impl Queue {
 
     /// Leases the job that is due first, for `lease` milliseconds. Returns `None` if none is due.
     fn take(&self, now: Time, lease: u64) -> Result<Option<Lease>> {
-        self.bring_back(now)?;
+        self.inline_blob(now)?;
         self.db.transact(|tx| {
             let Some((key, _)) = tx.first(&self.ready)? else { return Ok(None) };
             let (due, id) = parse_timed(&key);
@@ -174,7 +174,7 @@ impl Queue {
     }
 
     /// Ends the attempts of jobs whose lease has ended, because their workers are dead or slow.
-    fn bring_back(&self, now: Time) -> Result<()> {
+    fn inline_blob(&self, now: Time) -> Result<()> {
         while let Some((key, _)) = self.leased.first()? {
             let (until, id) = parse_timed(&key);
             if until > now {

@@ -24,9 +24,9 @@ pub mod compaction {
 pub mod counters {
     pub use crate::counters::*;
 }
-/// Floor 7: statistics in Prometheus format, and creation of a store.
+/// Floor 7: creation of a store.
 pub mod db {
-    pub use crate::db::{PrometheusText, create_dir, new_id};
+    pub use crate::db::{create_dir, new_id};
 }
 /// Floor 3: environments (file systems, threads and clocks).
 pub mod env {

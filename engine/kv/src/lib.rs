@@ -20,10 +20,26 @@
 //! # Ok::<(), firn_kv::Error>(())
 //! ```
 //!
-//! The API at the crate root is stable. [`internals`] exposes the engine's modules without
-//! stability guarantees.
+//! # Features
+//!
+//! No feature is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `explain` | the cost of single reads: `Db::record_reads`, `Db::with_context`, module `explain` |
+//! | `policies` | the rarer compaction policies; without it: tiered, leveled, time-window and fifo |
+//! | `prometheus` | statistics as a text for Prometheus |
+//! | `full` | the three above |
+//! | `tracing` | events as records of the `tracing` crate |
+//! | `zstd` | Zstandard compression, with a C library |
+//! | `internals` | the engine's modules, for tools; nothing in it is stable |
 
 #![warn(missing_debug_implementations)]
+// Without its tools the engine has parts without users.
+#![cfg_attr(
+    not(all(feature = "internals", feature = "explain", feature = "policies")),
+    allow(dead_code, unused_imports)
+)]
 
 #[macro_use]
 mod util;
@@ -33,6 +49,8 @@ mod compaction;
 mod counters;
 mod db;
 mod env;
+#[cfg(feature = "internals")]
+#[doc(hidden)]
 pub mod internals;
 mod iterator;
 mod manifest;
@@ -49,30 +67,45 @@ pub use base::hooks::{
     Folded, MergeOperator, Summary, SummaryPass,
 };
 pub use base::key::{Kind, MAX_BATCH_LEN, MAX_BATCH_OPS, MAX_KEY_LEN, MAX_VALUE_LEN, Seq};
-pub use base::open_files::{FileStats, OpenFiles};
+pub use base::open_files::OpenFiles;
 pub use base::options::{
     Compression, DbOptions, Durability, FilterAllocation, FilterKind, MemoryBudget, ReadMode,
     TreeOptions,
 };
-pub use block_cache::CacheStats;
-pub use compaction::policy::{self, Movement, Policy};
+pub use compaction::policy::{self, Policy};
 pub use compaction::space::SpaceBound;
-pub use counters::reads::ReadStats;
 #[cfg(feature = "tracing")]
 pub use db::TracingListener;
+#[cfg(feature = "explain")]
 pub use db::explain;
-pub use db::explain::{ReadContext, ReadSum};
 pub use db::{
-    Batch, BatchOp, BatchOps, BlobStats, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds,
-    Keys, Latencies, Latency, Memory, Pause, Pin, PinKind, Range, Readable, Retry, RunStats,
-    Snapshot, SnapshotInfo, Space, Stats, TableInfo, Transaction, Tree, TreeStats, TtlRange,
-    TtlTree, TtlValue, Updated, Verified,
+    Batch, BatchOp, BatchOps, Change, ChangeFeed, ChangeOps, Cursor, Db, KeyBounds, Keys, Pause,
+    Range, Readable, Retry, Snapshot, TableInfo, Transaction, Tree, TtlRange, TtlTree, TtlValue,
+    Updated, Verified,
 };
+pub use env::Env;
 pub use env::mem::MemEnv;
 pub use env::os::OsEnv;
-pub use env::{Env, FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
 pub use iterator::value::Value;
 pub use wal::TornTail;
+
+/// Statistics of a store: [`Db::stats`] and what it consists of.
+pub mod stats {
+    pub use crate::base::open_files::FileStats;
+    pub use crate::block_cache::CacheStats;
+    pub use crate::counters::reads::ReadStats;
+    #[cfg(feature = "prometheus")]
+    pub use crate::db::PrometheusText;
+    pub use crate::db::{
+        BlobStats, Latencies, Latency, Memory, Pin, PinKind, RunStats, SnapshotInfo, Space, Stats,
+        TreeStats,
+    };
+}
+
+/// Traits that an [`Env`] of your own implements: files, locks, maps and threads.
+pub mod fs {
+    pub use crate::env::{FileLock, FileMap, FileTerms, LogFile, ReadFile, Thread, WriteFile};
+}
 
 /// Runs the examples of the documentation pages as tests.
 #[cfg(doctest)]

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use firn_crash::{CrashEnv, Fault, FaultEnv, OpClass};
 use firn_kv::Env;
 use firn_kv::internals::util::checksum::checksum;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
 use firn_kv::{
     Batch, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions,
-    ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
-    Movement, Policy, Readable, Result, Summary, SummaryPass, Tree, TreeOptions,
+    ErrorKind, FilterKind, FilterPrefix, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator, Policy,
+    Readable, Result, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::datadriven::walk;
 
@@ -422,8 +423,8 @@ impl FilterPrefix for Hook {
 fn hooks(env: &CrashEnv) -> String {
     let h = |name| Arc::new(Hook(name));
     let all = TreeOptions {
-        merge: Some(h("a")),
-        purge: Some(h("b")),
+        merge_operator: Some(h("a")),
+        compaction_filter: Some(h("b")),
         summary: Some(h("c")),
         filter_prefix: Some(h("d")),
         ..small()
@@ -432,14 +433,14 @@ fn hooks(env: &CrashEnv) -> String {
     let db = open(env).unwrap();
     let mut out = String::new();
     for other in [
-        TreeOptions { merge: Some(h("x")), ..all.clone() },
-        TreeOptions { purge: None, ..all.clone() },
+        TreeOptions { merge_operator: Some(h("x")), ..all.clone() },
+        TreeOptions { compaction_filter: None, ..all.clone() },
         TreeOptions { summary: Some(h("x")), ..all.clone() },
         TreeOptions { filter_prefix: None, ..all.clone() },
     ] {
         out += &said(db.tree("hooked", other));
     }
-    out += &said(db.tree("t", TreeOptions { merge: Some(h("a")), ..small() }));
+    out += &said(db.tree("t", TreeOptions { merge_operator: Some(h("a")), ..small() }));
     out += &said(db.existing_tree("hooked").unwrap().get(b"k"));
     assert_eq!(
         db.tree("hooked", all).unwrap().get(b"k").unwrap().as_deref(),

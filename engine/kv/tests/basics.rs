@@ -10,10 +10,11 @@ use std::time::Duration;
 use firn_crash::CrashEnv;
 use firn_kv::Env;
 use firn_kv::OsEnv;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, TimeWindow, Unified};
 use firn_kv::{
     Batch, Db, DbOptions, Durability, ErrorKind, Folded, MAX_KEY_LEN, MAX_VALUE_LEN, MergeOperator,
-    Movement, Policy, Readable, Result, Tree, TreeOptions,
+    Policy, Readable, Result, Tree, TreeOptions,
 };
 
 /// A directory that is removed with the test.
@@ -173,7 +174,7 @@ fn a_range_delete_that_must_stay_does_not_hide_what_was_written_after_it() {
         let db = Db::open_in(Arc::new(env.clone()), "/db", inline()).unwrap();
         let policy = Policy::TimeWindow(TimeWindow { window_secs: 3600, min_runs: 2 });
         let tree = db
-            .tree("t", TreeOptions { policy, merge: Some(Arc::new(Add)), ..tiny_tree() })
+            .tree("t", TreeOptions { policy, merge_operator: Some(Arc::new(Add)), ..tiny_tree() })
             .unwrap();
         // An older window with the key "b" only: the range deletion must continue to hide it.
         tree.put(b"b", b"1").unwrap();
@@ -250,7 +251,7 @@ impl MergeOperator for Add {
 fn operands_fold_wherever_they_are() {
     for p in places() {
         let db = Db::open_in(p.env.clone(), &p.dir, inline()).unwrap();
-        let options = TreeOptions { merge: Some(Arc::new(Add)), ..tiny_tree() };
+        let options = TreeOptions { merge_operator: Some(Arc::new(Add)), ..tiny_tree() };
         let tree = db.tree("sums", options.clone()).unwrap();
         tree.put(b"a", b"10").unwrap();
         for round in 0..4 {
@@ -525,7 +526,7 @@ fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
         }
     }
     let db = Db::open_in(Arc::new(CrashEnv::new(1)), "/db", inline()).unwrap();
-    let tree = db.tree("t", TreeOptions { merge: Some(Arc::new(Long)), ..tiny_tree() }).unwrap();
+    let tree = db.tree("t", TreeOptions { merge_operator: Some(Arc::new(Long)), ..tiny_tree() }).unwrap();
     (0..3).for_each(|_| tree.merge("key", "x").unwrap());
     tree.flush().unwrap();
     tree.compact().unwrap();

@@ -523,7 +523,7 @@ fn a_tree_with_a_hook_that_looks_at_values_has_them_in_place() {
     let env = CrashEnv::new(6);
     let options = TreeOptions {
         blob_threshold: 100,
-        merge: Some(Arc::new(Longest)),
+        merge_operator: Some(Arc::new(Longest)),
         ..TreeOptions::default()
     };
     let open = || {

@@ -299,7 +299,7 @@ fn range_deletions_are_named_with_what_they_cover() {
             // A backward scan must reach the previous key to know that it has seen all versions of
             // a key.
             assert_eq!(
-                (all.entries.older_runs(), all.entries.puts - all.entries.covered),
+                (all.entries.covered_entries(), all.entries.puts - all.entries.covered),
                 (8_900, 1 + u64::from(reverse)),
                 "{reverse}"
             );
@@ -329,7 +329,7 @@ fn operands_old_versions_and_prefixes_are_told() {
     let env = Arc::new(MemEnv::new(4));
     let db = open(&env);
     let options = TreeOptions {
-        merge: Some(Arc::new(Append)),
+        merge_operator: Some(Arc::new(Append)),
         filter_prefix: Some(Arc::new(First)),
         ..piling()
     };

@@ -14,11 +14,9 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use firn_kv::fs::{Thread, WriteFile};
 use firn_kv::policy::Tiered;
-use firn_kv::{
-    Batch, Db, DbOptions, Env, ErrorKind, OsEnv, Policy, Result, Thread, Tree, TreeOptions,
-    WriteFile,
-};
+use firn_kv::{Batch, Db, DbOptions, Env, ErrorKind, OsEnv, Policy, Result, Tree, TreeOptions};
 use firn_testkit::as_inside;
 use firn_testkit::own_process;
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 use firn_crash::{CrashEnv, Cut};
 use firn_kv::Env;
 use firn_kv::internals::base::key::Kind;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Db, DbOptions, FilterDecision,
-    Folded, MergeOperator, Movement, Policy, Readable, Snapshot, Summary, SummaryPass, Tree,
-    TreeOptions,
+    Folded, MergeOperator, Policy, Readable, Snapshot, Summary, SummaryPass, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -102,7 +102,7 @@ fn check(tree: &Tree, map: &Map, frozen: &Option<Frozen>, now: u64, what: &str) 
 fn expire(seed: u64, policy: Policy) -> u64 {
     let mut rng = Rng::new(seed);
     let mut env = CrashEnv::new(seed);
-    let all = TreeOptions { purge: Some(Arc::new(Expiry)), ..options(policy.clone()) };
+    let all = TreeOptions { compaction_filter: Some(Arc::new(Expiry)), ..options(policy.clone()) };
     let (mut db, mut tree) = open(&env, all.clone());
     let (mut map, mut frozen, mut purged) = (Map::new(), None, 0);
     for step in 0..3000 {
@@ -131,7 +131,7 @@ fn expire(seed: u64, policy: Policy) -> u64 {
             360..364 => tree.flush().unwrap(),
             364..366 => {
                 frozen = None;
-                purged += db.stats().dropped_purged;
+                purged += db.stats().dropped_by_filter;
                 drop((db, tree));
                 env = env.crash_image(0, &Cut::Process);
                 (db, tree) = open(&env, all.clone());
@@ -157,7 +157,7 @@ fn expire(seed: u64, policy: Policy) -> u64 {
     tree.compact().unwrap();
     check(&tree, &map, &frozen, seconds(&env), "at the end");
     assert_eq!(tree.iter().count(), 0, "a full compaction drops all expired values");
-    purged + db.stats().dropped_purged
+    purged + db.stats().dropped_by_filter
 }
 
 fn policies() -> [Policy; 4] {
@@ -323,7 +323,7 @@ impl CompactionFilterPass for Rows {
 fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
     let env = CrashEnv::new(1);
     let hooks = TreeOptions {
-        purge: Some(Arc::new(Rows)),
+        compaction_filter: Some(Arc::new(Rows)),
         filter_prefix: Some(Arc::new(Rows)),
         ..options(Policy::Tiered(Tiered { min_runs: 8, max_runs: 8, bucket: 2.0 }))
     };
@@ -475,8 +475,8 @@ fn a_compaction_shows_the_purge_hook_every_key_once() {
         let env = CrashEnv::new(seed);
         let hook = Arc::new(Counters::default());
         let tree_options = TreeOptions {
-            merge: Some(hook.clone()),
-            purge: Some(Arc::new(DropZeros(hook.clone()))),
+            merge_operator: Some(hook.clone()),
+            compaction_filter: Some(Arc::new(DropZeros(hook.clone()))),
             ..options(Policy::Tiered(Tiered { min_runs: 4, max_runs: 8, bucket: 3.0 }))
         };
         let (db, tree) = open(&env, tree_options);

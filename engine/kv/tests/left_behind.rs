@@ -7,9 +7,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::{
-    Compression, Db, DbOptions, Env, ErrorKind, OpenFiles, OsEnv, Result, Thread, TreeOptions,
-};
+use firn_kv::{Compression, Db, DbOptions, Env, ErrorKind, OpenFiles, OsEnv, Result, TreeOptions};
+
+use firn_kv::fs::Thread;
 use firn_testkit::{as_inside, own_process};
 
 /// Environment of the operating system without held directories. A store then holds this

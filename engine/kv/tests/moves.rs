@@ -191,7 +191,7 @@ impl CompactionFilterPass for Nothing {
 
 /// Creates two disjoint runs and applies `change`, which makes a compaction rewrite data. Returns
 /// the statistics after the compaction.
-fn changed(name: &str, options: TreeOptions, change: impl Fn(&Db, &Tree)) -> firn_kv::Stats {
+fn changed(name: &str, options: TreeOptions, change: impl Fn(&Db, &Tree)) -> firn_kv::stats::Stats {
     let (db, tree) = open(Arc::new(CrashEnv::new(1)), options).unwrap();
     fill(&tree, 0..KEYS, 1).unwrap();
     change(&db, &tree);
@@ -207,7 +207,7 @@ fn changed(name: &str, options: TreeOptions, change: impl Fn(&Db, &Tree)) -> fir
 
 #[test]
 fn what_a_merge_would_change_is_written_again() {
-    let all = |stats: &firn_kv::Stats| stats.trees[0].runs[0].clone();
+    let all = |stats: &firn_kv::stats::Stats| stats.trees[0].runs[0].clone();
     let deleted = changed("deletes", quiet(), |_, tree| {
         tree.delete(&key(17)).unwrap();
         // Deletes a key that does not exist, in a separate table.
@@ -229,7 +229,7 @@ fn what_a_merge_would_change_is_written_again() {
     });
     assert_eq!(all(&versions).entries, 2 * KEYS);
 
-    let folding = TreeOptions { merge: Some(Arc::new(Append)), ..quiet() };
+    let folding = TreeOptions { merge_operator: Some(Arc::new(Append)), ..quiet() };
     let folded = changed("operands", folding, |_, tree| {
         // A flush does not know which older entries exist for these operands.
         (0..10).for_each(|i| tree.merge(&[b'a', i], b"more").map(drop).unwrap());
@@ -256,7 +256,7 @@ fn what_a_merge_would_change_is_written_again() {
         changed(name, quiet(), way(options));
     }
 
-    let purging = TreeOptions { purge: Some(Arc::new(Nothing)), ..quiet() };
+    let purging = TreeOptions { compaction_filter: Some(Arc::new(Nothing)), ..quiet() };
     let (db, tree) = open(Arc::new(CrashEnv::new(1)), purging).unwrap();
     run(&tree, 0..KEYS, 1).unwrap();
     run(&tree, KEYS..2 * KEYS, 1).unwrap();

@@ -9,14 +9,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::OsEnv;
+use firn_kv::fs::{FileMap, ReadFile};
 use firn_kv::policy::Fifo;
 use firn_kv::{
     Compression, Db, DbOptions, Error, ErrorKind, OpenFiles, Policy, ReadMode, Readable, Result,
     Tree, TreeOptions,
 };
-use firn_kv::{Env, FileMap, ReadFile};
 use firn_testkit::as_inside;
 use firn_testkit::process::check as check_process;
 

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_crash::{CrashEnv, Cut, Fault, FaultEnv, OpClass};
-use firn_kv::{
-    Db, DbOptions, Env, ErrorKind, Readable, Result, Snapshot, Tree, TreeOptions, WriteFile,
-};
+use firn_kv::fs::WriteFile;
+use firn_kv::{Db, DbOptions, Env, ErrorKind, Readable, Result, Snapshot, Tree, TreeOptions};
 use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;
 use parking_lot::{Condvar, Mutex};
@@ -41,7 +40,7 @@ fn open(env: Arc<dyn Env>, threads: usize, memtable: usize, apart: usize) -> Res
         policy: "tiered:min_runs=64:max_runs=64".parse().unwrap(),
         memtable_size: memtable,
         table_size: TABLE,
-        merge: if apart == 0 { Some(Arc::new(Append)) } else { None },
+        merge_operator: if apart == 0 { Some(Arc::new(Append)) } else { None },
         blob_threshold: apart,
         ..TreeOptions::default()
     };
@@ -74,7 +73,7 @@ fn write(rng: &mut Rng, keys: u64, tree: &Tree, map: &mut Map) {
             tree.delete(key(k)).unwrap();
             map.remove(&key(k));
         }
-        5..=9 if tree.options().merge.is_some() => {
+        5..=9 if tree.options().merge_operator.is_some() => {
             let operand = bytes(rng, 20);
             tree.merge(key(k), &operand).unwrap();
             map.entry(key(k)).or_default().extend(operand);

@@ -136,7 +136,7 @@ fn table(id: u64, text: &str, now: u64) -> TableShape {
             "seq" => (t.min_seq, t.max_seq) = (value, value),
             "old" => t.min_seq = value,
             "at" => (t.created_micros, t.newest_micros) = (value * 1_000_000, value * 1_000_000),
-            "gone" => t.gone_micros = Some(value * 1_000_000),
+            "gone" => t.expires_micros = Some(value * 1_000_000),
             "busy" => t.busy = true,
             other => panic!("no property {other}"),
         }
@@ -808,10 +808,10 @@ fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
         let mut model = Model::new(&mut rng, chosen);
         let now = model.shape.now_micros;
         let fates = [None, Some(now - 1), Some(now), Some(now + 1)];
-        model.shape.change(|_| true, |t| t.gone_micros = fates[rng.below(4) as usize]);
+        model.shape.change(|_| true, |t| t.expires_micros = fates[rng.below(4) as usize]);
         let dropped =
             pick(&model.policy, &model.shape).filter(|j| j.reason == CompactionReason::Expired);
-        let is_gone = |t: &TableShape| t.gone_micros.is_some_and(|g| g <= now);
+        let is_gone = |t: &TableShape| t.expires_micros.is_some_and(|g| g <= now);
         let may_go = |r: usize, t: &TableShape| {
             is_gone(t)
                 && model.shape.runs[r + 1..]

@@ -312,7 +312,7 @@ fn openings_do_not_pile_up_segments() {
 /// forever.
 #[test]
 fn openings_that_do_not_open_every_tree_do_not_pile_up_segments() {
-    let add = || TreeOptions { merge: Some(Arc::new(Latest)), ..TreeOptions::default() };
+    let add = || TreeOptions { merge_operator: Some(Arc::new(Latest)), ..TreeOptions::default() };
     for (threads, closes, opens) in
         [(2, true, true), (2, false, false), (0, true, false), (0, false, true)]
     {

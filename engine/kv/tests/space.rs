@@ -9,15 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use firn_kv::Env;
 use firn_kv::MemEnv;
+use firn_kv::fs::WriteFile;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{
     DynamicLeveled, Fade, Fifo, Fluid, Incremental, LazyLeveled, Leveled, Spooky, Tiered,
     TimeWindow, Unified, Universal,
 };
-use firn_kv::{
-    Db, DbOptions, Durability, Movement, Pin, PinKind, Policy, Result, Tree, TreeOptions,
-};
-use firn_kv::{Env, WriteFile};
+use firn_kv::stats::{Pin, PinKind};
+use firn_kv::{Db, DbOptions, Durability, Policy, Result, Tree, TreeOptions};
 use firn_testkit::rng::Rng;
 use firn_testkit::{as_inside, own_process};
 use parking_lot::Mutex;

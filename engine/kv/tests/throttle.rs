@@ -63,7 +63,7 @@ impl<F: Fn() + Send + Sync> CompactionFilterPass for DropAll<F> {
 }
 
 fn dropping(each: impl Fn() + Send + Sync + 'static) -> TreeOptions {
-    TreeOptions { purge: Some(Arc::new(DropAll(Arc::new(each)))), ..tree_options() }
+    TreeOptions { compaction_filter: Some(Arc::new(DropAll(Arc::new(each)))), ..tree_options() }
 }
 
 fn is_set(flag: &AtomicBool) -> bool {

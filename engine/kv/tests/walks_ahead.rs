@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use firn_kv::fs::{FileMap, ReadFile};
 use firn_kv::policy::Tiered;
 use firn_kv::{
-    Compression, Db, DbOptions, Env, FileMap, MemEnv, Policy, ReadFile, ReadMode, Result, Tree,
-    TreeOptions,
+    Compression, Db, DbOptions, Env, MemEnv, Policy, ReadMode, Result, Tree, TreeOptions,
 };
 use firn_testkit::as_inside;
 use firn_testkit::rng::Rng;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_cql::{Session, StatementLog, with_scripts};
-use firn_kv::internals::db::PrometheusText;
-use firn_kv::{Env, OpenFiles, OsEnv, Thread};
+use firn_kv::fs::Thread;
+use firn_kv::stats::PrometheusText;
+use firn_kv::{Env, OpenFiles, OsEnv};
 use firn_wide::Wide;
 use parking_lot::{Condvar, Mutex};
 use serde_json::json;
@@ -230,7 +231,7 @@ impl Server {
 
     /// What the server and its store count, in the text format of Prometheus, version 0.0.4:
     /// connections, requests by their kind with histograms of how long they took, errors, bytes,
-    /// what is in flight, prepared statements; behind that [`firn_kv::Stats::prometheus`].
+    /// what is in flight, prepared statements; behind that [`firn_kv::stats::Stats::prometheus`].
     ///
     /// ```
     /// use firn_server::{Options, Server};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use firn_kv::DbOptions;
-use firn_kv::internals::env::mem::MemEnv;
+use firn_kv::MemEnv;
 use firn_wide::*;
 
 struct Opened {

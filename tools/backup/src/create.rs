@@ -207,7 +207,7 @@ impl BackupRepository {
                 table.verify(None, |_| ())?;
             }
             KeptContent::Values(facts) => {
-                opener.value_handle(facts).file()?.verify_all()?;
+                opener.blob_handle(facts).file()?.verify_all()?;
             }
         }
         let mut hash = hasher();

@@ -7,8 +7,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::fs::WriteFile;
 use firn_kv::internals::db::create_dir;
-use firn_kv::{Env, Error, ErrorKind, Result, WriteFile};
+use firn_kv::{Env, Error, ErrorKind, Result};
 
 use crate::names::UNFINISHED;
 use crate::place::{BackupPlace, PlacedFile, StoredFile};

@@ -8,7 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::{Env, ErrorKind, FileLock, Result};
+use firn_kv::{Env, ErrorKind, Result};
+
+use firn_kv::fs::FileLock;
 
 const START: &str = "backup-";
 const LOCK: &str = ".lock";

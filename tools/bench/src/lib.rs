@@ -126,7 +126,7 @@ pub struct BenchArgs {
     /// What compactions may write for readers, in percent of what is flushed; 0: runs stay as the
     /// policy leaves them
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
-    reader_merges: u32,
+    read_compaction_percent: u32,
     /// Memory of one memtable
     #[arg(long, value_name = "BYTES", default_value = "64m", value_parser = options::size)]
     memtable: u64,

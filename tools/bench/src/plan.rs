@@ -105,7 +105,7 @@ impl BenchPlan {
             .iter()
             .any(|s| matches!(s, BenchStep::Run(p) if p.workload == Workload::MergeRandom))
         {
-            plan.tree.merge = Some(Arc::new(StoreSums));
+            plan.tree.merge_operator = Some(Arc::new(StoreSums));
         }
         Ok(plan)
     }
@@ -129,7 +129,7 @@ impl BenchPlan {
             read_mode: args.read_mode.into(),
             wal_segment: args.memtable.clamp(1 << 20, 64 << 20),
             background_rate: args.rate,
-            reader_merges: args.reader_merges,
+            read_compaction_percent: args.read_compaction_percent,
             ..DbOptions::default()
         };
         db.check()?;

@@ -96,7 +96,7 @@ fn amplification(m: &MeasuredRun) -> f64 {
 }
 
 /// Bytes of tables for each live byte; the log, which is of a fixed size, is left out.
-fn space_of_raw(bench: &Bench, s: &firn_kv::Stats) -> f64 {
+fn space_of_raw(bench: &Bench, s: &firn_kv::stats::Stats) -> f64 {
     s.table_bytes() as f64 / bench.live_bytes.max(1) as f64
 }
 
@@ -152,11 +152,11 @@ fn totals(bench: &Bench) -> Vec<String> {
             count(r.blocks_cached + r.blocks_read)
         ));
     }
-    if r.filters_asked > 0 {
+    if r.filter_probes > 0 {
         out.push(format!(
             "filters: about {} asked, {} knew that nothing is there; wrong of {:.2} % of the keys that were not",
-            count(r.filters_asked),
-            count(r.filters_no),
+            count(r.filter_probes),
+            count(r.filter_negatives),
             r.false_positive_rate().unwrap_or(0.0) * 100.0
         ));
     }

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
-use firn_kv::{ErrorKind, Stats};
+use firn_kv::ErrorKind;
+
+use firn_kv::stats::Stats;
 use firn_workload::firn::FirnStore;
 use firn_workload::process::{Usage, disk_bytes};
 use firn_workload::{Outcome, Phase, Runner};

@@ -1,21 +1,21 @@
 //! The statistics of a store as JSON, for the commands and for the bindings of other languages.
 
-use firn_kv::{Latency, Pin, ReadStats, Stats, TreeStats};
+use firn_kv::stats::{Latency, Pin, ReadStats, Stats, TreeStats};
 use serde_json::{Value, json};
 
 /// The statistics as JSON.
 pub fn stats_json(s: &Stats) -> Value {
-    let run = |r: &firn_kv::RunStats| {
+    let run = |r: &firn_kv::stats::RunStats| {
         json!({
             "level": r.level, "number": r.number, "tables": r.tables, "bytes": r.bytes, "raw_bytes": r.raw_bytes,
             "entries": r.entries, "deletes": r.deletes,
         })
     };
-    let space = |s: &firn_kv::Space| json!({"live": s.live, "pinned": s.pinned, "writing": s.writing, "total": s.total()});
+    let space = |s: &firn_kv::stats::Space| json!({"live": s.live, "pinned": s.pinned, "writing": s.writing, "total": s.total()});
     let reads = |r: &ReadStats| {
         json!({
-            "gets": r.gets, "found": r.found, "in_memtables": r.in_memtables, "filters_asked": r.filters_asked,
-            "filters_no": r.filters_no, "filters_wrong": r.filters_wrong, "blocks_cached": r.blocks_cached,
+            "gets": r.gets, "found": r.found, "in_memtables": r.in_memtables, "filter_probes": r.filter_probes,
+            "filter_negatives": r.filter_negatives, "filter_false_positives": r.filter_false_positives, "blocks_cached": r.blocks_cached,
             "blocks_mapped": r.blocks_mapped, "blocks_read": r.blocks_read, "bytes_read": r.bytes_read,
             "hit_rate": r.hit_rate(), "false_positive_rate": r.false_positive_rate(),
         })
@@ -30,7 +30,7 @@ pub fn stats_json(s: &Stats) -> Value {
             },
         })
     };
-    let snapshot = |s: &firn_kv::SnapshotInfo| json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros});
+    let snapshot = |s: &firn_kv::stats::SnapshotInfo| json!({"name": s.name, "seq": s.seq, "since_micros": s.since_micros});
     let pin = |p: &Pin| {
         json!({
             "kind": p.kind.name(), "name": p.name, "tree": p.tree, "since_micros": p.since_micros, "age_micros": p.age_micros,
@@ -56,7 +56,7 @@ pub fn stats_json(s: &Stats) -> Value {
             "compactions": s.compactions, "moves": s.moves, "drops": s.drops, "compaction_read": s.compaction_read,
             "compaction_written": s.compaction_written, "compaction_nanos": s.compaction_nanos,
             "dropped_shadowed": s.dropped_shadowed,
-            "dropped_deletes": s.dropped_deletes, "dropped_covered": s.dropped_covered, "dropped_purged": s.dropped_purged,
+            "dropped_deletes": s.dropped_deletes, "dropped_covered": s.dropped_covered, "dropped_by_filter": s.dropped_by_filter,
             "paced_nanos": s.paced_nanos, "stalled_nanos": s.stalled_nanos,
         },
         "latencies": latencies,

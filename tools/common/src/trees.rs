@@ -40,6 +40,6 @@ pub fn with_options(
         .iter()
         .try_for_each(|(option, text)| options::set(&mut options, option, text))
         .map_err(Error::invalid)?;
-    options.merge = merge.or(options.merge);
+    options.merge_operator = merge.or(options.merge_operator);
     db.tree(name, options)
 }

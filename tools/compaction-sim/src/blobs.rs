@@ -10,7 +10,7 @@ use firn_kv::internals::util::sorted_map::SortedSet;
 use std::sync::Arc;
 
 use firn_kv::TreeOptions;
-use firn_kv::internals::compaction::{LsmShape, ValueFileShape, gc_files};
+use firn_kv::internals::compaction::{BlobFileShape, LsmShape, gc_files};
 
 /// A blob file that a flush or a merge has made.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,7 +110,7 @@ impl SimBlobFiles {
             std::mem::take(&mut self.files).into_iter().partition(|(id, _)| is_held(id));
         self.files = held;
         self.bytes = self.files.values().map(|v| v.size).sum();
-        let shape = |v: &SimBlobOutput| ValueFileShape {
+        let shape = |v: &SimBlobOutput| BlobFileShape {
             id: v.id,
             bytes: v.bytes as u64,
             live: live.get(&v.id).map_or(0, |(_, bytes)| bytes.round() as u64),
@@ -124,6 +124,9 @@ impl SimBlobFiles {
     /// Notes in the shape what a merge of each table would bring back.
     pub fn mark(&self, shape: &mut LsmShape) {
         let of = |id: u64| self.stale(std::iter::once(id));
-        shape.change(|t| t.blob_garbage_bytes != of(t.id), |t| t.blob_garbage_bytes = of(t.id));
+        shape.change(
+            |t| t.blob_relocation_bytes != of(t.id),
+            |t| t.blob_relocation_bytes = of(t.id),
+        );
     }
 }

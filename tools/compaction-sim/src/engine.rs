@@ -8,7 +8,8 @@ use firn_kv::Env;
 use firn_kv::MemEnv;
 use firn_kv::internals::base::key::Kind;
 use firn_kv::internals::compaction::LsmShape;
-use firn_kv::{Db, DbOptions, Result, Stats, Summary, SummaryPass, TreeOptions};
+use firn_kv::stats::Stats;
+use firn_kv::{Db, DbOptions, Result, Summary, SummaryPass, TreeOptions};
 
 use crate::exact::ExactTtl;
 use crate::machine::Machine;

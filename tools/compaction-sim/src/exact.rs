@@ -37,7 +37,7 @@ use firn_kv::internals::memtable::{ArenaPool, Memtable};
 use firn_kv::internals::range_del::tombstone::Fragments;
 use firn_kv::internals::rewrite::job::{self, Outputs};
 use firn_kv::internals::rewrite::retain::{OlderRuns, OtherRuns, Rules};
-use firn_kv::internals::sstable::{TableWriter, ValueWriter};
+use firn_kv::internals::sstable::{BlobWriter, TableWriter};
 use firn_kv::internals::util::sorted_map::{SortedMap, SortedSet};
 use firn_kv::{
     CompactionFilter, CompactionFilterContext, CompactionFilterPass, Compression, DbOptions,
@@ -90,7 +90,7 @@ impl ExactTtl {
     /// The tree's options with this as its hooks.
     pub fn hooked(self, options: &TreeOptions) -> TreeOptions {
         TreeOptions {
-            purge: Some(Arc::new(self)),
+            compaction_filter: Some(Arc::new(self)),
             summary: Some(Arc::new(self)),
             ..options.clone()
         }
@@ -353,7 +353,7 @@ impl Exact {
         place: ExactPlace,
     ) -> TableShape {
         let newest = entries.iter().map(|e| e.stamp).max().filter(|_| facts.deletes == 0);
-        let gone_micros = self.ttl.zip(newest).map(|(ttl, newest)| ttl.gone_at(newest));
+        let expires_micros = self.ttl.zip(newest).map(|(ttl, newest)| ttl.gone_at(newest));
         self.tables.insert(facts.id, Arc::new(entries));
         let meta = TableMeta {
             facts: facts.clone(),
@@ -361,7 +361,7 @@ impl Exact {
             newest_micros: place.newest_micros,
             ingested_seq: 0,
         };
-        TableShape { gone_micros, ..meta.shape() }
+        TableShape { expires_micros, ..meta.shape() }
     }
 
     /// What is older than the job's inputs, as the engine sees it: runs of which only the ranges of
@@ -465,7 +465,7 @@ impl SimStore for Exact {
         // Stable: it finds the sorted runs that are there.
         entries.sort_by_key(ExactEntry::order);
         let purge =
-            self.options.purge.as_ref().map(|p| p.start(CompactionFilterContext { now_micros }));
+            self.options.compaction_filter.as_ref().map(|p| p.start(CompactionFilterContext { now_micros }));
         let rules = rules(self.older_runs(shape, job), purge, true, values.gc_files().clone());
         let place = ExactPlace {
             level: job.output_level,
@@ -509,19 +509,19 @@ impl SimStore for Exact {
 fn rules(
     older_runs: OlderRuns,
     purge: Option<Box<dyn CompactionFilterPass>>,
-    zero_seqs: bool,
+    is_compaction: bool,
     gc_files: Arc<SortedSet<u64>>,
 ) -> Rules {
     Rules {
         range: VisibleRange::default(),
         gc_files,
-        brings_back: false,
+        inlines_blobs: false,
         snapshots: vec![],
         tombstones: Arc::new(Fragments::default()),
         older_runs,
-        merge: None,
-        purge,
-        zero_seqs,
+        merge_operator: None,
+        compaction_filter: purge,
+        is_compaction,
         outside: OtherRuns::new(vec![], None),
     }
 }
@@ -561,7 +561,7 @@ impl Outputs for Counting<'_> {
         self.options.blob_from()
     }
 
-    fn create_values(&mut self) -> Result<ValueWriter> {
+    fn create_blob_file(&mut self) -> Result<BlobWriter> {
         let id = *self.next_id;
         *self.next_id += 1;
         Ok(counted_values(self.options, self.place.level, id, self.place.now_micros))

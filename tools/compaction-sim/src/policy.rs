@@ -27,8 +27,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Unified};
-use firn_kv::{Movement, Policy, TreeOptions};
+use firn_kv::{Policy, TreeOptions};
 
 use crate::idea::SimPolicy;
 use crate::script::{self, ScriptPolicy};

@@ -254,7 +254,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             memtable_size: options.memtable_size as u64,
             table_size: options.table_size,
             tombstone_age_secs: options.tombstone_age_secs,
-            has_compaction_filter: options.purge.is_some(),
+            has_compaction_filter: options.compaction_filter.is_some(),
             // Nobody reads here.
             read_debt: 0,
             read_compaction_bytes: 0,

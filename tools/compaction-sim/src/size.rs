@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use firn_kv::WriteFile;
+use firn_kv::fs::WriteFile;
 use firn_kv::internals::base::identity::TableIdentity;
 use firn_kv::internals::base::key::{Kind, MAX_KEY_LEN, Trailer};
 use firn_kv::internals::compaction::whole_bits;
-use firn_kv::internals::sstable::{TableWriter, ValueOptions, ValueWriter, WriterOptions};
+use firn_kv::internals::sstable::{BlobOptions, BlobWriter, TableWriter, WriterOptions};
 use firn_kv::{FilterKind, Result, TreeOptions};
 use firn_workload::rng::{Rng, mix};
 
@@ -59,7 +59,7 @@ pub fn counted_table(
         filter,
         filter_dropped,
         summary: options.summary.clone(),
-        purge: options.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+        compaction_filter: options.compaction_filter.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
         created_micros: now_micros,
         ..WriterOptions::default()
     };
@@ -67,8 +67,8 @@ pub fn counted_table(
 }
 
 /// A writer of a blob file that is only counted, with the options that the engine would give it.
-pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> ValueWriter {
-    let o = ValueOptions {
+pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64) -> BlobWriter {
+    let o = BlobOptions {
         identity: TableIdentity::default(),
         tree: 1,
         level,
@@ -76,7 +76,7 @@ pub fn counted_values(options: &TreeOptions, level: u8, id: u64, now_micros: u64
         created_micros: now_micros,
         warm: None,
     };
-    ValueWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
+    BlobWriter::new(Box::new(CountedSize::default()), Path::new("virtual"), id, o)
 }
 
 /// Bytes of a value that is simulated, at most.

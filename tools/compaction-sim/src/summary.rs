@@ -550,12 +550,12 @@ impl RunSummary {
             created_micros: place.now_micros,
             newest_micros: place.newest_micros,
             oldest_tombstone_micros: oldest.map(|_| place.oldest.unwrap_or(place.now_micros)),
-            gone_micros: (self.workload.ttl_micros > 0 && deletes < 0.5).then(|| {
+            expires_micros: (self.workload.ttl_micros > 0 && deletes < 0.5).then(|| {
                 // The cast saturates.
                 ExactTtl(self.workload.ttl_micros).gone_at(newest_put as u64)
             }),
             blob_bytes: 0,
-            blob_garbage_bytes: 0,
+            blob_relocation_bytes: 0,
             held_back: false,
             busy: false,
         };

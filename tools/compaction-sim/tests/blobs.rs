@@ -5,8 +5,10 @@ use compaction_sim::engine::{run_in_memory, simulated_in_memory};
 use compaction_sim::meter::SimOutcome;
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Tiered};
-use firn_kv::{Compression, Movement, Policy, Stats, TreeOptions};
+use firn_kv::stats::Stats;
+use firn_kv::{Compression, Policy, TreeOptions};
 
 const INTERVAL: u64 = 1_000_000;
 

@@ -14,8 +14,9 @@ use compaction_sim::sim::{Setup, run};
 use compaction_sim::size::ContentSize;
 use compaction_sim::summary::RunSummary;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
+use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
-use firn_kv::{Movement, Policy, TreeOptions};
+use firn_kv::{Policy, TreeOptions};
 
 const M: u64 = 1 << 20;
 

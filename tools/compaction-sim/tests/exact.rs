@@ -9,8 +9,9 @@ use compaction_sim::engine::{run_in_memory, simulated_in_memory, without_copies}
 use compaction_sim::meter::levels;
 use compaction_sim::size::ContentSize;
 use compaction_sim::workload::{SimOpKind, SimWorkload};
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, Incremental, LazyLeveled, Leveled, TimeWindow, Unified};
-use firn_kv::{Compression, FilterAllocation, Movement, Policy, TreeOptions};
+use firn_kv::{Compression, FilterAllocation, Policy, TreeOptions};
 
 /// Nanoseconds between two writes: a thousand a second, so that windows and ages matter.
 const INTERVAL: u64 = 1_000_000;

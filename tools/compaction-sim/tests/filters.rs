@@ -56,7 +56,7 @@ fn errors(db: &Db, options: &TreeOptions) -> f64 {
             }
             let sum = cx.sum();
             assert_eq!((sum.reads, sum.more), (BATCH, 0));
-            sum.filters_wrong
+            sum.filter_false_positives
         });
     }
     wrong as f64 / LOOKS as f64

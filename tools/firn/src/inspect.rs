@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use firn_kv::OsEnv;
-use firn_kv::{Stats, TreeStats};
+use firn_kv::stats::{Stats, TreeStats};
 use firn_workload::process::disk_bytes;
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ pub struct InspectSums {
 
 /// The sums of a tree.
 pub fn sums(t: &TreeStats) -> InspectSums {
-    let sum = |of: fn(&firn_kv::RunStats) -> u64| t.runs.iter().map(of).sum();
+    let sum = |of: fn(&firn_kv::stats::RunStats) -> u64| t.runs.iter().map(of).sum();
     InspectSums {
         tables: sum(|r| r.tables as u64),
         bytes: sum(|r| r.bytes),

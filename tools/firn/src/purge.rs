@@ -104,7 +104,7 @@ fn report_json(name: &str, r: &PurgeReport) -> Value {
             "past_grace": state, "not_before": until, "blocked_by": t.blocked_by.iter().map(blocker).collect::<Vec<_>>(),
         })
     };
-    let holder = |p: &firn_kv::Pin| json!({"kind": p.kind.name(), "name": p.name, "bytes": p.bytes, "since_micros": p.since_micros});
+    let holder = |p: &firn_kv::stats::Pin| json!({"kind": p.kind.name(), "name": p.name, "bytes": p.bytes, "since_micros": p.since_micros});
     json!({
         "family": name, "tree": r.tree, "now": r.now, "gc_grace": r.gc_grace, "memtable_bytes": r.memtable_bytes,
         "tables": r.tables.iter().map(table).collect::<Vec<_>>(), "holders": r.holders.iter().map(holder).collect::<Vec<_>>(),

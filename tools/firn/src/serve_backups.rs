@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use firn_backup::{BackupRepository, KeepRule, Pacing};
-use firn_kv::{Db, Env, Error, OsEnv, Thread};
+use firn_kv::fs::Thread;
+use firn_kv::{Db, Env, Error, OsEnv};
 use firn_tools::output::Done;
 use serde_json::{Value, json};
 

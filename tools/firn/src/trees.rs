@@ -100,7 +100,7 @@ pub fn trees(global: &Global, _: &TreesArgs) -> Done {
     let mut out = stdout();
     let undefined = names.undefined(&db);
     if global.store.json {
-        let one = |t: &firn_kv::TreeStats| {
+        let one = |t: &firn_kv::stats::TreeStats| {
             let m = sums(t);
             json!({
                 "name": t.name, "runs": t.runs.len(), "tables": m.tables, "bytes": m.bytes, "entries": m.entries,

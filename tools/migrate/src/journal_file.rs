@@ -7,7 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::{Env, ErrorKind, FileLock, WriteFile};
+use firn_kv::{Env, ErrorKind};
+
+use firn_kv::fs::{FileLock, WriteFile};
 use firn_tools::output::{Done, Failure};
 use parking_lot::Mutex;
 use serde::Serialize;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use firn_kv::ReadFile;
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle, BlobUse};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::{Kind, Trailer};

@@ -157,8 +157,8 @@ fn options(
         filter,
         filter_dropped,
         summary: summary.map(kept).transpose()?,
-        merge: text("merge").to_owned(),
-        purge: text("purge").to_owned(),
+        merge_operator: text("merge").to_owned(),
+        compaction_filter: text("purge").to_owned(),
         created_micros: opt("created_micros").unwrap_or(0),
         ..d
     };

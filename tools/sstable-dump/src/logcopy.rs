@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use firn_kv::Env;
+use firn_kv::fs::{ReadFile, WriteFile};
 use firn_kv::internals::base::ops::OpReader;
 use firn_kv::internals::wal::format::{
     RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, filler, generation,
 };
 use firn_kv::internals::wal::{LogItem, SegmentInfo, SegmentReader, segment_name, segments};
-use firn_kv::{Env, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 
 use crate::losses::Loss;

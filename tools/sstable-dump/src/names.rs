@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use firn_kv::Env;
+use firn_kv::fs::{FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::internals::base::blob_ref::BlobFileMeta;
 use firn_kv::internals::base::identity::writer_of;
 use firn_kv::internals::iterator::opener::mismatch;
@@ -21,7 +23,6 @@ use firn_kv::internals::manifest::{
 use firn_kv::internals::sstable::format::{FOOTER, Footer};
 use firn_kv::internals::wal::format::{SEGMENT_HEADER, SegmentHeader};
 use firn_kv::internals::wal::{LogItem, SegmentReader, segment_name, segment_number};
-use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 

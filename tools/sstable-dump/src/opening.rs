@@ -42,7 +42,7 @@ pub struct OpeningOutcome {
 pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     let mut hooks = TreeOptions::default();
     match o.merge.as_deref() {
-        Some("firn.counters") => hooks.merge = Some(Arc::new(CounterMerge)),
+        Some("firn.counters") => hooks.merge_operator = Some(Arc::new(CounterMerge)),
         Some(_) => return None,
         None => {}
     }
@@ -58,7 +58,7 @@ pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     }
     match o.purge.as_deref() {
         Some("firn.cells") => {
-            hooks.purge = hooks::family(TreeOptions::default(), false, token_len, NEVER).purge
+            hooks.compaction_filter = hooks::family(TreeOptions::default(), false, token_len, NEVER).compaction_filter
         }
         Some(_) => return None,
         None => {}

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
+use firn_kv::fs::{FileMap, ReadFile, WriteFile};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::sstable::walk::{TablePiece, TableWalk};
 use firn_kv::internals::sstable::{Table, TableWriter, WriterOptions};
 use firn_kv::{Compression, Result};
-use firn_kv::{FileMap, ReadFile, WriteFile};
 use firn_tools::io::Stopwatch;
 use firn_tools::output::{Done, Failure, bytes, count, listing, nanos, print_table};
 use serde_json::json;

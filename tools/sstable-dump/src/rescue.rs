@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::ReadFile;
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::BlobHandle;
 use firn_kv::internals::base::facts::TableFacts;
 use firn_kv::internals::base::identity::TableIdentity;
@@ -59,8 +59,8 @@ pub fn options_of(tree: u32, o: &PersistedOptions) -> WriterOptions {
         } else {
             o.filter.first().copied().unwrap_or(FilterKind::Fuse8)
         },
-        merge: name(&o.merge),
-        purge: name(&o.purge),
+        merge_operator: name(&o.merge),
+        compaction_filter: name(&o.purge),
         ..WriterOptions::default()
     }
 }
@@ -84,8 +84,8 @@ fn options_from(p: &Properties) -> WriterOptions {
         filter_dropped: p.filter_dropped,
         filter_prefix: None,
         summary: (!p.summary.is_empty()).then(kept),
-        merge: p.merge.clone(),
-        purge: p.purge.clone(),
+        merge_operator: p.merge.clone(),
+        compaction_filter: p.purge.clone(),
         created_micros: p.created_micros,
         warm: None,
     }

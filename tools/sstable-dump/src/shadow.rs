@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use firn_kv::Env;
 use firn_kv::MemEnv;
-use firn_kv::{Env, FileLock, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::fs::{FileLock, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 
 use crate::target::env;

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::ReadFile;
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::key::{Trailer, compare};
 use firn_kv::internals::range_del::tombstone::Fragments;
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockKind, FOOTER, Footer};

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_cassandra::NodeFolder;
+use firn_kv::Env;
 use firn_kv::OsEnv;
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::key::Seq;
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::manifest::{Manifest, ManifestState, manifest_number};
 use firn_kv::internals::sstable::format::{BLOCK_HEADER, BlockHeader, FOOTER, Footer, VERSION};
 use firn_kv::internals::sstable::{BlobFile, Maps, Table};
 use firn_kv::internals::wal::{KnownSegments, segment_number};
-use firn_kv::{Env, ReadFile};
 use firn_kv::{Error, ErrorKind, Result};
 use firn_tools::io;
 use firn_tools::output::{Done, Failure};

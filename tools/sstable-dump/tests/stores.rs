@@ -357,7 +357,7 @@ impl MergeOperator for Concat {
 fn a_tree_with_a_merge_hook_is_rebuilt_with_its_name() {
     let room = Room::new("merge");
     let (dir, new) = (room.path("s"), room.path("new"));
-    let with_hook = || TreeOptions { merge: Some(Arc::new(Concat)), ..tree_options() };
+    let with_hook = || TreeOptions { merge_operator: Some(Arc::new(Concat)), ..tree_options() };
     let db = Db::open_with(&dir, options()).unwrap();
     let t = db.tree("t", with_hook()).unwrap();
     for i in 0..30u8 {

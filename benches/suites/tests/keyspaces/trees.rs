@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use firn_kv::internals::base::key::Kind;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
-use firn_kv::{
-    Batch, Compression, Db, ErrorKind, FilterKind, Movement, Policy, CompactionFilter, CompactionFilterContext, CompactionFilterPass,
-    Readable, Result, TreeOptions, FilterDecision,
-};
+use firn_kv::{Batch, Compression, Db, ErrorKind, FilterKind, Policy, CompactionFilter, CompactionFilterContext, CompactionFilterPass, Readable, Result, TreeOptions, FilterDecision};
+use firn_kv::policy::Movement;
 
 use super::{Dir, tree};
 

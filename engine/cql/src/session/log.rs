@@ -9,7 +9,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_kv::{Env, OsEnv, WriteFile};
+use firn_kv::{Env, OsEnv};
+
+use firn_kv::fs::WriteFile;
 use firn_wide::Type;
 use firn_wide::internals::types::Wording;
 use parking_lot::Mutex;

@@ -51,7 +51,8 @@ use chacha20::XChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20poly1305::aead::{AeadInPlace, KeyInit};
 use chacha20poly1305::{Tag, XChaCha20Poly1305, XNonce};
-use firn_kv::{Env, FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
+use firn_kv::Env;
+use firn_kv::fs::{FileLock, FileMap, LogFile, ReadFile, Thread, WriteFile};
 use firn_kv::{Error, ErrorKind, Result};
 
 const HEADER: u64 = 64;
@@ -558,8 +559,8 @@ impl Env for Encrypted {
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>> {
         self.inner.spawn(name, work)
     }
-    fn give_way(&self) {
-        self.inner.give_way();
+    fn lower_priority(&self) {
+        self.inner.lower_priority();
     }
     fn is_forked(&self) -> bool {
         self.inner.is_forked()

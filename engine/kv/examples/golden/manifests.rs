@@ -13,8 +13,9 @@ use firn_kv::internals::manifest::{
     manifest_name,
 };
 use firn_kv::internals::util::checksum::checksum;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Fifo, LazyLeveled, Leveled, Tiered, TimeWindow, Unified};
-use firn_kv::{Compression, FilterAllocation, FilterKind, Movement, Policy, Result, TreeOptions};
+use firn_kv::{Compression, FilterAllocation, FilterKind, Policy, Result, TreeOptions};
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
 

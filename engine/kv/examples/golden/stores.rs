@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use firn_kv::Env;
 use firn_kv::MemEnv;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{Leveled, Tiered};
 use firn_kv::{
-    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Movement, Policy, Result,
-    Tree, TreeOptions,
+    Batch, Compression, Db, DbOptions, FilterKind, Folded, MergeOperator, Policy, Result, Tree,
+    TreeOptions,
 };
 use firn_testkit::rng::Rng;
 use serde_json::{Value, json};
@@ -79,7 +80,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
             ..small
         },
         _ => TreeOptions {
-            merge: Some(Arc::new(Append)),
+            merge_operator: Some(Arc::new(Append)),
             summary: Some(Arc::new(super::tables::Facts)),
             ..small
         },

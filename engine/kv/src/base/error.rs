@@ -148,12 +148,17 @@ impl Error {
     /// Returns the result of `work`, or an error of kind [`ErrorKind::Panicked`] if it panics. Use
     /// it for jobs that leave no half-done state.
     pub(crate) fn catch<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            let words = panic.downcast_ref::<String>().map(String::as_str);
-            let words = words.or_else(|| panic.downcast_ref().copied());
-            let words = words.unwrap_or("it does not say why");
-            Err(Error::new(ErrorKind::Panicked, format!("{what} panicked: {words}")))
-        })
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+            Ok(done) => done,
+            Err(panic) => Err(Error::panicked(what, &*panic)),
+        }
+    }
+
+    fn panicked(what: &str, panic: &(dyn std::any::Any + Send)) -> Error {
+        let words = panic.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| panic.downcast_ref().copied());
+        let words = words.unwrap_or("it does not say why");
+        Error::new(ErrorKind::Panicked, format!("{what} panicked: {words}"))
     }
 
     /// Creates an error for a file whose format version is newer than this program. `what` begins

@@ -63,9 +63,8 @@ fn cut(policy: &dyn Strategy, shape: &LsmShape, job: &mut CompactionJob) {
 /// [`debt`] and does not slow writers.
 pub fn pick(policy: &Policy, shape: &LsmShape) -> Option<CompactionJob> {
     let (policy, view) = (policy.strategy(), PickContext::new(shape, true));
-    let read_compaction_bytes =
-        || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
-    let mut job = pick_in(policy, &view).or_else(read_compaction_bytes)?;
+    let read_triggered = || readers::pick_compaction(policy, &view).filter(|job| view.admits(job));
+    let mut job = pick_in(policy, &view).or_else(read_triggered)?;
     cut(policy, shape, &mut job);
     Some(job)
 }

@@ -16,11 +16,11 @@ use super::shape::{RunShape, TableShape};
 use super::view::PickContext;
 
 pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Option<CompactionJob> {
-    if !view.has_gone {
+    if !view.has_expired {
         return None;
     }
     // Before any merge, which would read and write these tables needlessly.
-    let gone = oldest_first(view, |t| Continue(t.is_gone(view.shape.now_micros)));
+    let gone = oldest_first(view, |t| Continue(t.is_expired(view.shape.now_micros)));
     drop_job(view, &gone, CompactionReason::Expired, f64::from(u16::MAX))
 }
 
@@ -36,13 +36,13 @@ pub(super) fn oldest_first(
         sort_by_key(&mut order, |&t| (view.table(r, t).newest_micros, view.table(r, t).id));
         for t in order {
             let table = view.table(r, t);
-            let older_runs = |run: &RunShape| {
+            let overlaps = |run: &RunShape| {
                 run.tables[run.overlapping(&table.first, &table.last)]
                     .iter()
                     .any(|o| !gone.contains(&o.id))
             };
             let free = !view.is_table_busy(r, t)
-                && !view.shape.runs[r + 1..].iter().any(|run| older_runs(run));
+                && !view.shape.runs[r + 1..].iter().any(|run| overlaps(run));
             if !free {
                 continue;
             }

@@ -194,7 +194,7 @@ impl CompactionJob {
         }
         let adopted: HashSet<u64> = self.adopted.iter().copied().collect();
         let again = self.taken(shape).filter(|t| !adopted.contains(&t.id));
-        again.map(|t| t.size + t.blob_garbage_bytes).sum()
+        again.map(|t| t.size + t.blob_relocation_bytes).sum()
     }
 
     /// Returns the input tables, including adopted ones.
@@ -561,7 +561,7 @@ fn estimate_part(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Ve
         sum(|t| t.entries)
     };
     let share = |total: u64, i: u64| total / n + u64::from(i < total % n);
-    let gone = inputs.iter().map(|t| t.gone_micros).reduce(|a, b| Some(a?.max(b?))).flatten();
+    let gone = inputs.iter().map(|t| t.expires_micros).reduce(|a, b| Some(a?.max(b?))).flatten();
     (0..n)
         .map(|i| {
             let first = firsts[i as usize].clone();
@@ -585,8 +585,8 @@ fn estimate_part(shape: &LsmShape, job: &CompactionJob, next_id: &mut u64) -> Ve
                     .filter_map(|t| t.oldest_tombstone_micros)
                     .min()
                     .filter(|_| !bottom),
-                gone_micros: gone,
-                blob_garbage_bytes: 0,
+                expires_micros: gone,
+                blob_relocation_bytes: 0,
                 held_back: false,
                 busy: false,
             }

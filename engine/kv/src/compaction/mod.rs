@@ -46,4 +46,4 @@ pub use shape::{LsmShape, RunShape, TableShape};
 pub use space::{SpaceBound, fits, one_copy, space_bound};
 pub use steps::steps;
 pub use tables::RunTables;
-pub use values::{ValueFileShape, gc_files};
+pub use values::{BlobFileShape, gc_files};

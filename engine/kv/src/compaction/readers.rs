@@ -41,13 +41,13 @@ pub(super) fn pick_compaction(
     if view.len() < 2 || shape.read_debt < MIN_READ_DEBT || !policy.merges() {
         return None;
     }
-    let (is_barrier, one_run_levels) = (policy.is_barrier(view), policy.one_run_levels());
+    let (is_barrier, single_run_levels) = (policy.is_barrier(view), policy.single_run_levels());
     let newest = view.run(0).tables.iter().map(|t| t.created_micros).max().unwrap_or(0);
     let quiet = shape.now_micros.saturating_sub(newest) as u128 * u128::from(SPEED) / 1_000_000;
     let most = (1..view.len().min(MAX_FAN)).take_while(|&r| !is_barrier(r - 1, r)).count() + 1;
     (2..=most).rev().find_map(|n| {
         let (oldest, all) = (n - 1, n == view.len());
-        if one_run_levels && !all && view.run(oldest).level > 0 || view.any_busy(0..n) {
+        if single_run_levels && !all && view.run(oldest).level > 0 || view.any_busy(0..n) {
             return None;
         }
         let is_new = all && view.run(oldest).level == 0;

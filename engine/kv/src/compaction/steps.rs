@@ -42,8 +42,8 @@ pub fn steps(policy: &Policy, shape: &LsmShape, job: CompactionJob) -> Vec<Compa
     let (mut steps, mut start, mut bytes) = (vec![], 0, 0);
     let mut reach: Option<&[u8]> = None;
     for (i, at) in tables.iter().enumerate() {
-        let is_blob = reach.is_some_and(|reach| reach < &*table(at).first);
-        if is_blob && bytes >= shape.table_size {
+        let is_disjoint = reach.is_some_and(|reach| reach < &*table(at).first);
+        if is_disjoint && bytes >= shape.table_size {
             steps.extend(step(&job, shape, &tables[start..i], &adopted));
             (start, bytes) = (i, 0);
         }

@@ -83,7 +83,7 @@ pub(super) trait Strategy {
     }
 
     /// Reports whether only level 0 has several runs when no compaction is due.
-    fn one_run_levels(&self) -> bool {
+    fn single_run_levels(&self) -> bool {
         false
     }
 

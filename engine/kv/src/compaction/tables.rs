@@ -41,10 +41,10 @@ pub struct TableShape {
     pub oldest_tombstone_micros: Option<u64>,
     /// Time from which all its entries are expired, in microseconds, as the compaction filter
     /// reports. `None` for never or unknown.
-    pub gone_micros: Option<u64>,
+    pub expires_micros: Option<u64>,
     /// Bytes of its blobs in blob files selected for collection. A merge of the table rewrites
     /// them.
-    pub blob_garbage_bytes: u64,
+    pub blob_relocation_bytes: u64,
     /// Whether a live snapshot made the writer of this table retain tombstones.
     pub held_back: bool,
     /// Whether a running job has it as an input.
@@ -68,8 +68,8 @@ impl Default for TableShape {
             created_micros: 0,
             newest_micros: 0,
             oldest_tombstone_micros: None,
-            gone_micros: None,
-            blob_garbage_bytes: 0,
+            expires_micros: None,
+            blob_relocation_bytes: 0,
             held_back: false,
             busy: false,
         }
@@ -84,8 +84,8 @@ impl TableShape {
     }
 
     /// Reports whether all its entries are expired.
-    pub fn is_gone(&self, now_micros: u64) -> bool {
-        self.gone_micros.is_some_and(|gone| gone <= now_micros)
+    pub fn is_expired(&self, now_micros: u64) -> bool {
+        self.expires_micros.is_some_and(|gone| gone <= now_micros)
     }
 
     /// Reports whether more than half of its entries are tombstones.
@@ -119,7 +119,7 @@ pub(super) struct RunSums {
     pub blob_bytes: u64,
     pub is_busy: bool,
     /// Earliest time at which a table is fully expired, in microseconds; `u64::MAX` for never.
-    pub gone_micros: u64,
+    pub expires_micros: u64,
     /// Time at which the oldest tombstone was flushed, in microseconds; `None` if there are none.
     pub oldest_tombstone_micros: Option<u64>,
     /// Whether a table refers to blob files selected for collection.
@@ -138,7 +138,7 @@ impl RunTables {
                 size: 0,
                 blob_bytes: 0,
                 is_busy: false,
-                gone_micros: u64::MAX,
+                expires_micros: u64::MAX,
                 oldest_tombstone_micros: None,
                 has_blob_garbage: false,
             };
@@ -146,13 +146,13 @@ impl RunTables {
                 size: sums.size + t.size,
                 blob_bytes: sums.blob_bytes + t.blob_bytes,
                 is_busy: sums.is_busy | t.busy,
-                gone_micros: sums.gone_micros.min(t.gone_micros.unwrap_or(u64::MAX)),
+                expires_micros: sums.expires_micros.min(t.expires_micros.unwrap_or(u64::MAX)),
                 oldest_tombstone_micros: sums
                     .oldest_tombstone_micros
                     .into_iter()
                     .chain(t.oldest_tombstone_micros)
                     .min(),
-                has_blob_garbage: sums.has_blob_garbage | (t.blob_garbage_bytes > 0),
+                has_blob_garbage: sums.has_blob_garbage | (t.blob_relocation_bytes > 0),
             })
         })
     }
@@ -219,19 +219,19 @@ mod tests {
         let mut tables: RunTables = (1..=4).map(table).collect();
         let none = tables.sums();
         assert_eq!((none.size, none.is_busy, none.has_blob_garbage), (10, false, false));
-        assert_eq!((none.gone_micros, none.oldest_tombstone_micros), (u64::MAX, None));
+        assert_eq!((none.expires_micros, none.oldest_tombstone_micros), (u64::MAX, None));
         tables[1].busy = true;
         assert!(tables.sums().is_busy);
         for t in &mut tables {
             t.busy = false;
-            t.blob_garbage_bytes = 1;
+            t.blob_relocation_bytes = 1;
         }
         assert!(!tables.sums().is_busy && tables.sums().has_blob_garbage);
-        tables[2].gone_micros = Some(7);
-        tables[3].gone_micros = Some(9);
+        tables[2].expires_micros = Some(7);
+        tables[3].expires_micros = Some(9);
         tables[0].oldest_tombstone_micros = Some(5);
         let sums = tables.sums();
-        assert_eq!((sums.gone_micros, sums.oldest_tombstone_micros), (7, Some(5)));
+        assert_eq!((sums.expires_micros, sums.oldest_tombstone_micros), (7, Some(5)));
         let copy = tables.clone();
         tables.retain(|t| t.size < 3);
         assert_eq!((tables.size(), copy.size()), (3, 10));

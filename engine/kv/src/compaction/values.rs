@@ -16,7 +16,7 @@ use crate::util::sorted_map::SortedSet;
 
 /// Garbage statistics of a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValueFileShape {
+pub struct BlobFileShape {
     /// File number.
     pub id: u64,
     /// Bytes of the blobs in the file. Headers are not garbage, because a new file has them too.
@@ -28,13 +28,13 @@ pub struct ValueFileShape {
 /// Returns the numbers of the files to collect, those with the largest share of garbage first. At
 /// most `percent` of the remaining files' bytes are then garbage. Returns none for a policy that
 /// never merges, because nothing would rewrite the live blobs.
-pub fn gc_files(policy: &Policy, percent: u8, mut files: Vec<ValueFileShape>) -> SortedSet<u64> {
+pub fn gc_files(policy: &Policy, percent: u8, mut files: Vec<BlobFileShape>) -> SortedSet<u64> {
     let percent = if policy.merges() { percent } else { 100 };
     let (bytes, live) =
         files.iter().fold((0u64, 0u64), |(sum, live), f| (sum + f.bytes, live + f.live));
     // Order by garbage per byte to rewrite; compare shares without division.
     sort_by(&mut files, |a, b| {
-        let share = |f: &ValueFileShape, g: &ValueFileShape| {
+        let share = |f: &BlobFileShape, g: &BlobFileShape| {
             u128::from(f.bytes.saturating_sub(f.live)) * u128::from(g.bytes)
         };
         share(b, a).cmp(&share(a, b)).then(a.id.cmp(&b.id))
@@ -62,7 +62,7 @@ pub(super) fn candidate_jobs(view: &PickContext<'_>) -> Vec<CompactionJob> {
             return None;
         }
         let is_wanted = |(t, table): &(usize, &TableShape)| {
-            table.blob_garbage_bytes > 0 && !view.is_table_busy(r, *t)
+            table.blob_relocation_bytes > 0 && !view.is_table_busy(r, *t)
         };
         let (t, _) = run.tables.iter().enumerate().find(is_wanted)?;
         Some(view.merge(&[(r, t..t + 1)], run.place(), CompactionReason::Values, SCORE))

@@ -19,7 +19,7 @@ pub(super) struct PickContext<'a> {
     pub shape: &'a LsmShape,
     pub sizes: Vec<u64>,
     /// Whether some table has fully expired.
-    pub has_gone: bool,
+    pub has_expired: bool,
     /// Whether the busy flags of the shape count.
     respect_busy: bool,
     /// For each run: which tables are marked busy here. Empty for a run without marks, the usual
@@ -29,11 +29,11 @@ pub(super) struct PickContext<'a> {
 
 impl<'a> PickContext<'a> {
     pub fn new(shape: &'a LsmShape, respect_busy: bool) -> PickContext<'a> {
-        let gone = |r: &Arc<RunShape>| r.tables.sums().gone_micros <= shape.now_micros;
+        let gone = |r: &Arc<RunShape>| r.tables.sums().expires_micros <= shape.now_micros;
         PickContext {
             shape,
             sizes: shape.runs.iter().map(|r| r.size()).collect(),
-            has_gone: shape.runs.iter().any(gone),
+            has_expired: shape.runs.iter().any(gone),
             respect_busy,
             marked: vec![Vec::new(); shape.runs.len()],
         }
@@ -184,12 +184,12 @@ impl<'a> PickContext<'a> {
     ) -> Option<CompactionJob> {
         let taken = &self.run(from).tables[tables.clone()];
         let (lo, hi) = shape::key_span(taken.iter())?;
-        let older_runs = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
+        let overlap = to.map_or(0..0, |k| self.run(k).overlapping(lo, hi));
         let bottom = self.shape.runs[from + 1..].iter().all(|r| r.overlapping(lo, hi).is_empty());
         let purge = bottom && taken.iter().any(TableShape::is_dense);
         let mut inputs = vec![self.input(from, tables)];
-        if let (Some(k), false) = (to, older_runs.is_empty()) {
-            inputs.push(self.input(k, older_runs));
+        if let (Some(k), false) = (to, overlap.is_empty()) {
+            inputs.push(self.input(k, overlap));
         }
         let action = if inputs.len() == 1 && !purge { Action::Move } else { Action::Merge };
         Some(CompactionJob {

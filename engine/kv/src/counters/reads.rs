@@ -35,9 +35,9 @@ pub struct ReadCounters {
     gets: AtomicU64,
     found: AtomicU64,
     in_memtables: AtomicU64,
-    filters_asked: AtomicU64,
-    filters_no: AtomicU64,
-    filters_wrong: AtomicU64,
+    filter_probes: AtomicU64,
+    filter_negatives: AtomicU64,
+    filter_false_positives: AtomicU64,
     blocks_cached: AtomicU64,
     blocks_mapped: AtomicU64,
     blocks_read: AtomicU64,
@@ -45,7 +45,7 @@ pub struct ReadCounters {
 }
 
 /// Read statistics since the Db was opened. Gets, filters and blocks in memory are estimates: one
-/// in [`Latencies::sampled`](crate::Latencies::sampled) operations of each thread is sampled and
+/// in [`Latencies::sampled`](crate::stats::Latencies::sampled) operations of each thread is sampled and
 /// counts for as many. Blocks read are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -58,12 +58,12 @@ pub struct ReadStats {
     pub in_memtables: u64,
     /// Filter probes by gets, and by range reads where filters hold prefixes, one for each run
     /// (estimated).
-    pub filters_asked: u64,
+    pub filter_probes: u64,
     /// Filter probes with a negative result. Each saved the search of a block (estimated).
-    pub filters_no: u64,
+    pub filter_negatives: u64,
     /// False positives: filter probes of gets that were positive although the key was absent
     /// (estimated).
-    pub filters_wrong: u64,
+    pub filter_false_positives: u64,
     /// Blocks found in the block cache (estimated).
     pub blocks_cached: u64,
     /// Blocks served from the map of their file (estimated).
@@ -86,8 +86,8 @@ impl ReadStats {
     /// Returns the share of positive results among filter probes for absent keys, 0 to 1; `None` if
     /// there were none.
     pub fn false_positive_rate(&self) -> Option<f64> {
-        let all = self.filters_no + self.filters_wrong;
-        (all > 0).then(|| self.filters_wrong as f64 / all as f64)
+        let all = self.filter_negatives + self.filter_false_positives;
+        (all > 0).then(|| self.filter_false_positives as f64 / all as f64)
     }
 
     /// Adds the statistics of another tree.
@@ -95,9 +95,9 @@ impl ReadStats {
         self.gets += other.gets;
         self.found += other.found;
         self.in_memtables += other.in_memtables;
-        self.filters_asked += other.filters_asked;
-        self.filters_no += other.filters_no;
-        self.filters_wrong += other.filters_wrong;
+        self.filter_probes += other.filter_probes;
+        self.filter_negatives += other.filter_negatives;
+        self.filter_false_positives += other.filter_false_positives;
         self.blocks_cached += other.blocks_cached;
         self.blocks_mapped += other.blocks_mapped;
         self.blocks_read += other.blocks_read;
@@ -122,13 +122,13 @@ impl ReadCounters {
 
     /// Counts a filter probe of a sampled read.
     pub fn checked_filter(&self, maybe: bool) {
-        more(&self.filters_asked, EACH);
-        more(&self.filters_no, EACH * u64::from(!maybe));
+        more(&self.filter_probes, EACH);
+        more(&self.filter_negatives, EACH * u64::from(!maybe));
     }
 
     /// Counts a false positive of a sampled get.
     pub fn filter_was_wrong(&self) {
-        more(&self.filters_wrong, EACH);
+        more(&self.filter_false_positives, EACH);
     }
 
     /// Counts a block that a sampled read found in the cache.
@@ -152,9 +152,9 @@ impl ReadCounters {
         more(&self.gets, s.gets);
         more(&self.found, s.found);
         more(&self.in_memtables, s.in_memtables);
-        more(&self.filters_asked, s.filters_asked);
-        more(&self.filters_no, s.filters_no);
-        more(&self.filters_wrong, s.filters_wrong);
+        more(&self.filter_probes, s.filter_probes);
+        more(&self.filter_negatives, s.filter_negatives);
+        more(&self.filter_false_positives, s.filter_false_positives);
         more(&self.blocks_cached, s.blocks_cached);
         more(&self.blocks_mapped, s.blocks_mapped);
         more(&self.blocks_read, s.blocks_read);
@@ -168,9 +168,9 @@ impl ReadCounters {
             gets: get(&self.gets),
             found: get(&self.found),
             in_memtables: get(&self.in_memtables),
-            filters_asked: get(&self.filters_asked),
-            filters_no: get(&self.filters_no),
-            filters_wrong: get(&self.filters_wrong),
+            filter_probes: get(&self.filter_probes),
+            filter_negatives: get(&self.filter_negatives),
+            filter_false_positives: get(&self.filter_false_positives),
             blocks_cached: get(&self.blocks_cached),
             blocks_mapped: get(&self.blocks_mapped),
             blocks_read: get(&self.blocks_read),

@@ -14,6 +14,7 @@
 //!   owns its state.
 
 mod commit;
+#[cfg(feature = "explain")]
 pub mod explain;
 mod handle;
 mod inner;
@@ -45,6 +46,7 @@ pub use observe::meters::{Latencies, Latency};
 pub use observe::pins::{Pin, PinKind, Space};
 pub use open::create_dir::{create_dir, new_id};
 pub use read::bounds::KeyBounds;
+#[cfg(feature = "prometheus")]
 pub use report::prometheus::PrometheusText;
 pub use report::stats::{BlobStats, Memory, RunStats, Stats, TreeStats};
 #[cfg(feature = "tracing")]

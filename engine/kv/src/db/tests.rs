@@ -60,7 +60,7 @@ fn options() -> TreeOptions {
     TreeOptions {
         memtable_size: 64 << 10,
         table_size: 64 << 10,
-        merge: Some(Arc::new(Append)),
+        merge_operator: Some(Arc::new(Append)),
         ..TreeOptions::default()
     }
 }
@@ -330,11 +330,11 @@ fn two_threads_may_drop_or_make_one_tree() {
             }
             // Two threads with different hooks: the second one is refused, or creates the tree
             // again.
-            for merge in [options().merge, None] {
-                let (db, options) = (&db, TreeOptions { merge: merge.clone(), ..options() });
+            for merge in [options().merge_operator, None] {
+                let (db, options) = (&db, TreeOptions { merge_operator: merge.clone(), ..options() });
                 s.spawn(move || match db.tree("t", options) {
                     Ok(t) => assert!(
-                        t.options().merge.is_some() == merge.is_some() || t.inner.is_dropped()
+                        t.options().merge_operator.is_some() == merge.is_some() || t.inner.is_dropped()
                     ),
                     Err(e) => assert_eq!(e.kind(), ErrorKind::Incompatible),
                 });
@@ -518,7 +518,7 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
         DbOptions { background_threads: 2, ..DbOptions::default() },
     )
     .unwrap();
-    let tree = db.tree("t", TreeOptions { merge: None, ..options() }).unwrap();
+    let tree = db.tree("t", TreeOptions { merge_operator: None, ..options() }).unwrap();
     let inner = db.inner();
     let mut i = 0u32;
     for _round in 1..=2 {
@@ -807,7 +807,7 @@ fn a_hand_comes_again_after_a_pause() {
     let own = &mut || {
         if pause.take() {
             // The helper exits.
-            wait_until(|| inner.scheduler.slots().take_for_merge());
+            wait_until(|| inner.scheduler.slots().take_for_compaction());
             inner.scheduler.slots().give_back();
             assert_eq!(at_work.load(Ordering::Relaxed), 1);
             inner.scheduler.throttle().resume();

@@ -502,8 +502,8 @@ impl Env for MemEnv {
         spawn_thread(name, work)
     }
 
-    fn give_way(&self) {
-        self.os.iter().for_each(|os| os.give_way());
+    fn lower_priority(&self) {
+        self.os.iter().for_each(|os| os.lower_priority());
     }
 
     fn is_forked(&self) -> bool {

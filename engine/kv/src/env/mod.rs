@@ -222,7 +222,7 @@ pub trait Env: Send + Sync + 'static {
     /// Starts a thread.
     fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Box<dyn Thread>>;
     /// Lowers the calling thread's priority permanently. Best effort.
-    fn give_way(&self) {}
+    fn lower_priority(&self) {}
     /// Reports whether this process is a `fork()` child of the one that created the environment. A
     /// child has the memory and the open files but no threads. Its writes to the log's map would
     /// destroy the parent's. Cheap. Always `false` if the system cannot detect it (before Linux

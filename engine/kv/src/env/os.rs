@@ -552,7 +552,7 @@ impl Env for OsEnv {
 
     /// Lowers the thread's priority; on Linux, priorities are per thread.
     #[cfg(target_os = "linux")]
-    fn give_way(&self) {
+    fn lower_priority(&self) {
         // A sandbox may forbid it; then the thread has normal priority.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), GIVE_WAY);
     }

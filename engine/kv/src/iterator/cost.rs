@@ -138,7 +138,7 @@ impl Entries {
     }
 
     /// Returns the number of entries passed because a range deletion covers them.
-    pub fn older_runs(&self) -> u64 {
+    pub fn covered_entries(&self) -> u64 {
         self.covered + self.skipped_covered
     }
 

@@ -20,6 +20,7 @@ pub mod run;
 pub mod run_cursor;
 pub mod shadow;
 pub mod table_handle;
+#[cfg(feature = "explain")]
 pub mod traced;
 pub mod value;
 pub mod visible;

@@ -63,7 +63,7 @@ pub struct TableOpener {
     /// have no handle yet.
     ready: Mutex<HashMap<u64, Arc<Table>>>,
     /// Blob files that have been written and opened in advance and have no handle yet.
-    ready_values: Mutex<HashMap<u64, Arc<BlobFile>>>,
+    ready_blobs: Mutex<HashMap<u64, Arc<BlobFile>>>,
     /// Blob files that have a handle, by number.
     values: Mutex<HashMap<u64, Weak<BlobFileHandle>>>,
 }
@@ -104,7 +104,7 @@ impl TableOpener {
             dead: Mutex::default(),
             opened: AtomicU64::new(0),
             ready: Mutex::default(),
-            ready_values: Mutex::default(),
+            ready_blobs: Mutex::default(),
             values: Mutex::default(),
         }
     }
@@ -165,7 +165,7 @@ impl TableOpener {
         if let Ok(file) = self.open_values(id) {
             file.adopt(frames);
             self.count(file.memory(), true);
-            self.ready_values.lock().insert(id, file);
+            self.ready_blobs.lock().insert(id, file);
         }
     }
 
@@ -173,7 +173,7 @@ impl TableOpener {
     pub fn forget(&self, id: u64) {
         let table = self.ready.lock().remove(&id);
         table.iter().for_each(|t| self.count(t.memory(), false));
-        let file = self.ready_values.lock().remove(&id);
+        let file = self.ready_blobs.lock().remove(&id);
         file.iter().for_each(|f| self.count(f.memory(), false));
     }
 
@@ -238,8 +238,8 @@ impl TableOpener {
     }
 
     /// Returns the existing handle of a blob file, or a new one.
-    pub fn value_handle(self: &Arc<Self>, facts: &Arc<BlobFileMeta>) -> Arc<BlobFileHandle> {
-        let ready = self.ready_values.lock().remove(&facts.id);
+    pub fn blob_handle(self: &Arc<Self>, facts: &Arc<BlobFileMeta>) -> Arc<BlobFileHandle> {
+        let ready = self.ready_blobs.lock().remove(&facts.id);
         let mut values = self.values.lock();
         if let Some(handle) = values.get(&facts.id).and_then(Weak::upgrade) {
             ready.iter().for_each(|f| self.count(f.memory(), false));
@@ -389,7 +389,7 @@ impl BlobFileHandle {
     #[cold]
     pub(super) fn open(&self) -> Result<&Arc<BlobFile>> {
         let opened = self.opener.open_values(self.facts.id).map_err(|e| match e.kind() {
-            ErrorKind::NotFound => missing_values(&self.opener.dir, &self.facts),
+            ErrorKind::NotFound => missing_blobs(&self.opener.dir, &self.facts),
             _ => e,
         });
         let own = opened.and_then(|f| match foreign_blobs(&self.facts, &f) {
@@ -447,7 +447,7 @@ pub fn foreign_blobs(facts: &BlobFileMeta, file: &BlobFile) -> Option<String> {
 }
 
 /// Returns the error that a blob file named in the manifest is not in the directory.
-pub fn missing_values(dir: &Path, facts: &BlobFileMeta) -> Error {
+pub fn missing_blobs(dir: &Path, facts: &BlobFileMeta) -> Error {
     let words = "a live blob file is missing; put it back from a checkpoint or a backup, or save the rest with `sstable-dump salvage`";
     Error::corruption(words).at(table_path(dir, facts.id), 0)
 }

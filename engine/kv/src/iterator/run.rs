@@ -135,7 +135,9 @@ impl TableRun {
             let from = match at.checked_sub(1).map(|i| &self.tables[i]) {
                 None => &[][..],
                 Some(t) if t.meta.range_deletes == 0 => &t.meta.first_key,
-                Some(t) => t.table()?.tombstones().stretch(key, read).from.max(&t.meta.first_key),
+                Some(t) => {
+                    t.table()?.tombstones().range_around(key, read).from.max(&t.meta.first_key)
+                }
             };
             return Ok(CoveredRange { from, until: first, newest: None });
         };
@@ -146,7 +148,7 @@ impl TableRun {
         if t.meta.range_deletes == 0 {
             return Ok(CoveredRange { from: first, until: behind, newest: None });
         }
-        let s = t.table()?.tombstones().stretch(key, read);
+        let s = t.table()?.tombstones().range_around(key, read);
         Ok(CoveredRange {
             from: s.from.max(first),
             until: s.until.into_iter().chain(behind).min(),

@@ -27,9 +27,9 @@ pub enum Cover {
 debug_by!(Cover, "Cover");
 
 impl Cover {
-    fn stretch<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<CoveredRange<'a>> {
+    fn range_around<'a>(&'a self, key: &'a [u8], read: Seq) -> Result<CoveredRange<'a>> {
         match self {
-            Cover::Mem(d) => Ok(d.stretch(key, read)),
+            Cover::Mem(d) => Ok(d.range_around(key, read)),
             Cover::Run(run) => run.covering(key, read),
         }
     }
@@ -115,7 +115,7 @@ impl RangeShadow {
             if known >= Some(*newest) {
                 break;
             }
-            let s = source.stretch(key, self.read)?;
+            let s = source.range_around(key, self.read)?;
             from = from.max(s.from);
             known = known.max(s.newest);
             until = match (until, s.until) {

@@ -62,7 +62,7 @@ impl TableHandle {
         let values: Box<[_]> = meta
             .values
             .iter()
-            .filter_map(|u| Some(opener.value_handle(values.get(&u.file)?)))
+            .filter_map(|u| Some(opener.blob_handle(values.get(&u.file)?)))
             .collect();
         debug_assert_eq!(
             values.len(),

@@ -213,7 +213,7 @@ impl Traced {
 
     /// Moves the source and counts the entry that it reaches. Counts nothing if `to` returns
     /// `false` for no movement.
-    fn step(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<bool>) -> Result<bool> {
+    fn step(&mut self, to: &mut dyn FnMut(&mut MergeSource) -> Result<bool>) -> Result<bool> {
         let from = self.walk.env.monotonic_nanos();
         let done = to(&mut self.inner);
         let took = self.walk.env.monotonic_nanos().saturating_sub(from);
@@ -234,11 +234,11 @@ impl Traced {
         done
     }
 
-    fn go(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<()>) -> Result<()> {
-        self.step(|s| to(s).map(|()| true)).map(|_| ())
+    fn go(&mut self, to: &mut dyn FnMut(&mut MergeSource) -> Result<()>) -> Result<()> {
+        self.step(&mut |s| to(s).map(|()| true)).map(|_| ())
     }
 
-    fn seek_by(&mut self, to: impl FnOnce(&mut MergeSource) -> Result<()>) -> Result<()> {
+    fn seek_by(&mut self, to: &mut dyn FnMut(&mut MergeSource) -> Result<()>) -> Result<()> {
         self.count.lock().cost.seeks += 1;
         self.go(to)
     }
@@ -248,7 +248,7 @@ impl Traced {
         &mut self,
         forward: bool,
         which: fn(&mut Entries) -> &mut u64,
-        to: impl FnOnce(&mut MergeSource) -> Result<bool>,
+        to: &mut dyn FnMut(&mut MergeSource) -> Result<bool>,
     ) -> Result<bool> {
         let from = self.run().and_then(RunCursor::place);
         let moved = self.step(to)?;
@@ -289,22 +289,22 @@ fn rank(t: &TableHandle, p: RunPlace) -> u64 {
 impl SourceStandIn for Traced {
     #[cold]
     fn pass_deletes(&mut self, forward: bool, limit: Option<&[u8]>) -> Result<bool> {
-        self.leap(forward, |e| &mut e.skipped_deletes, |s| s.pass_deletes(forward, limit))
+        self.leap(forward, |e| &mut e.skipped_deletes, &mut |s| s.pass_deletes(forward, limit))
     }
 
     #[cold]
     fn pass_older(&mut self, seq: Seq, forward: bool, edge: Option<&[u8]>) -> Result<u64> {
         if matches!(self.inner, MergeSource::Run(_)) {
-            let pass =
+            let mut pass =
                 |s: &mut MergeSource| s.pass_older(seq, forward, edge).map(|steps| steps > 0);
-            return self.leap(forward, |e| &mut e.skipped_covered, pass).map(u64::from);
+            return self.leap(forward, |e| &mut e.skipped_covered, &mut pass).map(u64::from);
         }
         let mut steps = 0;
         while self.inner.valid()
             && self.inner.trailer().seq() < seq
             && is_inside(self.inner.key(), forward, edge)
         {
-            self.go(|s| if forward { s.next() } else { s.prev() })?;
+            self.go(&mut |s| if forward { s.next() } else { s.prev() })?;
             steps += 1;
         }
         Ok(steps)
@@ -354,26 +354,26 @@ impl Cursor for Traced {
     }
     #[cold]
     fn seek(&mut self, key: &[u8], at: Trailer) -> Result<()> {
-        self.seek_by(|s| s.seek(key, at))
+        self.seek_by(&mut |s| s.seek(key, at))
     }
     #[cold]
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.seek_by(|s| s.seek_before(key))
+        self.seek_by(&mut |s| s.seek_before(key))
     }
     #[cold]
     fn first(&mut self) -> Result<()> {
-        self.seek_by(|s| s.first())
+        self.seek_by(&mut |s| s.first())
     }
     #[cold]
     fn last(&mut self) -> Result<()> {
-        self.seek_by(|s| s.last())
+        self.seek_by(&mut |s| s.last())
     }
     #[cold]
     fn next(&mut self) -> Result<()> {
-        self.go(|s| s.next())
+        self.go(&mut |s| s.next())
     }
     #[cold]
     fn prev(&mut self) -> Result<()> {
-        self.go(|s| s.prev())
+        self.go(&mut |s| s.prev())
     }
 }

@@ -19,7 +19,9 @@
 use super::fields::{Field, FieldDef, Message, field, field_value, lacks};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::options::{Compression, FilterAllocation, FilterKind, TreeOptions};
-use crate::compaction::policy::{Description, Param, ParameterKind, ParameterValue, Policy};
+use crate::compaction::policy::{
+    Description, Param, ParameterKind, ParameterValue, Policy, is_left_out,
+};
 use crate::util::coding::{ByteReader, put_varint};
 
 /// Percentage of blob garbage that is not encoded.
@@ -63,8 +65,8 @@ impl PersistedOptions {
             blob_gc_percent: o.blob_gc_percent,
             policy: o.policy.clone(),
             tombstone_age_secs: o.tombstone_age_secs,
-            merge: o.merge.as_ref().map(|h| h.name().to_owned()),
-            purge: o.purge.as_ref().map(|h| h.name().to_owned()),
+            merge: o.merge_operator.as_ref().map(|h| h.name().to_owned()),
+            purge: o.compaction_filter.as_ref().map(|h| h.name().to_owned()),
             summary: o.summary.as_ref().map(|h| h.name().to_owned()),
             filter_prefix: o.filter_prefix.as_ref().map(|h| h.name().to_owned()),
         }
@@ -226,6 +228,12 @@ impl StoredPolicy {
 
     fn policy(self) -> Result<Policy> {
         let StoredPolicy { name, mut parameters } = self;
+        if is_left_out(&name) {
+            let words = format!(
+                "this build lacks the compaction policy {name}: enable the feature `policies` of firn-kv"
+            );
+            return Err(Error::new(ErrorKind::Incompatible, words));
+        }
         let policy =
             Policy::named(&name).ok_or_else(|| newer(&format!("compaction policy {name:?}")))?;
         let mut values = vec![];

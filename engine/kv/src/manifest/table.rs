@@ -54,8 +54,8 @@ impl TableMeta {
             created_micros: self.created_micros,
             newest_micros: self.newest_micros,
             oldest_tombstone_micros: self.oldest_tombstone_micros,
-            gone_micros: None,
-            blob_garbage_bytes: 0,
+            expires_micros: None,
+            blob_relocation_bytes: 0,
             held_back: false,
             busy: false,
         }

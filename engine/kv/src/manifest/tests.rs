@@ -575,7 +575,7 @@ fn hooks_are_compared_by_name() {
         }
     }
     let with =
-        TreeOptions { merge: Some(Arc::new(Concat)), block_size: 777, ..TreeOptions::default() };
+        TreeOptions { merge_operator: Some(Arc::new(Concat)), block_size: 777, ..TreeOptions::default() };
     let kept = PersistedOptions::of(&with);
     assert_eq!(kept.merge.as_deref(), Some("concat"));
     assert!(kept.check_hooks("t", &with).is_ok());
@@ -583,7 +583,7 @@ fn hooks_are_compared_by_name() {
     assert_eq!(e.kind(), ErrorKind::Incompatible);
     assert!(e.to_string().contains("\"concat\"") && e.to_string().contains("none"), "{e}");
     let back = kept.with_hooks_of(&TreeOptions::default());
-    assert!(back.block_size == 777 && back.merge.is_none());
+    assert!(back.block_size == 777 && back.merge_operator.is_none());
 }
 
 #[test]

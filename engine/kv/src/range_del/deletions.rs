@@ -75,12 +75,12 @@ impl Deletions {
                 Some(*end)
             })
             .collect();
-        made.plant();
+        made.build_tree();
         made
     }
 
     /// Builds the segment tree.
-    fn plant(&mut self) {
+    fn build_tree(&mut self) {
         let pieces = self.pieces();
         let mut nodes = vec![0u32; 2 * pieces + 1];
         for s in &self.spans {
@@ -202,7 +202,7 @@ impl Deletions {
     }
 
     /// Returns the key range around `key` in which a reader at `read` sees the same deletion.
-    pub fn stretch(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
+    pub fn range_around(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
         let n = self.bounds_before(key);
         let newest = if n == 0 || n > self.pieces() { None } else { self.newest_of(n - 1, read) };
         let from = n.checked_sub(1).map_or(&[][..], |i| self.bound(i));
@@ -316,7 +316,7 @@ mod tests {
                 for &s in snapshots.iter().chain([&MAX_SEQ]) {
                     prop_assert_eq!(reduced.newest_covering(&[key], s), plain(&list, key, s));
                 }
-                let s = d.stretch(&[key], read);
+                let s = d.range_around(&[key], read);
                 prop_assert!(s.from <= &[key][..] && s.until.is_none_or(|u| u > &[key][..]));
                 for other in 0..32u8 {
                     if s.from <= &[other][..] && s.until.is_none_or(|u| u > &[other][..]) {

@@ -108,7 +108,7 @@ impl Fragments {
     }
 
     /// Returns the key range around `key` in which a reader at `read` sees the same deletion.
-    pub fn stretch(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
+    pub fn range_around(&self, key: &[u8], read: Seq) -> CoveredRange<'_> {
         let i = self.0.partition_point(|f| f.end.as_slice() <= key);
         let before = i.checked_sub(1).map_or(&[][..], |i| &self.0[i].end);
         match self.0.get(i) {

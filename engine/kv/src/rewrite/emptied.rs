@@ -51,7 +51,7 @@ const FAR: u32 = 256;
 
 /// A range without visible keys: `[deletion.start, deletion.end)`.
 #[derive(Debug)]
-pub struct EmptiedStretch {
+pub struct EmptiedRange {
     /// Range deletion that can replace it.
     pub deletion: RangeTombstone,
     /// Approximate number of entries that a reader saves.
@@ -69,7 +69,7 @@ pub fn emptied(
     older: &[Arc<TableRun>],
     merge: Option<Arc<dyn MergeOperator>>,
     read: Seq,
-) -> Vec<EmptiedStretch> {
+) -> Vec<EmptiedRange> {
     let mut found = vec![];
     if mem.deletes() >= MANY {
         // Ranges found before an error are correct; the rest is only not found.
@@ -121,7 +121,7 @@ impl<'a> Search<'a> {
         Ok(Search { own: mem.deletions(), older, read, seen, walk, look })
     }
 
-    fn run(&mut self, found: &mut Vec<EmptiedStretch>) -> Result<()> {
+    fn run(&mut self, found: &mut Vec<EmptiedRange>) -> Result<()> {
         let (mut wait, mut stride) = (0, 1);
         while self.walk.valid() {
             let t = self.walk.trailer();
@@ -146,7 +146,7 @@ impl<'a> Search<'a> {
     /// Returns the range around the delete at the sequential cursor, if it is worth it, and the
     /// last key of the memtable that it has examined. `back` is set if preceding deletes were
     /// skipped.
-    fn ask(&mut self, back: bool) -> Result<(Option<EmptiedStretch>, Vec<u8>)> {
+    fn ask(&mut self, back: bool) -> Result<(Option<EmptiedRange>, Vec<u8>)> {
         let mut start = self.walk.key().to_vec();
         self.seen.forget_passed();
         self.seen.seek(&start)?;
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
         let (steps, seq) = (steps.max(count), seq.max(by_range.unwrap_or(0)));
         let is_worth = seq > 0 && steps >= ENOUGH && self.is_newest(&start, &end, seq);
         let deletion = RangeTombstone { start, end: end.clone(), seq };
-        Ok((is_worth.then_some(EmptiedStretch { deletion, steps }), end))
+        Ok((is_worth.then_some(EmptiedRange { deletion, steps }), end))
     }
 
     /// Reports whether all older tables that overlap `[start, end)` are older than `seq` (E3).

@@ -29,7 +29,7 @@ use crate::iterator::merging::{MergeSource, Merging};
 use crate::range_del::deletions::Deletions;
 use crate::range_del::tombstone::Fragments;
 use crate::rewrite::retain::{Advanced, DroppedVersions, Retain, Rules, STEP, retain_tombstones};
-use crate::sstable::{TableWriter, ValueWriter, WarmBlocks, WholeBlock};
+use crate::sstable::{BlobWriter, TableWriter, WarmBlocks, WholeBlock};
 
 /// Approximate maximum of output bytes between two calls of [`Outputs::progress`]; the maximum of
 /// input entries is [`STEP`]. A copied block and the merge operands of one key are not interrupted.
@@ -44,7 +44,7 @@ pub trait Outputs {
         usize::MAX
     }
     /// Returns a writer for the next blob file. Called only for values of at least that length.
-    fn create_values(&mut self) -> Result<ValueWriter> {
+    fn create_blob_file(&mut self) -> Result<BlobWriter> {
         Err(Error::invalid("this job writes no blob files"))
     }
     /// Called before [`added`](Outputs::added) with the location of the blob, if the value of the
@@ -72,7 +72,7 @@ pub trait Outputs {
     }
     /// Called when blob file `id` is complete and on disk. `frames` are its cached blocks, by
     /// number: those for which the cache had room.
-    fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+    fn finished_blobs(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         let _ = (id, frames);
     }
 }
@@ -178,7 +178,7 @@ struct Output<'a, O> {
     cutter: TableCutter<'a>,
     outputs: &'a mut O,
     writer: Option<TableWriter>,
-    values: Option<ValueWriter>,
+    values: Option<BlobWriter>,
     /// Minimum length in bytes of a value that goes to a blob file.
     blob_from: usize,
     reference: Vec<u8>,
@@ -205,7 +205,7 @@ impl<'a, O: Outputs> Output<'a, O> {
                 &tombstones,
                 &rules.snapshots,
                 &rules.older_runs,
-                rules.zero_seqs,
+                rules.is_compaction,
             ),
             oldest_tombstone,
             cutter: TableCutter { cuts, next: 0 },
@@ -312,7 +312,7 @@ impl<'a, O: Outputs> Output<'a, O> {
         }
         let values = match &mut self.values {
             Some(w) => w,
-            none => none.insert(self.outputs.create_values()?),
+            none => none.insert(self.outputs.create_blob_file()?),
         };
         let place = values.add(key, trailer.seq(), value)?;
         let mut reference = std::mem::take(&mut self.reference);
@@ -326,9 +326,9 @@ impl<'a, O: Outputs> Output<'a, O> {
         added
     }
 
-    fn finish_values(&mut self, w: ValueWriter) -> Result<()> {
+    fn finish_values(&mut self, w: BlobWriter) -> Result<()> {
         let (facts, frames) = w.finish()?;
-        self.outputs.finished_values(facts.id, frames);
+        self.outputs.finished_blobs(facts.id, frames);
         self.made.values.push(facts);
         Ok(())
     }

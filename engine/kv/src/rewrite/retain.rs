@@ -51,7 +51,7 @@ impl OlderRuns {
     }
 
     /// Reports whether no run can contain `key`. Requires keys in ascending order.
-    pub fn is_alone(&mut self, key: &[u8]) -> bool {
+    pub fn lacks_key(&mut self, key: &[u8]) -> bool {
         self.runs.iter_mut().all(|(run, at)| {
             while run.tables.get(*at).is_some_and(|t| t.meta.last_key.as_slice() < key) {
                 *at += 1;
@@ -61,7 +61,7 @@ impl OlderRuns {
     }
 
     /// Reports whether no run can contain a key in `[start, end)`.
-    pub fn is_range_alone(&self, start: &[u8], end: &[u8]) -> bool {
+    pub fn lacks_range(&self, start: &[u8], end: &[u8]) -> bool {
         let reaches_in = |run: &TableRun| {
             run.tables
                 .get(run.lower_bound(start))
@@ -115,19 +115,19 @@ pub struct Rules {
     /// All tables outside the job.
     pub outside: OtherRuns,
     /// Merge operator of the tree.
-    pub merge: Option<Arc<dyn MergeOperator>>,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Compaction filter of the tree, for this job.
-    pub purge: Option<Box<dyn CompactionFilterPass>>,
+    pub compaction_filter: Option<Box<dyn CompactionFilterPass>>,
     /// Numbers of the blob files to collect. Blobs of these files come out as inline values.
     pub gc_files: Arc<SortedSet<u64>>,
     /// Whether all blobs come out as inline values, because the tree no longer separates values.
-    pub brings_back: bool,
+    pub inlines_blobs: bool,
     /// Whether sequence numbers may be set to 0 and the compaction filter applied. `false` in
     /// flushes, where older runs are not known.
-    pub zero_seqs: bool,
+    pub is_compaction: bool,
 }
 
-debug_by!(Rules, "Rules", snapshots, zero_seqs);
+debug_by!(Rules, "Rules", snapshots, is_compaction);
 
 /// Counts of dropped entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub struct DroppedVersions {
     /// Entries covered by a range deletion.
     pub covered: u64,
     /// Entries that the compaction filter dropped.
-    pub purged: u64,
+    pub filtered: u64,
 }
 
 /// An entry held by value.
@@ -367,7 +367,7 @@ impl<C: Cursor> Retain<C> {
         }
         let oldest = self.rules.snapshots.first().is_none_or(|&s| t.seq() <= s);
         match t.kind() {
-            Some(Kind::Merge) if self.rules.merge.is_some() => {
+            Some(Kind::Merge) if self.rules.merge_operator.is_some() => {
                 self.gather(stripe, oldest)?;
                 return Ok(false);
             }
@@ -377,7 +377,8 @@ impl<C: Cursor> Retain<C> {
             }
             Some(Kind::Delete) => {
                 self.hides = Some(stripe);
-                if self.rules.zero_seqs && oldest && self.rules.older_runs.is_alone(&self.key) {
+                if self.rules.is_compaction && oldest && self.rules.older_runs.lacks_key(&self.key)
+                {
                     self.dropped.deletes += 1;
                     self.pass()?;
                     return Ok(false);
@@ -395,7 +396,7 @@ impl<C: Cursor> Retain<C> {
 
     /// Reports whether no range deletion could hide the current key if its sequence number were 0
     /// (R4).
-    fn may_lose_seq(&self) -> bool {
+    fn can_zero_seq(&self) -> bool {
         self.rules.tombstones.covering(&self.key).is_none()
     }
 
@@ -408,22 +409,22 @@ impl<C: Cursor> Retain<C> {
     fn purge(&mut self, t: Trailer, stripe: Seq, oldest: bool) -> Result<bool> {
         let Some(mut kind) = t.kind() else { return Ok(false) };
         self.show(t);
-        if kind == Kind::Blob || self.rules.purge.is_some() {
+        if kind == Kind::Blob || self.rules.compaction_filter.is_some() {
             self.input.complete()?;
         }
         if kind == Kind::Blob {
-            if self.bring_back(t)? {
+            if self.inline_blob(t)? {
                 kind = Kind::Put;
-            } else if self.rules.purge.is_some() {
+            } else if self.rules.compaction_filter.is_some() {
                 // Without a readable value the filter cannot judge the entry.
                 return Ok(true);
             }
         }
-        if !self.rules.zero_seqs {
+        if !self.rules.is_compaction {
             return Ok(true);
         }
         // Without a filter the value is not needed and may not have been read.
-        let value = match &self.rules.purge {
+        let value = match &self.rules.compaction_filter {
             Some(_) => shown(&self.shown, &self.input),
             None => &[],
         };
@@ -437,7 +438,7 @@ impl<C: Cursor> Retain<C> {
             FilterDecision::Keep => {}
             FilterDecision::Replace(v) => self.shown = ShownVersions::Replaced(v),
             FilterDecision::Drop => {
-                self.dropped.purged += 1;
+                self.dropped.filtered += 1;
                 self.shown = ShownVersions::Nothing;
                 self.pass()?;
                 return Ok(false);
@@ -448,7 +449,7 @@ impl<C: Cursor> Retain<C> {
         if judged.alone
             && !judged.reaches
             && let Some(kind @ (Kind::Put | Kind::Blob)) = self.trailer.kind()
-            && self.may_lose_seq()
+            && self.can_zero_seq()
         {
             self.trailer = Trailer::new(0, kind);
         }
@@ -465,9 +466,9 @@ impl<C: Cursor> Retain<C> {
     ) -> Judged {
         // A version that this job retains for a snapshot is an older version too, even if no other
         // table has the key.
-        let mut alone = oldest && rules.older_runs.is_alone(key);
+        let mut alone = oldest && rules.older_runs.lacks_key(key);
         let (mut reaches, mut verdict) = (false, FilterDecision::Keep);
-        if let Some(purge) = &mut rules.purge {
+        if let Some(purge) = &mut rules.compaction_filter {
             if alone {
                 reach.clear();
                 reaches = purge.reach(key, value, reach);
@@ -483,9 +484,9 @@ impl<C: Cursor> Retain<C> {
     /// Turns the current blob entry into a put, if its blob file is being collected or blobs are
     /// disabled. An unreadable value stays in its file: reads of it report the error, and other
     /// entries are not affected. Returns `false` if the entry is unchanged.
-    fn bring_back(&mut self, t: Trailer) -> Result<bool> {
+    fn inline_blob(&mut self, t: Trailer) -> Result<bool> {
         let is_in_gc = |r: BlobHandle| self.rules.gc_files.contains(&r.file);
-        let wanted = self.rules.brings_back
+        let wanted = self.rules.inlines_blobs
             || (!self.rules.gc_files.is_empty()
                 && BlobHandle::decode(self.input.value()).is_some_and(is_in_gc));
         if !wanted {
@@ -538,7 +539,8 @@ impl<C: Cursor> Retain<C> {
             self.hides = Some(stripe);
         }
         let ended = !(self.input.valid() && self.input.key() == self.key.as_slice());
-        let bottom = oldest && self.rules.zero_seqs && self.rules.older_runs.is_alone(&self.key);
+        let bottom =
+            oldest && self.rules.is_compaction && self.rules.older_runs.lacks_key(&self.key);
         let known = !matches!(base, Base::Unknown) || (ended && bottom);
         if known && self.fold(&operands, &base, bottom, (stripe, oldest)) {
             return Ok(());
@@ -562,7 +564,7 @@ impl<C: Cursor> Retain<C> {
     ) -> bool {
         let values: Vec<Vec<u8>> = operands.iter().rev().map(|(_, v)| v.clone()).collect();
         let under = if let Base::Put((_, v)) = base { Some(v.as_slice()) } else { None };
-        let Ok(folded) = fold(self.rules.merge.as_deref(), &self.key, under, &values) else {
+        let Ok(folded) = fold(self.rules.merge_operator.as_deref(), &self.key, under, &values) else {
             return false;
         };
         let seq = operands.first().map_or(0, |(t, _)| t.seq());
@@ -571,7 +573,7 @@ impl<C: Cursor> Retain<C> {
         match folded {
             Folded::Value(mut v) => {
                 let mut reaches = false;
-                if self.rules.zero_seqs && self.rules.purge.is_some() {
+                if self.rules.is_compaction && self.rules.compaction_filter.is_some() {
                     let entry = (&*self.key, Kind::Put, &*v);
                     let judged = Self::ask_compaction_filter(
                         &mut self.rules,
@@ -584,12 +586,12 @@ impl<C: Cursor> Retain<C> {
                         FilterDecision::Keep => {}
                         FilterDecision::Replace(other) => v = other,
                         FilterDecision::Drop => {
-                            self.dropped.purged += 1;
+                            self.dropped.filtered += 1;
                             return true;
                         }
                     }
                 }
-                let seq = if bottom && !reaches && self.may_lose_seq() { 0 } else { seq };
+                let seq = if bottom && !reaches && self.can_zero_seq() { 0 } else { seq };
                 self.queue.push_back((Trailer::new(seq, Kind::Put), v));
             }
             Folded::Absent if bottom => self.dropped.deletes += 1,
@@ -602,7 +604,7 @@ impl<C: Cursor> Retain<C> {
     fn combine(&mut self, operands: Vec<HeldVersion>) {
         let mut oldest_first: Vec<HeldVersion> = vec![];
         for (t, v) in operands.into_iter().rev() {
-            let joined = match (&self.rules.merge, oldest_first.last()) {
+            let joined = match (&self.rules.merge_operator, oldest_first.last()) {
                 (Some(m), Some((_, older))) => {
                     m.combine(&self.key, older, &v).filter(|joined| joined.len() <= MAX_VALUE_LEN)
                 }
@@ -652,7 +654,7 @@ impl Retain<Merging<MergeSource>> {
 
     #[inline(never)]
     fn block_here(&self) -> Option<WholeBlock<'_>> {
-        if !self.queue.is_empty() || self.rules.purge.is_some() {
+        if !self.queue.is_empty() || self.rules.compaction_filter.is_some() {
             return None;
         }
         let tombstones = &self.rules.tombstones;
@@ -689,11 +691,11 @@ pub fn retain_tombstones(
     tombstones: &Fragments,
     snapshots: &[Seq],
     older_runs: &OlderRuns,
-    zero_seqs: bool,
+    is_compaction: bool,
 ) -> Fragments {
     let mut out = vec![];
     for f in tombstones.as_slice() {
-        let alone = zero_seqs && older_runs.is_range_alone(&f.start, &f.end);
+        let alone = is_compaction && older_runs.lacks_range(&f.start, &f.end);
         let mut last = None;
         let mut seqs = vec![];
         for &seq in &f.seqs {

@@ -72,28 +72,37 @@ impl BlockPlace<'_> {
         loaded_bytes: Option<LoadedBytes<'_>>,
         f: impl FnOnce(StoredBlock<'_>) -> Result<R, &'static str>,
     ) -> Result<R> {
-        let check = |block: &[u8]| {
-            StoredBlock::check(block, self.kind, self.id, self.offset)
-                .and_then(f)
-                .map_err(|e| self.corrupt(e))
-        };
+        let mut scratch = SCRATCH.take();
+        let read = self.load(loaded_bytes, &mut scratch);
+        let done = read.and_then(|block| f(block).map_err(|e| self.corrupt(e)));
+        if scratch.len() <= LARGEST_SCRATCH {
+            SCRATCH.set(scratch);
+        }
+        done
+    }
+
+    /// Returns the block from `loaded_bytes`, or reads it into `scratch`.
+    fn load<'a>(
+        &self,
+        loaded_bytes: Option<LoadedBytes<'a>>,
+        scratch: &'a mut Vec<u8>,
+    ) -> Result<StoredBlock<'a>> {
         let end = self.offset.saturating_add(self.len as u64);
         if end > self.file.len() {
             return Err(self.corrupt("a block beyond the end of the file"));
         }
-        if let Some(block) = loaded_bytes.and_then(|bytes| bytes.get(self.offset, self.len)) {
-            return check(block);
-        }
-        let mut block = SCRATCH.take();
-        if block.len() < self.len {
-            block.resize(self.len, 0);
-        }
-        let stored = &mut block[..self.len];
-        let read = self.file.read_at(self.offset, stored).and_then(|()| check(stored));
-        if block.len() <= LARGEST_SCRATCH {
-            SCRATCH.set(block);
-        }
-        read
+        let block = match loaded_bytes.and_then(|bytes| bytes.get(self.offset, self.len)) {
+            Some(block) => block,
+            None => {
+                if scratch.len() < self.len {
+                    scratch.resize(self.len, 0);
+                }
+                let stored = &mut scratch[..self.len];
+                self.file.read_at(self.offset, stored)?;
+                stored
+            }
+        };
+        StoredBlock::check(block, self.kind, self.id, self.offset).map_err(|e| self.corrupt(e))
     }
 
     /// Like [`stored`](Self::stored), with the decompressed bytes, read in one call.

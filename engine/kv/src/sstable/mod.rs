@@ -48,6 +48,6 @@ pub use properties::Properties;
 pub use stream::BlobStreams;
 pub use table::{Table, TableHit};
 pub use tombstones::decode as decode_tombstones;
-pub use values::{BlobFile, ValueOptions, ValueWriter};
+pub use values::{BlobFile, BlobOptions, BlobWriter};
 pub use verify::VerifyReport;
 pub use writer::{TableWriter, WriterOptions};

@@ -276,7 +276,7 @@ fn options() -> impl Strategy<Value = WriterOptions> {
                 filter_dropped,
                 filter_prefix: prefix.map(|n| Arc::new(First(n)) as Arc<dyn FilterPrefix>),
                 summary: Some(Arc::new(Longest)),
-                merge: "add".into(),
+                merge_operator: "add".into(),
                 created_micros: 11,
                 tree: 3,
                 level: 2,

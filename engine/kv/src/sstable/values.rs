@@ -45,7 +45,7 @@ use crate::util::sync::epoch;
 const HEAD: usize = 12;
 /// Options for writing a blob file.
 #[derive(Clone, Debug, Default)]
-pub struct ValueOptions {
+pub struct BlobOptions {
     /// Identity of the file.
     pub identity: TableIdentity,
     /// Id of the tree that its values belong to.
@@ -61,7 +61,7 @@ pub struct ValueOptions {
 }
 
 /// Writes one blob file.
-pub struct ValueWriter {
+pub struct BlobWriter {
     output: BlockOutput,
     path: PathBuf,
     id: u64,
@@ -73,11 +73,11 @@ pub struct ValueWriter {
     props: Properties,
 }
 
-debug_by!(ValueWriter, "ValueWriter", id, path);
+debug_by!(BlobWriter, "ValueWriter", id, path);
 
-impl ValueWriter {
+impl BlobWriter {
     /// Writes blob file `id` into the empty `file`; `path` is for error messages.
-    pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: ValueOptions) -> Self {
+    pub fn new(file: Box<dyn WriteFile>, path: &Path, id: u64, options: BlobOptions) -> Self {
         let props = Properties {
             compression: options.compression,
             created_micros: options.created_micros,
@@ -88,7 +88,7 @@ impl ValueWriter {
             writer: concat!("firn-kv ", env!("CARGO_PKG_VERSION")).to_owned(),
             ..Properties::default()
         };
-        ValueWriter {
+        BlobWriter {
             output: BlockOutput::new(file, id),
             path: path.to_path_buf(),
             id,

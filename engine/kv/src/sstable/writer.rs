@@ -68,9 +68,9 @@ pub struct WriterOptions {
     /// Hook that collects facts about the table.
     pub summary: Option<Arc<dyn Summary>>,
     /// Name of the tree's merge operator; empty for none.
-    pub merge: String,
+    pub merge_operator: String,
     /// Name of the tree's compaction filter; empty for none.
-    pub purge: String,
+    pub compaction_filter: String,
     /// Wall clock in microseconds.
     pub created_micros: u64,
     /// Cache for finished blocks, used while it has spare memory.
@@ -100,8 +100,8 @@ impl Default for WriterOptions {
             filter_dropped: 0,
             filter_prefix: None,
             summary: None,
-            merge: String::new(),
-            purge: String::new(),
+            merge_operator: String::new(),
+            compaction_filter: String::new(),
             created_micros: 0,
             warm: None,
         }
@@ -167,8 +167,8 @@ impl TableWriter {
                 .filter_prefix
                 .as_ref()
                 .map_or(String::new(), |h| h.name().to_owned()),
-            merge: options.merge.clone(),
-            purge: options.purge.clone(),
+            merge: options.merge_operator.clone(),
+            purge: options.compaction_filter.clone(),
             summary: options.summary.as_ref().map_or(String::new(), |h| h.name().to_owned()),
             level: options.level as u64,
             min_seq: Seq::MAX,

@@ -68,7 +68,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
             filter: vec![FilterKind::Fuse16],
             ..small
         },
-        "packed" => TreeOptions { merge: Some(Arc::new(Join)), ..small },
+        "packed" => TreeOptions { merge_operator: Some(Arc::new(Join)), ..small },
         "rows" => TreeOptions { filter_prefix: Some(Arc::new(Four)), ..small },
         _ => TreeOptions { filter: vec![FilterKind::None], ..small },
     }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn_kv::Env;
+use firn_kv::policy::Movement;
 use firn_kv::policy::{LazyLeveled, Leveled, Tiered, Unified};
 use firn_kv::{
     Batch, Compression, Db, DbOptions, Durability, ErrorKind, FilterKind, Folded, MergeOperator,
-    Movement, OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
+    OpenFiles, Policy, Result, Snapshot, Tree, TreeOptions,
 };
 use firn_testkit::rng::Rng;
 
@@ -134,7 +135,7 @@ pub fn tree_options(name: &str) -> TreeOptions {
         table_size: 64 << 10,
         memtable_size: 64 << 10,
         policy,
-        merge: Some(Arc::new(Append)),
+        merge_operator: Some(Arc::new(Append)),
         ..TreeOptions::default()
     }
 }
@@ -457,7 +458,7 @@ impl Store {
             Step::Options(t, seed) => {
                 let drawn = draw::tree(&mut Rng::new(*seed));
                 self.db().set_background_rate((seed % 2 == 0).then_some(1 << 20))?;
-                self.tree(t).set_options(TreeOptions { merge: tree_options(t).merge, ..drawn })
+                self.tree(t).set_options(TreeOptions { merge_operator: tree_options(t).merge_operator, ..drawn })
             }
             Step::Snapshot => {
                 let snapshot = self.db().snapshot_named("of the history");

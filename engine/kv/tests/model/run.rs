@@ -115,9 +115,9 @@ impl<'a> Runner<'a> {
             if self.oracle.has(tree) {
                 let options = self.setup.tree_options(tree, self.variants[tree]);
                 let hooked = [
-                    options.merge.is_some(),
+                    options.merge_operator.is_some(),
                     options.summary.is_some(),
-                    options.purge.is_some(),
+                    options.compaction_filter.is_some(),
                     options.filter_prefix.is_some(),
                 ]
                 .contains(&true);

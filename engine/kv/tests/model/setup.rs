@@ -89,7 +89,7 @@ impl Setup {
         if self.roomy {
             (o.memtable_size, o.table_size) = (2 << 20, 1 << 20);
         }
-        o.merge = match tree {
+        o.merge_operator = match tree {
             2 if self.early => Some(Arc::new(Largest)),
             2 => Some(Arc::new(Tail)),
             3 => Some(Arc::new(Sum)),
@@ -99,7 +99,7 @@ impl Setup {
             o.filter_prefix = Some(Arc::new(First4));
         }
         if self.purges {
-            o.purge = Some(Arc::new(Unseen));
+            o.compaction_filter = Some(Arc::new(Unseen));
         }
         if self.counts[tree] {
             o.summary = Some(Arc::new(Count));
@@ -163,7 +163,7 @@ fn every_choice_is_drawn() {
             let again = s.tree_options(tree, 7);
             assert!(
                 format!("{again:?}") != format!("{o:?}")
-                    && again.merge.is_some() == o.merge.is_some()
+                    && again.merge_operator.is_some() == o.merge_operator.is_some()
             );
         }
     }

@@ -47,7 +47,7 @@ impl Runner<'_> {
         batch.clear();
         foreign.write(batch)?;
         let mut other = self.setup.tree_options(tree, 0);
-        other.merge = self.setup.tree_options(5 - tree.max(2), 0).merge;
+        other.merge_operator = self.setup.tree_options(5 - tree.max(2), 0).merge_operator;
         if HOOKED[tree] {
             refused(
                 "another hook",

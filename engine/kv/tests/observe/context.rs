@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use firn_kv::{ReadSum, Readable};
+use firn_kv::Readable;
+
+use firn_kv::explain::ReadSum;
 
 use super::{key, open, options, piling};
 

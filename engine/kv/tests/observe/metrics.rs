@@ -7,7 +7,8 @@ use firn_kv::MemEnv;
 use firn_kv::internals::block_cache::Cache;
 use firn_kv::internals::iterator::opener::table_path;
 use firn_kv::internals::sstable::Table;
-use firn_kv::{Db, ReadStats, Readable, Tree};
+use firn_kv::stats::ReadStats;
+use firn_kv::{Db, Readable, Tree};
 
 use super::{key, open, options, piling};
 
@@ -55,7 +56,10 @@ fn gets_filters_and_blocks_are_counted_by_tree_and_as_a_whole() {
         about(10_000, reads.gets) && reads.found == reads.gets && reads.in_memtables == 0,
         "{reads:?}"
     );
-    assert_eq!((reads.filters_asked, reads.filters_no, reads.filters_wrong), (reads.gets, 0, 0));
+    assert_eq!(
+        (reads.filter_probes, reads.filter_negatives, reads.filter_false_positives),
+        (reads.gets, 0, 0)
+    );
     // The flush has already put its blocks into the cache.
     assert_eq!(
         (reads.blocks_cached, reads.blocks_read, reads.hit_rate()),
@@ -69,8 +73,14 @@ fn gets_filters_and_blocks_are_counted_by_tree_and_as_a_whole() {
     }
     let other = of(&b);
     assert!(about(10_000, other.gets) && other.found == 0, "{other:?}");
-    assert!(other.filters_no + other.filters_wrong == other.filters_asked, "{other:?}");
-    assert!(other.filters_no > 9_000 && other.false_positive_rate().unwrap() < 0.1, "{other:?}");
+    assert!(
+        other.filter_negatives + other.filter_false_positives == other.filter_probes,
+        "{other:?}"
+    );
+    assert!(
+        other.filter_negatives > 9_000 && other.false_positive_rate().unwrap() < 0.1,
+        "{other:?}"
+    );
     assert_eq!(of(&a), reads);
 
     let mut both = reads;

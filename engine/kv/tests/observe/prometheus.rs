@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use firn_kv::{Latency, TreeOptions};
+use firn_kv::TreeOptions;
+
+use firn_kv::stats::Latency;
 
 use super::{key, open, options, piling};
 
@@ -118,8 +120,8 @@ fn the_text_keeps_to_the_format_and_says_what_the_statistics_say() {
     is("firn_tree_entries", &[("tree", odd)], 3000.0);
     is("firn_tree_entries", &[("tree", "plain")], 0.0);
     is("firn_gets_total", &[("tree", odd)], stats.reads.gets as f64);
-    assert!(stats.reads.filters_no > 0 && stats.latencies.get.timed > 0);
-    is("firn_filters_no_total", &[("tree", odd)], stats.reads.filters_no as f64);
+    assert!(stats.reads.filter_negatives > 0 && stats.latencies.get.timed > 0);
+    is("firn_filter_negatives_total", &[("tree", odd)], stats.reads.filter_negatives as f64);
     is("firn_space_bytes", &[("state", "live")], stats.space.live as f64);
     is("firn_open_files", &[("of", "store")], 1.0);
     is("firn_open_files_bound", &[], 64.0);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use firn_crash::CrashEnv;
-use firn_kv::{Env, LogFile, ReadFile, WriteFile};
+use firn_kv::Env;
+use firn_kv::fs::{LogFile, ReadFile, WriteFile};
 use firn_kv::{Error, Result};
 use firn_testkit::as_inside;
 use parking_lot::Mutex;

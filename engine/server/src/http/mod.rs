@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use firn_kv::{Env, Thread};
+use firn_kv::Env;
+
+use firn_kv::fs::Thread;
 use parking_lot::{Condvar, Mutex};
 
 /// Connections that are served at once.

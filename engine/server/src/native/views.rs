@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use firn_cql::internals::catalog::TableSchema;
 use firn_cql::internals::exec::{SystemRows, SystemSource};
 use firn_cql::{BatchKind, TableAccess, Value};
-use firn_kv::Latency;
+use firn_kv::stats::Latency;
 
 use super::client::{Client, Clients};
 use crate::node::{Node, RequestKind};

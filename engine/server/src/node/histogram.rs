@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use firn_kv::Latency;
+use firn_kv::stats::Latency;
 
 /// How many shards there are: more than that many processors share some.
 pub const SHARDS: usize = 8;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_cql::internals::exec::SchemaListener;
 use firn_cql::{BatchKind, Class, Prepared, SchemaChange, TableAccess};
-use firn_kv::Latency;
+use firn_kv::stats::Latency;
 use parking_lot::RwLock;
 
 use super::histogram::{CountHistogram, CountQuantiles, LatencyHistogram, SHARDS};

@@ -1,7 +1,7 @@
 //! What the server and its store count, in the text format of Prometheus.
 
 use firn_cql::TableAccess;
-use firn_kv::internals::db::PrometheusText;
+use firn_kv::stats::PrometheusText;
 
 use super::Node;
 use super::metrics::RequestKind;

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use firn_kv::{Env, Thread};
+use firn_kv::Env;
+
+use firn_kv::fs::Thread;
 use parking_lot::{Condvar, Mutex};
 
 type WorkItem = Box<dyn FnOnce() + Send>;

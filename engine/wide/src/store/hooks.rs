@@ -25,8 +25,8 @@ pub fn family(tree: TreeOptions, counter: bool, token_len: usize, gc_grace: i64)
     TreeOptions {
         filter_prefix: Some(Arc::new(PartitionPrefix::new(token_len))),
         summary: Some(Arc::new(StoredFacts)),
-        merge: counter.then(|| Arc::new(CounterMerge) as _),
-        purge: (!counter).then(|| Arc::new(StoredPurge { gc_grace, token_len }) as _),
+        merge_operator: counter.then(|| Arc::new(CounterMerge) as _),
+        compaction_filter: (!counter).then(|| Arc::new(StoredPurge { gc_grace, token_len }) as _),
         ..tree
     }
 }
@@ -37,7 +37,7 @@ pub fn index() -> TreeOptions {
     let purge = StoredPurge { gc_grace: 0, token_len: 0 };
     TreeOptions {
         filter: vec![FilterKind::None],
-        purge: Some(Arc::new(purge)),
+        compaction_filter: Some(Arc::new(purge)),
         ..TreeOptions::default()
     }
 }

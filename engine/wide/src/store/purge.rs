@@ -5,7 +5,9 @@
 //! table outside of the compaction, and not for a snapshot. Memtables only hold what is newer than
 //! every table, so they block nothing; what is in them is not in the report.
 
-use firn_kv::{Pin, PinKind, SnapshotInfo, TableInfo};
+use firn_kv::TableInfo;
+
+use firn_kv::stats::{Pin, PinKind, SnapshotInfo};
 
 use super::{CellStore, StoreFamily};
 use crate::base::error::{Error, Result};

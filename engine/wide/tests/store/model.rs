@@ -105,7 +105,7 @@ fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
             0..4 => f.tree().flush().unwrap(),
             4 => f.tree().compact().unwrap(),
             5 => {
-                purged += store.db().stats().dropped_purged;
+                purged += store.db().stats().dropped_by_filter;
                 drop((f, store));
                 store = open(&env);
                 f = store.open_family(spec()).unwrap();
@@ -116,7 +116,7 @@ fn forgets(seed: u64, policy: Policy, value_len: usize, count: usize) -> u64 {
         }
     }
     check(&store, &f, &oracle, &mut rng, now(&env));
-    purged + store.db().stats().dropped_purged
+    purged + store.db().stats().dropped_by_filter
 }
 
 #[test]

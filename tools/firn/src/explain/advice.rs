@@ -114,11 +114,11 @@ fn of_tree(told: &ToldSteps, t: &OfTree<'_>, last: &ReadCost) -> Vec<String> {
             compact(),
         ));
     }
-    if stands_out(e.older_runs()) {
+    if stands_out(e.covered_entries()) {
         said.push(format!(
             "passed {} of {tree} beneath range deletions ({}): {} takes both away",
-            things(e.older_runs(), "entry", "entries"),
-            place(Entries::older_runs),
+            things(e.covered_entries(), "entry", "entries"),
+            place(Entries::covered_entries),
             compact(),
         ));
     }

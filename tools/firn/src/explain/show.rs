@@ -41,7 +41,7 @@ fn entries(e: &Entries) -> Vec<String> {
         (e.puts, "put", "puts"),
         (e.tombstones(), "tombstone", "tombstones"),
         (e.operands, "operand", "operands"),
-        (e.older_runs(), "beneath range deletions", "beneath range deletions"),
+        (e.covered_entries(), "beneath range deletions", "beneath range deletions"),
         (e.unseen, "newer than the read", "newer than the read"),
     ];
     all.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| things(n, one, many)).collect()
@@ -249,7 +249,7 @@ fn entries_json(e: &Entries) -> Map<String, Value> {
         ("puts", e.puts),
         ("tombstones", e.tombstones()),
         ("operands", e.operands),
-        ("beneath_range_deletions", e.older_runs()),
+        ("beneath_range_deletions", e.covered_entries()),
         ("unseen", e.unseen),
     ];
     all.into_iter().map(|(name, n)| (name.to_owned(), n.into())).collect()

@@ -9,8 +9,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn_kv::Env;
 use firn_kv::Result;
-use firn_kv::{Env, LogFile};
+use firn_kv::fs::LogFile;
 
 const CAPACITY: u64 = 64 << 10;
 const BEGUN: u64 = 0;

@@ -134,7 +134,7 @@ pub fn tree_options(rng: &mut Rng, tree: usize) -> TreeOptions {
         memtable_size: sized(rng, 64 << 10, 4 << 20) as usize,
         policy: policy(rng),
         tombstone_age_secs: if rng.below(4) == 0 { 1 + rng.below(20) } else { 0 },
-        merge: merge_of(tree),
+        merge_operator: merge_of(tree),
         ..TreeOptions::default()
     };
     // Drawn by themselves: what a seed leads to goes by all the others.
@@ -160,7 +160,7 @@ fn db_options(rng: &mut Rng) -> DbOptions {
         wal_segment: sized(rng, 64 << 10, 16 << 20),
         event_log: rng.below(2) == 0,
         open_files: (rng.below(2) == 0).then(|| OpenFiles::new(1 + rng.below(32))),
-        reader_merges: [0, 100, 1_000_000][rng.below(3) as usize],
+        read_compaction_percent: [0, 100, 1_000_000][rng.below(3) as usize],
         ..DbOptions::default()
     }
 }

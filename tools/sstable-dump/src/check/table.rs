@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_kv::ReadFile;
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::base::blob_ref::{BlobFileMeta, BlobHandle};
 use firn_kv::internals::base::cursor::Cursor as _;
 use firn_kv::internals::base::key::Kind;

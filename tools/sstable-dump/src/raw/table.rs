@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firn_kv::ReadFile;
+use firn_kv::fs::ReadFile;
 use firn_kv::internals::sstable::fields::{self, Property};
 use firn_kv::internals::sstable::format::{
     BLOCK_HEADER, BlockHeader, BlockKind, FOOTER, Footer, StoredBlock, VERSION, block_error,

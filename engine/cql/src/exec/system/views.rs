@@ -1,6 +1,6 @@
 //! `system_views`: what the engine does and holds. What only a server knows, a source adds.
 
-use firn_kv::PinKind;
+use firn_kv::stats::PinKind;
 use firn_wide::internals::store::TreeName;
 use firn_wide::uuids::time_uuid;
 use md5::{Digest, Md5};

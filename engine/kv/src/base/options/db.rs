@@ -151,7 +151,7 @@ pub struct DbOptions {
     /// that cost reaches a quarter of the cost of a compaction and no other job is due. With 0,
     /// each tree has the shape that its policy gives it. With `background_threads: 0` there are no
     /// read-triggered compactions.
-    pub reader_merges: u32,
+    pub read_compaction_percent: u32,
     /// Durability of writes that do not set their own.
     pub durability: Durability,
     /// Method for reading table files.
@@ -198,7 +198,7 @@ impl Default for DbOptions {
             open_files: None,
             background_threads: if cfg!(target_family = "wasm") { 0 } else { 2 },
             background_rate: None,
-            reader_merges: 100,
+            read_compaction_percent: 100,
             durability: Durability::Process,
             read_mode: ReadMode::Auto,
             wal_segment: 64 << 20,
@@ -236,7 +236,7 @@ impl DbOptions {
         within("open_files", self.open_files.as_ref().map_or(1, OpenFiles::most), 1, u64::MAX)?;
         within("background_threads", self.background_threads, 0, 64)?;
         check_rate(self.background_rate)?;
-        within("reader_merges", self.reader_merges, 0, 1_000_000)?;
+        within("read_compaction_percent", self.read_compaction_percent, 0, 1_000_000)?;
         within("wal_segment", self.wal_segment, 64 << 10, 1 << 30)?;
         if self.file_mode & !0o666 != 0 || self.file_mode & 0o600 != 0o600 {
             return Err(Error::invalid(format!(

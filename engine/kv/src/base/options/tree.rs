@@ -169,9 +169,9 @@ pub struct TreeOptions {
     /// wait is at least a quarter of the limit.
     pub tombstone_age_secs: u64,
     /// Merge operator. Folds the versions of a key.
-    pub merge: Option<Arc<dyn MergeOperator>>,
+    pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// Compaction filter. Drops entries that no reader needs.
-    pub purge: Option<Arc<dyn CompactionFilter>>,
+    pub compaction_filter: Option<Arc<dyn CompactionFilter>>,
     /// Summary hook. Collects facts about each table.
     pub summary: Option<Arc<dyn Summary>>,
     /// Prefix extractor. Filters hold key prefixes instead of whole keys.
@@ -195,8 +195,8 @@ impl Default for TreeOptions {
             blob_gc_percent: 30,
             policy: Policy::default(),
             tombstone_age_secs: 0,
-            merge: None,
-            purge: None,
+            merge_operator: None,
+            compaction_filter: None,
             summary: None,
             filter_prefix: None,
         }
@@ -216,8 +216,8 @@ impl fmt::Debug for TreeOptions {
             .field("blob_gc_percent", &self.blob_gc_percent)
             .field("policy", &self.policy)
             .field("tombstone_age_secs", &self.tombstone_age_secs)
-            .field("merge", &self.merge.as_ref().map(|h| h.name().to_owned()))
-            .field("purge", &self.purge.as_ref().map(|h| h.name().to_owned()))
+            .field("merge", &self.merge_operator.as_ref().map(|h| h.name().to_owned()))
+            .field("purge", &self.compaction_filter.as_ref().map(|h| h.name().to_owned()))
             .field("summary", &self.summary.as_ref().map(|h| h.name().to_owned()))
             .field("filter_prefix", &self.filter_prefix.as_ref().map(|h| h.name().to_owned()))
             .finish()
@@ -241,7 +241,7 @@ impl TreeOptions {
 
     /// Returns the size in bytes from which values go to blob files; `usize::MAX` if none do.
     pub fn blob_from(&self) -> usize {
-        let looked_at = self.merge.is_some() || self.purge.is_some() || self.summary.is_some();
+        let looked_at = self.merge_operator.is_some() || self.compaction_filter.is_some() || self.summary.is_some();
         if self.blob_threshold == 0 || looked_at { usize::MAX } else { self.blob_threshold }
     }
 

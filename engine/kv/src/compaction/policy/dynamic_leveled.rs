@@ -70,7 +70,7 @@ impl Strategy for DynamicLeveled {
         self.leveled(view).slowdown_run_count(view)
     }
 
-    fn one_run_levels(&self) -> bool {
+    fn single_run_levels(&self) -> bool {
         true
     }
 

@@ -45,7 +45,7 @@ impl Strategy for Fade {
         self.leveled().slowdown_run_count(view)
     }
 
-    fn one_run_levels(&self) -> bool {
+    fn single_run_levels(&self) -> bool {
         true
     }
 

@@ -104,7 +104,7 @@ impl Strategy for Leveled {
         Some((self.level0_runs as usize).max(4) * 2 + further)
     }
 
-    fn one_run_levels(&self) -> bool {
+    fn single_run_levels(&self) -> bool {
         true
     }
 
@@ -189,12 +189,12 @@ fn level0(view: &PickContext<'_>, runs: Range<usize>, trigger: usize) -> Option<
     }
     let score = runs.len() as f64 / trigger as f64 * (1.0 + view.density(runs.clone()));
     let runs = runs.end - runs.len().min(MAX_FAN)..runs.end;
-    let older_runs = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
-    let output = older_runs
+    let next_run = view.shape.runs.get(runs.end).filter(|r| r.level == 1);
+    let output = next_run
         .map_or(ShapePlace { level: 1, number: view.run(runs.end - 1).number }, |r| r.place());
     let (lo, hi) = shape::key_span(shape::tables_of(&view.shape.runs[runs.clone()]))?;
     let mut picked: Vec<Picked> = runs.clone().map(|r| (r, 0..view.run(r).tables.len())).collect();
-    picked.extend(older_runs.map(|run| (runs.end, run.overlapping(lo, hi))));
+    picked.extend(next_run.map(|run| (runs.end, run.overlapping(lo, hi))));
     picked.retain(|(_, tables)| !tables.is_empty());
     Some(view.joined(&picked, output, CompactionReason::LevelRuns, score))
 }
@@ -213,13 +213,13 @@ fn one_down(
     let next =
         view.shape.runs.get(r + 1).map(|next| &**next).filter(|next| next.level <= new.level);
     if movement == Movement::WholeLevel {
-        let older_runs = next.map(|_| r + 1);
-        if view.is_busy(r) || older_runs.is_some_and(|k| view.is_busy(k)) {
+        let next_index = next.map(|_| r + 1);
+        if view.is_busy(r) || next_index.is_some_and(|k| view.is_busy(k)) {
             return None;
         }
         let place = next.map_or(new, |next| next.place());
         let picked: Vec<Picked> = std::iter::once(r)
-            .chain(older_runs)
+            .chain(next_index)
             .map(|r| (r, 0..view.run(r).tables.len()))
             .collect();
         return Some(view.joined(&picked, place, reason, score));
@@ -232,8 +232,8 @@ fn one_down(
         })
         .map(|t| {
             let table = &run.tables[t];
-            let older_runs: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
-            let cost = u128::from(older_runs) * 1024 / u128::from(table.size.max(1));
+            let overlap_bytes: u64 = overlaps[t].clone().map(|o| view.table(r + 1, o).size).sum();
+            let cost = u128::from(overlap_bytes) * 1024 / u128::from(table.size.max(1));
             (first(t), cost, table.created_micros, table.id, t)
         })
         .min()?;
@@ -355,10 +355,10 @@ fn cost_down(view: &PickContext<'_>, r: usize) -> f64 {
         return 0.0;
     };
     let run = view.run(r);
-    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, older_runs)| {
-        match &next.tables[older_runs] {
+    let bytes = run.tables.iter().zip(overlaps(run, next)).map(|(t, overlap)| {
+        match &next.tables[overlap] {
             [] => 0,
-            older_runs => t.size + older_runs.iter().map(|o| o.size).sum::<u64>(),
+            overlap => t.size + overlap.iter().map(|o| o.size).sum::<u64>(),
         }
     });
     bytes.sum::<u64>() as f64 / view.sizes[r].max(1) as f64

@@ -16,18 +16,27 @@
 //! The text of a policy is its name followed by any of its parameters, such as
 //! `tiered:4:bucket=1.5` or `tiered:min_runs=4:max_runs=32:bucket=1.5`.
 
+#[cfg(feature = "policies")]
 mod dynamic_leveled;
+#[cfg(feature = "policies")]
 mod fade;
 mod fifo;
+#[cfg(feature = "policies")]
 mod fluid;
+#[cfg(feature = "policies")]
 mod incremental;
+#[cfg(feature = "policies")]
 mod lazy_leveled;
 mod leveled;
+#[cfg(feature = "policies")]
 mod spooky;
 mod tiered;
+#[cfg(feature = "policies")]
 mod tiered_leveled;
 mod time_window;
+#[cfg(feature = "policies")]
 mod unified;
+#[cfg(feature = "policies")]
 mod universal;
 
 use std::fmt;
@@ -41,8 +50,8 @@ use super::strategy::Strategy;
 pub use leveled::Movement;
 
 macro_rules! registry {
-    ($($file:ident::$type:ident),+ $(,)?) => {
-        $(pub use $file::$type;)+
+    ($($(#[$meta:meta])* $file:ident::$type:ident),+ $(,)?) => {
+        $($(#[$meta])* pub use $file::$type;)+
 
         /// The compaction policy of a tree, with its parameters. It can be changed when a tree is
         /// opened again.
@@ -57,18 +66,18 @@ macro_rules! registry {
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Policy {
-            $(#[doc = concat!("See [`", stringify!($type), "`].")] $type($type),)+
+            $($(#[$meta])* #[doc = concat!("See [`", stringify!($type), "`].")] $type($type),)+
         }
 
         impl Policy {
             /// Descriptions of all policies.
-            pub const ALL: &'static [Description] = &[$(<$type as DescribedPolicy>::DESCRIPTION),+];
+            pub const ALL: &'static [Description] = &[$($(#[$meta])* <$type as DescribedPolicy>::DESCRIPTION),+];
 
             /// Returns the policy of this name with these values, in the order of its parameters.
             /// Returns `None` if no policy has the name or a value has the wrong type. Bounds are
             /// not checked.
             pub fn of(name: &str, values: &[ParameterValue]) -> Option<Policy> {
-                $(if name == <$type as DescribedPolicy>::DESCRIPTION.name {
+                $($(#[$meta])* if name == <$type as DescribedPolicy>::DESCRIPTION.name {
                     return <$type as DescribedPolicy>::of(values).map(Policy::$type);
                 })+
                 None
@@ -77,25 +86,25 @@ macro_rules! registry {
             /// Returns its name and parameters.
             pub fn description(&self) -> Description {
                 match self {
-                    $(Policy::$type(_) => <$type as DescribedPolicy>::DESCRIPTION),+
+                    $($(#[$meta])* Policy::$type(_) => <$type as DescribedPolicy>::DESCRIPTION),+
                 }
             }
 
             /// Returns the values of its parameters, in their order.
             pub fn values(&self) -> Vec<ParameterValue> {
                 match self {
-                    $(Policy::$type(policy) => policy.values()),+
+                    $($(#[$meta])* Policy::$type(policy) => policy.values()),+
                 }
             }
 
             pub(super) fn strategy(&self) -> &dyn Strategy {
                 match self {
-                    $(Policy::$type(policy) => policy),+
+                    $($(#[$meta])* Policy::$type(policy) => policy),+
                 }
             }
         }
 
-        $(impl From<$type> for Policy {
+        $($(#[$meta])* impl From<$type> for Policy {
             fn from(policy: $type) -> Policy {
                 Policy::$type(policy)
             }
@@ -106,17 +115,44 @@ macro_rules! registry {
 registry! {
     tiered::Tiered,
     leveled::Leveled,
+    #[cfg(feature = "policies")]
     lazy_leveled::LazyLeveled,
+    #[cfg(feature = "policies")]
     unified::Unified,
     time_window::TimeWindow,
     fifo::Fifo,
+    #[cfg(feature = "policies")]
     tiered_leveled::TieredLeveled,
+    #[cfg(feature = "policies")]
     fluid::Fluid,
+    #[cfg(feature = "policies")]
     universal::Universal,
+    #[cfg(feature = "policies")]
     dynamic_leveled::DynamicLeveled,
+    #[cfg(feature = "policies")]
     spooky::Spooky,
+    #[cfg(feature = "policies")]
     fade::Fade,
+    #[cfg(feature = "policies")]
     incremental::Incremental,
+}
+
+/// Policies that need the feature `policies`.
+const RARE: [&str; 9] = [
+    "dynamic-leveled",
+    "fade",
+    "fluid",
+    "incremental",
+    "lazy-leveled",
+    "spooky",
+    "tiered-leveled",
+    "unified",
+    "universal",
+];
+
+/// Reports whether this build lacks the policy of this name, but others have it.
+pub(crate) fn is_left_out(name: &str) -> bool {
+    RARE.contains(&name) && Policy::named(name).is_none()
 }
 
 impl Default for Policy {
@@ -208,6 +244,11 @@ impl FromStr for Policy {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
         let Some(chosen) = Policy::named(name) else {
+            if is_left_out(name) {
+                return Err(PolicyError(format!(
+                    "this build lacks the policy {name}: enable the feature `policies` of firn-kv"
+                )));
+            }
             let names: Vec<&str> = Policy::ALL.iter().map(|d| d.name).collect();
             return Err(PolicyError(format!(
                 "no policy is called {name:?}; there are {}",

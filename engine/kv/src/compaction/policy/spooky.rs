@@ -187,7 +187,7 @@ impl Strategy for Spooky {
         Some((self.level0_runs as usize).max(4) * 2 + 2 * further)
     }
 
-    fn one_run_levels(&self) -> bool {
+    fn single_run_levels(&self) -> bool {
         true
     }
 

@@ -85,7 +85,7 @@ impl Strategy for TieredLeveled {
         Some(tiered::slowdown_run_count(view, level0(view), self.min_runs as usize) + further)
     }
 
-    fn one_run_levels(&self) -> bool {
+    fn single_run_levels(&self) -> bool {
         true
     }
 

@@ -3,15 +3,15 @@
 //!
 //! Invariants:
 //! - W1 of the write path: sequence numbers are consecutive and in log order.
-//! - `waiting` contains each memtable that was written to and is not yet flushed, ordered by the
+//! - `unflushed` contains each memtable that was written to and is not yet flushed, ordered by the
 //!   log position from which it needs the log.
 
-use std::collections::BTreeSet;
 use std::mem::offset_of;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQ, Seq};
 use crate::base::ops::TreeId;
+use crate::util::sorted_map::SortedSet;
 use crate::util::sync::{MutexGuard, rank};
 use crate::wal::{self, Lsn, RecoveredLog, Wal};
 
@@ -35,7 +35,7 @@ pub struct WriteState {
     wal: Option<Wal>,
     /// Log as the open found it, until the store begins to write.
     found: Option<RecoveredLog>,
-    waiting: BTreeSet<(Lsn, TreeId)>,
+    unflushed: SortedSet<(Lsn, TreeId)>,
     /// Next sequence number at the last call of `rests`, and the time since when it has been that,
     /// in nanoseconds.
     rests: (Seq, u64),
@@ -76,7 +76,7 @@ impl WriteState {
             next_seq: last_seq + 1,
             ops: 0,
             bytes: 0,
-            waiting: BTreeSet::new(),
+            unflushed: SortedSet::new(),
             rests: (0, 0),
         }
     }
@@ -174,15 +174,15 @@ impl WriteState {
     #[inline]
     pub fn enter(&mut self, tree: TreeId, mem: &MemHandle, begin: Lsn) {
         if mem.enter(begin) {
-            self.waiting.insert((mem.start(), tree));
+            self.unflushed.insert((mem.start(), tree));
         }
     }
 
     /// Records that a memtable needs the log, if it was written to. Replay calls this for memtables
     /// that it filled.
-    pub fn wait(&mut self, tree: TreeId, mem: &MemHandle) {
+    pub fn note_unflushed(&mut self, tree: TreeId, mem: &MemHandle) {
         if mem.is_touched() {
-            self.waiting.insert((mem.start(), tree));
+            self.unflushed.insert((mem.start(), tree));
         }
     }
 
@@ -190,14 +190,14 @@ impl WriteState {
     pub fn release(&mut self, tree: TreeId, mem: &MemHandle) {
         // The successor of an untouched memtable may start at the same log position.
         if mem.is_touched() {
-            self.waiting.remove(&(mem.start(), tree));
+            self.unflushed.remove(&(mem.start(), tree));
         }
     }
 
     /// Returns the memtables that need the log, the one with the lowest position first: log
     /// position and tree.
-    pub fn waiting(&self) -> impl Iterator<Item = (Lsn, TreeId)> + '_ {
-        self.waiting.iter().copied()
+    pub fn unflushed(&self) -> impl Iterator<Item = (Lsn, TreeId)> + '_ {
+        self.unflushed.iter().copied()
     }
 
     /// Returns the position below which no tree needs the log once these memtables are flushed.
@@ -207,7 +207,7 @@ impl WriteState {
         let done = |&&(start, tree): &&(Lsn, TreeId)| {
             flushed.iter().any(|(t, m)| *t == tree && m.is_touched() && m.start() == start)
         };
-        self.waiting.iter().find(|w| !done(w)).map_or(self.end(), |w| w.0)
+        self.unflushed.iter().find(|w| !done(w)).map_or(self.end(), |w| w.0)
     }
 
     /// Returns the end of the log.

@@ -55,11 +55,11 @@ pub struct ReadSum {
     /// Number of tables that had to be opened.
     pub tables_opened: u64,
     /// Number of table filters queried.
-    pub filters_asked: u64,
+    pub filter_probes: u64,
     /// Number of negative answers of filters.
-    pub filters_no: u64,
+    pub filter_negatives: u64,
     /// Number of false positives of filters.
-    pub filters_wrong: u64,
+    pub filter_false_positives: u64,
     /// Number of blocks found in the cache. Blob values are blocks of their own, here and below.
     pub blocks_cached: u64,
     /// Number of blocks served from a memory-mapped file.
@@ -95,9 +95,9 @@ impl ReadSum {
             }
             self.tables_opened += s.opened.len() as u64;
             for f in s.filters.iter().filter(|_| !is_memtable) {
-                self.filters_asked += 1;
-                self.filters_no += u64::from(!f.maybe);
-                self.filters_wrong += u64::from(f.right == Some(false));
+                self.filter_probes += 1;
+                self.filter_negatives += u64::from(!f.maybe);
+                self.filter_false_positives += u64::from(f.right == Some(false));
             }
             for b in s.blocks.iter().chain(&s.values) {
                 match b.origin {
@@ -112,7 +112,7 @@ impl ReadSum {
             }
             self.entries += s.entries.all();
             self.tombstones += s.entries.tombstones();
-            self.covered += s.entries.older_runs();
+            self.covered += s.entries.covered_entries();
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::util::sync::epoch::Guard;
 use crate::db::explain::cost::{ReadCost, ReadOf};
 use crate::db::explain::recorder::{ProfiledRead, Recorder};
 use crate::db::explain::scan::{ScanProfile, inside};
-use crate::db::observe::read_observer::{ReadObserver, ReadSource};
+use crate::db::observe::read_observer::{ReadObserver, SearchedSource};
 use crate::db::versions::view::TreeView;
 
 /// Target of the profiled read.
@@ -120,8 +120,8 @@ impl<'a> ReadProfile<'a> {
 
     /// Adds the sources that the read did not reach.
     fn skip_others(&mut self, view: &TreeView, why: Skipped) {
-        let all = view.memtables().map(|m| ReadSource::Memtable(m));
-        let all = all.chain(view.version.runs.iter().map(ReadSource::Run));
+        let all = view.memtables().map(|m| SearchedSource::Memtable(m));
+        let all = all.chain(view.version.runs.iter().map(SearchedSource::Run));
         for source in all.skip(self.sources.len()) {
             let mut count = Count::new(self.place(source));
             count.cost.skipped = Some(why);
@@ -129,11 +129,11 @@ impl<'a> ReadProfile<'a> {
         }
     }
 
-    fn place(&self, source: ReadSource<'_>) -> VersionPlace {
+    fn place(&self, source: SearchedSource<'_>) -> VersionPlace {
         match source {
-            ReadSource::Memtable(_) if self.sources.is_empty() => VersionPlace::Active,
-            ReadSource::Memtable(_) => VersionPlace::Sealed,
-            ReadSource::Run(r) => {
+            SearchedSource::Memtable(_) if self.sources.is_empty() => VersionPlace::Active,
+            SearchedSource::Memtable(_) => VersionPlace::Sealed,
+            SearchedSource::Run(r) => {
                 VersionPlace::Run { level: r.level, number: r.number, tables: r.tables.len() }
             }
         }
@@ -170,13 +170,13 @@ impl ReadObserver for ReadProfile<'_> {
         true
     }
 
-    fn enters(&mut self, source: ReadSource<'_>) {
+    fn on_source(&mut self, source: SearchedSource<'_>) {
         self.leave();
         let mut current = Current { began: self.env.monotonic_nanos(), table: None, maybe: None };
         let mut count = Count::new(self.place(source));
         let mut scanned = None;
         match (source, &self.target) {
-            (ReadSource::Memtable(m), target) => {
+            (SearchedSource::Memtable(m), target) => {
                 if m.mem.entries() == 0 {
                     count.cost.skipped = Some(Skipped::Empty);
                 }
@@ -187,14 +187,14 @@ impl ReadObserver for ReadProfile<'_> {
                     (count.cost.range_deletions, count.cost.covered_by) = (n, newest);
                 }
             }
-            (ReadSource::Run(run), Target::Key(key)) => match run.find(key) {
+            (SearchedSource::Run(run), Target::Key(key)) => match run.find(key) {
                 None => count.cost.skipped = Some(Skipped::Bounds),
                 Some(t) => {
                     count.blocks.note(t, key, Some(*key));
                     current.table = Some(t.clone());
                 }
             },
-            (ReadSource::Run(run), Target::Range(range)) => {
+            (SearchedSource::Run(run), Target::Range(range)) => {
                 let (from, until) = (range.from.as_slice(), range.until.as_deref());
                 if run.overlaps(from, until) {
                     let first = run.lower_bound(from);
@@ -216,14 +216,14 @@ impl ReadObserver for ReadProfile<'_> {
         self.current = Some(current);
     }
 
-    fn is_covered(&mut self, cover: Seq) {
+    fn on_cover(&mut self, cover: Seq) {
         if let Some(cost) = self.cost() {
             cost.covered_by = Some(cover).filter(|c| *c > 0);
             cost.range_deletions = u64::from(cover > 0);
         }
     }
 
-    fn asks(&mut self, table: Option<&Table>, maybe: bool) {
+    fn on_filter(&mut self, table: Option<&Table>, maybe: bool) {
         if let Some(current) = &mut self.current {
             current.maybe = Some(maybe);
         }
@@ -238,13 +238,13 @@ impl ReadObserver for ReadProfile<'_> {
         }
     }
 
-    fn is_decided(&mut self) {
+    fn on_decided(&mut self) {
         if let Some(cost) = self.cost() {
             cost.skipped = Some(Skipped::Facts);
         }
     }
 
-    fn searches(&mut self, table: Option<&Table>, key: &[u8], _: &Guard) {
+    fn on_search(&mut self, table: Option<&Table>, key: &[u8], _: &Guard) {
         let handle = self.current.as_ref().and_then(|c| c.table.clone());
         let Some((count, _)) = self.sources.last_mut() else { return };
         if count.cost.skipped.is_none() {
@@ -255,7 +255,7 @@ impl ReadObserver for ReadProfile<'_> {
         }
     }
 
-    fn meets(&mut self, t: Trailer, cover: Seq) {
+    fn on_version(&mut self, t: Trailer, cover: Seq) {
         let table = self.current.as_ref().and_then(|c| c.table.as_ref()).map(|t| t.meta.id);
         let read = self.read;
         if let Some((count, _)) = self.sources.last_mut() {
@@ -263,7 +263,7 @@ impl ReadObserver for ReadProfile<'_> {
         }
     }
 
-    fn reads_blob(&mut self, t: &TableHandle, key: &[u8], handle: &[u8]) -> Result<()> {
+    fn on_blob(&mut self, t: &TableHandle, key: &[u8], handle: &[u8]) -> Result<()> {
         let read = t.blob_cost(key, handle)?;
         if let Some(cost) = self.cost() {
             cost.values.push(read);

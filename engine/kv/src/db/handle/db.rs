@@ -16,6 +16,7 @@ use crate::db::write::reserve;
 use crate::env::Env;
 use crate::wal::TornTail;
 
+#[cfg(feature = "explain")]
 use crate::db::explain;
 use crate::db::handle::handles::{CloseHandle, Db, Tree};
 use crate::db::handle::snapshot::{ReadPoint, Snapshot};
@@ -217,6 +218,7 @@ impl Db {
 
     /// Records the cost of each read of this store, by any thread, until the recording ends: see
     /// [`explain`].
+    #[cfg(feature = "explain")]
     pub fn record_reads(&self) -> explain::Recording {
         explain::Recording::begin(self.inner().observer.meters().clone())
     }
@@ -361,9 +363,10 @@ impl Db {
     /// tree.flush()?;
     /// let (colour, cost) = db.with_context(|cx| (tree.get("apple"), cx.sum()));
     /// assert_eq!(colour?.unwrap(), "red");
-    /// assert_eq!((cost.runs, cost.filters_asked, cost.found), (1, 1, 1));
+    /// assert_eq!((cost.runs, cost.filter_probes, cost.found), (1, 1, 1));
     /// # Ok::<(), firn_kv::Error>(())
     /// ```
+    #[cfg(feature = "explain")]
     pub fn with_context<T>(&self, f: impl FnOnce(&explain::ReadContext) -> T) -> T {
         f(&explain::ReadContext::begin(self.inner().observer.meters().clone()))
     }

@@ -12,7 +12,7 @@ use crate::iterator::empty_range_cache::Writers;
 use crate::util::sync::{Mutex, epoch, rank};
 
 use crate::db::inner::DbInner;
-use crate::db::observe::pins::nudge;
+use crate::db::observe::pins::advance_epoch;
 use crate::db::scheduler::gate::closed;
 use crate::db::versions::tree::TreeInner;
 
@@ -32,7 +32,7 @@ struct LeftToEpoch;
 
 impl Drop for LeftToEpoch {
     fn drop(&mut self) {
-        nudge();
+        advance_epoch();
     }
 }
 
@@ -161,7 +161,7 @@ impl Tree {
 
     pub(in crate::db) fn check_merge(&self) -> Result<()> {
         let guard = epoch::pin();
-        match self.inner.view.load(&guard).options.merge {
+        match self.inner.view.load(&guard).options.merge_operator {
             Some(_) => Ok(()),
             None => Err(Error::invalid(format!(
                 "the tree {:?} has no merge operator; open it with one",

@@ -15,11 +15,16 @@ pub(in crate::db) struct ReadPoint {
 }
 
 impl ReadPoint {
-    /// Registers a read point; `compares` if its holder will query the changes since then.
-    pub(in crate::db) fn new(handle: Arc<CloseHandle>, name: &str, compares: bool) -> ReadPoint {
+    /// Registers a read point; `is_transaction` if its holder will query the changes since then.
+    pub(in crate::db) fn new(
+        handle: Arc<CloseHandle>,
+        name: &str,
+        is_transaction: bool,
+    ) -> ReadPoint {
         let inner = &handle.inner;
         let now = inner.env.wall_micros();
-        let key = inner.versions.snapshots().take(inner.commit.visible(), name, now, compares);
+        let key =
+            inner.versions.snapshots().take(inner.commit.visible(), name, now, is_transaction);
         ReadPoint { handle, key }
     }
 

@@ -17,7 +17,7 @@ pub struct TableInfo {
     pub id: u64,
     /// Level of its run.
     pub level: u8,
-    /// Number of its run, as in [`RunStats`](crate::RunStats).
+    /// Number of its run, as in [`RunStats`](crate::stats::RunStats).
     pub run: u64,
     /// File length in bytes.
     pub bytes: u64,

@@ -20,7 +20,7 @@ use crate::util::sort::sort_by;
 
 use crate::db::commit::write_state::Writing;
 use crate::db::inner::DbInner;
-use crate::db::observe::pins::nudge;
+use crate::db::observe::pins::advance_epoch;
 use crate::db::versions::tree::TreeInner;
 
 /// Number of trees up to which all are checked for work each time.
@@ -262,7 +262,7 @@ pub fn wait_idle(db: &DbInner) -> Result<()> {
                 || !trees.iter().any(|t| pick::is_compacting_or_due(db, t)))
         {
             // Removes the files of replaced tables before it returns, unless readers hold them.
-            nudge();
+            advance_epoch();
             db.versions.opener().delete_obsolete_files();
             return Ok(());
         }

@@ -320,7 +320,7 @@ fn run_step(db: &DbInner, claimed: &Arc<Claimed>, during: &mut During<'_>) -> Re
         bytes_in: claimed.inputs(&claimed.job).iter().map(|r| r.size()).sum(),
         level: claimed.job.output_level,
     });
-    let done = db.gate.pass().and_then(|_pass| match claimed.job.action {
+    let done = db.gate.acquire_permit().and_then(|_permit| match claimed.job.action {
         Action::Merge => merge_job(db, claimed, during),
         Action::Move => move_job(db, claimed),
         Action::Drop => drop_job(db, claimed),
@@ -421,7 +421,7 @@ fn divide_part(
     let gc_files = &c.version.values.gc_files;
     let brought = all.iter().flat_map(|t| &t.meta.values);
     let brought = brought.filter(|u| gc_files.contains(&u.file)).map(|u| u.bytes).sum::<u64>();
-    let most = match c.options.purge {
+    let most = match c.options.compaction_filter {
         None => subcompactions::count_subcompactions(
             &db.scheduler,
             bytes + brought,
@@ -476,15 +476,15 @@ fn merge_piece(
         snapshots: snapshots.to_vec(),
         older_runs: OlderRuns::new(c.older_runs(part)),
         outside: OtherRuns::new(c.rest(part, 0), c.options.filter_prefix.clone()),
-        merge: c.options.merge.clone(),
-        purge: c
+        merge_operator: c.options.merge_operator.clone(),
+        compaction_filter: c
             .options
-            .purge
+            .compaction_filter
             .as_ref()
             .map(|p| p.start(CompactionFilterContext { now_micros: db.env.wall_micros() })),
         gc_files: c.version.values.gc_files.clone(),
-        brings_back: c.options.blob_from() == usize::MAX,
-        zero_seqs: true,
+        inlines_blobs: c.options.blob_from() == usize::MAX,
+        is_compaction: true,
     };
     // Maximum, over the tables, of the log position up to which their entries came.
     let log_end = all()
@@ -550,8 +550,8 @@ fn take_in(
 fn drop_job(db: &DbInner, c: &Claimed) -> Result<Ran> {
     let inputs = c.inputs(&c.job);
     let tables = || tables_of(&inputs);
-    let _none_new = db.versions.snapshots().hold_off();
-    if db.versions.snapshots().wait_for(tables().map(|t| t.meta.min_seq).min()) {
+    let _none_new = db.versions.snapshots().block_new();
+    if db.versions.snapshots().may_be_seen(tables().map(|t| t.meta.min_seq).min()) {
         // A snapshot was taken since the job was picked.
         return Ok(Ran::default());
     }

@@ -115,11 +115,11 @@ impl FlushedMemtable {
             snapshots: self.snapshots.clone(),
             older_runs: OlderRuns::new(vec![]),
             outside: OtherRuns::new(vec![], None),
-            merge: self.options.merge.clone(),
-            purge: None,
+            merge_operator: self.options.merge_operator.clone(),
+            compaction_filter: None,
             gc_files: Arc::default(),
-            brings_back: false,
-            zero_seqs: false,
+            inlines_blobs: false,
+            is_compaction: false,
         };
         let cuts = OutputSplits { size: self.options.table_size, at: vec![] };
         let mut go_on = |_| during();
@@ -178,7 +178,7 @@ pub fn flush_together(db: &DbInner, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) 
     if all.is_empty() {
         return Ok(has_forgotten);
     }
-    let _pass = db.gate.pass()?;
+    let _permit = db.gate.acquire_permit()?;
     db.gate.check_writable()?;
     let from = db.observer.meters().now();
     all.iter().for_each(|f| f.tree.fill.flush_began(from));
@@ -293,7 +293,7 @@ pub fn bound_log(db: &DbInner) -> Result<bool> {
     let limit = db.options.log_limit();
     let w = db.commit.lock();
     let floor = w.end().saturating_sub(limit).max(w.inherited_too_many());
-    let old = w.waiting().take_while(|&(start, _)| start < floor);
+    let old = w.unflushed().take_while(|&(start, _)| start < floor);
     let trees = db.versions.trees();
     let old: Vec<_> =
         old.filter_map(|(start, id)| Some((start, trees.by_id(id)?.clone()))).collect();
@@ -316,9 +316,9 @@ fn write_memtable(db: &DbInner, f: &Flush<'_>, now: u64) -> Result<Vec<Compactio
         return Ok(vec![]);
     }
     let snapshots = db.versions.snapshots().list();
-    let read = db.versions.snapshots().oldest_compared().unwrap_or(MAX_SEQ);
+    let read = db.versions.snapshots().oldest_transaction().unwrap_or(MAX_SEQ);
     let own = std::slice::from_ref(&*sealed.mem);
-    let emptied = emptied(&sealed.mem, own, &view.version.runs, view.options.merge.clone(), read);
+    let emptied = emptied(&sealed.mem, own, &view.version.runs, view.options.merge_operator.clone(), read);
     let tombstones = if emptied.is_empty() {
         sealed.mem.fragments(&snapshots)
     } else {

@@ -47,7 +47,7 @@ pub fn ingest_entries<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     pairs: impl Iterator<Item = Result<(K, V)>>,
 ) -> Result<u64> {
     db.gate.check_writable()?;
-    let _pass = db.gate.pass()?;
+    let _permit = db.gate.acquire_permit()?;
     let mut go_on = |_| Ok(());
     let options = tree.view.load_full().options.clone();
     let size = options.table_size;

@@ -17,7 +17,7 @@ use crate::wal::Lsn;
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::inner::DbInner;
 use crate::db::jobs::outputs::remove_tables;
-use crate::db::observe::pins::nudge;
+use crate::db::observe::pins::advance_epoch;
 use crate::db::versions::catalog::TreeCatalog;
 use crate::db::versions::tree::{TreeFiles, TreeInner, build_version};
 use crate::db::versions::view::TreeView;
@@ -104,7 +104,7 @@ pub fn install_changes(db: &DbInner, changes: Vec<VersionChange<'_>>) -> Result<
     if changes.iter().any(|change| change.flushed.is_some()) {
         // Frees the memory of the memtable. Otherwise the old view would hold it until the next
         // access.
-        nudge();
+        advance_epoch();
     }
     db.memory.rebalance();
     db.scheduler.queue().signal_done();

@@ -74,7 +74,7 @@ fn open_all(tree: &TreeInner, range: Option<&VisibleRange>) {
             t.meta.last_key >= r.from && r.until.as_ref().is_none_or(|u| t.meta.first_key <= *u)
         })
     };
-    if view.options.purge.is_none() {
+    if view.options.compaction_filter.is_none() {
         view.version.tables().filter(|t| is_meant(t)).for_each(|t| _ = t.table());
     }
 }
@@ -93,7 +93,7 @@ fn whole(
         version.tables().map(|t| (t.meta.id, t)).collect();
     let up_to_date = |t: &TableShape, level: u8| {
         // The decision of a compaction filter about an entry may change at any moment.
-        let handle = handles.get(&t.id).filter(|_| options.purge.is_none());
+        let handle = handles.get(&t.id).filter(|_| options.compaction_filter.is_none());
         // An unreadable table is merged, and the compaction reports the error.
         let table = handle.and_then(|handle| handle.table().ok());
         table.is_some_and(|table| is_up_to_date(table, options, level))
@@ -112,7 +112,7 @@ fn is_up_to_date(table: &Table, options: &TreeOptions, level: u8) -> bool {
         && p.block_size == options.block_size as u64
         && p.compression == options.compression_at(level)
         && has_filter(p, options, level)
-        && p.merge == name(options.merge.as_ref().map(|h| h.name()))
+        && p.merge == name(options.merge_operator.as_ref().map(|h| h.name()))
         && p.summary == name(options.summary.as_ref().map(|h| h.name()))
         && p.filter_prefix == name(options.filter_prefix.as_ref().map(|h| h.name()))
         // Values are stored where the options require: in the table or in blob files.

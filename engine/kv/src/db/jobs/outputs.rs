@@ -16,7 +16,7 @@ use crate::env::WriteFile;
 use crate::iterator::opener::table_path;
 use crate::manifest::TableMeta;
 use crate::rewrite::job::Outputs;
-use crate::sstable::{TableWriter, ValueOptions, ValueWriter, WarmBlocks, WriterOptions};
+use crate::sstable::{BlobOptions, BlobWriter, TableWriter, WarmBlocks, WriterOptions};
 use crate::util::sync::AtomicU64;
 use crate::wal::Lsn;
 
@@ -65,8 +65,8 @@ impl Outputs for PendingOutputs<'_> {
             filter_dropped,
             filter_prefix: o.filter_prefix.clone(),
             summary: o.summary.clone(),
-            merge: o.merge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
-            purge: o.purge.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+            merge_operator: o.merge_operator.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+            compaction_filter: o.compaction_filter.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
             created_micros: self.inner.env.wall_micros(),
             warm: Some(self.inner.memory.cache().clone()),
         };
@@ -85,9 +85,9 @@ impl Outputs for PendingOutputs<'_> {
         }
     }
 
-    fn create_values(&mut self) -> Result<ValueWriter> {
+    fn create_blob_file(&mut self) -> Result<BlobWriter> {
         let (file, path, id) = self.new_file()?;
-        let options = ValueOptions {
+        let options = BlobOptions {
             identity: self.inner.versions.new_identity(),
             tree: self.tree.id,
             level: self.level,
@@ -95,7 +95,7 @@ impl Outputs for PendingOutputs<'_> {
             created_micros: self.inner.env.wall_micros(),
             warm: Some(self.inner.memory.cache().clone()),
         };
-        Ok(ValueWriter::new(file, &path, id, options))
+        Ok(BlobWriter::new(file, &path, id, options))
     }
 
     fn progress(&mut self, entries: u64) -> Result<()> {
@@ -111,7 +111,7 @@ impl Outputs for PendingOutputs<'_> {
         self.inner.memory.rebalance();
     }
 
-    fn finished_values(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
+    fn finished_blobs(&mut self, id: u64, frames: Vec<(u32, FrameRef)>) {
         self.inner.versions.opener().make_values_ready(id, frames);
     }
 }

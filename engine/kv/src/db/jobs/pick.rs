@@ -29,9 +29,9 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
         memtable_size: options.memtable_size as u64,
         table_size: options.table_size,
         tombstone_age_secs: options.tombstone_age_secs,
-        has_compaction_filter: options.purge.is_some(),
+        has_compaction_filter: options.compaction_filter.is_some(),
         read_debt,
-        read_compaction_bytes: view.read_debt.allowance(db.options.reader_merges),
+        read_compaction_bytes: view.read_debt.allowance(db.options.read_compaction_percent),
         runs: version.shapes.clone(),
         next_run: u64::MAX,
     };
@@ -57,13 +57,13 @@ pub fn tree_shape(db: &DbInner, view: &TreeView, files: &TreeFiles) -> LsmShape 
         let stale: HashMap<u64, u64> = version.tables().filter_map(stale).collect();
         shape.change(
             |t| stale.contains_key(&t.id),
-            |t| t.blob_garbage_bytes = stale.get(&t.id).copied().unwrap_or(0),
+            |t| t.blob_relocation_bytes = stale.get(&t.id).copied().unwrap_or(0),
         );
     }
-    if options.purge.is_some() && options.summary.is_some() {
+    if options.compaction_filter.is_some() && options.summary.is_some() {
         let gone = |t: &Arc<TableHandle>| Some((t.meta.id, gone_at(t, options)?));
         let gone: HashMap<u64, u64> = version.tables().filter_map(gone).collect();
-        shape.change(|t| gone.contains_key(&t.id), |t| t.gone_micros = gone.get(&t.id).copied());
+        shape.change(|t| gone.contains_key(&t.id), |t| t.expires_micros = gone.get(&t.id).copied());
     }
     shape
 }
@@ -82,7 +82,7 @@ pub fn pick_compaction(
     }
     let ids: HashSet<u64> = nested(&job.inputs, |i| &i.tables).copied().collect();
     let tables = shape.tables().filter(|t| ids.contains(&t.id));
-    let seen = versions.snapshots().wait_for(tables.map(|t| t.min_seq).min());
+    let seen = versions.snapshots().may_be_seen(tables.map(|t| t.min_seq).min());
     (!seen).then_some(job)
 }
 
@@ -133,7 +133,7 @@ pub fn call_workers_for_any(db: &DbInner) {
 pub fn can_age(_db: &DbInner, tree: &TreeInner) -> bool {
     let view = tree.view.load_full();
     let o = &view.options;
-    (o.policy.ages() || o.tombstone_age_secs > 0 || o.purge.is_some())
+    (o.policy.ages() || o.tombstone_age_secs > 0 || o.compaction_filter.is_some())
         && !view.version.runs.is_empty()
 }
 
@@ -159,7 +159,7 @@ pub fn is_due_with(db: &DbInner, t: &TreeInner, files: &TreeFiles) -> bool {
 /// Returns the time from which all entries of a table may be dropped, by the compaction filter. An
 /// unopened table is opened for it only if the policy drops whole time windows.
 fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
-    let (Some(purge), Some(_)) = (&options.purge, &options.summary) else { return None };
+    let (Some(purge), Some(_)) = (&options.compaction_filter, &options.summary) else { return None };
     if t.opened().is_none() && !options.policy.expires() {
         return None;
     }

@@ -264,7 +264,7 @@ where
     let inner = db.me.get()?.upgrade()?;
     let taken = match job {
         DividedJob::Flush => db.scheduler.slots().take_for_flush(),
-        DividedJob::Merge(_) => db.scheduler.slots().take_for_merge(),
+        DividedJob::Merge(_) => db.scheduler.slots().take_for_compaction(),
     };
     if !taken {
         return None;
@@ -277,7 +277,7 @@ where
             hand.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder))
         }
         DividedJob::Merge(holder @ Holder::Background) => {
-            inner.env.give_way();
+            inner.env.lower_priority();
             if let Some(_running) = inner.scheduler.throttle().begin() {
                 hand.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder));
             }

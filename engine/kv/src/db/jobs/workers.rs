@@ -40,7 +40,7 @@ use crate::env::start_thread;
 use crate::wal::{Unneeded, Wal};
 
 use crate::db::inner::DbInner;
-use crate::db::observe::pins::nudge;
+use crate::db::observe::pins::advance_epoch;
 use crate::db::scheduler::queue::WorkerPoolHandle;
 
 /// Longest sleep of a worker without a signal. It bounds the delay of an age-driven job.
@@ -104,7 +104,7 @@ pub fn release_spare_memory(
     let _ = unneeded.map(Unneeded::remove);
     // Removes tables that a reader held when they were replaced, and that no reader holds any
     // more.
-    nudge();
+    advance_epoch();
     versions.opener().delete_obsolete_files();
     if !is_filled && memory.arenas().trim() {
         memory.rebalance();
@@ -126,7 +126,7 @@ fn run_worker(db: &DbInner, i: usize, compacts: bool) {
         db.versions.opener().attend(true);
     }
     if compacts && db.scheduler.workers() > 1 {
-        db.env.give_way();
+        db.env.lower_priority();
     }
     let (mut seen, mut idle) = (0, 0);
     while !db.gate.is_closing() {

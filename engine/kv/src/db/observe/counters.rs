@@ -71,7 +71,7 @@ impl Counters {
         all.shadowed += d.shadowed;
         all.deletes += d.deletes;
         all.covered += d.covered;
-        all.purged += d.purged;
+        all.filtered += d.filtered;
     }
 
     /// Adds the reads of a tree that has been dropped.

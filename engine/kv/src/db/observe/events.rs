@@ -20,7 +20,7 @@ use std::thread::ThreadId;
 use crate::base::error::Result;
 use crate::base::events::{Event, Listener, MOST_WAITING};
 use crate::env::{Env, Thread, WriteFile, start_thread};
-use crate::util::sync::{Condvar, Mutex, rank};
+use crate::util::sync::{Condvar, Mutex, MutexGuard, rank};
 
 /// Size of the event log in bytes above which it is replaced. The previous log is retained.
 const LIMIT: u64 = 16 << 20;
@@ -97,11 +97,13 @@ impl Events {
 
     /// Records an event. `event` is called only if there is a log or a listener.
     pub fn note(&self, event: impl FnOnce() -> Event) {
-        let mut file = self.file.lock();
-        if file.is_none() && self.delivery.is_none() {
-            return;
+        let file = self.file.lock();
+        if file.is_some() || self.delivery.is_some() {
+            self.record(file, event());
         }
-        let event = event();
+    }
+
+    fn record(&self, mut file: MutexGuard<'_, Option<EventFile>, rank::Events>, event: Event) {
         if let (Some(f), Some(line)) = (file.as_mut(), line(&event, self.env.wall_micros()))
             && f.append(&line)
         {

@@ -15,6 +15,7 @@ use crate::env::Env;
 use crate::util::sync::Mutex;
 use hdrhistogram::Histogram;
 
+#[cfg(feature = "explain")]
 use crate::db::explain::recorder::Recorder;
 
 /// Longest recorded time in nanoseconds: one hour. Longer times count as an hour.
@@ -83,6 +84,7 @@ const KINDS: usize = 8;
 /// Latency histograms of a Db, and the recorder of its reads.
 pub struct Meters {
     /// Recorder of the cost of reads.
+    #[cfg(feature = "explain")]
     pub recorder: Recorder,
     env: Arc<dyn Env>,
     /// Histogram of each operation, `None` before its first record. This saves memory in a process
@@ -100,8 +102,21 @@ fn histogram() -> Histogram<u32> {
 impl Meters {
     /// Creates empty histograms that use the clock of `env`.
     pub fn new(env: Arc<dyn Env>) -> Arc<Meters> {
-        let recorder = Recorder::new(env.clone());
-        Arc::new(Meters { recorder, env, nanos: Default::default() })
+        Arc::new(Meters {
+            #[cfg(feature = "explain")]
+            recorder: Recorder::new(env.clone()),
+            env,
+            nanos: Default::default(),
+        })
+    }
+
+    /// Reports whether the cost of this thread's reads is recorded.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        #[cfg(feature = "explain")]
+        return self.recorder.is_on();
+        #[cfg(not(feature = "explain"))]
+        false
     }
 
     /// Begins an operation, and decides whether it is a sample.

@@ -210,7 +210,7 @@ impl Pins {
         drop(files);
         // Otherwise, in an idle Db, the old view would retain the files until the next access.
         if any {
-            nudge();
+            advance_epoch();
         }
     }
 
@@ -242,7 +242,7 @@ impl Pins {
 
     /// Returns, for each tree with obsolete tables that still exist, the bytes of these tables.
     pub fn pinned_by_tree(&self) -> SortedMap<TreeId, u64> {
-        nudge();
+        advance_epoch();
         let files: Vec<_> = self.files.lock().iter().map(|f| (f.0, f.1.clone())).collect();
         let mut pinned = SortedMap::new();
         for (tree, table) in files.iter().filter_map(|(tree, t)| Some((*tree, t.upgrade()?))) {
@@ -259,7 +259,7 @@ impl Pins {
 
     /// Lists tasks and readers, without snapshots. Omits readers that retain only current data.
     pub fn list(&self) -> Vec<Pin> {
-        nudge();
+        advance_epoch();
         let now = self.env.wall_micros();
         let pin = |kind, name: &str, tree: &str, since_micros: u64| Pin {
             kind,
@@ -311,6 +311,6 @@ fn obsolete<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> u64 {
 }
 
 /// Advances the epoch as far as pinned threads allow, so that replaced views are freed.
-pub fn nudge() {
+pub fn advance_epoch() {
     (0..NUDGES).for_each(|_| epoch::pin().flush());
 }

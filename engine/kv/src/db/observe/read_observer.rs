@@ -17,7 +17,7 @@ use crate::db::commit::mem_handle::MemHandle;
 
 /// Source of a read.
 #[derive(Clone, Copy)]
-pub enum ReadSource<'a> {
+pub enum SearchedSource<'a> {
     /// A memtable.
     Memtable(&'a MemHandle),
     /// A run of tables.
@@ -32,32 +32,32 @@ pub trait ReadObserver {
     }
 
     /// Called before a source is considered. The previous source is finished.
-    fn enters(&mut self, _: ReadSource<'_>) {}
+    fn on_source(&mut self, _: SearchedSource<'_>) {}
 
     /// Called by point lookups when no memtable has the key.
-    fn is_past_memtables(&mut self) {}
+    fn on_memtables_done(&mut self) {}
 
     /// Called with the sequence number of the newest range deletion over the key; 0 if there is
     /// none.
-    fn is_covered(&mut self, _: Seq) {}
+    fn on_cover(&mut self, _: Seq) {}
 
     /// Called with the answer of the filter of a table, or of the memtable (`None`).
-    fn asks(&mut self, _: Option<&Table>, _maybe: bool) {}
+    fn on_filter(&mut self, _: Option<&Table>, _maybe: bool) {}
 
     /// Called if the merge operator rules a table out by its properties.
-    fn is_decided(&mut self) {}
+    fn on_decided(&mut self) {}
 
     /// Called before the source is searched for the key.
-    fn searches(&mut self, _: Option<&Table>, _key: &[u8], _: &Guard) {}
+    fn on_search(&mut self, _: Option<&Table>, _key: &[u8], _: &Guard) {}
 
     /// Called for each version of the key, with the newest range deletion over it.
-    fn meets(&mut self, _: Trailer, _cover: Seq) {}
+    fn on_version(&mut self, _: Trailer, _cover: Seq) {}
 
     /// Called if the table does not have the key, with the answer of its filter.
-    fn misses(&mut self, _: &Table, _maybe: bool) {}
+    fn on_miss(&mut self, _: &Table, _maybe: bool) {}
 
     /// Called before the value of the key is read from a blob file.
-    fn reads_blob(&mut self, _: &TableHandle, _key: &[u8], _handle: &[u8]) -> Result<()> {
+    fn on_blob(&mut self, _: &TableHandle, _key: &[u8], _handle: &[u8]) -> Result<()> {
         Ok(())
     }
 }
@@ -84,23 +84,23 @@ impl<'a> CountedRead<'a> {
 }
 
 impl ReadObserver for CountedRead<'_> {
-    fn is_past_memtables(&mut self) {
+    fn on_memtables_done(&mut self) {
         self.in_memtable = false;
     }
 
-    fn asks(&mut self, table: Option<&Table>, maybe: bool) {
+    fn on_filter(&mut self, table: Option<&Table>, maybe: bool) {
         if table.is_some_and(Table::has_filter) {
             self.reads.checked_filter(maybe);
         }
     }
 
-    fn searches(&mut self, table: Option<&Table>, key: &[u8], guard: &Guard) {
+    fn on_search(&mut self, table: Option<&Table>, key: &[u8], guard: &Guard) {
         if let Some(table) = table {
             table.count_search(key, guard);
         }
     }
 
-    fn misses(&mut self, table: &Table, maybe: bool) {
+    fn on_miss(&mut self, table: &Table, maybe: bool) {
         if maybe && table.has_filter() {
             self.reads.filter_was_wrong();
         }

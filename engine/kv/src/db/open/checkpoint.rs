@@ -27,7 +27,7 @@ use crate::db::open::hold;
 pub fn create_checkpoint(db: &DbInner, dir: &Path) -> Result<()> {
     db.gate.check_process()?;
     db.gate.check_writable()?;
-    let _pass = db.gate.pass()?;
+    let _permit = db.gate.acquire_permit()?;
     create_dir(&*db.env, dir)?;
     let env = hold(db.env.clone(), dir)?;
     if let Some(n) = env.list(dir)?.first() {

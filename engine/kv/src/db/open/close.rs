@@ -18,7 +18,7 @@ use crate::db::write::slowdown;
 use crate::wal::Wal;
 
 use crate::db::inner::DbInner;
-use crate::db::observe::pins::nudge;
+use crate::db::observe::pins::advance_epoch;
 
 /// Longest wait for permits before the state is checked again.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,12 +32,12 @@ pub fn close_store(db: &DbInner) -> Result<()> {
     threads.into_iter().flatten().for_each(|t| t.join());
     {
         let mut signals = db.scheduler.queue().hold();
-        while db.gate.is_passed() {
+        while db.gate.has_permits() {
             signals.wait_done(LOOK);
         }
     }
     // Releases replaced views: after this, no code removes the tables that they hold.
-    nudge();
+    advance_epoch();
     db.versions.opener().delete_obsolete_files();
     let (latched, wal) = {
         let mut c = db.versions.lock_catalog();

@@ -37,7 +37,7 @@ use crate::db::jobs::background;
 use crate::db::write::durable;
 use crate::db::write::reserve;
 use crate::env::{Env, FileLock, FileTerms};
-use crate::iterator::opener::{TableOpener, missing_values, table_path};
+use crate::iterator::opener::{TableOpener, missing_blobs, table_path};
 use crate::iterator::table_handle::missing_table;
 use crate::manifest::{
     CURRENT, CURRENT_NEW, FoundManifest, Manifest, ManifestState, TreeState, manifest_name,
@@ -371,7 +371,7 @@ fn finish_open(db: &DbInner, replayed: Replayed, names: Vec<String>) -> Result<(
         let view = t.view.load_full();
         for m in view.memtables() {
             db.memory.count(m);
-            w.wait(t.id, m);
+            w.note_unflushed(t.id, m);
         }
         if !view.sealed.is_empty() {
             db.scheduler.queue().note_sealed(t.id);
@@ -392,7 +392,7 @@ fn finish_open(db: &DbInner, replayed: Replayed, names: Vec<String>) -> Result<(
         }
         // Its last edits may not be durable, and the tables flushed by the replay are not in a
         // manifest yet.
-        c.renounce_end();
+        c.discard_clean_end();
         reserve::with_reserve(db, || durable::begin_writing(db, &mut c))?;
         // Only now is the manifest durable together with these files. Under an older manifest
         // live tables would look like garbage. The last edits of the found manifest may not be
@@ -476,7 +476,7 @@ fn check_live(env: &dyn Env, dir: &Path, state: &ManifestState) -> Result<()> {
                 );
                 return Err(Error::corruption(words).at(path, n));
             }
-            Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing_values(dir, v)),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(missing_blobs(dir, v)),
             Err(e) => return Err(e),
         }
     }

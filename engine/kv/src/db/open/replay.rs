@@ -43,7 +43,7 @@ use crate::wal::{KnownSegments, Lsn, RecoveredLog, TornTail, recover_known};
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::inner::DbInner;
 use crate::db::jobs::outputs::remove_tables;
-use crate::db::observe::pins::nudge;
+use crate::db::observe::pins::advance_epoch;
 use crate::db::versions::tree::TreeInner;
 use crate::db::write::{insert_op, insert_ops};
 
@@ -302,7 +302,7 @@ impl Inserter {
             self.taken += place.taken;
         }
         // Otherwise flushed memory would still be in use while new memtables fill as much again.
-        nudge();
+        advance_epoch();
         self.inner.memory.arenas().trim();
         flushed.map(drop)
     }

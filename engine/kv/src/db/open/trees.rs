@@ -201,7 +201,7 @@ pub fn change_options(db: &DbInner, t: &TreeInner, options: TreeOptions, keep: b
     let w = db.commit.lock();
     t.set_options(options, hooked, &files)?;
     if let Some(state) = c.state().trees.get(&t.id) {
-        t.judge_values(state);
+        t.update_gc_files(state);
     }
     drop((w, files, c));
     pick::tables_changed(db, t);

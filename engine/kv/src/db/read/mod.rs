@@ -26,10 +26,11 @@ use crate::util::hash::key_hash;
 use crate::util::sync::epoch::{self, Guard};
 
 use crate::db::commit::mem_handle::MemHandle;
+#[cfg(feature = "explain")]
 use crate::db::explain::profile::ReadProfile;
 use crate::db::inner::DbInner;
 use crate::db::observe::meters::{LatencyOp, SampleToken};
-use crate::db::observe::read_observer::{CountedRead, ReadObserver, ReadSource};
+use crate::db::observe::read_observer::{CountedRead, ReadObserver, SearchedSource};
 use crate::db::read::lookup::{filter_hash, unknown_kind, versions};
 use crate::db::versions::tree::TreeInner;
 use crate::db::versions::view::TreeView;
@@ -59,7 +60,8 @@ enum LookupResult {
 /// Returns the newest value of `key`.
 #[inline]
 pub fn get(db: &DbInner, tree: &TreeInner, key: &[u8]) -> Result<Option<Value>> {
-    if db.observer.meters().recorder.is_on() {
+    #[cfg(feature = "explain")]
+    if db.observer.meters().is_recording() {
         return get_profiled(&db.commit, tree, key, None);
     }
     let turn = db.observer.meters().begin();
@@ -134,7 +136,8 @@ fn get_sampled(
 
 /// Returns the value of `key` that is visible at `read`.
 pub fn get_at(db: &DbInner, tree: &TreeInner, key: &[u8], read: Seq) -> Result<Option<Value>> {
-    if db.observer.meters().recorder.is_on() {
+    #[cfg(feature = "explain")]
+    if db.observer.meters().is_recording() {
         return get_profiled(&db.commit, tree, key, Some(read));
     }
     let turn = db.observer.meters().begin();
@@ -155,7 +158,8 @@ pub fn multi_get<K: AsRef<[u8]>>(
     let guard = epoch::pin();
     let (view, read) = tree.at_one_moment(commit.visible(), &guard);
     tree.check_live()?;
-    if observer.meters().recorder.is_on() {
+    #[cfg(feature = "explain")]
+    if observer.meters().is_recording() {
         return keys.iter().map(|k| profile_key(view, k.as_ref(), read, &guard)).collect();
     }
     let counts = observer.meters().begin().counts();
@@ -249,7 +253,7 @@ fn search(
 ) -> Result<FoundVersion> {
     let hash = key_hash(key);
     for m in view.memtables() {
-        observer.enters(ReadSource::Memtable(m));
+        observer.on_source(SearchedSource::Memtable(m));
         match search_memtable(m, key, hash, read, guard, observer)? {
             LookupResult::Nothing => {}
             LookupResult::Absent => return Ok(FoundVersion::Is(None)),
@@ -257,11 +261,11 @@ fn search(
             LookupResult::Operand => return Ok(FoundVersion::Operands),
         }
     }
-    observer.is_past_memtables();
+    observer.on_memtables_done();
     let hash =
         if view.options.filter_prefix.is_some() { filter_hash(&view.options, key) } else { hash };
     for run in &view.version.runs {
-        observer.enters(ReadSource::Run(run));
+        observer.on_source(SearchedSource::Run(run));
         let Some(t) = run.find(key) else { continue };
         match search_table(t, key, hash, read, guard, observer)? {
             LookupResult::Nothing => {}
@@ -283,11 +287,11 @@ fn search_memtable(
     observer: &mut impl ReadObserver,
 ) -> Result<LookupResult> {
     let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
-    observer.is_covered(cover);
+    observer.on_cover(cover);
     let maybe = m.mem.may_contain(hash);
-    observer.asks(None, maybe);
+    observer.on_filter(None, maybe);
     let found = if maybe {
-        observer.searches(None, key, guard);
+        observer.on_search(None, key, guard);
         m.mem.get(key, read)
     } else {
         None
@@ -295,7 +299,7 @@ fn search_memtable(
     let Some(found) = found else {
         return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
     };
-    observer.meets(found.trailer, cover);
+    observer.on_version(found.trailer, cover);
     if found.trailer.seq() < cover {
         return Ok(LookupResult::Absent);
     }
@@ -321,28 +325,28 @@ fn search_table(
         0 => 0,
         _ => table.tombstones().newest_covering(key, read).unwrap_or(0),
     };
-    observer.is_covered(cover);
+    observer.on_cover(cover);
     let maybe = table.may_contain(hash);
-    observer.asks(Some(table), maybe);
+    observer.on_filter(Some(table), maybe);
     let hit = if maybe {
-        observer.searches(Some(table), key, guard);
+        observer.on_search(Some(table), key, guard);
         table.get(key, None, read, guard)?
     } else {
         None
     };
     let Some(hit) = hit else {
-        observer.misses(table, maybe);
+        observer.on_miss(table, maybe);
         return Ok(if cover > 0 { LookupResult::Absent } else { LookupResult::Nothing });
     };
     let trailer = hit.trailer;
-    observer.meets(trailer, cover);
+    observer.on_version(trailer, cover);
     if trailer.seq() < cover {
         return Ok(LookupResult::Absent);
     }
     Ok(match trailer.kind() {
         Some(Kind::Put) => LookupResult::Present(hit.pin().into()),
         Some(Kind::Blob) => {
-            observer.reads_blob(t, key, hit.value())?;
+            observer.on_blob(t, key, hit.value())?;
             LookupResult::Present(t.blob(key, hit.value(), None)?.into())
         }
         Some(Kind::Delete) => LookupResult::Absent,
@@ -353,6 +357,7 @@ fn search_table(
 
 /// Returns the value of `key` visible at `read`, or the newest value without `read`, and records
 /// the cost.
+#[cfg(feature = "explain")]
 #[cold]
 fn get_profiled(
     commit: &CommitPipeline,
@@ -366,11 +371,12 @@ fn get_profiled(
     profile_key(view, key, read.unwrap_or(now), &guard)
 }
 
+#[cfg(feature = "explain")]
 #[cold]
 fn profile_key(view: &TreeView, key: &[u8], read: Seq, guard: &Guard) -> Result<Option<Value>> {
     let mut profile = ReadProfile::of_key(view, key, read);
     // One pass: a second one would find the blocks of the first in the cache.
-    let value = match view.options.merge {
+    let value = match view.options.merge_operator {
         None => search_all(view, key, read, guard, &mut profile),
         Some(_) => gather(view, key, read, guard, &mut profile),
     }?;
@@ -387,7 +393,7 @@ fn gather(
     guard: &Guard,
     observer: &mut impl ReadObserver,
 ) -> Result<Option<Value>> {
-    let Some(merge) = view.options.merge.as_deref() else {
+    let Some(merge) = view.options.merge_operator.as_deref() else {
         let words = "the tree holds merge operands; open it with its merge operator";
         return Err(Error::new(ErrorKind::Incompatible, words).keys(key, key));
     };
@@ -395,20 +401,26 @@ fn gather(
     let mut done = false;
     let hash = key_hash(key);
     for m in view.memtables() {
-        observer.enters(ReadSource::Memtable(m));
+        observer.on_source(SearchedSource::Memtable(m));
         let cover = m.mem.newest_covering(key, read, guard).unwrap_or(0);
-        observer.is_covered(cover);
+        observer.on_cover(cover);
         let maybe = m.mem.may_contain(hash);
-        observer.asks(None, maybe);
+        observer.on_filter(None, maybe);
         if maybe {
-            observer.searches(None, key, guard);
+            observer.on_search(None, key, guard);
             let mut c = m.mem.cursor();
             let mut run = OperandRun::default();
-            let meets = |t| observer.meets(t, cover);
-            done =
-                versions(&mut c, key, read, cover, &mut ops, &mut base, meets, |c, seq, ops| {
-                    run.meet(c, key, seq, ops, Some(merge))
-                })?;
+            let on_version = |t| observer.on_version(t, cover);
+            done = versions(
+                &mut c,
+                key,
+                read,
+                cover,
+                &mut ops,
+                &mut base,
+                on_version,
+                |c, seq, ops| run.meet(c, key, seq, ops, Some(merge)),
+            )?;
             run.finish(key, &mut ops, Some(merge));
         }
         if done || cover > 0 {
@@ -422,29 +434,32 @@ fn gather(
         if done {
             break;
         }
-        observer.enters(ReadSource::Run(run));
+        observer.on_source(SearchedSource::Run(run));
         let Some(t) = run.find(key) else { continue };
         let table = t.table()?;
         let cover = table.tombstones().newest_covering(key, read).unwrap_or(0);
-        observer.is_covered(cover);
+        observer.on_cover(cover);
         let maybe = table.may_contain(hash);
-        observer.asks(Some(table), maybe);
+        observer.on_filter(Some(table), maybe);
         let newest: Vec<&[u8]> = ops.iter().map(Vec::as_slice).collect();
         let facts = &table.properties().summary_bytes;
         if !maybe {
             done = cover > 0;
         } else if !newest.is_empty() && merge.decided(key, &newest, facts) {
             // No version in this table can win. An older table is checked by its own properties.
-            observer.is_decided();
+            observer.on_decided();
             done = cover > 0;
         } else {
-            observer.searches(Some(table), key, guard);
+            observer.on_search(Some(table), key, guard);
             let mut c = table.cursor(true);
             if observer.caches_all() {
                 c.keep_all();
             }
-            let meets = |t| observer.meets(t, cover);
-            done = versions(&mut c, key, read, cover, &mut ops, &mut base, meets, |_, _, _| None)?;
+            let on_version = |t| observer.on_version(t, cover);
+            done =
+                versions(&mut c, key, read, cover, &mut ops, &mut base, on_version, |_, _, _| {
+                    None
+                })?;
         }
     }
     if ops.is_empty() {

@@ -15,19 +15,21 @@ use crate::iterator::shadow::{Cover, RangeShadow};
 use crate::iterator::visible::{Visible, VisibleRange};
 use crate::sstable::Table;
 
+#[cfg(feature = "explain")]
 use crate::db::explain::profile::ReadProfile;
-use crate::db::observe::read_observer::{ReadObserver, ReadSource};
+use crate::db::observe::read_observer::{ReadObserver, SearchedSource};
 use crate::db::versions::view::TreeView;
 
 /// Returns an iterator over the keys of `range` that are visible at `read`.
 pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
-    if view.meters.recorder.is_on() {
+    #[cfg(feature = "explain")]
+    if view.meters.is_recording() {
         return profile_scan(view, range, read);
     }
     let Sources { list, shadows, has_deletes } = sources(view, &range, &mut ())?;
     let seek_cost = SeekCost::new(list.len(), &view.read_debt);
     let shadow = RangeShadow::new(shadows, read);
-    let mut visible = Visible::new(list, read, shadow, view.options.merge.clone(), range);
+    let mut visible = Visible::new(list, read, shadow, view.options.merge_operator.clone(), range);
     visible.pay(seek_cost);
     if has_deletes {
         visible.use_empty_ranges(view.empty_ranges.clone());
@@ -37,6 +39,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
 
 /// Returns the same iterator with a count for each source. It does not use the empty-range cache,
 /// so it counts all entries of the range.
+#[cfg(feature = "explain")]
 #[cold]
 fn profile_scan(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     let of = range.clone();
@@ -45,7 +48,7 @@ fn profile_scan(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visib
     let shown = Arc::new(AtomicU64::new(0));
     let list = profile.begin_scan(view, list, &shadows, &shown);
     let shadow = RangeShadow::new(shadows, read);
-    Ok(Visible::new(list, read, shadow, view.options.merge.clone(), range).counting(shown))
+    Ok(Visible::new(list, read, shadow, view.options.merge_operator.clone(), range).counting(shown))
 }
 
 /// Sources of a range read.
@@ -77,11 +80,11 @@ fn sources(
     if !range.is_empty() {
         let hash = view.prefix_hash(range);
         for m in view.memtables() {
-            observer.enters(ReadSource::Memtable(m));
+            observer.on_source(SearchedSource::Memtable(m));
             if m.mem.entries() > 0 {
                 let maybe = hash.is_none_or(|h| m.mem.may_contain_prefix(h));
                 if hash.is_some() {
-                    observer.asks(None, maybe);
+                    observer.on_filter(None, maybe);
                 }
                 if maybe {
                     add(MergeSource::Mem(m.mem.cursor()));
@@ -92,7 +95,7 @@ fn sources(
         }
         let until = range.until.as_deref();
         for run in &view.version.runs {
-            observer.enters(ReadSource::Run(run));
+            observer.on_source(SearchedSource::Run(run));
             if !run.overlaps(&range.from, until) {
                 continue;
             }
@@ -122,7 +125,7 @@ fn check_filters(
     range: &VisibleRange,
     observer: &mut impl ReadObserver,
 ) -> Result<bool> {
-    let asked = |table: &Table, maybe| observer.asks(Some(table), maybe);
+    let asked = |table: &Table, maybe| observer.on_filter(Some(table), maybe);
     let maybe = run.may_contain(hash, &range.from, range.until.as_deref(), asked)?;
     if is_looked_at() {
         view.reads.checked_filter(maybe);

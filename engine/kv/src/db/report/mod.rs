@@ -1,5 +1,6 @@
 //! Reports about a store: statistics, metrics, traces.
 
+#[cfg(feature = "prometheus")]
 pub mod prometheus;
 pub mod snapshot_space;
 pub mod stats;

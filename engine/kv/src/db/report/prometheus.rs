@@ -15,7 +15,7 @@ type Labels<'a> = [(&'a str, &'a str)];
 /// Builder of a text in this format. A server can add its own metrics to those of its store.
 ///
 /// ```
-/// let mut text = firn_kv::internals::db::PrometheusText::default();
+/// let mut text = firn_kv::stats::PrometheusText::default();
 /// text.counter("firn_cups_total", "Cups of tea.", 3);
 /// assert!(text.into_string().ends_with("\nfirn_cups_total 3\n"));
 /// ```
@@ -183,7 +183,7 @@ impl Stats {
             ("shadowed", self.dropped_shadowed),
             ("delete", self.dropped_deletes),
             ("covered", self.dropped_covered),
-            ("purged", self.dropped_purged),
+            ("purged", self.dropped_by_filter),
         ];
         t.each(
             ("firn_dropped_entries_total", "counter"),
@@ -212,16 +212,16 @@ impl Stats {
         each("firn_gets_in_memtables_total", "Gets that a memtable answered, estimated.", |t| {
             t.reads.in_memtables
         });
-        each("firn_filters_asked_total", "Filters of tables that were asked, estimated.", |t| {
-            t.reads.filters_asked
-        });
-        each("firn_filters_no_total", "Filters that knew that nothing is there, estimated.", |t| {
-            t.reads.filters_no
-        });
+        each("firn_filter_probes_total", "Filter probes (estimated).", |t| t.reads.filter_probes);
         each(
-            "firn_filters_wrong_total",
-            "Filters that let a key pass that is not there, estimated.",
-            |t| t.reads.filters_wrong,
+            "firn_filter_negatives_total",
+            "Filter probes with a negative result (estimated).",
+            |t| t.reads.filter_negatives,
+        );
+        each(
+            "firn_filter_false_positives_total",
+            "Filter probes that were positive for an absent key (estimated).",
+            |t| t.reads.filter_false_positives,
         );
         each(
             "firn_blocks_cached_total",

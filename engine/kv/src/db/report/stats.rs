@@ -62,7 +62,7 @@ pub struct Stats {
     /// Number of entries dropped because a range deletion covers them.
     pub dropped_covered: u64,
     /// Number of entries dropped by the compaction filter.
-    pub dropped_purged: u64,
+    pub dropped_by_filter: u64,
     /// Nanoseconds that writers slept for a slowdown, because compaction was late.
     pub paced_nanos: u64,
     /// Nanoseconds that writers waited for a memtable (write stall).
@@ -231,7 +231,7 @@ pub fn collect_stats(db: &DbInner) -> Stats {
         dropped_shadowed: sums.dropped.shadowed,
         dropped_deletes: sums.dropped.deletes,
         dropped_covered: sums.dropped.covered,
-        dropped_purged: sums.dropped.purged,
+        dropped_by_filter: sums.dropped.filtered,
         paced_nanos: db.scheduler.writes().slept(),
         stalled_nanos: db.scheduler.writes().stalled(),
         reads: db.observer.counters().reads_of_dropped(),

@@ -25,7 +25,7 @@ pub struct CloseGate {
     closing: AtomicBool,
     closed: AtomicBool,
     /// Number of permits in use.
-    passes: AtomicU64,
+    permits: AtomicU64,
     /// First failure after which the store is read-only.
     latched: Mutex<Option<Error>, rank::Latched>,
     /// Whether writes are refused. Can be read without the lock of `latched`.
@@ -37,7 +37,7 @@ pub struct WritePermit<'a>(&'a CloseGate);
 
 impl Drop for WritePermit<'_> {
     fn drop(&mut self) {
-        self.0.passes.fetch_sub(1, Ordering::SeqCst);
+        self.0.permits.fetch_sub(1, Ordering::SeqCst);
         if self.0.is_closing() {
             self.0.work.signal_done();
         }
@@ -54,7 +54,7 @@ impl CloseGate {
             work,
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            passes: AtomicU64::new(0),
+            permits: AtomicU64::new(0),
             latched: Mutex::new(None),
             is_latched: AtomicBool::new(false),
         }
@@ -136,17 +136,17 @@ impl CloseGate {
     ///
     /// # Errors
     /// `Closed` once the store is closing.
-    pub fn pass(&self) -> Result<WritePermit<'_>> {
-        self.passes.fetch_add(1, Ordering::SeqCst);
-        let pass = WritePermit(self);
+    pub fn acquire_permit(&self) -> Result<WritePermit<'_>> {
+        self.permits.fetch_add(1, Ordering::SeqCst);
+        let acquire_permit = WritePermit(self);
         // Sequentially consistent order: either this load sees the closing, or closing sees the
         // permit and waits for it.
-        if self.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(pass) }
+        if self.closing.load(Ordering::SeqCst) { Err(closed()) } else { Ok(acquire_permit) }
     }
 
     /// Reports whether any permit is in use.
-    pub fn is_passed(&self) -> bool {
-        self.passes.load(Ordering::SeqCst) > 0
+    pub fn has_permits(&self) -> bool {
+        self.permits.load(Ordering::SeqCst) > 0
     }
 
     /// Reports whether the store is closing or closed.
@@ -243,12 +243,12 @@ mod tests {
     #[test]
     fn a_closing_store_issues_no_permits_and_waits_for_those_issued() {
         let gate = gate();
-        let permit = gate.pass().unwrap();
+        let permit = gate.acquire_permit().unwrap();
         gate.begin_closing();
-        assert!(gate.is_passed());
-        assert_eq!(gate.pass().err().unwrap().kind(), ErrorKind::Closed);
+        assert!(gate.has_permits());
+        assert_eq!(gate.acquire_permit().err().unwrap().kind(), ErrorKind::Closed);
         drop(permit);
-        assert!(!gate.is_passed());
+        assert!(!gate.has_permits());
         gate.set_closed();
         assert_eq!(gate.check_open().unwrap_err().kind(), ErrorKind::Closed);
     }

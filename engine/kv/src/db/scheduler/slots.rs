@@ -33,7 +33,7 @@ struct SlotCounts {
 }
 
 impl SlotCounts {
-    fn gives_to_merges(&self, most: usize) -> bool {
+    fn gives_to_compactions(&self, most: usize) -> bool {
         self.wanting == 0 && self.at_work < most
     }
 }
@@ -75,9 +75,9 @@ impl SubcompactionSlots {
 
     /// Takes a slot for a helper of a compaction. Returns false if none is free or others have
     /// priority.
-    pub fn take_for_merge(&self) -> bool {
+    pub fn take_for_compaction(&self) -> bool {
         let mut state = self.state.lock();
-        let takes = state.gives_to_merges(self.most) && state.waiting == 0;
+        let takes = state.gives_to_compactions(self.most) && state.waiting == 0;
         state.at_work += usize::from(takes);
         takes
     }
@@ -98,7 +98,7 @@ impl SubcompactionSlots {
         let mut state = self.state.lock();
         state.waiting += 1;
         let comes = loop {
-            if state.gives_to_merges(self.most) || is_over() {
+            if state.gives_to_compactions(self.most) || is_over() {
                 break true;
             }
             if stops() {
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn flushes_go_first_and_who_has_stepped_back_before_others() {
         let helpers = Arc::new(SubcompactionSlots::new(2));
-        assert!(helpers.take_for_merge() && helpers.take_for_merge());
-        assert!(!helpers.take_for_merge() && !helpers.take_for_flush());
+        assert!(helpers.take_for_compaction() && helpers.take_for_compaction());
+        assert!(!helpers.take_for_compaction() && !helpers.take_for_flush());
         let (one, other) = (helpers.want(), helpers.want());
         helpers.give_back();
-        assert!(helpers.are_wanted() && !helpers.take_for_merge());
+        assert!(helpers.are_wanted() && !helpers.take_for_compaction());
         // The helper waits until `stops` returns true.
         assert!(!helpers.come_back(|| false, || true));
         assert!(helpers.take_for_flush() && !helpers.take_for_flush());
@@ -135,7 +135,7 @@ mod tests {
         assert!(helpers.come_back(|| panic!("it may"), || panic!("it may")));
         helpers.give_back();
         helpers.state.lock().waiting += 1;
-        assert!(!helpers.take_for_merge() && helpers.take_for_flush());
+        assert!(!helpers.take_for_compaction() && helpers.take_for_flush());
         assert_eq!(helpers.state.lock().at_work, 2);
         assert!(helpers.come_back(|| true, || false), "a closing store delays no helper");
     }

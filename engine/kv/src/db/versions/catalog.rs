@@ -98,7 +98,7 @@ impl TreeCatalog {
 
     /// Prevents the found manifest from being continued, because some of its edits may not be
     /// durable.
-    pub fn renounce_end(&mut self) {
+    pub fn discard_clean_end(&mut self) {
         self.clean_end = None;
     }
 

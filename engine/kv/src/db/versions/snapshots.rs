@@ -22,7 +22,7 @@ struct HeldSnapshot {
     name: String,
     since_micros: u64,
     /// Whether its holder will query the changes since then.
-    compares: bool,
+    is_transaction: bool,
 }
 
 /// A live snapshot as listed by the statistics.
@@ -38,13 +38,22 @@ pub struct SnapshotInfo {
 
 impl Snapshots {
     /// Takes a read point and registers it; `now` is the wall clock in microseconds.
-    pub fn take(&self, visible: &VisibleSeq, name: &str, now: u64, compares: bool) -> (Seq, u64) {
+    pub fn take(
+        &self,
+        visible: &VisibleSeq,
+        name: &str,
+        now: u64,
+        is_transaction: bool,
+    ) -> (Seq, u64) {
         let _no_drop = self.drops.read();
         let mut s = self.live.lock();
         let seq = visible.now();
         let id = s.last().map_or(0, |(k, _)| k.1 + 1).max(s.len() as u64);
         let id = (id..).find(|i| !s.contains_key(&(seq, *i))).unwrap_or(id);
-        s.insert((seq, id), HeldSnapshot { name: name.to_owned(), since_micros: now, compares });
+        s.insert(
+            (seq, id),
+            HeldSnapshot { name: name.to_owned(), since_micros: now, is_transaction },
+        );
         (seq, id)
     }
 
@@ -55,13 +64,13 @@ impl Snapshots {
     }
 
     /// Blocks new snapshots until the guard is dropped, so that none sees data dropped meanwhile.
-    pub fn hold_off(&self) -> RwLockWriteGuard<'_, (), rank::Drops> {
+    pub fn block_new(&self) -> RwLockWriteGuard<'_, (), rank::Drops> {
         self.drops.write()
     }
 
     /// Reports whether a live snapshot may see data whose smallest sequence number is `min_seq`. If
     /// so, the next release of a snapshot wakes the workers.
-    pub fn wait_for(&self, min_seq: Option<Seq>) -> bool {
+    pub fn may_be_seen(&self, min_seq: Option<Seq>) -> bool {
         let live = self.live.lock();
         let seen = live.last().is_some_and(|(k, _)| min_seq.is_some_and(|m| k.0 >= m));
         if seen {
@@ -84,8 +93,8 @@ impl Snapshots {
 
     /// Returns the oldest read point of a transaction. It will query the changes since that point,
     /// so an earlier change must not get a later sequence number.
-    pub fn oldest_compared(&self) -> Option<Seq> {
-        self.live.lock().iter().find(|(_, h)| h.compares).map(|(k, _)| k.0)
+    pub fn oldest_transaction(&self) -> Option<Seq> {
+        self.live.lock().iter().find(|(_, h)| h.is_transaction).map(|(k, _)| k.0)
     }
 
     /// Lists all live snapshots.

@@ -32,7 +32,7 @@ use crate::db::observe::pins::Pins;
 use crate::db::scheduler::gate::closed;
 use crate::db::scheduler::queue::{BackgroundQueue, Postponed};
 use crate::db::scheduler::write_controller::MemtableFill;
-use crate::db::versions::live_blobs::LiveValues;
+use crate::db::versions::live_blobs::LiveBlobs;
 use crate::db::versions::view::{TreeVersion, TreeView};
 
 const LIVE: u32 = 0;
@@ -362,8 +362,8 @@ impl TreeInner {
 
 impl TreeInner {
     /// Updates which blob files are due for garbage collection, by the options in `state`.
-    pub fn judge_values(&self, state: &TreeState) {
-        let values = LiveValues::of(state);
+    pub fn update_gc_files(&self, state: &TreeState) {
+        let values = LiveBlobs::of(state);
         if self.view.load_full().version.values == values {
             return;
         }
@@ -402,7 +402,7 @@ pub fn build_version(
         })
     };
     let mut there = before.states.iter().enumerate().peekable();
-    let values = LiveValues::of(state);
+    let values = LiveBlobs::of(state);
     let mut version = TreeVersion { values, ..TreeVersion::default() };
     for r in &state.runs {
         // Both lists have the same order.

@@ -16,7 +16,7 @@ use crate::util::hash::key_hash;
 
 use crate::db::commit::mem_handle::MemHandle;
 use crate::db::observe::meters::Meters;
-use crate::db::versions::live_blobs::LiveValues;
+use crate::db::versions::live_blobs::LiveBlobs;
 
 /// Runs of a tree, newest first, in three representations.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub struct TreeVersion {
     /// For the manifest.
     pub states: Vec<Arc<RunState>>,
     /// Contents of its blob files.
-    pub values: LiveValues,
+    pub values: LiveBlobs,
 }
 
 /// Immutable structure of a tree at one time.

@@ -44,7 +44,7 @@ pub fn seal_some(db: &DbInner, w: &WriteState, more: u64, asked: bool) -> Result
     let end = w.end();
     let mut worth: Vec<(u128, Arc<TreeInner>)> = vec![];
     let trees = db.versions.trees();
-    for (start, id) in w.waiting() {
+    for (start, id) in w.unflushed() {
         let Some(t) = trees.by_id(id) else { continue };
         let view = t.view.load_full();
         let m = &view.active;
@@ -78,7 +78,7 @@ pub fn seal_for_readers(db: &DbInner) -> Result<bool> {
     // Checked whenever a worker finds no work, so that the start of the idle time is known.
     let rests = w.rests(db.env.monotonic_nanos());
     let ids = db.scheduler.queue().paid();
-    if ids.is_empty() || !rests || db.options.reader_merges == 0 {
+    if ids.is_empty() || !rests || db.options.read_compaction_percent == 0 {
         return Ok(false);
     }
     let mut any = false;

@@ -41,7 +41,7 @@ pub fn probe_trees(tree: &TreeInner, read: Seq) {
     let view = tree.view.load_full();
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
     for mem in &memtables {
-        for s in emptied(mem, &memtables, &view.version.runs, view.options.merge.clone(), read) {
+        for s in emptied(mem, &memtables, &view.version.runs, view.options.merge_operator.clone(), read) {
             tree.empty_ranges.note(&s.deletion.start, &s.deletion.end, read, s.steps);
         }
     }
@@ -107,7 +107,7 @@ fn probe_from(
     let guard = epoch::pin();
     let (view, read) = tree.at_one_moment(commit.visible(), &guard);
     // The cache stores no longer bounds, and recorded reads do not use the cache.
-    if look.most == 0 || key.len() >= LONGEST || view.meters.recorder.is_on() {
+    if look.most == 0 || key.len() >= LONGEST || view.meters.is_recording() {
         return Ok(0);
     }
     let mut passed = 0;

@@ -11,7 +11,7 @@
 //! - The read set of a tree consists of keys and of disjoint ranges, regardless of the number of
 //!   iterators.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use crate::db::read::bounds::KeyBounds;
 use crate::db::versions::tree::TreeInner;
 use crate::db::write::batch::{Batch, BatchOp};
 use crate::iterator::visible::VisibleRange;
+use crate::util::sorted_map::SortedMap;
 use crate::util::sync::{Mutex, rank};
 use crate::util::version_map::{MapKey, VersionMap};
 
@@ -37,7 +38,7 @@ pub struct TransactionState(Mutex<Inside, rank::Transaction>);
 
 #[derive(Default)]
 struct Inside {
-    trees: BTreeMap<TreeId, TouchedKeys>,
+    trees: SortedMap<TreeId, Box<TouchedKeys>>,
     /// Upper bound of the batch size in bytes.
     bytes: usize,
 }
@@ -50,11 +51,13 @@ struct TouchedKeys {
     /// Deleted ranges as requested, each an operation of the batch; `deleted` is their union.
     calls: Vec<(MapKey, Option<MapKey>)>,
     deleted: KeyIntervals,
-    keys: BTreeSet<Vec<u8>>,
+    keys: VersionMap<()>,
+    /// Number of `keys`.
+    key_count: usize,
     /// Ranges read by finished iterators.
     ranges: KeyIntervals,
     /// Active iterators by number, and the count of all iterators so far.
-    walks: BTreeMap<u64, WalkedRange>,
+    walks: HashMap<u64, WalkedRange>,
     begun: u64,
 }
 
@@ -80,17 +83,19 @@ struct WalkedRange {
 
 impl Inside {
     fn of(&mut self, tree: &Arc<TreeInner>) -> &mut TouchedKeys {
-        self.trees.entry(tree.id).or_insert_with(|| TouchedKeys {
+        let new = || TouchedKeys {
             tree: tree.clone(),
             own: Own::default(),
             deletes: VersionMap::default(),
             calls: vec![],
             deleted: KeyIntervals::default(),
-            keys: BTreeSet::new(),
+            keys: VersionMap::default(),
+            key_count: 0,
             ranges: KeyIntervals::default(),
-            walks: BTreeMap::new(),
+            walks: HashMap::new(),
             begun: 0,
-        })
+        };
+        self.trees.get_or_insert_with(tree.id, || Box::new(new()))
     }
 
     /// Charges `bytes` in place of an earlier charge of `before` bytes.
@@ -128,8 +133,9 @@ impl TransactionState {
         if t.deleted.around(key).is_some() {
             return Some(None);
         }
-        if !t.keys.contains(key) {
-            t.keys.insert(key.to_vec());
+        if t.keys.get(key).is_none() {
+            t.keys.insert(key, ());
+            t.key_count += 1;
         }
         None
     }
@@ -201,7 +207,7 @@ impl TransactionState {
     /// Returns an error if anything in the read set has changed since. Called under the write lock.
     pub fn check(&self, since: Seq) -> Result<()> {
         for t in self.0.lock().trees.values() {
-            for key in &t.keys {
+            for (key, ()) in t.keys.iter() {
                 if key_changed_since(&t.tree, key, since)? {
                     return Err(conflict("a key").keys(key, key));
                 }
@@ -224,10 +230,10 @@ impl TransactionState {
     /// Returns the number of keys and ranges read, and of keys and ranges to write.
     pub fn counts(&self) -> (usize, usize) {
         let s = self.0.lock();
-        let count = |f: fn(&TouchedKeys) -> usize| s.trees.values().map(f).sum();
+        let count = |f: fn(&TouchedKeys) -> usize| s.trees.values().map(|t| f(t)).sum();
         let written =
             |t: &TouchedKeys| t.own.puts.iter().count() + t.deletes.iter().count() + t.calls.len();
-        (count(|t| t.keys.len() + t.ranges.iter().count() + t.walks.len()), count(written))
+        (count(|t| t.key_count + t.ranges.iter().count() + t.walks.len()), count(written))
     }
 
     /// Starts an iterator. Returns its number and the present pending writes.

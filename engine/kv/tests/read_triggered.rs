@@ -67,7 +67,8 @@ fn runs(db: &Db) -> usize {
 #[test]
 fn readers_pay_for_one_run_and_read_the_same() {
     // The budget is enough for two compactions, the second of which includes the memtable.
-    let (db, tree, heard) = open(DbOptions { reader_merges: 400, ..DbOptions::default() });
+    let (db, tree, heard) =
+        open(DbOptions { read_compaction_percent: 400, ..DbOptions::default() });
     let before = all(&tree);
     assert_eq!(runs(&db), 3);
     let old = tree.cursor(..).unwrap();
@@ -90,7 +91,7 @@ fn readers_pay_for_one_run_and_read_the_same() {
 #[test]
 fn a_budget_of_nothing_leaves_all_as_it_is() {
     for options in [
-        DbOptions { reader_merges: 0, ..DbOptions::default() },
+        DbOptions { read_compaction_percent: 0, ..DbOptions::default() },
         DbOptions { background_threads: 0, ..DbOptions::default() },
     ] {
         let (db, tree, heard) = open(options);
@@ -106,7 +107,8 @@ fn a_budget_of_nothing_leaves_all_as_it_is() {
 /// no data and restore no deleted data.
 #[test]
 fn beside_writers_all_reads_stay_right() {
-    let (db, tree, heard) = open(DbOptions { reader_merges: 100_000, ..DbOptions::default() });
+    let (db, tree, heard) =
+        open(DbOptions { read_compaction_percent: 100_000, ..DbOptions::default() });
     let began = Instant::now();
     let mut rounds = 0u32;
     let is_enough = |rounds: u32| {
