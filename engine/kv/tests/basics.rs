@@ -526,7 +526,8 @@ fn a_merge_that_makes_too_long_a_value_stops_nothing_else() {
         }
     }
     let db = Db::open_in(Arc::new(CrashEnv::new(1)), "/db", inline()).unwrap();
-    let tree = db.tree("t", TreeOptions { merge_operator: Some(Arc::new(Long)), ..tiny_tree() }).unwrap();
+    let tree =
+        db.tree("t", TreeOptions { merge_operator: Some(Arc::new(Long)), ..tiny_tree() }).unwrap();
     (0..3).for_each(|_| tree.merge("key", "x").unwrap());
     tree.flush().unwrap();
     tree.compact().unwrap();

@@ -166,7 +166,10 @@ fn blocks_are_copied_where_nothing_speaks_against_it() {
         TreeOptions { compression: vec![Compression::None, Compression::Lz4], ..tree_options() };
     assert_eq!(interleaved("other-codec", other), 0);
     assert_eq!(
-        interleaved("purge", TreeOptions { compaction_filter: Some(Arc::new(Watch)), ..tree_options() }),
+        interleaved(
+            "purge",
+            TreeOptions { compaction_filter: Some(Arc::new(Watch)), ..tree_options() }
+        ),
         0
     );
     assert_eq!(

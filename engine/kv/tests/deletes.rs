@@ -190,7 +190,11 @@ fn deletes_that_are_held_back_are_rewritten_a_few_times_only() {
         let db = DbOptions { background_threads: 0, ..DbOptions::default() };
         let db = Db::open_in(Arc::new(env.clone()), "/db", db).unwrap();
         let is_purged = purge.is_some();
-        let options = TreeOptions { tombstone_age_secs: 10, compaction_filter: purge, ..TreeOptions::default() };
+        let options = TreeOptions {
+            tombstone_age_secs: 10,
+            compaction_filter: purge,
+            ..TreeOptions::default()
+        };
         let tree = db.tree("t", options).unwrap();
         (0..1000).for_each(|i| tree.put(key(i), [7; 100]).unwrap());
         let snapshot = db.snapshot();

@@ -4,7 +4,7 @@
 //! hold:
 //! - The store is readable at once and shows everything acknowledged. The failed step is wholly
 //!   present or wholly absent.
-//! - The store accepts further writes, or is latched read-only and reports it.
+//! - The store accepts further writes, or is read-only and reports it.
 //! - It has exactly the same contents after reopening, after a process crash and after a power cut.
 //! - Every error names the failed operation and the file.
 //! - An interrupted call (`EINTR`) is never visible.
@@ -139,7 +139,7 @@ fn check_words(e: &Error, what: &Step) -> Outcome<()> {
     let placed = e.file().is_some();
     let sound = match e.kind() {
         ErrorKind::Io | ErrorKind::NoSpace => placed && e.message().contains("cannot "),
-        // The read-only latch passes on its cause.
+        // The read-only state passes on its cause.
         ErrorKind::ReadOnly => e.to_string().len() > 40,
         _ => false,
     };
@@ -257,7 +257,7 @@ impl Trial {
         self.finish()
     }
 
-    /// Checks that a latched store stays latched, refuses every write with that reason, and still
+    /// Checks that a read-only store stays read-only, refuses every write with that reason, and still
     /// serves reads.
     fn latched(&mut self) -> Outcome<()> {
         self.latched = true;

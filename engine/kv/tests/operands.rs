@@ -32,7 +32,8 @@ impl MergeOperator for Append {
 fn open(hook: Arc<Append>) -> (Db, Tree) {
     let options = DbOptions { background_threads: 0, ..DbOptions::default() };
     let db = Db::open_in(Arc::new(MemEnv::new(1)), "/db", options).unwrap();
-    let tree = db.tree("t", TreeOptions { merge_operator: Some(hook), ..TreeOptions::default() }).unwrap();
+    let tree =
+        db.tree("t", TreeOptions { merge_operator: Some(hook), ..TreeOptions::default() }).unwrap();
     (db, tree)
 }
 

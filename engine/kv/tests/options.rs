@@ -95,7 +95,13 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
     let env = Arc::new(MemEnv::new(0));
     let db = open(&env);
     let tree = db
-        .tree("t", TreeOptions { compaction_filter: Some(Arc::new(Keep("keep"))), ..TreeOptions::default() })
+        .tree(
+            "t",
+            TreeOptions {
+                compaction_filter: Some(Arc::new(Keep("keep"))),
+                ..TreeOptions::default()
+            },
+        )
         .unwrap();
     let before = format!("{:?}", tree.options());
     let refused = |options: TreeOptions| tree.set_options(options).unwrap_err();
@@ -104,7 +110,11 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
         ErrorKind::InvalidArgument
     );
     for purge in [None, Some(Arc::new(Keep("another")) as Arc<dyn CompactionFilter>)] {
-        let e = refused(TreeOptions { compaction_filter: purge, table_size: 1 << 20, ..tree.options() });
+        let e = refused(TreeOptions {
+            compaction_filter: purge,
+            table_size: 1 << 20,
+            ..tree.options()
+        });
         assert!(
             e.kind() == ErrorKind::Incompatible
                 && e.to_string().contains("compaction filter \"keep\""),
@@ -134,8 +144,11 @@ fn what_cannot_be_changed_is_refused_and_nothing_changes() {
     assert_eq!(db.tree("t", TreeOptions::default()).unwrap_err().kind(), ErrorKind::Incompatible);
     let tree = db.existing_tree("t").unwrap();
     assert_eq!(tree.options().table_size, 1 << 20);
-    tree.set_options(TreeOptions { compaction_filter: Some(Arc::new(Keep("keep"))), ..tree.options() })
-        .unwrap();
+    tree.set_options(TreeOptions {
+        compaction_filter: Some(Arc::new(Keep("keep"))),
+        ..tree.options()
+    })
+    .unwrap();
     tree.compact().unwrap();
     db.drop_tree("t").unwrap();
     assert_eq!(tree.set_options(tree.options()).unwrap_err().kind(), ErrorKind::Closed);

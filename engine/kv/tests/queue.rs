@@ -252,7 +252,8 @@ impl MergeOperator for Sum {
 fn operands_that_come_to_nothing_are_kept() {
     for in_older_table in [false, true] {
         let db = open(&MemEnv::new(1));
-        let tree = db.tree("t", TreeOptions { merge_operator: Some(Arc::new(Sum)), ..piling() }).unwrap();
+        let tree =
+            db.tree("t", TreeOptions { merge_operator: Some(Arc::new(Sum)), ..piling() }).unwrap();
         (0..100).filter(|i| *i != 50).for_each(|i| tree.put(&key(i), &1i64.to_le_bytes()).unwrap());
         let pair =
             || [1i64, -1].iter().for_each(|n| tree.merge(&key(50), &n.to_le_bytes()).unwrap());

@@ -98,7 +98,11 @@ fn options(memory_budget: usize, background_threads: usize) -> DbOptions {
 }
 
 fn merging() -> TreeOptions {
-    TreeOptions { memtable_size: 8 << 20, merge_operator: Some(Arc::new(Append)), ..TreeOptions::default() }
+    TreeOptions {
+        memtable_size: 8 << 20,
+        merge_operator: Some(Arc::new(Append)),
+        ..TreeOptions::default()
+    }
 }
 
 fn tables(env: &CrashEnv) -> usize {

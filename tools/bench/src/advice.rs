@@ -62,7 +62,7 @@ impl AdviceFacts {
                 .and_then(|o| Some((o.latency?.p50_ns, o.latency?.p999_ns, o.ceiling_ns))),
             wrote: m.user_bytes() > 0,
             seconds: m.seconds,
-            paced: (m.after.paced_nanos - m.before.paced_nanos) as f64 / 1e9,
+            paced: (m.after.slowdown_nanos - m.before.slowdown_nanos) as f64 / 1e9,
             stalled: (m.after.stalled_nanos - m.before.stalled_nanos) as f64 / 1e9,
             runs: m.after.read_amplification(),
         };

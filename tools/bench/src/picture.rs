@@ -62,7 +62,7 @@ impl Picture {
                 ops,
                 p99,
                 written: [s.flush_bytes, s.compaction_written],
-                held: [s.paced_nanos as f64 / 1e9, s.stalled_nanos as f64 / 1e9],
+                held: [s.slowdown_nanos as f64 / 1e9, s.stalled_nanos as f64 / 1e9],
                 did: step.to_owned(),
                 runs: runs(tree)?,
                 ..PageFrame::default()

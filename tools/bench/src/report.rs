@@ -162,7 +162,7 @@ fn totals(bench: &Bench) -> Vec<String> {
     }
     out.push(format!(
         "writers held back {:.2} s by pacing, {:.2} s by full memtables; {:.1} s in all",
-        s.paced_nanos as f64 / 1e9,
+        s.slowdown_nanos as f64 / 1e9,
         s.stalled_nanos as f64 / 1e9,
         bench.seconds
     ));

@@ -55,7 +55,7 @@ impl MeasuredRun {
 
     /// Seconds that writers were slowed or stopped during the step.
     pub fn held_seconds(&self) -> f64 {
-        let held = |s: &Stats| s.paced_nanos + s.stalled_nanos;
+        let held = |s: &Stats| s.slowdown_nanos + s.stalled_nanos;
         (held(&self.after) - held(&self.before)) as f64 / 1e9
     }
 }

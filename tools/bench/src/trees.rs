@@ -51,7 +51,7 @@ fn measure(setting: &Setting<'_>, args: &BenchArgs, n: u64) -> Done<Value> {
     let mut all = json!(costs);
     let ours = json!({
         "flushes": stats.flushes, "flushed_bytes": stats.flush_bytes,
-        "paced_seconds": stats.paced_nanos as f64 / 1e9, "stalled_seconds": stats.stalled_nanos as f64 / 1e9,
+        "slowdown_seconds": stats.slowdown_nanos as f64 / 1e9, "stalled_seconds": stats.stalled_nanos as f64 / 1e9,
         "memtables_bytes": stats.memory.memtables, "cache_bytes": stats.memory.cache, "tables_bytes": stats.memory.tables,
     });
     if let (Some(all), Value::Object(ours)) = (all.as_object_mut(), ours) {

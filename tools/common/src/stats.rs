@@ -57,7 +57,7 @@ pub fn stats_json(s: &Stats) -> Value {
             "compaction_written": s.compaction_written, "compaction_nanos": s.compaction_nanos,
             "dropped_shadowed": s.dropped_shadowed,
             "dropped_deletes": s.dropped_deletes, "dropped_covered": s.dropped_covered, "dropped_by_filter": s.dropped_by_filter,
-            "paced_nanos": s.paced_nanos, "stalled_nanos": s.stalled_nanos,
+            "slowdown_nanos": s.slowdown_nanos, "stalled_nanos": s.stalled_nanos,
         },
         "latencies": latencies,
         "sampled_one_in": s.latencies.sampled,

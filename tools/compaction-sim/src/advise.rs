@@ -499,7 +499,7 @@ impl SeenLoad {
             write_amplification: o.write_amplification,
             runs: o.mean_runs,
             peak_bytes: o.peak_bytes,
-            held_up: (o.paced_seconds + o.stalled_seconds) / seconds,
+            held_up: (o.slowdown_seconds + o.stalled_seconds) / seconds,
         }
     }
 

@@ -374,7 +374,7 @@ fn figures(o: &SimOutcome) -> Done<[f64; 4]> {
     Ok([
         (o.flush_bytes + o.merge_written) as f64,
         whole.mean_runs,
-        o.paced_seconds + o.stalled_seconds,
+        o.slowdown_seconds + o.stalled_seconds,
         o.peak_bytes as f64,
     ])
 }

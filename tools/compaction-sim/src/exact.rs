@@ -464,8 +464,11 @@ impl SimStore for Exact {
             .for_each(|t| entries.extend_from_slice(t));
         // Stable: it finds the sorted runs that are there.
         entries.sort_by_key(ExactEntry::order);
-        let purge =
-            self.options.compaction_filter.as_ref().map(|p| p.start(CompactionFilterContext { now_micros }));
+        let purge = self
+            .options
+            .compaction_filter
+            .as_ref()
+            .map(|p| p.start(CompactionFilterContext { now_micros }));
         let rules = rules(self.older_runs(shape, job), purge, true, values.gc_files().clone());
         let place = ExactPlace {
             level: job.output_level,

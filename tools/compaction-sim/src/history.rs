@@ -172,7 +172,7 @@ pub fn parse(text: &str, tree: Option<&str>) -> Done<RecordedHistory> {
                 let since_last = n("at").saturating_sub(n("micros") + since.at.unwrap_or(0));
                 h.waited += n("waited_micros").min(since_last);
                 h.elapsed += since.at.map_or(0, |at| n("at").saturating_sub(at));
-                let held_up = [n("paced_micros"), n("stalled_micros")];
+                let held_up = [n("slowdown_micros"), n("stalled_micros")];
                 for ((sum, now), before) in h.held_up.iter_mut().zip(held_up).zip(since.held_up) {
                     *sum += now.saturating_sub(before);
                 }
@@ -533,7 +533,7 @@ impl RecordedHistory {
             runs: self.course.last().map_or(0, |m| m.runs),
             bytes: whole.bytes,
             peak_bytes: whole.peak,
-            paced_seconds: self.held_up[0] as f64 / 1e6,
+            slowdown_seconds: self.held_up[0] as f64 / 1e6,
             stalled_seconds: self.held_up[1] as f64 / 1e6,
             flush_seconds: self.micros.0 as f64 / 1e6,
             merge_seconds: self.micros.1 as f64 / 1e6,

@@ -95,7 +95,7 @@ pub struct SimOutcome {
     /// Deletes that are still in tables at the end.
     pub tombstones: f64,
     /// Seconds that writers were slowed by pacing.
-    pub paced_seconds: f64,
+    pub slowdown_seconds: f64,
     /// Seconds that writers waited for a memtable.
     pub stalled_seconds: f64,
     /// Seconds that flushes took, all together, and their processor time.
@@ -331,7 +331,7 @@ impl SimMeter {
             live_bytes: now.live.bytes,
             flushed: o.flush_bytes,
             merged: o.merge_written,
-            held_up: o.paced_seconds + o.stalled_seconds,
+            held_up: o.slowdown_seconds + o.stalled_seconds,
         });
         if o.points.len() > MOST_POINTS {
             for i in (1..o.points.len()).step_by(2) {
@@ -363,7 +363,7 @@ impl SimMeter {
                 t: now.seconds,
                 ops: o.ops,
                 written: [o.flush_bytes, o.merge_written],
-                held: [o.paced_seconds, o.stalled_seconds],
+                held: [o.slowdown_seconds, o.stalled_seconds],
                 live: Some(now.live.bytes),
                 did: did(),
                 runs,

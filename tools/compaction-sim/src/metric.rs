@@ -215,11 +215,11 @@ pub const METRICS: &[Metric] = &[
     .headed("most"),
     Metric::new("runs", "runs: now", Count, "Runs at the end.", |o| Some(o.runs as f64)),
     Metric::new(
-        "paced_seconds",
+        "slowdown_seconds",
         "writers: slowed",
         Seconds,
         "How long writers were slowed, because flushes or merges were behind.",
-        |o| Some(o.paced_seconds),
+        |o| Some(o.slowdown_seconds),
     )
     .headed("slowed")
     .logged(),
@@ -237,7 +237,7 @@ pub const METRICS: &[Metric] = &[
         "writers: held up",
         Share,
         "The share of the time in which writers were slowed or stood still.",
-        |o| Some((o.paced_seconds + o.stalled_seconds) / o.seconds.max(1e-9)),
+        |o| Some((o.slowdown_seconds + o.stalled_seconds) / o.seconds.max(1e-9)),
     )
     .figure(MetricFigure::OverRatio),
     Metric::new(

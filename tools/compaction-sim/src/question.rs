@@ -205,7 +205,7 @@ impl StoreQuestion {
     pub fn carry(&self, found: &[SimOutcome]) -> CarriedOutcome {
         let fine = &found[0];
         let scale = self.scales()[0];
-        let held_up = (fine.paced_seconds + fine.stalled_seconds) / fine.seconds.max(1e-9);
+        let held_up = (fine.slowdown_seconds + fine.stalled_seconds) / fine.seconds.max(1e-9);
         // Of a store that does not keep up nothing follows for a larger one, but that it does not.
         let steps = if held_up > HELD_UP { 0.0 } else { -scale.ln() / COARSER.ln() };
         let carried = |of: &dyn Fn(&SimOutcome) -> f64| {

@@ -376,7 +376,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
     fn seal(&mut self) -> Result<()> {
         self.store.seal()?;
         self.due.push_back(self.now);
-        let stood = (self.meter.outcome.paced_seconds + self.meter.outcome.stalled_seconds) * 1e9;
+        let stood =
+            (self.meter.outcome.slowdown_seconds + self.meter.outcome.stalled_seconds) * 1e9;
         let (elapsed, idle) = (self.now - self.fill.begun, stood - self.fill.stood);
         let done = self.running.iter().find(|r| r.is_flush()).map_or(0.0, |r| self.now - r.since);
         let wait = self.store.sealed() + self.flushing() >= self.machine().max_sealed;
@@ -507,7 +508,8 @@ impl<'a, S: SimStore> Sim<'a, S> {
             let w = self.write((span / interval).ceil().max(1.0) as u64, interval)?;
             let unpaced =
                 self.machine().interval(self.setup.workload.put_bytes(), 0.0, self.load(true));
-            self.meter.outcome.paced_seconds += w.ops as f64 * (interval - unpaced).max(0.0) / 1e9;
+            self.meter.outcome.slowdown_seconds +=
+                w.ops as f64 * (interval - unpaced).max(0.0) / 1e9;
             let passed = self.now - before;
             self.now = before;
             self.advance(passed, true)?;
@@ -842,7 +844,7 @@ impl<'a, S: SimStore> Sim<'a, S> {
             SimWork::Removal => return self.next_step(work.rest, work.held, work.filter_bits),
             SimWork::Flush => {
                 o.flush_spread.add(took / work.made.entries.max(1.0));
-                o.writing_seconds = self.now / 1e9 - o.paced_seconds - o.stalled_seconds;
+                o.writing_seconds = self.now / 1e9 - o.slowdown_seconds - o.stalled_seconds;
                 o.flush_seconds += took;
                 o.flush_cpu_seconds += cpu;
                 let kib = (self.options.memtable_size / 1024).max(1) as f64;

@@ -59,7 +59,10 @@ pub fn counted_table(
         filter,
         filter_dropped,
         summary: options.summary.clone(),
-        compaction_filter: options.compaction_filter.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+        compaction_filter: options
+            .compaction_filter
+            .as_ref()
+            .map_or_else(String::new, |h| h.name().to_owned()),
         created_micros: now_micros,
         ..WriterOptions::default()
     };

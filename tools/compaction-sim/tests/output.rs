@@ -83,7 +83,7 @@ fn seeds_are_an_interval() {
     let text = print(&[&["--json"], &RUN[..], &["--ingest", "0", "--seeds", "3"]].concat());
     let v: serde_json::Value = serde_json::from_str(&text).unwrap();
     let held_up: Vec<f64> =
-        v.as_array().unwrap().iter().map(|o| o["paced_seconds"].as_f64().unwrap()).collect();
+        v.as_array().unwrap().iter().map(|o| o["slowdown_seconds"].as_f64().unwrap()).collect();
     assert!(held_up.len() == 3 && held_up[0] != held_up[1], "{held_up:?}");
 }
 

@@ -385,7 +385,7 @@ impl Live {
         match event["event"].as_str() {
             Some("open") => self.counted = Some([0; 2]),
             Some("flush") => {
-                let now = ["paced_micros", "stalled_micros"]
+                let now = ["slowdown_micros", "stalled_micros"]
                     .map(|field| event[field].as_u64().unwrap_or(0));
                 // What was before the first flush that was seen was before this command.
                 let before = self.counted.unwrap_or(now);

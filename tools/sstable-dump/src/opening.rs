@@ -58,7 +58,8 @@ pub fn known_hooks(o: &PersistedOptions) -> Option<TreeOptions> {
     }
     match o.purge.as_deref() {
         Some("firn.cells") => {
-            hooks.compaction_filter = hooks::family(TreeOptions::default(), false, token_len, NEVER).compaction_filter
+            hooks.compaction_filter =
+                hooks::family(TreeOptions::default(), false, token_len, NEVER).compaction_filter
         }
         Some(_) => return None,
         None => {}

@@ -273,7 +273,11 @@ impl Recipe {
                 .prefix
                 .map(|n| Arc::new(First(n, format!("first {n}"))) as Arc<dyn FilterPrefix>),
             summary: self.summary.then(|| Arc::new(Facts) as Arc<dyn Summary>),
-            merge_operator: if self.shape == "merge operands" { "append".into() } else { String::new() },
+            merge_operator: if self.shape == "merge operands" {
+                "append".into()
+            } else {
+                String::new()
+            },
             created_micros: 1_600_000_000_000_000 + self.id,
             ..WriterOptions::default()
         };

@@ -1,6 +1,7 @@
 //! Blob handles, and the facts that tables and the manifest record about blob files.
 //!
-//! The value of an entry of kind [`Blob`](crate::base::key::Kind::Blob) is a handle of five varints:
+//! The value of an entry of kind [`Blob`](crate::base::key::Kind::Blob) is a handle of five
+//! varints:
 //!
 //! number of the blob file ‖ number of the blob in it ‖ offset of its block ‖ length of the block,
 //! header included ‖ length of the value.

@@ -4,12 +4,13 @@
 //! - C1: a cursor is *invalid* when new, after an error, and after it ran off either end. `key`,
 //!   `trailer` and `value` may be called only while it is valid; the slices live until the cursor
 //!   is moved.
-//! - C2: entries come in the order of [`compare`](crate::base::key::compare): user key ascending, newest
-//!   version first.
+//! - C2: entries come in the order of [`compare`](crate::base::key::compare): user key ascending,
+//!   newest version first.
 //! - C3: `next` on a cursor that ran off the front, and `prev` on one that ran off the back, leave
 //!   it invalid. Only the seeks, `first` and `last` make a cursor valid again.
 //! - C4: a cursor returns every version and every kind of point entry; layers above decide
-//!   visibility. Range tombstones are not entries of a cursor: see [`tombstone`](crate::range_del::tombstone).
+//!   visibility. Range tombstones are not entries of a cursor: see
+//!   [`tombstone`](crate::range_del::tombstone).
 //! - C5: an error is returned once and leaves the cursor invalid.
 
 use crate::base::error::{Error, Result};
@@ -37,10 +38,10 @@ pub trait Cursor {
     fn complete(&mut self) -> Result<()> {
         Ok(())
     }
-    /// Reads the blob of an entry of kind [`Blob`](crate::base::key::Kind::Blob) into `out`. The default
-    /// is for sources that have no such entries, and returns an error.
+    /// Reads the blob of an entry of kind [`Blob`](crate::base::key::Kind::Blob) into `out`. The
+    /// default is for sources that have no such entries, and returns an error.
     fn fetch_blob(&self, _out: &mut Vec<u8>) -> Result<()> {
-        Err(Error::corruption("an entry refers to a value where values are themselves"))
+        Err(Error::corruption("a blob reference where only inline values are allowed"))
     }
     /// Returns the first 8 bytes of the key as a number. Merging cursors compare it without
     /// touching the key.

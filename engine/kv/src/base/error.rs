@@ -4,7 +4,7 @@
 //! - An error has a kind ([`ErrorKind`]). Kinds differ where a caller would act differently.
 //! - A corruption always carries its location: file, offset and block kind. It carries the key
 //!   range where that is known.
-//! - Errors are cheap to clone, because a latched error is returned to every later caller.
+//! - Errors are cheap to clone, because the first failure is returned to every later caller.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum ErrorKind {
     /// the limit (`ulimit -n`, `ulimit -v`) or free some, and try again.
     Exhausted,
     /// The store accepts no writes. It was opened read-only, or an earlier write or sync failed and
-    /// latched it.
+    /// made it read-only.
     ReadOnly,
     /// Another process, or another handle in this process, holds the store.
     Locked,

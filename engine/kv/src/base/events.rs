@@ -107,7 +107,7 @@ pub enum Event {
         /// Time that the memtable waited before its flush.
         waited_micros: u64,
         /// Time that writers have slept since the store was opened because of slowdowns.
-        paced_micros: u64,
+        slowdown_micros: u64,
         /// Time that writers have waited for a memtable since the store was opened.
         stalled_micros: u64,
         /// Number of subcompactions of the flush, run by one thread or several in parallel. 0 if
@@ -189,10 +189,10 @@ pub enum Event {
         error: Error,
     },
     /// A slowdown of writers began. The event comes once, not for each write, and whether or not
-    /// there are writes. A `PacingEnded` with the same tree and reason reports the end, at the
+    /// there are writes. A `SlowdownEnded` with the same tree and reason reports the end, at the
     /// latest when the tree is dropped or the store is closed.
     #[non_exhaustive]
-    PacingBegun {
+    SlowdownBegun {
         /// Tree that causes the slowdown. A slowdown by accumulated runs slows the writers of all
         /// trees; this is the first tree that had too many. A slowdown by a flush slows only the
         /// writers of this tree.
@@ -202,8 +202,8 @@ pub enum Event {
     },
     /// Writers are no longer slowed down for this reason.
     #[non_exhaustive]
-    PacingEnded {
-        /// Tree that `PacingBegun` named.
+    SlowdownEnded {
+        /// Tree that `SlowdownBegun` named.
         tree: String,
         /// Work that was late.
         reason: &'static str,
@@ -263,7 +263,7 @@ pub enum Event {
     },
     /// An unrecoverable failure occurred. The store accepts no writes from now on.
     #[non_exhaustive]
-    Latched {
+    BecameReadOnly {
         /// Cause of the failure.
         error: Error,
     },

@@ -1,5 +1,5 @@
-//! Hooks of the layer above: merge operator ([`MergeOperator`]), compaction filter ([`CompactionFilter`]), table
-//! summary ([`Summary`]) and prefix extractor ([`FilterPrefix`]).
+//! Hooks of the layer above: merge operator ([`MergeOperator`]), compaction filter
+//! ([`CompactionFilter`]), table summary ([`Summary`]) and prefix extractor ([`FilterPrefix`]).
 //!
 //! Invariants:
 //! - Hooks are pure: the same input gives the same result in every process, because the engine
@@ -12,8 +12,8 @@
 //! Hooks should not panic:
 //! - In a call of a reader, the panic reaches the reader.
 //! - In a flush or a compaction, the job changes nothing and fails with an error of kind
-//!   [`Panicked`](crate::base::error::ErrorKind::Panicked). The caller of the job gets the error. In the
-//!   background it makes the store read-only.
+//!   [`Panicked`](crate::base::error::ErrorKind::Panicked). The caller of the job gets the error.
+//!   In the background it makes the store read-only.
 //! - If a [`FilterPrefix`] panics during a write, the write may be in the log. The store is then
 //!   read-only until it is opened again.
 //! - If [`CompactionFilter::gone_at`] panics, the result is taken to be `None`.

@@ -36,11 +36,11 @@ pub enum Kind {
     Put = 1,
     /// Tombstone: the key has no value.
     Delete = 2,
-    /// Operand for the merge operator of the tree (its `Merge` hook).
+    /// Operand for the merge operator of the tree ([`MergeOperator`](crate::MergeOperator)).
     Merge = 3,
     /// The key has a value in a blob file, and the entry's own value is the handle
-    /// ([`BlobHandle`](crate::base::blob_ref::BlobHandle)). Only tables have such entries: the log and
-    /// memtables store the values themselves.
+    /// ([`BlobHandle`](crate::base::blob_ref::BlobHandle)). Only tables have such entries: the log
+    /// and memtables store the values themselves.
     Blob = 4,
 }
 

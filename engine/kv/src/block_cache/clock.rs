@@ -130,11 +130,11 @@ pub(super) struct ClockOrder {
 
 /// Results of a sweep. Drop it without holding the pool's lock.
 #[derive(Default)]
-pub(super) struct SkippedRange {
+pub(super) struct SweepResult {
     pub(super) garbage: Garbage,
     pub(super) evicted: usize,
     /// Evicted frames that had been on probation.
-    pub(super) departed: Vec<BlockHash>,
+    pub(super) ghosts: Vec<BlockHash>,
     /// Visited tables, referenced while the lock is held: dropping the last reference to one needs
     /// the lock.
     tables: Vec<Arc<CacheSlots>>,
@@ -145,7 +145,7 @@ const FRAME_WORK: usize = 8;
 
 impl FrameState {
     /// Moves the hand until the goal is met or the work limit is reached.
-    pub(super) fn sweep(&mut self, order: ClockOrder, guard: &Guard, out: &mut SkippedRange) {
+    pub(super) fn sweep(&mut self, order: ClockOrder, guard: &Guard, out: &mut SweepResult) {
         let mut work = FRAME_WORK * (64 + 8 * order.goal);
         let mut met = 0;
         while work > 0 && met < order.goal {
@@ -184,7 +184,7 @@ impl FrameState {
         &mut self,
         bounds: ProbationBounds,
         guard: &Guard,
-        out: &mut SkippedRange,
+        out: &mut SweepResult,
     ) {
         while let Some(Probationer { place, slot, hash, .. }) = self.probation.end(bounds) {
             // Another frame may occupy the place by now.
@@ -193,7 +193,7 @@ impl FrameState {
             {
                 self.clock.forget(place);
                 out.evicted += 1;
-                out.departed.push(hash);
+                out.ghosts.push(hash);
             }
         }
     }
@@ -204,7 +204,7 @@ impl FrameState {
         place: SlabPlace,
         force: bool,
         guard: &Guard,
-        out: &mut SkippedRange,
+        out: &mut SweepResult,
     ) -> Option<Swept> {
         let entry = self.clock.row(place.chunk)[place.index as usize].as_ref()?;
         if out.tables.last().is_none_or(|t| Arc::as_ptr(t) != entry.slots.as_ptr()) {

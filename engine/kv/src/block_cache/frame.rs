@@ -52,7 +52,7 @@ pub struct CacheFrame {
     contents: loom::cell::UnsafeCell<()>,
 }
 
-debug_by!(CacheFrame, "Frame", len, size);
+debug_by!(CacheFrame, "CacheFrame", len, size);
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<CacheFrame>() == HEADER && align_of::<CacheFrame>() == 64);

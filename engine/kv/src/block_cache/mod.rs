@@ -56,7 +56,7 @@ pub use slot::CacheSlots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use clock::{ClockOrder, SkippedRange};
+use clock::{ClockOrder, SweepResult};
 use frame::{FrameState, Pool};
 use probation::{BlockHash, GhostQueue, ProbationBounds, Probationer, is_one_in};
 use slab::{HEADER, LOOSE, class_size};
@@ -73,7 +73,7 @@ pub struct Cache {
     /// Number of blocks read by long scans that were offered while the cache was full.
     passing: AtomicU64,
     /// Ghost queue: blocks that were read once and then evicted.
-    departed: GhostQueue,
+    ghosts: GhostQueue,
     /// Bytes of evicted frames that wait for the epoch.
     limbo: Arc<AtomicUsize>,
     inserts: AtomicU64,
@@ -149,7 +149,7 @@ impl Cache {
             full: AtomicBool::new(false),
             hot: AtomicBool::new(false),
             passing: AtomicU64::new(0),
-            departed: GhostQueue::new(most),
+            ghosts: GhostQueue::new(most),
             limbo: Arc::default(),
             inserts: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -170,18 +170,18 @@ impl Cache {
             let mut state = self.pool.lock();
             state.trim(bytes);
             let resident = state.slab.resident();
-            let mut swath = SkippedRange::default();
+            let mut evictions = SweepResult::default();
             let held = resident.saturating_sub(self.limbo.load(Ordering::Relaxed));
             // The last frames are evicted one at a time.
             let goal =
                 if Self::is_over(&state, held, bytes) { 256 } else { usize::from(held > bytes) };
             if goal > 0 {
-                state.sweep(ClockOrder { class: None, goal, force: true }, &guard, &mut swath);
+                state.sweep(ClockOrder { class: None, goal, force: true }, &guard, &mut evictions);
             }
             drop(state);
             drop(guard);
-            let evicted = swath.evicted;
-            self.defer_evicted(swath);
+            let evicted = evictions.evicted;
+            self.defer_evicted(evictions);
             in_vain = if evicted > 0 || resident < before { 0 } else { in_vain + 1 };
             if resident <= bytes || goal == 1 || in_vain > EPOCHS {
                 return;
@@ -211,11 +211,11 @@ impl Cache {
             })
         });
         let incoming = if taken.is_none() { len.saturating_add(HEADER) } else { 0 };
-        let swath = self.make_room(&mut state, capacity, class, incoming, &guard);
+        let evictions = self.make_room(&mut state, capacity, class, incoming, &guard);
         drop(state);
         drop(guard);
-        if let Some(swath) = swath {
-            self.defer_evicted(swath);
+        if let Some(evictions) = evictions {
+            self.defer_evicted(evictions);
         }
         taken.map_or_else(|| self.pool.take_loose(len), |taken| self.pool.frame(taken))
     }
@@ -267,7 +267,7 @@ impl Cache {
         class: Option<usize>,
         incoming: usize,
         guard: &Guard,
-    ) -> Option<SkippedRange> {
+    ) -> Option<SweepResult> {
         state.trim(capacity.saturating_sub(incoming));
         let resident = state.slab.resident().saturating_add(incoming);
         let limbo = self.limbo.load(Ordering::Relaxed);
@@ -289,21 +289,21 @@ impl Cache {
         } else {
             return None;
         };
-        let mut swath = SkippedRange::default();
+        let mut evictions = SweepResult::default();
         let force = state.slab.chunk_bytes() > capacity;
-        state.sweep(ClockOrder { class, goal, force }, guard, &mut swath);
+        state.sweep(ClockOrder { class, goal, force }, guard, &mut evictions);
         let hot = state.clock.is_hot();
         if self.hot.load(Ordering::Relaxed) != hot {
             self.hot.store(hot, Ordering::Relaxed);
         }
-        Some(swath)
+        Some(evictions)
     }
 
     /// Defers the drop of evicted and unlinked frames to the epoch. Call it without the pool's
     /// lock.
-    fn defer_evicted(&self, swath: SkippedRange) {
-        let SkippedRange { garbage, evicted, departed, .. } = swath;
-        departed.into_iter().for_each(|hash| self.departed.remember(hash));
+    fn defer_evicted(&self, evictions: SweepResult) {
+        let SweepResult { garbage, evicted, ghosts, .. } = evictions;
+        ghosts.into_iter().for_each(|hash| self.ghosts.remember(hash));
         if garbage.is_empty() {
             epoch::pin().flush(); // no garbage, but memory is needed: advance the epoch
             return;
@@ -344,7 +344,7 @@ impl Cache {
             && self.full.load(Ordering::Relaxed)
             && self.hot.load(Ordering::Relaxed))
         .then(|| BlockHash::of(slots.file(), index))
-        .filter(|hash| !self.departed.take(*hash));
+        .filter(|hash| !self.ghosts.take(*hash));
         let guard = epoch::pin();
         let mut state = self.pool.lock();
         let place = frame.place();
@@ -356,7 +356,7 @@ impl Cache {
             self.refusals.fetch_add(1, Ordering::Relaxed);
             return frame;
         }
-        let mut swath = SkippedRange::default();
+        let mut evictions = SweepResult::default();
         let linked = slots.link(i, &frame, &guard);
         if linked.is_ok() {
             state.clock.enter(place, slots, index, frame.size());
@@ -366,14 +366,14 @@ impl Cache {
                 let bounds = ProbationBounds::of(capacity);
                 let probationer = Probationer { place, slot, hash, size: frame.size() };
                 if state.probation.begin(probationer, bounds) {
-                    state.end_probations(bounds, &guard, &mut swath);
+                    state.end_probations(bounds, &guard, &mut evictions);
                 }
             }
         }
         drop(state);
         drop(guard);
-        if !swath.garbage.is_empty() {
-            self.defer_evicted(swath);
+        if !evictions.garbage.is_empty() {
+            self.defer_evicted(evictions);
         }
         match linked {
             Err(Some(first)) => first,
@@ -389,14 +389,14 @@ impl Cache {
         slots: &Arc<CacheSlots>,
         blocks: impl IntoIterator<Item = InheritedBlock>,
     ) {
-        let mut swath = SkippedRange::default();
+        let mut evictions = SweepResult::default();
         for InheritedBlock { from, old, new } in blocks {
             let guard = epoch::pin();
             let frame = from.peek(old as usize, &guard);
             let Some(frame) = frame.filter(|f| f.is_of(&self.pool)) else { continue };
             let mut state = self.pool.lock();
             let to = (&**slots, new as usize);
-            let Some(linked) = from.pass_on(old as usize, frame, to, &mut swath.garbage) else {
+            let Some(linked) = from.pass_on(old as usize, frame, to, &mut evictions.garbage) else {
                 continue;
             };
             state.clock.forget(frame.place());
@@ -404,8 +404,8 @@ impl Cache {
                 state.clock.enter(frame.place(), slots, new, frame.size());
             }
         }
-        if !swath.garbage.is_empty() {
-            self.defer_evicted(swath);
+        if !evictions.garbage.is_empty() {
+            self.defer_evicted(evictions);
         }
     }
 

@@ -178,24 +178,24 @@ mod tests {
 
     #[test]
     fn as_many_blocks_are_remembered_as_the_cache_holds() {
-        let departed = GhostQueue::new(4096 * FRAME);
+        let ghosts = GhostQueue::new(4096 * FRAME);
         let block = |file: u64, index: u32| BlockHash::of(file, index);
-        assert!(!departed.take(block(1, 1)));
+        assert!(!ghosts.take(block(1, 1)));
         // Eight files, read in turn, one block of each.
         let half = || (0..256).flat_map(|i| (1..=8).map(move |file| block(file, i)));
-        half().for_each(|hash| departed.remember(hash));
-        let found = half().filter(|hash| departed.take(*hash)).count();
+        half().for_each(|hash| ghosts.remember(hash));
+        let found = half().filter(|hash| ghosts.take(*hash)).count();
         assert!(found > 2020, "{found} of 2048");
-        assert_eq!(half().filter(|hash| departed.take(*hash)).count(), 0, "removed once");
+        assert_eq!(half().filter(|hash| ghosts.take(*hash)).count(), 0, "removed once");
         // Excess blocks replace the oldest.
-        (0..40_000).for_each(|i| departed.remember(block(9, i)));
-        let newest = (36_000..40_000).filter(|i| departed.take(block(9, *i))).count();
-        let oldest = (0..30_000).filter(|i| departed.take(block(9, *i))).count();
+        (0..40_000).for_each(|i| ghosts.remember(block(9, i)));
+        let newest = (36_000..40_000).filter(|i| ghosts.take(block(9, *i))).count();
+        let oldest = (0..30_000).filter(|i| ghosts.take(block(9, *i))).count();
         assert!(newest > 2500 && oldest < 20, "{newest} {oldest}");
         // A cache of zero bytes remembers at least one set.
-        let departed = GhostQueue::new(0);
-        departed.remember(block(1, 1));
-        assert!(departed.take(block(1, 1)));
+        let ghosts = GhostQueue::new(0);
+        ghosts.remember(block(1, 1));
+        assert!(ghosts.take(block(1, 1)));
     }
 
     #[test]

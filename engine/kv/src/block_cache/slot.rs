@@ -9,8 +9,8 @@
 //! 3. The reference of an unlinked word is dropped only after the epoch. It moves into another word
 //!    (`pass_on`), for which the same holds, or into [`Garbage`], which it cannot leave in any
 //!    other way. So a frame found while pinned stays alive, with a count of at least one, until
-//!    unpinned. That makes both `&'g Frame` and [`CacheFrame::to_ref`](crate::block_cache::CacheFrame::to_ref)
-//!    on it sound.
+//!    unpinned. That makes both `&'g Frame` and
+//!    [`CacheFrame::to_ref`](crate::block_cache::CacheFrame::to_ref) on it sound.
 //! 4. This requires that every guard belongs to the default collector; this crate has no other.
 #![allow(unsafe_code)]
 

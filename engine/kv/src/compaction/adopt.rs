@@ -5,9 +5,9 @@
 //! table (less than a quarter of a table or memtable) is joined with its neighbours if one of those
 //! is rewritten too. A lone small table stays, because joining it would rewrite a large neighbour.
 //!
-//! If entries may affect keys in other tables ([`LsmShape::has_compaction_filter`]), either all tables are adopted
-//! or none. Otherwise, the versions that such an entry hides would stay forever in a table that is
-//! always adopted.
+//! If entries may affect keys in other tables ([`LsmShape::has_compaction_filter`]), either all
+//! tables are adopted or none. Otherwise, the versions that such an entry hides would stay forever
+//! in a table that is always adopted.
 
 use crate::util::sort::sort_by;
 use std::ops::Range;
@@ -29,8 +29,8 @@ enum Fate {
 pub(super) type Picked = (usize, Range<usize>);
 
 /// Adds the tables to adopt to `job`, which merges the `picked` tables. If all can be adopted,
-/// returns a move of those that are not in the output run yet. `is_up_to_date` reports whether a merge
-/// of one table alone would change nothing.
+/// returns a move of those that are not in the output run yet. `is_up_to_date` reports whether a
+/// merge of one table alone would change nothing.
 pub(super) fn adopt(
     shape: &LsmShape,
     job: CompactionJob,

@@ -1,6 +1,7 @@
 //! Compaction jobs: plain data, their checks, and their effect on a shape.
 //!
-//! and tests can reject an invalid one:
+//! Invariants of a job. [`CompactionJob::check`] verifies them, so that the engine and tests can
+//! reject an invalid job:
 //!
 //! 1. *Age*: For one user key, versions in an earlier run are newer than those in any later run.
 //!    Consider two overlapping tables of which only one is an input. The output keeps the order

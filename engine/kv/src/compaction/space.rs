@@ -33,10 +33,11 @@ pub fn one_copy(shape: &LsmShape) -> u64 {
     shape.runs.iter().map(|r| r.size()).max().unwrap_or(0)
 }
 
-/// Reports whether `job` may start while other merges run that read `merging` bytes each. If not,
-/// it has to wait for one of them, because it would exceed the bound that `policy` declares for one
-/// job at a time. A running merge adds at most the bytes that it reads, and at most one copy of
-/// every key. A job that runs alone may always start, because without it the tree would only grow.
+/// Reports whether `job` may start while other compactions run that write at most `merging` bytes
+/// each. If not, it has to wait for one of them, because it would exceed the bound that `policy`
+/// declares for one job at a time. A running compaction adds at most those bytes, and at most one
+/// copy of every key. A job that runs alone may always start, because without it the tree would
+/// only grow.
 pub fn fits(policy: &Policy, shape: &LsmShape, merging: &[u64], job: &CompactionJob) -> bool {
     if merging.is_empty() || job.action != Action::Merge {
         return true;

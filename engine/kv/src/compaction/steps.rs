@@ -23,9 +23,9 @@ use super::shape::LsmShape;
 /// the inputs of later steps and the outputs of earlier ones must stay unchanged. Adopted tables
 /// that are already in the output run may be in no step.
 ///
-/// If entries may affect keys in other tables ([`LsmShape::has_compaction_filter`]), the job stays whole. Such an
-/// entry in one step would have no effect on the keys of another. So the versions it hides would
-/// stay forever, or reappear when the entry itself is dropped.
+/// If entries may affect keys in other tables ([`LsmShape::has_compaction_filter`]), the job stays
+/// whole. Such an entry in one step would have no effect on the keys of another. So the versions it
+/// hides would stay forever, or reappear when the entry itself is dropped.
 ///
 /// A step has as many tables as overlap each other. If they have fewer bytes than a table, the step
 /// includes their neighbours.

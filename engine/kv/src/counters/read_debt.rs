@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compaction::MIN_READ_DEBT;
-use crate::counters::reads::{SAMPLED, is_looked_at};
+use crate::counters::reads::{SAMPLED, should_sample};
 
 /// Cost of a seek for each source after the first, in sixteenths of an entry.
 const SEEK: u64 = 40;
@@ -124,7 +124,7 @@ impl Drop for SeekCost {
         let Some(to) = &self.to else { return };
         if self.due >= MUCH {
             to.pay(self.due / 16);
-        } else if is_looked_at() {
+        } else if should_sample() {
             to.pay(self.due * u64::from(SAMPLED) / 16);
         }
     }

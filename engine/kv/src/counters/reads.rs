@@ -21,7 +21,7 @@ thread_local! {
 
 /// Returns the initial countdown of a thread. Each thread starts at another value, so that
 /// operations of short-lived threads are sampled as often as others.
-pub fn some_phase() -> u32 {
+pub fn sampling_phase() -> u32 {
     static THREADS: AtomicU64 = AtomicU64::new(0);
     let thread = THREADS.fetch_add(1, Ordering::Relaxed);
     // Multiples of the golden ratio are spread evenly.
@@ -45,8 +45,8 @@ pub struct ReadCounters {
 }
 
 /// Read statistics since the Db was opened. Gets, filters and blocks in memory are estimates: one
-/// in [`Latencies::sampled`](crate::stats::Latencies::sampled) operations of each thread is sampled and
-/// counts for as many. Blocks read are exact.
+/// in [`Latencies::sampled`](crate::stats::Latencies::sampled) operations of each thread is sampled
+/// and counts for as many. Blocks read are exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadStats {
@@ -182,7 +182,7 @@ impl ReadCounters {
 /// Reports whether to sample this step of the thread's cursors, from block to block or from filter
 /// to filter.
 #[inline]
-pub fn is_looked_at() -> bool {
+pub fn should_sample() -> bool {
     if cfg!(interleave) {
         // Thread-local counts would differ from one schedule to the next.
         return false;
@@ -197,7 +197,7 @@ fn begin_again() -> bool {
     thread_local! {
         static IS_NEW: Cell<bool> = const { Cell::new(true) };
     }
-    let left = if IS_NEW.replace(false) { some_phase() } else { 0 };
+    let left = if IS_NEW.replace(false) { sampling_phase() } else { 0 };
     LEFT.set(if left == 0 { SAMPLED } else { left });
     left == 0
 }

@@ -46,7 +46,7 @@ impl DbInner {
     /// Calls workers if a memtable waits for its flush. May be called under any lock.
     pub fn call_workers_to_flush(&self) {
         if !self.scheduler.has_all_workers() && self.is_flush_due() {
-            self.scheduler.queue().call();
+            self.scheduler.queue().start_workers();
         }
     }
 

@@ -9,9 +9,9 @@
 //!   live.
 //! - `write`: the write path, with its backpressure (`slowdown`, `room`).
 //! - `read`: the read path of a key, and the sources of a range (`sources`).
-//! - `inner`: the state of an open store. It combines the parts `commit` (log and sequence numbers),
-//!   `versions` (files and trees), `scheduler` (background work), `memory` and `observe`. Each part
-//!   owns its state.
+//! - `inner`: the state of an open store. It combines the parts `commit` (log and sequence
+//!   numbers), `versions` (files and trees), `scheduler` (background work), `memory` and `observe`.
+//!   Each part owns its state.
 
 mod commit;
 #[cfg(feature = "explain")]

@@ -331,10 +331,12 @@ fn two_threads_may_drop_or_make_one_tree() {
             // Two threads with different hooks: the second one is refused, or creates the tree
             // again.
             for merge in [options().merge_operator, None] {
-                let (db, options) = (&db, TreeOptions { merge_operator: merge.clone(), ..options() });
+                let (db, options) =
+                    (&db, TreeOptions { merge_operator: merge.clone(), ..options() });
                 s.spawn(move || match db.tree("t", options) {
                     Ok(t) => assert!(
-                        t.options().merge_operator.is_some() == merge.is_some() || t.inner.is_dropped()
+                        t.options().merge_operator.is_some() == merge.is_some()
+                            || t.inner.is_dropped()
                     ),
                     Err(e) => assert_eq!(e.kind(), ErrorKind::Incompatible),
                 });
@@ -523,13 +525,13 @@ fn workers_leave_when_there_is_nothing_to_do_and_come_again() {
     let mut i = 0u32;
     for _round in 1..=2 {
         // Both workers are present.
-        while inner.scheduler.queue().present() != 0b11 {
+        while inner.scheduler.queue().running_workers() != 0b11 {
             tree.put(&i.to_be_bytes(), &[7; 100]).unwrap();
             i += 1;
         }
         db.wait_idle().unwrap();
         let mut signals = inner.scheduler.queue().hold();
-        while inner.scheduler.queue().present() != 0 {
+        while inner.scheduler.queue().running_workers() != 0 {
             signals.wait_done(Duration::from_secs(60));
         }
     }

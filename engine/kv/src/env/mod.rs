@@ -1,4 +1,4 @@
-//! The environment (floor 1): the engine's only access to files, clocks, threads and randomness.
+//! The environment: the engine's only access to files, clocks, threads and randomness.
 //!
 //! Invariants:
 //! - Nothing else in the crate uses `std::fs`, a clock, a thread spawn or a source of randomness.
@@ -14,7 +14,7 @@
 //! - [`mem`]: in memory; records every operation and makes crash images.
 //! - [`fault`]: wraps another environment and makes its nth operation fail.
 //!
-//! `map` and `write_back` contain the only `unsafe` code of this floor.
+//! `map` and `write_back` contain the only `unsafe` code of this module.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,27 +1,29 @@
 //! Empty-range cache: key ranges of a tree without visible keys; iterators seek past them.
 //!
 //! A queue deletes at its head the entries that it inserted earlier. Each search for the first key
-//! would pass all those tombstones. A reader that has passed many records the range as a *gap*, and
-//! later readers skip it. The reason why a range is empty does not matter.
+//! would pass all those tombstones. A reader that has passed many records the range as an *empty
+//! range*, and later readers skip it. The reason why a range is empty does not matter.
 //!
 //! Invariants:
-//! - G1: A sure gap holds for every reader at its `since` or later. A writer that inserts an entry
-//!   other than a deletion first removes its key from all gaps, before the entry becomes visible.
-//!   Deletions of any kind leave gaps valid.
-//! - G2: A writer that took its sequence number before a gap was recorded may miss the gap. So a
-//!   gap is recorded with the last assigned sequence number, while no other can be assigned: all
-//!   later writers see it. The gap is only *tried* until a reader at that number or later has found
-//!   the range empty. If no write was in progress, the reader that records the gap is such a
-//!   reader.
+//! - G1: A confirmed range holds for every reader at its `since` or later. A writer that inserts an
+//!   entry other than a deletion first removes its key from all empty ranges, before the entry
+//!   becomes visible. Deletions of any kind leave empty ranges valid.
+//! - G2: A writer that took its sequence number before an empty range was recorded may miss the
+//!   range. So a range is recorded with the last assigned sequence number, while no other can be
+//!   assigned: all later writers see it. The range is only a *candidate* until a reader at that
+//!   number or later has found the range empty. If no write was in progress, the reader that
+//!   records the range is such a reader.
 //! - G3: A reader's view contains everything visible at its read point. So a range that it finds
 //!   empty is empty there, regardless of the state of memtables and tables.
-//! - G4: Sure gaps are sorted and disjoint. Trees share the memory of an [`EmptyRangeBudget`]. A
-//!   tree may use half of the part that other trees leave, and always at least `FLOOR`. A tree that
-//!   needs more drops a quarter of its gaps, those that save readers least. There are at most
-//!   `MOST_TRIED` tried gaps, and no bound is longer than `LONGEST`.
+//! - G4: Confirmed ranges are sorted and disjoint. Trees share the memory of an
+//!   [`EmptyRangeBudget`]. A tree may use half of the part that other trees leave, and always at
+//!   least `MIN_TREE_BUDGET`. A tree that needs more drops a quarter of its empty ranges, those
+//!   that save readers least. There are at most `MAX_CANDIDATES` candidates, and no bound is longer
+//!   than `MAX_BOUND_LEN`.
 //!
-//! A queue has one gap, so thousands of queues in one tree have thousands. A change copies only the
-//! path to the changed gap (`base/version_map.rs`), and readers retain the version that they hold.
+//! A queue has one empty range, so thousands of queues in one tree have thousands. A change copies
+//! only the path to the changed range (`util/version_map.rs`), and readers retain the version that
+//! they hold.
 
 use std::sync::atomic::AtomicU64 as Number;
 use std::sync::{Arc, OnceLock, Weak};
@@ -33,43 +35,43 @@ use crate::util::sync::modelled::Mutex;
 use crate::util::sync::{AtomicU64, Ordering, epoch, rank};
 use crate::util::version_map::{MapKey, VersionMap};
 
-/// Maximum number of tried gaps. A writer examines all of them.
-const MOST_TRIED: usize = 64;
-/// Maximum length of a gap's bound in bytes.
-pub const LONGEST: usize = 1 << 10;
-/// Minimum number of passed entries for which a gap is recorded. Debug builds record every gap, so
-/// the short histories of tests produce some.
-pub const WORTH: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
+/// Maximum number of candidates. A writer examines all of them.
+const MAX_CANDIDATES: usize = 64;
+/// Maximum length of an empty range's bound in bytes.
+pub const MAX_BOUND_LEN: usize = 1 << 10;
+/// Minimum number of passed entries for which an empty range is recorded. Debug builds record every
+/// range, so the short histories of tests produce some.
+pub const MIN_STEPS: u64 = if cfg!(debug_assertions) { 1 } else { 64 };
 
-/// Memory of a sure gap besides its bounds, in bytes: a node, two reference-counted slices, and
-/// allocator rounding.
+/// Memory of a confirmed range besides its bounds, in bytes: a node, two reference-counted slices,
+/// and allocator rounding.
 const NODE: u64 = 160;
-/// Minimum budget for all trees in bytes: a few hundred gaps.
-const LEAST: u64 = 128 << 10;
+/// Minimum budget for all trees in bytes: a few hundred empty ranges.
+const MIN_BUDGET: u64 = 128 << 10;
 
-/// Minimum budget of one tree in bytes, even if idle trees use the rest: about eighty gaps.
-const FLOOR: u64 = 16 << 10;
+/// Minimum budget of one tree in bytes, even if idle trees use the rest: about eighty empty ranges.
+const MIN_TREE_BUDGET: u64 = 16 << 10;
 
-/// Memory budget that the gaps of many trees share.
+/// Memory budget that the empty ranges of many trees share.
 pub struct EmptyRangeBudget {
     bytes: u64,
     used: Number,
 }
 
-debug_by!(EmptyRangeBudget, "Room", bytes);
+debug_by!(EmptyRangeBudget, "EmptyRangeBudget", bytes);
 
 impl EmptyRangeBudget {
     /// Creates a budget of `bytes` bytes, or of the required minimum if that is larger.
     pub fn new(bytes: u64) -> Arc<EmptyRangeBudget> {
-        Arc::new(EmptyRangeBudget { bytes: bytes.max(LEAST), used: Number::new(0) })
+        Arc::new(EmptyRangeBudget { bytes: bytes.max(MIN_BUDGET), used: Number::new(0) })
     }
 
     /// Returns the bytes that a tree may use if it uses `own` now: half of the part that other
-    /// trees leave, but at least `FLOOR`. So `n` trees that want more converge to one part of `n +
-    /// 1` each.
+    /// trees leave, but at least `MIN_TREE_BUDGET`. So `n` trees that want more converge to one
+    /// part of `n + 1` each.
     fn part(&self, own: u64) -> u64 {
         let others = self.used.load(Ordering::Relaxed).saturating_sub(own);
-        (self.bytes.saturating_sub(others) / 2).max(FLOOR)
+        (self.bytes.saturating_sub(others) / 2).max(MIN_TREE_BUDGET)
     }
 
     fn resized(&self, before: u64, now: u64) {
@@ -84,10 +86,11 @@ pub trait Writers: Send + Sync {
     fn hold(&self, f: &mut dyn FnMut(Seq));
 }
 
-/// The gaps of a tree. Readers never wait; writers wait for each other only to cut a gap.
+/// The empty ranges of a tree. Readers never wait; writers wait for each other only to cut an empty
+/// range.
 pub struct EmptyRangeCache {
     known: Shared<KnownEmptyRanges>,
-    /// Number of gaps. A writer checks only this while it is 0.
+    /// Number of empty ranges. A writer checks only this while it is 0.
     count: AtomicU64,
     /// Held while `known` is replaced.
     changing: Mutex<(), rank::EmptyRangeCache>,
@@ -99,22 +102,22 @@ debug_by!(EmptyRangeCache, "EmptyRangeCache");
 
 #[derive(Clone, Default)]
 struct KnownEmptyRanges {
-    /// Sure gaps by their first keys.
-    sure: VersionMap<Rest>,
-    /// Number of sure gaps, and their memory in bytes.
+    /// Confirmed ranges by their first keys.
+    confirmed: VersionMap<Rest>,
+    /// Number of confirmed ranges, and their memory in bytes.
     count: u64,
     bytes: u64,
-    /// Tried gaps in the order in which they were recorded.
-    tried: Vec<Arc<EmptyRange>>,
+    /// Candidates in the order in which they were recorded.
+    candidates: Vec<Arc<EmptyRange>>,
 }
 
-/// The fields of a gap other than its first key.
+/// The fields of an empty range other than its first key.
 #[derive(Clone)]
 struct Rest {
     until: MapKey,
     since: Seq,
-    /// Approximate number of entries that a reader skips. Each cut halves it, and a gap below
-    /// `WORTH` is removed.
+    /// Approximate number of entries that a reader skips. Each cut halves it, and an empty range
+    /// below `MIN_STEPS` is removed.
     steps: u64,
 }
 
@@ -125,11 +128,11 @@ struct EmptyRange {
     rest: Rest,
 }
 
-fn meets(gap: (&MapKey, &Rest), first: &[u8], until: &[u8]) -> bool {
-    **gap.0 < *until && *first < *gap.1.until
+fn meets(range: (&MapKey, &Rest), first: &[u8], until: &[u8]) -> bool {
+    **range.0 < *until && *first < *range.1.until
 }
 
-/// Returns the memory of a sure gap in bytes.
+/// Returns the memory of a confirmed range in bytes.
 fn bytes(first: &[u8], rest: &Rest) -> u64 {
     NODE + (first.len() + rest.until.len()) as u64
 }
@@ -151,7 +154,7 @@ impl EmptyRange {
         *self.first <= *first && *until <= *self.rest.until
     }
 
-    /// Returns its memory as a sure gap in bytes.
+    /// Returns its memory as a confirmed range in bytes.
     fn bytes(&self) -> u64 {
         bytes(&self.first, &self.rest)
     }
@@ -163,136 +166,138 @@ impl EmptyRange {
         };
         let left = (*self.first < *first).then(|| part(&self.first, first));
         let right = (*until < *self.rest.until).then(|| part(until, &self.rest.until));
-        left.into_iter().chain(right).filter(|g| g.rest.steps >= WORTH)
+        left.into_iter().chain(right).filter(|g| g.rest.steps >= MIN_STEPS)
     }
 }
 
 impl KnownEmptyRanges {
-    /// Returns the last sure gap that begins at or before `key`.
+    /// Returns the last confirmed range that begins at or before `key`.
     fn at_or_before(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
-        self.sure.end(false, |first| first <= key)
+        self.confirmed.end(false, |first| first <= key)
     }
 
-    /// Returns the sure gap that contains `key`.
+    /// Returns the confirmed range that contains `key`.
     fn around(&self, key: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.at_or_before(key).filter(|(_, rest)| *key < *rest.until)
     }
 
-    /// Returns the last sure gap that overlaps or touches `[first, until)`.
+    /// Returns the last confirmed range that overlaps or touches `[first, until)`.
     fn last_near(&self, first: &[u8], until: &[u8]) -> Option<(&MapKey, &Rest)> {
         self.at_or_before(until).filter(|(_, rest)| *first <= *rest.until)
     }
 
-    /// Returns the last sure gap that overlaps `[first, until)`.
+    /// Returns the last confirmed range that overlaps `[first, until)`.
     fn last_in(&self, first: &[u8], until: &[u8]) -> Option<(&MapKey, &Rest)> {
-        self.sure.end(false, |k| k < until).filter(|g| meets(*g, first, until))
+        self.confirmed.end(false, |k| k < until).filter(|g| meets(*g, first, until))
     }
 
     fn meets(&self, first: &[u8], until: &[u8]) -> bool {
-        self.last_in(first, until).is_some() || self.tried.iter().any(|g| g.meets(first, until))
+        self.last_in(first, until).is_some()
+            || self.candidates.iter().any(|g| g.meets(first, until))
     }
 
-    /// Inserts a sure gap, and replaces one with the same first key.
-    fn put(&mut self, gap: EmptyRange) {
+    /// Inserts a confirmed range, and replaces one with the same first key.
+    fn put(&mut self, range: EmptyRange) {
         self.count += 1;
-        self.bytes += gap.bytes();
-        if let Some(replaced) = self.sure.insert(&gap.first, gap.rest) {
+        self.bytes += range.bytes();
+        if let Some(replaced) = self.confirmed.insert(&range.first, range.rest) {
             self.count -= 1;
-            self.bytes -= bytes(&gap.first, &replaced);
+            self.bytes -= bytes(&range.first, &replaced);
         }
     }
 
-    fn take(&mut self, gap: &EmptyRange) {
+    fn take(&mut self, range: &EmptyRange) {
         self.count -= 1;
-        self.bytes -= gap.bytes();
-        self.sure.remove(&gap.first);
+        self.bytes -= range.bytes();
+        self.confirmed.remove(&range.first);
     }
 
-    /// Adds a sure gap and merges it with those that it overlaps or touches. The result is valid
-    /// from the latest `since` of its parts.
-    fn add(&mut self, mut gap: EmptyRange) {
-        while let Some(other) = self.last_near(&gap.first, &gap.rest.until).map(EmptyRange::of) {
-            let is_first = other.first <= gap.first;
+    /// Adds a confirmed range and merges it with those that it overlaps or touches. The result is
+    /// valid from the latest `since` of its parts.
+    fn add(&mut self, mut range: EmptyRange) {
+        while let Some(other) = self.last_near(&range.first, &range.rest.until).map(EmptyRange::of)
+        {
+            let is_first = other.first <= range.first;
             if !is_first {
                 self.take(&other);
             }
-            gap.first = gap.first.min(other.first);
-            gap.rest = Rest {
-                until: gap.rest.until.max(other.rest.until),
-                since: gap.rest.since.max(other.rest.since),
-                steps: gap.rest.steps.saturating_add(other.rest.steps),
+            range.first = range.first.min(other.first);
+            range.rest = Rest {
+                until: range.rest.until.max(other.rest.until),
+                since: range.rest.since.max(other.rest.since),
+                steps: range.rest.steps.saturating_add(other.rest.steps),
             };
             if is_first {
-                // Earlier gaps are disjoint from this one. `put` below replaces it without a prior
-                // removal; a queue's gap takes this path again and again.
+                // Earlier empty ranges are disjoint from this one. `put` below replaces it without
+                // a prior removal; a queue's range takes this path again and again.
                 break;
             }
         }
-        self.put(gap);
+        self.put(range);
     }
 
-    /// Removes `[first, until)` from all gaps.
+    /// Removes `[first, until)` from all empty ranges.
     fn cut(&mut self, first: &[u8], until: &[u8]) {
-        while let Some(gap) = self.last_in(first, until).map(EmptyRange::of) {
-            self.take(&gap);
-            gap.without(first, until).for_each(|part| self.put(part));
+        while let Some(range) = self.last_in(first, until).map(EmptyRange::of) {
+            self.take(&range);
+            range.without(first, until).for_each(|part| self.put(part));
         }
         let part = |g: Arc<EmptyRange>| match g.meets(first, until) {
             true => g.without(first, until).map(Arc::new).collect(),
             false => vec![g],
         };
-        self.tried = std::mem::take(&mut self.tried).into_iter().flat_map(part).collect();
-        self.forget_tried();
+        self.candidates = std::mem::take(&mut self.candidates).into_iter().flat_map(part).collect();
+        self.trim_candidates();
     }
 
-    /// Removes the oldest tried gaps beyond the maximum.
-    fn forget_tried(&mut self) {
-        self.tried.drain(..self.tried.len().saturating_sub(MOST_TRIED));
+    /// Removes the oldest candidates beyond the maximum.
+    fn trim_candidates(&mut self) {
+        self.candidates.drain(..self.candidates.len().saturating_sub(MAX_CANDIDATES));
     }
 
-    /// Removes the gaps that save readers least until a quarter of `most` is free. Among equal ones
-    /// the oldest is removed first.
+    /// Removes the empty ranges that save readers least until a quarter of `most` is free. Among
+    /// equal ones the oldest is removed first.
     #[cold]
     fn forget_least(&mut self, most: u64) {
-        let mut all: Vec<EmptyRange> = self.sure.iter().map(EmptyRange::of).collect();
+        let mut all: Vec<EmptyRange> = self.confirmed.iter().map(EmptyRange::of).collect();
         sort_by_key(&mut all, |g| (g.rest.steps, g.rest.since));
-        for gap in all {
+        for range in all {
             if self.bytes <= most / 4 * 3 {
                 break;
             }
-            self.take(&gap);
+            self.take(&range);
         }
     }
 }
 
 impl EmptyRangeCache {
-    /// Creates a cache without gaps.
+    /// Creates a cache without empty ranges.
     pub fn new(room: Arc<EmptyRangeBudget>) -> EmptyRangeCache {
         let (known, writers) = (Shared::new(Arc::default()), OnceLock::new());
         EmptyRangeCache { known, count: AtomicU64::new(0), changing: Mutex::new(()), room, writers }
     }
 
-    /// Sets the writers. Without writers no gap is recorded.
+    /// Sets the writers. Without writers no range is recorded.
     pub fn set_writers(&self, writers: impl FnOnce() -> Weak<dyn Writers>) {
         self.writers.get_or_init(writers);
     }
 
-    /// Reports whether there are no gaps.
+    /// Reports whether there are no empty ranges.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // A writer that took a number after a gap was recorded sees the gap: numbers are assigned
-        // under a lock that is held while gaps are recorded.
+        // A writer that took a number after an empty range was recorded sees the range: numbers are
+        // assigned under a lock that is held while empty ranges are recorded.
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns the number of gaps.
+    /// Returns the number of empty ranges.
     #[cfg(test)]
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Removes `key` from all gaps. The caller has put an entry of `key` other than a deletion into
-    /// its memtable, and the entry is not visible yet.
+    /// Removes `key` from all empty ranges. The caller has put an entry of `key` other than a
+    /// deletion into its memtable, and the entry is not visible yet.
     #[inline]
     pub fn cut(&self, key: &[u8]) {
         if !self.is_empty() {
@@ -300,8 +305,8 @@ impl EmptyRangeCache {
         }
     }
 
-    /// Removes `[first, until)` from all gaps. The caller has put entries other than deletions into
-    /// that range, and they are not visible yet.
+    /// Removes `[first, until)` from all empty ranges. The caller has put entries other than
+    /// deletions into that range, and they are not visible yet.
     pub fn invalidate(&self, first: &[u8], until: &[u8]) {
         if !self.known.load(&epoch::pin()).meets(first, until) {
             return;
@@ -312,25 +317,25 @@ impl EmptyRangeCache {
         self.replace(next);
     }
 
-    /// Finds the gap around `key` for a reader at `read` and stores its far bound in `to`: forward
-    /// the first key after the gap, backward its first key. Returns `false` if there is no such
-    /// gap.
+    /// Finds the range around `key` for a reader at `read` and stores its far bound in `to`:
+    /// forward the first key after the range, backward its first key. Returns `false` if there is
+    /// no such range.
     pub fn skip_empty_range(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, forward, |known| known.around(key))
     }
 
-    /// Finds the next gap for a reader at `read` that continues from `key` and stores its near
-    /// bound in `to`. Forward this is the first key of the next gap. Backward it is the end of the
-    /// last gap that begins at or before `key`. Returns `false` if there is no such gap.
+    /// Finds the next range for a reader at `read` that continues from `key` and stores its near
+    /// bound in `to`. Forward this is the first key of the next range. Backward it is the end of
+    /// the last range that begins at or before `key`. Returns `false` if there is no such range.
     pub fn nearest(&self, key: &[u8], forward: bool, read: Seq, to: &mut Vec<u8>) -> bool {
         self.look(read, to, !forward, |known| match forward {
-            true => known.sure.end(true, |first| key < first),
+            true => known.confirmed.end(true, |first| key < first),
             false => known.at_or_before(key),
         })
     }
 
-    /// Stores in `to` the end or the start of the gap that `find` returns, for a reader at `read`.
-    /// Returns `false` if there is none.
+    /// Stores in `to` the end or the start of the range that `find` returns, for a reader at
+    /// `read`. Returns `false` if there is none.
     #[inline]
     fn look(
         &self,
@@ -359,7 +364,7 @@ impl EmptyRangeCache {
     pub fn learn(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) {
         let Some(writers) = self.writers.get().and_then(Weak::upgrade) else { return };
         if first >= until
-            || first.len().max(until.len()) > LONGEST
+            || first.len().max(until.len()) > MAX_BOUND_LEN
             || self.prove(first, until, read, steps)
         {
             return;
@@ -369,9 +374,9 @@ impl EmptyRangeCache {
             let mut next = self.copy();
             if read >= last {
                 next.add(EmptyRange::new(first, until, read, steps));
-            } else if next.tried.iter().all(|g| !g.has_all(first, until)) {
-                next.tried.push(Arc::new(EmptyRange::new(first, until, last, steps)));
-                next.forget_tried();
+            } else if next.candidates.iter().all(|g| !g.has_all(first, until)) {
+                next.candidates.push(Arc::new(EmptyRange::new(first, until, last, steps)));
+                next.trim_candidates();
             }
             self.replace(next);
         });
@@ -380,7 +385,7 @@ impl EmptyRangeCache {
     /// Records that `[first, until)` has no visible key for readers at `since` or later, and that
     /// passing it would take `steps` steps. Call this only while there are no writers.
     pub fn note(&self, first: &[u8], until: &[u8], since: Seq, steps: u64) {
-        if first < until && first.len().max(until.len()) <= LONGEST {
+        if first < until && first.len().max(until.len()) <= MAX_BOUND_LEN {
             let _one = self.changing.lock();
             let mut next = self.copy();
             next.add(EmptyRange::new(first, until, since, steps));
@@ -388,14 +393,14 @@ impl EmptyRangeCache {
         }
     }
 
-    /// Turns matching tried gaps into sure ones. Returns `true` if the whole range is now known as
-    /// empty.
+    /// Turns matching candidates into confirmed ones. Returns `true` if the whole range is now
+    /// known as empty.
     fn prove(&self, first: &[u8], until: &[u8], read: Seq, steps: u64) -> bool {
         let _one = self.changing.lock();
         let mut next = self.copy();
         let of = |g: &Arc<EmptyRange>| g.rest.since <= read && g.meets(first, until);
-        let (proven, tried): (Vec<_>, Vec<_>) = next.tried.drain(..).partition(of);
-        next.tried = tried;
+        let (proven, candidates): (Vec<_>, Vec<_>) = next.candidates.drain(..).partition(of);
+        next.candidates = candidates;
         for g in &proven {
             next.add(EmptyRange::new(first.max(&g.first), until.min(&g.rest.until), read, steps));
         }
@@ -407,7 +412,7 @@ impl EmptyRangeCache {
         done
     }
 
-    /// Returns a copy of the gaps, to be changed.
+    /// Returns a copy of the empty ranges, to be changed.
     fn copy(&self) -> KnownEmptyRanges {
         (*self.known.load_full()).clone()
     }
@@ -419,7 +424,7 @@ impl EmptyRangeCache {
             next.forget_least(part);
         }
         self.room.resized(before, next.bytes);
-        let count = next.count + next.tried.len() as u64;
+        let count = next.count + next.candidates.len() as u64;
         self.known.replace(Arc::new(next));
         self.count.store(count, Ordering::Relaxed);
     }

@@ -270,7 +270,7 @@ impl TableOpener {
 
     /// Sets whether a worker calls [`delete_obsolete_files`](Self::delete_obsolete_files)
     /// periodically. If not, the thread that drops the last handle removes the file.
-    pub fn attend(&self, has_background_deleter: bool) {
+    pub fn set_background_deletion(&self, has_background_deleter: bool) {
         self.has_background_deleter.store(has_background_deleter, Ordering::Release);
     }
 
@@ -346,7 +346,7 @@ pub struct BlobFileHandle {
     spoiled: AtomicBool,
 }
 
-debug_by!(BlobFileHandle, "ValueHandle", facts);
+debug_by!(BlobFileHandle, "BlobFileHandle", facts);
 
 impl BlobFileHandle {
     pub(super) fn claim(&self) {

@@ -1,7 +1,7 @@
 //! Runs of tables.
 //!
-//! Invariant: the tables of a [`TableRun`] are sorted by key and disjoint in user keys. All versions
-//! of a key are in one table.
+//! Invariant: the tables of a [`TableRun`] are sorted by key and disjoint in user keys. All
+//! versions of a key are in one table.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub fn tables_of(runs: &[Arc<TableRun>]) -> impl Iterator<Item = &Arc<TableHandl
     nested(runs, |r| &r.tables)
 }
 
-debug_by!(TableRun, "Run", level, number);
+debug_by!(TableRun, "TableRun", level, number);
 
 impl TableRun {
     /// Creates a run of tables that are sorted and disjoint.

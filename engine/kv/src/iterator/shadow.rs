@@ -54,7 +54,7 @@ pub struct RangeShadow {
     asked: bool,
 }
 
-debug_by!(RangeShadow, "Shadow", read);
+debug_by!(RangeShadow, "RangeShadow", read);
 
 impl RangeShadow {
     /// Creates the set of deletions of `sources` that a reader at `read` sees.

@@ -182,7 +182,7 @@ pub struct TraceContext {
     pub env: Arc<dyn Env>,
 }
 
-debug_by!(TraceContext, "Walk", read);
+debug_by!(TraceContext, "TraceContext", read);
 
 /// A source that counts its operations.
 pub struct Traced {

@@ -175,7 +175,7 @@ impl ManifestState {
     }
 
     /// Applies an edit. Its cost is proportional to all trees and tables; to apply many edits, use
-    /// [`Live`](super::LiveFiles).
+    /// [`LiveFiles`](super::LiveFiles).
     ///
     /// # Errors
     /// `Corruption` for an edit that does not fit this state, which stays unchanged.

@@ -26,7 +26,7 @@ pub struct LiveFiles {
     files: HashSet<u64>,
 }
 
-debug_by!(LiveFiles, "Live");
+debug_by!(LiveFiles, "LiveFiles");
 
 /// Undo record of a group of edits.
 #[must_use]

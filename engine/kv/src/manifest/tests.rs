@@ -574,8 +574,11 @@ fn hooks_are_compared_by_name() {
             Ok(crate::base::hooks::Folded::Absent)
         }
     }
-    let with =
-        TreeOptions { merge_operator: Some(Arc::new(Concat)), block_size: 777, ..TreeOptions::default() };
+    let with = TreeOptions {
+        merge_operator: Some(Arc::new(Concat)),
+        block_size: 777,
+        ..TreeOptions::default()
+    };
     let kept = PersistedOptions::of(&with);
     assert_eq!(kept.merge.as_deref(), Some("concat"));
     assert!(kept.check_hooks("t", &with).is_ok());

@@ -226,4 +226,4 @@ pub struct FoundManifest {
     pub end: Option<CleanEnd>,
 }
 
-debug_by!(FoundManifest, "Found", number, end);
+debug_by!(FoundManifest, "FoundManifest", number, end);

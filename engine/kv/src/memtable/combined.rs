@@ -2,8 +2,8 @@
 //!
 //! A key that receives only operands collects them until the memtable is flushed, and each read
 //! would fold all of them. The first read that walks [`MIN_STEPS`] of them stores their combination
-//! ([`MergeOperator::combine`](crate::MergeOperator::combine)) here; later reads use it in one step. So each
-//! operand is walked once; only the newest few are walked again.
+//! ([`MergeOperator::combine`](crate::MergeOperator::combine)) here; later reads use it in one
+//! step. So each operand is walked once; only the newest few are walked again.
 //!
 //! Invariants:
 //! - O1: a combination replaces all entries of its key in this memtable from `newest` down to

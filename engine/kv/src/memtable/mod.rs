@@ -121,7 +121,7 @@ pub struct FoundEntry<'a> {
     entry: Ref<ArenaRecord>,
 }
 
-debug_by!(FoundEntry<'_>, "Found", trailer);
+debug_by!(FoundEntry<'_>, "FoundEntry", trailer);
 
 impl Prefixes {
     #[inline]

@@ -3,9 +3,9 @@
 //! Invariants of [`Fragments`]: fragments are sorted, disjoint and not empty. Each lists the
 //! sequence numbers of the tombstones that cover it, newest first, without repeats.
 //!
-//! A lookup of a key costs one binary search. [`Deletions`](crate::range_del::deletions::Deletions) cuts
-//! overlapping tombstones at each other's ends. Cutting never changes which keys are covered by
-//! which sequence number.
+//! A lookup of a key costs one binary search. [`Deletions`](crate::range_del::deletions::Deletions)
+//! cuts overlapping tombstones at each other's ends. Cutting never changes which keys are covered
+//! by which sequence number.
 
 use crate::base::key::Seq;
 

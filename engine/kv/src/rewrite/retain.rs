@@ -564,7 +564,8 @@ impl<C: Cursor> Retain<C> {
     ) -> bool {
         let values: Vec<Vec<u8>> = operands.iter().rev().map(|(_, v)| v.clone()).collect();
         let under = if let Base::Put((_, v)) = base { Some(v.as_slice()) } else { None };
-        let Ok(folded) = fold(self.rules.merge_operator.as_deref(), &self.key, under, &values) else {
+        let Ok(folded) = fold(self.rules.merge_operator.as_deref(), &self.key, under, &values)
+        else {
             return false;
         };
         let seq = operands.first().map_or(0, |(t, _)| t.seq());

@@ -65,8 +65,8 @@ impl BlockPlace<'_> {
         block_error(what).at(self.path, self.offset).block(self.kind.name())
     }
 
-    /// Checks the block's bytes and passes them to `f`. Uses `loaded_bytes` if it contains the block,
-    /// else reads the block into a buffer.
+    /// Checks the block's bytes and passes them to `f`. Uses `loaded_bytes` if it contains the
+    /// block, else reads the block into a buffer.
     pub fn stored<R>(
         &self,
         loaded_bytes: Option<LoadedBytes<'_>>,

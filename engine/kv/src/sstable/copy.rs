@@ -41,8 +41,8 @@ debug_by!(WholeBlock<'_>, "WholeBlock", number);
 impl<'a> WholeBlock<'a> {
     /// Wraps block `number` of `table`, given its decoded form and first key. Returns `None` if it
     /// cannot be copied. `is_cached` says whether the decoded form is in the cache. `read` is the
-    /// stored block; without it, the form must not be a stub. `loaded_bytes` is bytes of the file in
-    /// memory.
+    /// stored block; without it, the form must not be a stub. `loaded_bytes` is bytes of the file
+    /// in memory.
     pub(super) fn new(
         table: &'a Table,
         number: usize,

@@ -6,11 +6,12 @@
 //! - R2: the cursor holds the block's bytes: a frame of the cache, the map of the file, or its own
 //!   buffer. So returned references remain valid until the cursor moves.
 //! - R3: a long scan ([`Stride`]) caches its blocks while the cache has room. In a full cache, 1 of
-//!   its blocks in 16 is cached ([`Cache::admits_passing`](crate::block_cache::Cache)). So it evicts
-//!   little of what other readers use. A repeated scan over more data than the cache holds still
-//!   finds some of its blocks. If all blocks were admitted, each would be evicted before the scan
-//!   reads it again (bimodal insertion, Qureshi et al., ISCA 2007). Two cases are always cached:
-//!   blocks of a recorded scan, and stubs of large blocks whose value is not read, which are small.
+//!   its blocks in 16 is cached ([`Cache::admits_passing`](crate::block_cache::Cache)). So it
+//!   evicts little of what other readers use. A repeated scan over more data than the cache holds
+//!   still finds some of its blocks. If all blocks were admitted, each would be evicted before the
+//!   scan reads it again (bimodal insertion, Qureshi et al., ISCA 2007). Two cases are always
+//!   cached: blocks of a recorded scan, and stubs of large blocks whose value is not read, which
+//!   are small.
 //! - R4: a value may be missing only in a cursor that [defers](Cursor::defer_values) values, for an
 //!   entry in its own large block, until the value is requested. Key and trailer are those of the
 //!   block.
@@ -29,7 +30,7 @@ use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Kind, Seq, Trailer, head};
 use crate::block_cache::FrameRef;
-use crate::counters::reads::is_looked_at;
+use crate::counters::reads::should_sample;
 use crate::util::prefetch::fetch_line;
 
 enum BlockSource {
@@ -332,7 +333,7 @@ impl TableCursor {
     /// Counts a block access for the table's read counters. Compactions do not count as readers.
     #[inline]
     fn count(&self, is_mapped: bool) {
-        if self.fill_cache && is_looked_at() {
+        if self.fill_cache && should_sample() {
             self.table.count_block(is_mapped);
         }
     }

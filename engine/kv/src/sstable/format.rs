@@ -157,7 +157,7 @@ impl BlockHeader {
             Compression::None => raw_len == stored_len,
             // Fingerprints are random bits, so filters are never compressed.
             _ if kind == BlockKind::Filter => false,
-            _ => raw_len <= stored_len.saturating_mul(MOST_SHRUNK),
+            _ => raw_len <= stored_len.saturating_mul(MAX_COMPRESSION_RATIO),
         };
         if !sound || raw_len > kind.cap() || h[6..8] != [0; 2] || h[16..20] != [0; 4] {
             return Err("a block header that does not fit together");
@@ -177,7 +177,7 @@ pub struct StoredBlock<'a> {
     pub bytes: &'a [u8],
 }
 
-debug_by!(StoredBlock<'_>, "Stored", raw_len, codec);
+debug_by!(StoredBlock<'_>, "StoredBlock", raw_len, codec);
 
 impl<'a> StoredBlock<'a> {
     /// Verifies the block of `kind` that fills `block` and is at `offset` of file `id`. Returns a
@@ -224,7 +224,7 @@ impl<'a> StoredBlock<'a> {
     /// Returns the decompressed bytes. For a large block, allocates memory only if the stored bytes
     /// declare the same length as the header.
     pub fn to_vec(&self) -> Result<Vec<u8>, &'static str> {
-        if self.raw_len > LARGE_BLOCK && self.own_len()? != Some(self.raw_len as u64) {
+        if self.raw_len > LARGE_BLOCK && self.declared_raw_len()? != Some(self.raw_len as u64) {
             return Err("a block that decompresses to another length than its header says");
         }
         let mut out = vec![];
@@ -237,7 +237,7 @@ impl<'a> StoredBlock<'a> {
 
 impl StoredBlock<'_> {
     /// Returns the decompressed length according to the stored bytes alone.
-    fn own_len(&self) -> Result<Option<u64>, &'static str> {
+    fn declared_raw_len(&self) -> Result<Option<u64>, &'static str> {
         Ok(match self.codec {
             Compression::None => Some(self.bytes.len() as u64),
             Compression::Lz4 => lz4::raw_len(self.bytes),
@@ -247,7 +247,7 @@ impl StoredBlock<'_> {
 }
 
 /// Maximum ratio of decompressed to stored length; no LZ4 block exceeds it.
-const MOST_SHRUNK: usize = 255;
+const MAX_COMPRESSION_RATIO: usize = 255;
 
 /// Reports whether compression to `packed` bytes saves at least an eighth, which justifies
 /// decoding.
@@ -304,7 +304,7 @@ impl Packer {
             Compression::Lz4 => self.shrink(raw).map(|n| (codec, n)),
             Compression::Zstd => {
                 match self.zstd.shrink(raw, &mut self.packed)?.filter(|&n| pays(n, raw)) {
-                    Some(n) if raw.len() > n * MOST_SHRUNK => {
+                    Some(n) if raw.len() > n * MAX_COMPRESSION_RATIO => {
                         self.shrink(raw).map(|n| (Compression::Lz4, n))
                     }
                     packed => packed.map(|n| (codec, n)),

@@ -5,7 +5,7 @@
 //! (zero, empty, none). Names:
 //! ```text
 //! block.size           target decoded size of blocks
-//! compression          0 none, 1 LZ4
+//! compression          0 none, 1 LZ4, 2 Zstandard
 //! created.micros       wall clock at writing
 //! data.blocks          number of data blocks
 //! deletes              entries that are deletes

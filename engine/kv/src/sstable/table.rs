@@ -84,7 +84,7 @@ pub struct TableHit<'g> {
     value: Range<u32>,
 }
 
-debug_by!(TableHit<'_>, "Hit", trailer, block);
+debug_by!(TableHit<'_>, "TableHit", trailer, block);
 
 impl TableHit<'_> {
     /// Returns the value; it is empty for deletes.

@@ -73,7 +73,7 @@ pub struct BlobWriter {
     props: Properties,
 }
 
-debug_by!(BlobWriter, "ValueWriter", id, path);
+debug_by!(BlobWriter, "BlobWriter", id, path);
 
 impl BlobWriter {
     /// Writes blob file `id` into the empty `file`; `path` is for error messages.

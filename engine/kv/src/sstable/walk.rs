@@ -83,7 +83,7 @@ pub struct TableWalk {
     budget: u64,
 }
 
-debug_by!(TableWalk, "Walk", path, offset);
+debug_by!(TableWalk, "TableWalk", path, offset);
 
 impl TableWalk {
     /// Starts a scan of `file`, which is table `id`; `path` is for error messages.

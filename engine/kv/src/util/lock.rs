@@ -85,7 +85,7 @@ mod held {
         let under_leaf = COUNTS.with(|c| c[Leaf::ORDER].get() > 0);
         assert!(
             !under_leaf || !panics(),
-            "the epoch is pinned under a lock under which none is taken (base/rank.rs)"
+            "the epoch is pinned under a lock under which none is taken (util/rank.rs)"
         );
     }
 
@@ -100,7 +100,7 @@ mod held {
         let met = COUNTS.with(|c| (first_wrong..NAMES.len()).find(|&i| c[i].get() > 0));
         if let Some(met) = met.filter(|_| panics()) {
             panic!(
-                "the lock {} is asked for under {}, which comes after it (base/rank.rs)",
+                "the lock {} is asked for under {}, which comes after it (util/rank.rs)",
                 NAMES[wanted], NAMES[met]
             );
         }
@@ -345,7 +345,7 @@ mod tests {
             let _leaf = one.lock();
         }
         let words =
-            "the lock Catalog is asked for under Write, which comes after it (base/rank.rs)";
+            "the lock Catalog is asked for under Write, which comes after it (util/rank.rs)";
         let _w = write.write();
         assert_eq!(refused(|| drop(catalog.lock())).as_deref(), Some(words));
         assert!(refused(|| drop(write.read())).is_some(), "a second lock of its rank");

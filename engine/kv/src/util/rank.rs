@@ -1,16 +1,18 @@
 //! Lock ranks: the order in which a thread may take locks.
 //!
 //! Invariants:
-//! - Each [`Mutex`](crate::util::lock::Mutex) and [`RwLock`](crate::util::lock::RwLock) has a rank in its type.
-//!   A thread that holds a lock takes only locks whose rank comes later in the list. A lock without
-//!   a rank is a [`Leaf`]; under a leaf no lock is taken.
+//! - Each [`Mutex`](crate::util::lock::Mutex) and [`RwLock`](crate::util::lock::RwLock) has a rank
+//!   in its type. A thread that holds a lock takes only locks whose rank comes later in the list. A
+//!   lock without a rank is a [`Leaf`]; under a leaf no lock is taken.
 //! - No thread pins the epoch under a leaf. Pinning may free replaced values, and that takes the
 //!   locks of frames, arenas and dead tables, which are leaves.
 //! - `try_lock` may be called in any order, because it does not wait. Locks taken under it must
 //!   still come later in the list.
-//! - No lock is held during a sync of a file, with three exceptions. [`Catalog`] is held during the
+//! - No lock is held during a sync of a file, with these exceptions. [`Catalog`] is held during the
 //!   sync of the manifest. [`Flushing`] is held during the sync of its own tables. The locks of an
-//!   ingestion are held during the sync of the log.
+//!   ingestion are held during the sync of the log. Dropping a tree holds the write lock during the
+//!   syncs of log and manifest. A writer that finds no prepared segment holds it while it creates
+//!   one and syncs the directory.
 //!
 //! Debug builds check the first three at each lock, across all Dbs, where `FIRN_CHECK_LOCKS` is
 //! set, as it is in this workspace. So the first test that takes two locks in the wrong order
@@ -74,7 +76,7 @@ ranks! {
     /// Signals between writers and workers.
     Generation,
     /// Cause of a permanent write failure.
-    Latched,
+    FirstFailure,
     /// Event log.
     Events,
     /// Insertion of a range deletion into a memtable.

@@ -1,4 +1,4 @@
-//! The write-ahead log (floor 2): one per Db, shared by all its trees.
+//! The write-ahead log: one per Db, shared by all its trees.
 //!
 //! A position in the log is an [`Lsn`]: a byte position in one endless log. The log is split into
 //! *segments*: files of fixed capacity whose blocks are reserved before use.

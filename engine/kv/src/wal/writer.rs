@@ -155,7 +155,7 @@ struct WriteSlot {
 /// thread without the write mutex. The writer may take the segment meanwhile.
 pub struct PrepareJob {
     /// The source of the segment; `None` if it has been created already.
-    source: Option<RecordSource>,
+    source: Option<SegmentSource>,
     /// Touch all pages, not only the first ones.
     touch: bool,
     slot: Arc<Mutex<WriteSlot, rank::Segment>>,
@@ -163,7 +163,7 @@ pub struct PrepareJob {
 
 debug_by!(PrepareJob, "PrepareJob");
 
-struct RecordSource {
+struct SegmentSource {
     env: Arc<dyn Env>,
     dir: PathBuf,
     number: u64,
@@ -171,7 +171,7 @@ struct RecordSource {
     capacity: u64,
 }
 
-impl RecordSource {
+impl SegmentSource {
     /// Creates or recycles the file and makes its name durable (W1). After a failure it removes the
     /// remains, so that repeated attempts do not fill the disk.
     fn open(&self) -> Result<Ready> {
@@ -298,7 +298,7 @@ impl Wal {
         let segment_size =
             if recycle { segment_size } else { segment_size.min(LARGEST_WHERE_SHORT) };
         let capacity = segment_size.min(FIRST);
-        let source = RecordSource {
+        let source = SegmentSource {
             env: env.clone(),
             dir: dir.to_path_buf(),
             number,
@@ -513,11 +513,11 @@ impl Wal {
         Unneeded { env: self.env.clone(), dir: self.dir.clone(), numbers, _ready: ready }
     }
 
-    fn next_source(&mut self, capacity: u64) -> RecordSource {
+    fn next_source(&mut self, capacity: u64) -> SegmentSource {
         let spare = if capacity == self.segment_size { self.take_spare() } else { None };
         let number = self.next_number;
         self.next_number += 1;
-        RecordSource { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
+        SegmentSource { env: self.env.clone(), dir: self.dir.clone(), number, spare, capacity }
     }
 
     /// Returns a job that prepares the next segment, or touches more of the prepared one. A

@@ -423,7 +423,7 @@ impl Store {
     pub fn run(&mut self, step: &Step) -> Result<()> {
         match step {
             Step::Open | Step::Reopen => {
-                // An earlier call already reported the cause of a read-only latch.
+                // An earlier call already reported the cause of a read-only state.
                 let closed = self
                     .close()
                     .or_else(|e| if e.kind() == ErrorKind::ReadOnly { Ok(()) } else { Err(e) });
@@ -458,7 +458,10 @@ impl Store {
             Step::Options(t, seed) => {
                 let drawn = draw::tree(&mut Rng::new(*seed));
                 self.db().set_background_rate((seed % 2 == 0).then_some(1 << 20))?;
-                self.tree(t).set_options(TreeOptions { merge_operator: tree_options(t).merge_operator, ..drawn })
+                self.tree(t).set_options(TreeOptions {
+                    merge_operator: tree_options(t).merge_operator,
+                    ..drawn
+                })
             }
             Step::Snapshot => {
                 let snapshot = self.db().snapshot_named("of the history");

@@ -256,14 +256,14 @@ fn pacing_is_told_when_it_begins_and_when_it_ends() {
     }
     // Each of these writes is slowed down, but reports no event of its own.
     (0..1_000).for_each(|n| tree.put(key(n), [0; 1000]).unwrap());
-    let slept = db.stats().paced_nanos / 1000;
+    let slept = db.stats().slowdown_nanos / 1000;
     drop(pause);
     tree.compact().unwrap();
     drop((tree, db));
     let events: Vec<Event> = told.iter().filter(|e| name(e).starts_with("Pacing")).collect();
     let [
-        Event::PacingBegun { tree: first, reason, .. },
-        Event::PacingEnded { tree, reason: ended, micros, slept_micros, .. },
+        Event::SlowdownBegun { tree: first, reason, .. },
+        Event::SlowdownEnded { tree, reason: ended, micros, slept_micros, .. },
     ] = &events[..]
     else {
         panic!("{events:?}")

@@ -148,7 +148,7 @@ pub(super) const PAPER: Paper = Paper {
             ours: |o| {
                 let held = |name: &str| {
                     let o = &o[name];
-                    o.paced_seconds + o.stalled_seconds
+                    o.slowdown_seconds + o.stalled_seconds
                 };
                 let [full, part, tier] = ["full, rushed", "lo+1, rushed", "tier, rushed"].map(held);
                 (

@@ -538,7 +538,10 @@ impl TortureWorker {
 /// The trees of a store that was opened anew, with their hooks.
 fn opened(db: &Db) -> Checked<Vec<Tree>> {
     for (t, tree) in trees(db)?.iter().enumerate() {
-        db.tree(NAMES[t], TreeOptions { merge_operator: super::layout::merge_of(t), ..tree.options() })?;
+        db.tree(
+            NAMES[t],
+            TreeOptions { merge_operator: super::layout::merge_of(t), ..tree.options() },
+        )?;
     }
     trees(db)
 }

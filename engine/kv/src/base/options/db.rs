@@ -98,7 +98,7 @@ pub struct DbOptions {
     /// Memory for memtables, block cache, pinned indexes and filters, and compaction buffers, in
     /// bytes. At least 1 MiB; default 256 MiB.
     ///
-    /// Each tree uses 2.5 KiB by itself; up to half of the budget is counted for that. The active
+    /// Each tree uses 3.5 KiB by itself; up to half of the budget is counted for that. The active
     /// memtables of all trees share three eighths of the rest. Immutable memtables may use as much
     /// again. Above these limits memtables are flushed, or writers wait.
     ///
@@ -113,7 +113,7 @@ pub struct DbOptions {
     /// 200 MiB for 10,000 trees. With less, the engine exceeds the budget rather than flush tables
     /// of one or two puts. Memory is then the sum of these parts:
     /// - 7 KiB for each tree and its tables;
-    /// - up to five eighths of the budget beyond 2.5 KiB a tree, for memtables that are larger than
+    /// - up to five eighths of the budget beyond 3.5 KiB a tree, for memtables that are larger than
     ///   a page or wait for their flush;
     /// - an eighth of the budget for the block cache.
     ///

@@ -164,9 +164,9 @@ pub struct TreeOptions {
     pub policy: Policy,
     /// Maximum age of a tombstone in seconds before it must be compacted to the bottom level. 0
     /// (the default) sets no limit. `TimeWindow` observes it within a window only, `Fifo` not at
-    /// all. A tombstone that a snapshot needs stays until the snapshot is released. If a [`CompactionFilter`]
-    /// hook retains a tombstone, the compaction is retried when its overdue time has doubled. The
-    /// wait is at least a quarter of the limit.
+    /// all. A tombstone that a snapshot needs stays until the snapshot is released. If a
+    /// [`CompactionFilter`] hook retains a tombstone, the compaction is retried when its overdue
+    /// time has doubled. The wait is at least a quarter of the limit.
     pub tombstone_age_secs: u64,
     /// Merge operator. Folds the versions of a key.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
@@ -241,7 +241,9 @@ impl TreeOptions {
 
     /// Returns the size in bytes from which values go to blob files; `usize::MAX` if none do.
     pub fn blob_from(&self) -> usize {
-        let looked_at = self.merge_operator.is_some() || self.compaction_filter.is_some() || self.summary.is_some();
+        let looked_at = self.merge_operator.is_some()
+            || self.compaction_filter.is_some()
+            || self.summary.is_some();
         if self.blob_threshold == 0 || looked_at { usize::MAX } else { self.blob_threshold }
     }
 

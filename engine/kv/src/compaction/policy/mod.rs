@@ -10,8 +10,8 @@
 //! - *movement*: the data that a job takes,
 //! - *space*: the bound that it declares, relative to live data, with the reason.
 //!
-//! Policies are registered below. No other place lists them, except the table in `format-spec`,
-//! which a test compares.
+//! Policies are registered below. Other places list them too: the table in `format-spec`, which a
+//! test compares, and `RARE` here, for those that need the feature `policies`.
 //!
 //! The text of a policy is its name followed by any of its parameters, such as
 //! `tiered:4:bucket=1.5` or `tiered:min_runs=4:max_runs=32:bucket=1.5`.

@@ -1,9 +1,10 @@
 //! Memtable of a tree with its log positions, writers and state.
 //!
 //! Invariants:
-//! - Every record of the tree at or after `start` is in this memtable or a newer one. After sealing,
-//!   every one before `end` is in this memtable or an older one.
-//! - A writer enters under the write lock, before the memtable is sealed, and leaves after inserting.
+//! - Every record of the tree at or after `start` is in this memtable or a newer one. After
+//!   sealing, every one before `end` is in this memtable or an older one.
+//! - A writer enters under the write lock, before the memtable is sealed, and leaves after
+//!   inserting.
 
 use std::sync::{Arc, OnceLock};
 

@@ -97,7 +97,7 @@ impl CommitPipeline {
     /// error the state of the log is unknown, and the store becomes read-only.
     pub fn append_failed(&self, e: Error) -> Error {
         let is_unwritten = e.is_transient() || e.kind() == ErrorKind::InvalidArgument;
-        if is_unwritten { e } else { self.gate.latch(e) }
+        if is_unwritten { e } else { self.gate.fail(e) }
     }
 
     /// Makes the log durable up to its current end, and returns that position. The manifest may
@@ -113,7 +113,7 @@ impl CommitPipeline {
 
     /// Returns when the log is durable up to `lsn`.
     pub fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.gate.latch(e))
+        self.syncer.get().map_or(Ok(()), |s| s.sync(lsn)).map_err(|e| self.gate.fail(e))
     }
 }
 

@@ -2,11 +2,11 @@
 //! of earlier ones.
 //!
 //! Invariants:
-//! - L1: on average, the probes of a memtable pass at most [`STEPS`] entries for each of its deletes.
-//!   One probe passes at most one [`SHARE`]th of its deletes, or [`SHORT`] entries.
-//! - L2: a probe that finds no run of tombstones doubles the distance to the next one, up to [`FAR`]
-//!   deletes. So deletes among live keys cost next to nothing. A probe that finds one sets the
-//!   distance to at most `near` deletes, which is what readers may still have to pass.
+//! - L1: on average, the probes of a memtable pass at most [`STEPS`] entries for each of its
+//!   deletes. One probe passes at most one [`SHARE`]th of its deletes, or [`SHORT`] entries.
+//! - L2: a probe that finds no run of tombstones doubles the distance to the next one, up to
+//!   [`FAR`] deletes. So deletes among live keys cost next to nothing. A probe that finds one sets
+//!   the distance to at most `near` deletes, which is what readers may still have to pass.
 //! - L3: the distances are uneven, so that queues that are consumed in turn are all probed.
 //! - One thread at a time probes a memtable.
 

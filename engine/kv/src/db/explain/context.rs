@@ -17,8 +17,8 @@ impl ReadContext {
     }
 
     /// Returns the sum over the reads of this operation until now. Iterators and cursors count up
-    /// to their current position. Reads beyond [`MOST_READS`](crate::db::explain::MOST_READS) are only counted
-    /// ([`ReadSum::more`]).
+    /// to their current position. Reads beyond [`MOST_READS`](crate::db::explain::MOST_READS) are
+    /// only counted ([`ReadSum::more`]).
     pub fn sum(&self) -> ReadSum {
         let recorded = self.0.so_far();
         let mut sum = ReadSum { more: recorded.more, ..ReadSum::default() };

@@ -51,7 +51,8 @@ impl ReadCost {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recorded {
-    /// Reads in the order in which they began, up to [`MOST_READS`](crate::db::explain::MOST_READS).
+    /// Reads in the order in which they began, up to
+    /// [`MOST_READS`](crate::db::explain::MOST_READS).
     pub reads: Vec<ReadCost>,
     /// Number of further reads.
     pub more: u64,

@@ -16,13 +16,13 @@
 //! ```
 //!
 //! [`Db::record_reads`](crate::db::Db::record_reads) records the reads of all threads.
-//! [`Db::with_context`](crate::db::Db::with_context) records the reads of one thread within a closure.
-//! Both use the same kind of recording.
+//! [`Db::with_context`](crate::db::Db::with_context) records the reads of one thread within a
+//! closure. Both use the same kind of recording.
 //!
 //! Invariants:
 //! - A recorded read returns the same result as an unrecorded one. A cursor is the same
-//!   [`Visible`](crate::iterator::visible::Visible), over sources that count. A get searches the same
-//!   sources in the same order, and stops at the same point.
+//!   [`Visible`](crate::iterator::visible::Visible), over sources that count. A get searches the
+//!   same sources in the same order, and stops at the same point.
 //! - An unrecorded get or cursor loads one flag, once. While reads of other threads are recorded,
 //!   it also loads a flag of its own thread. It takes no lock.
 //! - The memory of a recording is bounded: reads beyond [`MOST_READS`] are only counted.

@@ -1,7 +1,7 @@
 //! Cursor over the keys of a tree. It lends slices, so it is the fastest way to scan.
 //!
 //! Invariant: a cursor reads one state. Its view and its read point are taken at [one
-//! moment](crate::db::versions::tree::TreeInner::at_one_moment) and held until the cursor is
+//! moment](crate::db::versions::tree::TreeInner::consistent_view) and held until the cursor is
 //! dropped. So are the files and memtables that it needs.
 
 use std::sync::Arc;

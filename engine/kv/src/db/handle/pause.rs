@@ -54,11 +54,12 @@ impl Db {
     /// continue after the pause.
     ///
     /// Flushes continue, because writers wait for them. So do [`Tree::flush`](crate::Tree::flush),
-    /// checkpoints, ingestions and other explicit calls. Runs accumulate during the pause: reads become
-    /// slower, and writers are delayed but never stopped. [`wait_idle`](Db::wait_idle) waits for
-    /// flushes only. [`Tree::compact`](crate::Tree::compact) returns an error of kind `Conflict` if it
-    /// needs a table of a paused compaction. With `background_threads: 0`, a compaction that runs
-    /// inside another thread's write is not paused; this call waits for its end.
+    /// checkpoints, ingestions and other explicit calls. Runs accumulate during the pause: reads
+    /// become slower, and writers are delayed but never stopped. [`wait_idle`](Db::wait_idle) waits
+    /// for flushes only. [`Tree::compact`](crate::Tree::compact) returns an error of kind
+    /// `Conflict` if it needs a table of a paused compaction. With `background_threads: 0`, a
+    /// compaction that runs inside another thread's write is not paused; this call waits for its
+    /// end.
     ///
     /// Must not be called from a hook, because it would wait for itself.
     ///

@@ -36,14 +36,15 @@ impl Tree {
     }
 
     pub(in crate::db) fn range_now(&self, range: VisibleRange) -> Range {
-        let (view, read) = self.at_one_moment();
+        let (view, read) = self.consistent_view();
         self.range_of(range, view, read, None)
     }
 
-    fn at_one_moment(&self) -> (Arc<TreeView>, Seq) {
+    fn consistent_view(&self) -> (Arc<TreeView>, Seq) {
         let guard = epoch::pin();
         loop {
-            let (view, read) = self.inner.at_one_moment(self.handle.inner.commit.visible(), &guard);
+            let (view, read) =
+                self.inner.consistent_view(self.handle.inner.commit.visible(), &guard);
             let held = self.inner.view.get_arc(&guard);
             if std::ptr::eq(view, &*held) {
                 return (held, read);
@@ -121,7 +122,7 @@ impl Tree {
     }
 
     fn cursor_now(&self, range: VisibleRange) -> Result<Cursor> {
-        let (view, read) = self.at_one_moment();
+        let (view, read) = self.consistent_view();
         self.inner.check_live()?;
         Cursor::new(view, range, read, None)
     }

@@ -164,7 +164,8 @@ impl Tree {
     /// Flushes the memtable to a table and waits for completion.
     ///
     /// # Errors
-    /// I/O errors, after which the store is read-only.
+    /// I/O errors. The memtable stays in memory and log, and the call can be repeated, unless a
+    /// sync of log or manifest failed: then the store is read-only.
     pub fn flush(&self) -> Result<()> {
         self.inner.check_live()?;
         flush::flush_tree(&self.handle.inner, &self.inner)

@@ -112,7 +112,10 @@ impl Db {
     /// As [`tree`](Db::tree): `Incompatible` for a tree that was created without lifetimes.
     /// `InvalidArgument` for options with a merge operator, compaction filter or summary hook.
     pub fn ttl_tree(&self, name: &str, options: TreeOptions) -> Result<TtlTree> {
-        if options.merge_operator.is_some() || options.compaction_filter.is_some() || options.summary.is_some() {
+        if options.merge_operator.is_some()
+            || options.compaction_filter.is_some()
+            || options.summary.is_some()
+        {
             return Err(Error::invalid(
                 "a tree of values that expire has its own purge and summary hooks, and no merge operator",
             ));

@@ -1,7 +1,7 @@
 //! Double-ended scan of one state of a tree; the iterators are built on it.
 //!
 //! Invariant: a scan sees one state. Its view and read point are loaded
-//! [together](crate::db::versions::tree::TreeInner::at_one_moment) and held until it ends.
+//! [together](crate::db::versions::tree::TreeInner::consistent_view) and held until it ends.
 
 use std::sync::Arc;
 

@@ -59,8 +59,9 @@ pub fn work_once(db: &DbInner, compacts: bool) -> Result<bool> {
     if prepared.as_ref().is_err_and(|e| !e.is_transient()) {
         return prepared.map(|()| false);
     }
-    let compacts_first =
-        compacts && db.scheduler.workers() != 1 && is_cluttered(&db.versions, &db.memory);
+    let compacts_first = compacts
+        && db.scheduler.workers() != 1
+        && has_too_many_small_tables(&db.versions, &db.memory);
     let compacted = if compacts_first { compact_once(db) } else { Ok(false) };
     if compacted.as_ref().map_or_else(|e| !e.is_transient(), |&any| any) {
         return compacted;
@@ -77,7 +78,7 @@ pub fn work_once(db: &DbInner, compacts: bool) -> Result<bool> {
 
 /// Reports whether small tables use more than an eighth of the memory for their handles. Large
 /// tables do not count: a store may have any number of them.
-fn is_cluttered(versions: &VersionSet, memory: &MemoryManager) -> bool {
+fn has_too_many_small_tables(versions: &VersionSet, memory: &MemoryManager) -> bool {
     versions.opener().are_small() && versions.opener().of_handles() > memory.part() / 8
 }
 
@@ -154,7 +155,8 @@ fn trees_to_flush(scheduler: &Scheduler, versions: &VersionSet) -> Vec<Arc<TreeI
     due
 }
 
-/// Runs the most urgent compaction of all trees. Returns false when no tree needs one.
+/// Runs a compaction of the first tree that has one to run, the trees with the most pressure first.
+/// Returns false when no tree needs one.
 fn compact_once(db: &DbInner) -> Result<bool> {
     if db.gate.is_closing() {
         return Ok(false);
@@ -217,7 +219,7 @@ fn trees_to_check(
 }
 
 /// Does all pending work on the calling thread. Returns false when there was none. A panic
-/// latches the store read-only, as in a worker, because every write would run into it again.
+/// makes the store read-only, as in a worker, because every write would run into it again.
 pub fn work_inline(db: &DbInner) -> Result<bool> {
     let work = || {
         let mut any = false;
@@ -226,7 +228,7 @@ pub fn work_inline(db: &DbInner) -> Result<bool> {
         }
         Ok(any)
     };
-    work().map_err(|e: Error| if e.kind() == ErrorKind::Panicked { db.gate.latch(e) } else { e })
+    work().map_err(|e: Error| if e.kind() == ErrorKind::Panicked { db.gate.fail(e) } else { e })
 }
 
 /// Waits until the workers have made progress since `generation`, or for 20 ms.
@@ -266,7 +268,7 @@ pub fn wait_idle(db: &DbInner) -> Result<()> {
             db.versions.opener().delete_obsolete_files();
             return Ok(());
         }
-        db.scheduler.queue().call();
+        db.scheduler.queue().start_workers();
         wait_for_change(db, generation)?;
     }
 }
@@ -292,9 +294,9 @@ pub fn shorten_log(db: &DbInner, tree: &Arc<TreeInner>) -> Result<()> {
     Ok(())
 }
 
-/// Flushes records of earlier openings when an opening begins to write. This bounds the number
-/// of segments as [`shorten_log`](crate::db::jobs::background::shorten_log) does. It holds regardless of the trees
-/// that are opened, and of how soon the store is closed again.
+/// Flushes records of earlier openings when an opening begins to write. This bounds the number of
+/// segments as [`shorten_log`](crate::db::jobs::background::shorten_log) does. It holds regardless
+/// of the trees that are opened, and of how soon the store is closed again.
 pub fn shorten_inherited_log(db: &DbInner) -> Result<()> {
     let shorten = || {
         if flush::bound_log(db)? {

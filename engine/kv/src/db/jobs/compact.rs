@@ -126,7 +126,7 @@ impl Drop for CompactionUnderWay<'_> {
 }
 
 /// Subcompaction: the share of a part of a job that one thread does.
-struct MergePiece {
+struct SubcompactionInput {
     part: usize,
     inputs: Vec<Arc<TableRun>>,
     range: VisibleRange,
@@ -397,7 +397,7 @@ fn merge_job(db: &DbInner, c: &Arc<Claimed>, during: &mut During<'_>) -> Result<
         values.extend(made.values);
         db.observer.counters().dropped(&made.dropped);
     }
-    let ran = take_in(db, c, tables, values, ran)?;
+    let ran = install_outputs(db, c, tables, values, ran)?;
     if let Some(oldest) = oldest {
         c.tree.files.lock().note_held_back(&ran.tables, oldest);
     }
@@ -412,7 +412,7 @@ fn divide_part(
     part: usize,
     inputs: Vec<Arc<TableRun>>,
     snapshots: &[Seq],
-    pieces: &mut Vec<MergePiece>,
+    pieces: &mut Vec<SubcompactionInput>,
 ) -> Result<()> {
     let all: Vec<&Arc<TableHandle>> = tables_of(&inputs).collect();
     let bytes: u64 = all.iter().map(|t| t.meta.size).sum();
@@ -448,7 +448,7 @@ fn divide_part(
     let tombstones = unite(&deletions, snapshots);
     let ranges = divide(marks, most);
     let n = ranges.len() as u64;
-    let of_each = |range| MergePiece {
+    let of_each = |range| SubcompactionInput {
         part,
         inputs: inputs.clone(),
         range,
@@ -464,7 +464,7 @@ fn divide_part(
 fn merge_piece(
     db: &DbInner,
     c: &Claimed,
-    piece: &MergePiece,
+    piece: &SubcompactionInput,
     snapshots: &[Seq],
     during: &mut During<'_>,
 ) -> Result<CompactionOutputs> {
@@ -521,11 +521,11 @@ fn merge_piece(
 fn move_job(db: &DbInner, c: &Claimed) -> Result<Ran> {
     let inputs = c.inputs(&c.job);
     let tables = tables_of(&inputs).map(|t| (*t.meta).clone()).collect();
-    take_in(db, c, tables, vec![], Ran::default())
+    install_outputs(db, c, tables, vec![], Ran::default())
 }
 
 /// Installs the outputs of a job in place of its inputs.
-fn take_in(
+fn install_outputs(
     db: &DbInner,
     c: &Claimed,
     mut tables: Vec<TableMeta>,

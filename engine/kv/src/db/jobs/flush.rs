@@ -145,8 +145,8 @@ pub fn flush_oldest(db: &DbInner, tree: &Arc<TreeInner>) -> Result<bool> {
     flush_oldest_locked(db, tree, &one)
 }
 
-/// As [`flush_oldest`](crate::db::jobs::flush::flush_oldest), for a caller that holds the tree's `flushing`
-/// lock.
+/// As [`flush_oldest`](crate::db::jobs::flush::flush_oldest), for a caller that holds the tree's
+/// `flushing` lock.
 pub fn flush_oldest_locked(
     db: &DbInner,
     tree: &Arc<TreeInner>,
@@ -211,7 +211,7 @@ pub fn flush_together(db: &DbInner, trees: &[(&Arc<TreeInner>, &Flushing<'_>)]) 
     match unneeded.map_or(Ok(()), Unneeded::remove) {
         // Segments that cannot be removed now are removed after the next opening.
         Err(e) if e.is_transient() => {}
-        removed => removed.map_err(|e| db.gate.latch(e))?,
+        removed => removed.map_err(|e| db.gate.fail(e))?,
     }
     reserve::renew_reserve(&db.versions, &*db.env);
     bound_log(db).map(|_| ()).or_else(|e| db.gate.postpone(e))?;
@@ -276,7 +276,7 @@ fn report_flush(
             memory: sealed.mem.used() as u64,
             micros: nanos / 1000,
             waited_micros: waited / 1000,
-            paced_micros: scheduler.writes().slept() / 1000,
+            slowdown_micros: scheduler.writes().slept() / 1000,
             stalled_micros: scheduler.writes().stalled() / 1000,
             pieces: f.pieces,
             runs,
@@ -318,7 +318,8 @@ fn write_memtable(db: &DbInner, f: &Flush<'_>, now: u64) -> Result<Vec<Compactio
     let snapshots = db.versions.snapshots().list();
     let read = db.versions.snapshots().oldest_transaction().unwrap_or(MAX_SEQ);
     let own = std::slice::from_ref(&*sealed.mem);
-    let emptied = emptied(&sealed.mem, own, &view.version.runs, view.options.merge_operator.clone(), read);
+    let emptied =
+        emptied(&sealed.mem, own, &view.version.runs, view.options.merge_operator.clone(), read);
     let tombstones = if emptied.is_empty() {
         sealed.mem.fragments(&snapshots)
     } else {

@@ -87,7 +87,7 @@ pub fn install_changes(db: &DbInner, changes: Vec<VersionChange<'_>>) -> Result<
             // The memtables, and so their log, are still needed.
             c.set_wal_floor(before);
             drop(c);
-            // If the store is latched, the manifest may name the tables; the next open decides.
+            // If the store is read-only, the manifest may name the tables; the next open decides.
             if db.gate.check_writable().is_ok() {
                 remove_made();
             }
@@ -125,7 +125,7 @@ pub fn make_visible(
     let Some(state) = c.state().trees.get(&tree.id) else { return Ok(gone) };
     if let Edit::Tables { added, .. } = edit {
         for AddedTable { table, .. } in added {
-            files.take_up(table, db.versions.opener(), &state.values);
+            files.add_table_handle(table, db.versions.opener(), &state.values);
         }
     }
     for id in change.removed.iter().filter(|id| !c.state().has_table(**id)) {
@@ -134,7 +134,7 @@ pub fn make_visible(
         gone.extend(handle);
     }
     let before = tree.view.load_full().version.clone();
-    let version = Arc::new(build_version(&before, state, files).map_err(|e| db.gate.latch(e))?);
+    let version = Arc::new(build_version(&before, state, files).map_err(|e| db.gate.fail(e))?);
     if let Some((m, _)) = change.flushed {
         tree.read_debt.hold(change.added.iter().map(|(_, _, t)| t.size).sum());
         m.set_flushed();

@@ -1,4 +1,5 @@
-//! Jobs that write tables: flush, compaction, ingestion; their choice, and the threads that run them.
+//! Jobs that write tables: flush, compaction, ingestion; their choice, and the threads that run
+//! them.
 
 pub mod background;
 pub mod compact;

@@ -65,8 +65,14 @@ impl Outputs for PendingOutputs<'_> {
             filter_dropped,
             filter_prefix: o.filter_prefix.clone(),
             summary: o.summary.clone(),
-            merge_operator: o.merge_operator.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
-            compaction_filter: o.compaction_filter.as_ref().map_or_else(String::new, |h| h.name().to_owned()),
+            merge_operator: o
+                .merge_operator
+                .as_ref()
+                .map_or_else(String::new, |h| h.name().to_owned()),
+            compaction_filter: o
+                .compaction_filter
+                .as_ref()
+                .map_or_else(String::new, |h| h.name().to_owned()),
             created_micros: self.inner.env.wall_micros(),
             warm: Some(self.inner.memory.cache().clone()),
         };
@@ -151,8 +157,8 @@ impl PendingOutputs<'_> {
         }
     }
 
-    /// Returns the fingerprint bits of filters for tables of a new run of level 0. Only a flush knows
-    /// the number of entries of the run.
+    /// Returns the fingerprint bits of filters for tables of a new run of level 0. Only a flush
+    /// knows the number of entries of the run.
     fn flushed_bits(&self) -> f64 {
         let view = self.tree.view.load_full();
         let usual = |level: u8| self.options.filter_at(level.into()).bits().into();

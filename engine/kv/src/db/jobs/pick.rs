@@ -86,8 +86,8 @@ pub fn pick_compaction(
     (!seen).then_some(job)
 }
 
-/// Returns the position of a tree between the soft and hard limits of runs of its policy: at
-/// most 0 is below the soft limit, 1 is at the hard limit.
+/// Returns the position of a tree between the soft and hard limits of runs of its policy: 0 is at
+/// or below the soft limit, 1 at the hard limit.
 pub fn tree_pressure(db: &DbInner, tree: &TreeInner) -> f64 {
     let files = tree.files.lock();
     let view = tree.view.load_full();
@@ -117,11 +117,12 @@ pub fn tables_changed(db: &DbInner, tree: &TreeInner) {
 pub fn call_workers_for<'t>(db: &DbInner, trees: impl IntoIterator<Item = &'t TreeInner>) {
     let is_due = |t: &TreeInner| can_age(db, t) || is_due(db, t);
     if !db.scheduler.has_all_workers() && trees.into_iter().any(is_due) {
-        db.scheduler.queue().call();
+        db.scheduler.queue().start_workers();
     }
 }
 
-/// Calls workers as [`call_workers_for`](crate::db::jobs::pick::call_workers_for) does, for all trees.
+/// Calls workers as [`call_workers_for`](crate::db::jobs::pick::call_workers_for) does, for all
+/// trees.
 pub fn call_workers_for_any(db: &DbInner) {
     if !db.scheduler.has_all_workers() {
         let trees = db.versions.trees().to_vec();
@@ -159,7 +160,9 @@ pub fn is_due_with(db: &DbInner, t: &TreeInner, files: &TreeFiles) -> bool {
 /// Returns the time from which all entries of a table may be dropped, by the compaction filter. An
 /// unopened table is opened for it only if the policy drops whole time windows.
 fn gone_at(t: &TableHandle, options: &TreeOptions) -> Option<u64> {
-    let (Some(purge), Some(_)) = (&options.compaction_filter, &options.summary) else { return None };
+    let (Some(purge), Some(_)) = (&options.compaction_filter, &options.summary) else {
+        return None;
+    };
     if t.opened().is_none() && !options.policy.expires() {
         return None;
     }

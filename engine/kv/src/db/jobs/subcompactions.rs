@@ -17,7 +17,8 @@
 //!   error is reported. A panic counts as a failure. A panicking owner also waits for its helpers.
 //!   So no job succeeds without one of its subcompactions.
 //! - A helper of background work has low priority as workers do, and stops for a pause as they do
-//!   ([`throttle`](crate::db::scheduler::throttle), T4). A helper that would start in a pause exits.
+//!   ([`throttle`](crate::db::scheduler::throttle), T4). A helper that would start in a pause
+//!   exits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,16 +69,16 @@ pub enum DividedJob {
 }
 
 /// Job and the state of its subcompactions.
-struct Pieces<T, W> {
+struct DividedWork<T, W> {
     work: W,
-    state: Mutex<PiecesState<T>>,
+    state: Mutex<DividedState<T>>,
     /// Signalled when a helper exits.
     gone: Condvar,
     /// Priority over compactions; `Some` while a flush has subcompactions left to start.
     wanted: Mutex<Option<FlushPriority>>,
 }
 
-struct PiecesState<T> {
+struct DividedState<T> {
     /// Index of the next subcompaction to start.
     next: usize,
     /// Result of each subcompaction.
@@ -88,7 +89,7 @@ struct PiecesState<T> {
     helpers: usize,
 }
 
-impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
+impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> DividedWork<T, W> {
     /// Runs subcompactions while any are left to start.
     fn work(&self, inner: &DbInner, during: &mut During<'_>) {
         while let Some(i) = self.begin() {
@@ -129,13 +130,13 @@ impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> Pieces<T, W> {
 
     fn check(&self) -> Result<()> {
         match &self.state.lock().failed {
-            Some(e) => Err(Error::new(ErrorKind::Closed, format!("another piece failed: {e}"))),
+            Some(e) => Err(Error::new(ErrorKind::Closed, format!("another subcompaction failed: {e}"))),
             None => Ok(()),
         }
     }
 }
 
-impl<T, W> Pieces<T, W> {
+impl<T, W> DividedWork<T, W> {
     fn fail(&self, e: Error) {
         self.state.lock().failed.get_or_insert(e);
         self.want_no_more();
@@ -148,7 +149,7 @@ impl<T, W> Pieces<T, W> {
 }
 
 /// Waits on drop, also in a panic, until all helpers have exited.
-struct WaitForHelpers<'a, T, W>(&'a Pieces<T, W>);
+struct WaitForHelpers<'a, T, W>(&'a DividedWork<T, W>);
 
 impl<T, W> Drop for WaitForHelpers<'_, T, W> {
     fn drop(&mut self) {
@@ -160,7 +161,7 @@ impl<T, W> Drop for WaitForHelpers<'_, T, W> {
 }
 
 /// Counts a helper as running until it is dropped, also in a panic.
-struct HelperGuard<T, W>(Arc<Pieces<T, W>>, Arc<SubcompactionSlots>);
+struct HelperGuard<T, W>(Arc<DividedWork<T, W>>, Arc<SubcompactionSlots>);
 
 impl<T, W> Drop for HelperGuard<T, W> {
     fn drop(&mut self) {
@@ -193,9 +194,9 @@ where
     W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
 {
     let done = (0..number).map(|_| None).collect();
-    let state = PiecesState { next: 0, done, ended: 0, failed: None, helpers: 0 };
+    let state = DividedState { next: 0, done, ended: 0, failed: None, helpers: 0 };
     let wanted = (job == DividedJob::Flush && number > 1).then(|| db.scheduler.slots().want());
-    let pieces = Arc::new(Pieces {
+    let pieces = Arc::new(DividedWork {
         work,
         state: Mutex::new(state),
         gone: Condvar::default(),
@@ -229,7 +230,7 @@ where
         Some(e) => Err(e),
         None => {
             let done: Option<Vec<T>> = state.done.drain(..).collect();
-            done.ok_or_else(|| Error::new(ErrorKind::Io, "a piece of the job was not done"))
+            done.ok_or_else(|| Error::new(ErrorKind::Io, "a subcompaction was not done"))
         }
     }
 }
@@ -237,7 +238,7 @@ where
 /// Starts as many helpers as the job lacks and the Db has slots for.
 fn start_helpers<T, W>(
     db: &DbInner,
-    pieces: &Arc<Pieces<T, W>>,
+    pieces: &Arc<DividedWork<T, W>>,
     job: DividedJob,
     helpers: &mut Vec<Box<dyn Thread>>,
 ) where
@@ -245,16 +246,16 @@ fn start_helpers<T, W>(
     W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T> + Send + Sync + 'static,
 {
     while pieces.lacks_helper()
-        && let Some(hand) = start_helper(db, pieces, job)
+        && let Some(helper) = start_helper(db, pieces, job)
     {
-        helpers.push(hand);
+        helpers.push(helper);
     }
 }
 
 /// Starts one helper thread for a job, if a slot is free.
 fn start_helper<T, W>(
     db: &DbInner,
-    pieces: &Arc<Pieces<T, W>>,
+    pieces: &Arc<DividedWork<T, W>>,
     job: DividedJob,
 ) -> Option<Box<dyn Thread>>
 where
@@ -270,21 +271,21 @@ where
         return None;
     }
     pieces.state.lock().helpers += 1;
-    let hand = HelperGuard(pieces.clone(), db.scheduler.slots().clone());
+    let helper = HelperGuard(pieces.clone(), db.scheduler.slots().clone());
     let work = move || match job {
-        DividedJob::Flush => hand.0.work(&inner, &mut || Ok(())),
+        DividedJob::Flush => helper.0.work(&inner, &mut || Ok(())),
         DividedJob::Merge(holder @ Holder::Caller) => {
-            hand.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder))
+            helper.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder))
         }
         DividedJob::Merge(holder @ Holder::Background) => {
             inner.env.lower_priority();
             if let Some(_running) = inner.scheduler.throttle().begin() {
-                hand.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder));
+                helper.0.work(&inner, &mut || yield_slot(&inner.scheduler, &inner.gate, holder));
             }
         }
     };
     // A failed thread start makes the job slower, not impossible.
-    start_thread(&*db.env, "firn-hand", work).ok()
+    start_thread(&*db.env, "firn-helper", work).ok()
 }
 
 /// Yields the slot of a compaction's helper to flushes that want slots, and waits during a
@@ -296,11 +297,11 @@ fn yield_slot(scheduler: &Scheduler, gate: &CloseGate, holder: Holder) -> Result
     }
     scheduler.slots().give_back();
     loop {
-        let stood = if is_paused() { scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
+        let paused = if is_paused() { scheduler.wait_during_pause(&mut || Ok(())) } else { Ok(()) };
         // Returns at a pause at the latest, because the pause waits for all threads that have
         // not stopped.
-        if scheduler.slots().come_back(|| gate.is_closing() || stood.is_err(), is_paused) {
-            return stood;
+        if scheduler.slots().come_back(|| gate.is_closing() || paused.is_err(), is_paused) {
+            return paused;
         }
     }
 }

@@ -3,17 +3,17 @@
 //! Invariants:
 //! - Flushes go before compactions. With two or more threads the first only flushes. With one, a
 //!   compaction pauses for flushes. So there is always a thread for a flush. If small tables use
-//!   too much memory ([`crate::db::jobs::background::is_cluttered`]), all threads but the first compact before they
-//!   flush. In this state there is always a memtable to flush, and each flush would leave less
-//!   memory to the next.
+//!   too much memory ([`crate::db::jobs::background::has_too_many_small_tables`]), all threads but
+//!   the first compact before they flush. In this state there is always a memtable to flush, and
+//!   each flush would leave less memory to the next.
 //! - Threads that compact have low priority: readers and writers get the processor first, then
-//!   flushes, then compactions. If compactions fall behind, they slow the writers (`pacing.rs`) and
-//!   so catch up.
-//! - A worker that gets an error latches the Db and continues with the remaining work. It never
+//!   flushes, then compactions. If compactions fall behind, writers are
+//!   [slowed](crate::db::write::slowdown), so that they catch up.
+//! - A worker that gets an error makes the Db read-only, which ends background work. It never
 //!   ends the process. A panic, of a hook for example, is an error.
-//! - Lack of space, file descriptors or memory latches nothing. Nothing has been installed, the
-//!   memtable still exists, and the work is retried after [`RETRY`]. A thread that waits for the
-//!   work gets the error instead of waiting while the disk is full.
+//! - Lack of space, file descriptors or memory leaves the store writable. Nothing has been
+//!   installed, the memtable still exists, and the work is retried after [`RETRY`]. A thread that
+//!   waits for the work gets the error instead of waiting while the disk is full.
 //! - Failed work does not block other work. A tree whose flush lacks space does not block flushes
 //!   of other trees. A log segment that cannot be prepared does not block a flush that would free
 //!   an old one.
@@ -21,9 +21,9 @@
 //!   order: equal histories give equal directories.
 //! - A worker starts when there is work, and exits after a while without any. So a small or idle
 //!   store has no thread. Code that creates work, or changes a tree so that time will create some
-//!   ([`crate::db::jobs::pick::can_age`]), finds a running worker or calls one ([`WorkerPoolHandle::call`]). The set
-//!   of workers changes under the lock of the signals, so an exiting worker has seen the last
-//!   signal.
+//!   ([`crate::db::jobs::pick::can_age`]), finds a running worker or calls one
+//!   ([`WorkerPoolHandle::start_missing`]). The set of workers changes under the lock of the signals, so an
+//!   exiting worker has seen the last signal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,8 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Allows workers to start, and calls them if there is work.
 pub fn allow_workers(db: &Arc<DbInner>) {
     let _ = db.me.set(Arc::downgrade(db));
-    let crew: Arc<dyn WorkerPoolHandle> = db.clone();
-    db.scheduler.queue().allow(Arc::downgrade(&crew));
+    let pool: Arc<dyn WorkerPoolHandle> = db.clone();
+    db.scheduler.queue().set_pool(Arc::downgrade(&pool));
     db.call_workers_to_flush();
     pick::call_workers_for_any(db);
 }
@@ -69,8 +69,8 @@ fn worker_failed_to_start(db: &DbInner, e: Error) {
     for t in ids.iter().filter_map(|id| db.versions.tree(*id)) {
         t.postponed.lock().note(&e);
     }
-    // Any other error latches the store.
-    let _ = db.gate.postpone(e).map_err(|e| db.gate.latch(e));
+    // Any other error makes the store read-only.
+    let _ = db.gate.postpone(e).map_err(|e| db.gate.fail(e));
 }
 
 /// Exits the worker, unless there has been a signal since `seen`.
@@ -79,10 +79,10 @@ fn exit_worker(scheduler: &Scheduler, versions: &VersionSet, i: usize, seen: u64
     if signals.generation() != seen {
         return false;
     }
-    let left = signals.leave(i);
+    let left = signals.mark_exited(i);
     // With several workers, the first does not compact.
     if left & !u64::from(scheduler.workers() > 1) == 0 {
-        versions.opener().attend(false);
+        versions.opener().set_background_deletion(false);
     }
     true
 }
@@ -112,18 +112,18 @@ pub fn release_spare_memory(
 }
 
 /// Handles a failure in the background. A full disk is retried and a closing Db is ignored; any
-/// other error latches. Reports whether to retry soon.
+/// other error makes the store read-only. Reports whether to retry soon.
 fn job_failed(gate: &CloseGate, e: Error) -> bool {
     if e.kind() == ErrorKind::Closed || gate.check_writable().is_err() {
         return false;
     }
-    gate.postpone(e).map_err(|e| gate.latch(e)).is_ok()
+    gate.postpone(e).map_err(|e| gate.fail(e)).is_ok()
 }
 
 /// Runs worker number `i`, until there has been no work for a while.
-fn run_worker(db: &DbInner, i: usize, compacts: bool) {
+fn serve(db: &DbInner, i: usize, compacts: bool) {
     if compacts {
-        db.versions.opener().attend(true);
+        db.versions.opener().set_background_deletion(true);
     }
     if compacts && db.scheduler.workers() > 1 {
         db.env.lower_priority();
@@ -163,19 +163,19 @@ fn run_worker(db: &DbInner, i: usize, compacts: bool) {
 }
 
 impl WorkerPoolHandle for DbInner {
-    fn call(&self) {
+    fn start_missing(&self) {
         let n = self.scheduler.workers();
         if self.scheduler.has_all_workers() {
             return;
         }
-        let Some(me) = self.scheduler.queue().crew() else { return };
+        let Some(me) = self.scheduler.queue().pool() else { return };
         let mut threads = self.scheduler.queue().threads();
         threads.resize_with(n, || None);
         for (i, thread) in threads.iter_mut().enumerate() {
             if self.gate.is_closing() {
                 return;
             }
-            if self.scheduler.queue().hold().come(i) {
+            if self.scheduler.queue().hold().mark_running(i) {
                 continue;
             }
             // A worker that has left exits at any moment.
@@ -183,11 +183,11 @@ impl WorkerPoolHandle for DbInner {
                 gone.join();
             }
             let (inner, compacts) = (me.clone(), i > 0 || n == 1);
-            let serve = move || inner.serve(i, compacts);
+            let serve = move || inner.run_worker(i, compacts);
             match start_thread(&*self.env, &format!("firn-worker-{i}"), serve) {
                 Ok(t) => *thread = Some(t),
                 Err(e) => {
-                    self.scheduler.queue().hold().leave(i);
+                    self.scheduler.queue().hold().mark_exited(i);
                     drop(threads);
                     return worker_failed_to_start(self, e);
                 }
@@ -195,14 +195,14 @@ impl WorkerPoolHandle for DbInner {
         }
     }
 
-    fn serve(&self, i: usize, compacts: bool) {
+    fn run_worker(&self, i: usize, compacts: bool) {
         let served = Error::catch("a worker", || {
-            run_worker(self, i, compacts);
+            serve(self, i, compacts);
             Ok(())
         });
         if let Err(e) = served {
-            self.gate.latch(e);
-            self.scheduler.queue().hold().leave(i);
+            self.gate.fail(e);
+            self.scheduler.queue().hold().mark_exited(i);
         }
     }
 }

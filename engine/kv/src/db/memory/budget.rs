@@ -29,8 +29,8 @@
 //!   always write, regardless of the memory of other Dbs. If pages raise the limit of active
 //!   memtables above three eighths, the limit of all memtables rises by the same amount.
 //! - B4: a Db seals only its own memtables, and not below its share of the budget. Dbs above their
-//!   share are asked for memory ([`MemoryManager::request_from_others`]). They seal as soon as one of their workers
-//!   or writers checks.
+//!   share are asked for memory ([`MemoryManager::request_from_others`]). They seal as soon as one
+//!   of their workers or writers checks.
 
 #[cfg(test)]
 mod tests;
@@ -359,7 +359,8 @@ impl MemoryManager {
         price + self.budget.all.active() <= self.budget.most_active()
     }
 
-    /// Reports the same as [`MemoryManager::may_grow`], as if each active memtable had only its first page.
+    /// Reports the same as [`MemoryManager::may_grow`], as if each active memtable had only its
+    /// first page.
     pub fn may_grow_beside_pages(&self, price: u64) -> bool {
         self.budget.all.pages() + price <= self.budget.most_active()
     }
@@ -411,7 +412,7 @@ impl MemoryManager {
             if !m.asked.swap(true, Ordering::Relaxed) {
                 m.work.signal();
                 // An idle Db has no worker threads, so call one.
-                m.work.call();
+                m.work.start_workers();
             }
         }
     }

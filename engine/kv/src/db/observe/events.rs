@@ -275,7 +275,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             memory,
             micros,
             waited_micros,
-            paced_micros,
+            slowdown_micros,
             stalled_micros,
             pieces,
             runs,
@@ -294,7 +294,7 @@ fn line(event: &Event, at: u64) -> Option<String> {
             .num("memory", *memory)
             .num("micros", *micros)
             .num("waited_micros", *waited_micros)
-            .num("paced_micros", *paced_micros)
+            .num("slowdown_micros", *slowdown_micros)
             .num("stalled_micros", *stalled_micros)
             .num("pieces", *pieces as u64)
             .num("runs", *runs as u64)
@@ -341,14 +341,14 @@ fn line(event: &Event, at: u64) -> Option<String> {
             new("drop").str("tree", tree).list("removed", removed)
         }
         Event::CheckpointMade { dir } => new("checkpoint").str("dir", &dir.display().to_string()),
-        Event::Postponed { error } => new("put off").str("error", &error.to_string()),
-        Event::Latched { error } => new("latched").str("error", &error.to_string()),
+        Event::Postponed { error } => new("postponed").str("error", &error.to_string()),
+        Event::BecameReadOnly { error } => new("read only").str("error", &error.to_string()),
         Event::FlushBegun { .. }
         | Event::FlushFailed { .. }
         | Event::CompactionBegun { .. }
         | Event::CompactionFailed { .. }
-        | Event::PacingBegun { .. }
-        | Event::PacingEnded { .. }
+        | Event::SlowdownBegun { .. }
+        | Event::SlowdownEnded { .. }
         | Event::StallBegun { .. }
         | Event::Missed { .. } => return None,
     };

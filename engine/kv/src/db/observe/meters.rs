@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::counters::reads::{SAMPLED, some_phase};
+use crate::counters::reads::{SAMPLED, sampling_phase};
 use crate::env::Env;
 use crate::util::sync::Mutex;
 use hdrhistogram::Histogram;
@@ -72,7 +72,7 @@ pub enum LatencyOp {
     /// The wait of a writer for a memtable.
     Stall,
     /// A slowdown sleep of a writer.
-    Pace,
+    Slowdown,
     /// A flush.
     Flush,
     /// A compaction that merges tables.
@@ -135,7 +135,7 @@ impl Meters {
     fn begin_sampled(&self) -> SampleToken {
         let (left, next, turn) = match NEXT.get() {
             NextSample::Begin => {
-                let phase = some_phase();
+                let phase = sampling_phase();
                 // As if the thread had run before.
                 if phase < HALF {
                     (phase + 1, NextSample::Count, SampleToken(0))
@@ -216,7 +216,7 @@ impl Meters {
             write: self.of(LatencyOp::Write),
             sync: self.of(LatencyOp::Sync),
             stall: self.of(LatencyOp::Stall),
-            pace: self.of(LatencyOp::Pace),
+            slowdown: self.of(LatencyOp::Slowdown),
             flush: self.of(LatencyOp::Flush),
             compaction: self.of(LatencyOp::Compaction),
         }
@@ -286,7 +286,7 @@ pub struct Latencies {
     /// Write stalls: waits of writers because every memtable is full.
     pub stall: Latency,
     /// Slowdown sleeps of writers, because compactions or a flush are late.
-    pub pace: Latency,
+    pub slowdown: Latency,
     /// Flushes of memtables.
     pub flush: Latency,
     /// Compactions that merge tables.
@@ -302,7 +302,7 @@ impl Latencies {
             ("write", self.write),
             ("sync", self.sync),
             ("stall", self.stall),
-            ("pace", self.pace),
+            ("slowdown", self.slowdown),
             ("flush", self.flush),
             ("compaction", self.compaction),
         ]

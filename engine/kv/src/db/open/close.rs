@@ -2,14 +2,14 @@
 //!
 //! Invariants:
 //! - C1: a thread that writes files without the lock of log or catalogue (a flush, a job, an
-//!   ingestion, a checkpoint) holds a [`WritePermit`](crate::db::scheduler::gate::WritePermit). No permit
-//!   is issued once the store is closing.
+//!   ingestion, a checkpoint) holds a [`WritePermit`](crate::db::scheduler::gate::WritePermit). No
+//!   permit is issued once the store is closing.
 //! - C2: after all permits are returned, the log and the manifest are taken under their locks, and
-//!   the store is latched as closed. Only then is the lock of the directory released. So this Db
+//!   the store is marked as closed. Only then is the lock of the directory released. So this Db
 //!   writes nothing once another one may own the store.
-//! - C3: no file is removed afterwards ([`TableOpener`](crate::iterator::opener::TableOpener)). Files
-//!   read by name later are verified by their identity, so tables of another opening are never
-//!   taken for this one's.
+//! - C3: no file is removed afterwards ([`TableOpener`](crate::iterator::opener::TableOpener)).
+//!   Files read by name later are verified by their identity, so tables of another opening are
+//!   never taken for this one's.
 
 use std::time::Duration;
 
@@ -39,12 +39,12 @@ pub fn close_store(db: &DbInner) -> Result<()> {
     // Releases replaced views: after this, no code removes the tables that they hold.
     advance_epoch();
     db.versions.opener().delete_obsolete_files();
-    let (latched, wal) = {
+    let (read_only_error, wal) = {
         let mut c = db.versions.lock_catalog();
         let mut w = db.commit.lock();
         // Checked under the lock of the manifest: a cleanly closed log states that the
         // durability of every frame is known.
-        let latched = if db.options.read_only { Ok(()) } else { db.gate.check_writable() };
+        let read_only_error = if db.options.read_only { Ok(()) } else { db.gate.check_writable() };
         db.gate.set_closed();
         db.memory.leave();
         // Other handles may continue to use a reader's open tables ([`Db::refresh`]); a reader
@@ -60,11 +60,11 @@ pub fn close_store(db: &DbInner) -> Result<()> {
             // the last handle.
             t.view.load_full().memtables().for_each(|m| db.memory.release(m));
         }
-        (latched, w.take_log())
+        (read_only_error, w.take_log())
     };
     // After a failure the contents of log and manifest are unknown. They are left as they are:
     // the log without its last mark.
-    let ended = latched.and_then(|()| wal.map_or(Ok(()), Wal::close));
+    let ended = read_only_error.and_then(|()| wal.map_or(Ok(()), Wal::close));
     slowdown::end_slowdowns(db);
     db.observer.events().close();
     db.scheduler.queue().signal_done();

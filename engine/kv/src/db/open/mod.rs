@@ -383,7 +383,7 @@ fn finish_open(db: &DbInner, replayed: Replayed, names: Vec<String>) -> Result<(
     let has_flushed = db.observer.counters().sums().flushes > 0;
     let garbage = if db.options.read_only { vec![] } else { garbage(names, c.state(), c.number()) };
     if db.options.read_only {
-        db.gate.latch_read_only();
+        db.gate.set_read_only();
     } else if !closed || has_flushed || !garbage.is_empty() {
         remove_torn_current(&*db.env, db.versions.dir())?;
         if has_flushed {

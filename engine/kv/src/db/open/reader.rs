@@ -13,9 +13,9 @@
 //!
 //! Invariants, and why the race ends:
 //! - R1: a file that is held open is never read by its name. A removed segment stays readable
-//!   through its open file, a table through its map or its open file. The table cache may have
-//!   closed the file of a table. Then the table is reopened by name and verified by its footer. If
-//!   the file is gone, the table is read from its map.
+//!   through its open file, a table through its map or its open file. The bound on open files may
+//!   have closed the file of a table. Then the table is reopened by name and verified by its
+//!   footer. If the file is gone, the table is read from its map.
 //! - R2: the writer releases log that a manifest needs only after a later manifest no longer needs
 //!   it (W4 of the log). So a missing segment that existed before the manifest was read is not
 //!   needed. Later segments were written after the opening began.
@@ -24,12 +24,12 @@
 //! - R4: open files stay open for the next attempt, which opens only new files. An attempt fails
 //!   only if the writer changed *new* files between the listing and the opening of a listed file:
 //!   it wrote a table, named it in the manifest, compacted it and removed it.
-//! - R5: an error counts only if the next attempt fails with the same error while the segments of the
-//!   log have the same lengths, or if [`SAME_ERRORS`] attempts fail with it. A writer that removed
-//!   the missing file no longer names it, and the log is read from the first position that was not
-//!   released. So the number of attempts has no limit, and damage ends them at the second if no
-//!   writer is active. A writer that is opened and closed all the time may truncate the same segment
-//!   during two attempts.
+//! - R5: an error counts only if the next attempt fails with the same error while the segments of
+//!   the log have the same lengths, or if [`SAME_ERRORS`] attempts fail with it. A writer that
+//!   removed the missing file no longer names it, and the log is read from the first position that
+//!   was not released. So the number of attempts has no limit, and damage ends them at the second
+//!   if no writer is active. A writer that is opened and closed all the time may truncate the same
+//!   segment during two attempts.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

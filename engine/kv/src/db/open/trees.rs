@@ -45,7 +45,7 @@ pub fn tree_of(
         if let Some(held) = opened.get(&m.id).filter(|h| h.meta == *m) {
             files.handles.insert(m.id, held.clone());
         }
-        files.take_up(m.clone(), opener, &state.values);
+        files.add_table_handle(m.clone(), opener, &state.values);
     }
     if !hooked && state.options.filter_prefix.is_some() {
         files.handles.values().for_each(|h| h.use_filter(false));
@@ -155,7 +155,7 @@ fn create_trees(
             .ok_or_else(|| Error::invalid(format!("the tree {name:?} could not be created")))?;
         let tree =
             new_tree(&db.versions, state, (*options).clone(), MemHandle::new(memtable, start))
-                .map_err(|e| db.gate.latch(e))?;
+                .map_err(|e| db.gate.fail(e))?;
         made.push(tree);
     }
     {

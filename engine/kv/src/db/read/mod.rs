@@ -3,7 +3,7 @@
 //! Invariants:
 //! - The view is loaded before the read point. One key whose newest version is no operand needs no
 //!   more. Versions that the view lacks are newer than the call, and its memtable has even newer
-//!   ones. Several keys, and operands, are read [at one moment](TreeInner::at_one_moment).
+//!   ones. Several keys, and operands, are read [at one moment](TreeInner::consistent_view).
 //! - Without operands, the first visible version decides. A range deletion in a newer source hides
 //!   all older sources.
 //! - The key is hashed once, or twice if filters hold prefixes.
@@ -85,7 +85,7 @@ fn get_newest(
     tree.check_live()?;
     match search(view, key, commit.read_point(), &guard, observer)? {
         FoundVersion::Operands => {
-            let (view, read) = tree.at_one_moment(commit.visible(), &guard);
+            let (view, read) = tree.consistent_view(commit.visible(), &guard);
             tree.check_live()?;
             gather(view, key, read, &guard, &mut ())
         }
@@ -156,7 +156,7 @@ pub fn multi_get<K: AsRef<[u8]>>(
     keys: &[K],
 ) -> Result<Vec<Option<Value>>> {
     let guard = epoch::pin();
-    let (view, read) = tree.at_one_moment(commit.visible(), &guard);
+    let (view, read) = tree.consistent_view(commit.visible(), &guard);
     tree.check_live()?;
     #[cfg(feature = "explain")]
     if observer.meters().is_recording() {
@@ -366,7 +366,7 @@ fn get_profiled(
     read: Option<Seq>,
 ) -> Result<Option<Value>> {
     let guard = epoch::pin();
-    let (view, now) = tree.at_one_moment(commit.visible(), &guard);
+    let (view, now) = tree.consistent_view(commit.visible(), &guard);
     tree.check_live()?;
     profile_key(view, key, read.unwrap_or(now), &guard)
 }

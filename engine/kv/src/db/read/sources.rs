@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use crate::base::error::Result;
 use crate::base::key::Seq;
 use crate::counters::read_debt::SeekCost;
-use crate::counters::reads::is_looked_at;
+use crate::counters::reads::should_sample;
 use crate::iterator::merging::MergeSource;
 use crate::iterator::run::TableRun;
 use crate::iterator::run_cursor::RunCursor;
@@ -127,7 +127,7 @@ fn check_filters(
 ) -> Result<bool> {
     let asked = |table: &Table, maybe| observer.on_filter(Some(table), maybe);
     let maybe = run.may_contain(hash, &range.from, range.until.as_deref(), asked)?;
-    if is_looked_at() {
+    if should_sample() {
         view.reads.checked_filter(maybe);
     }
     Ok(maybe)

@@ -192,12 +192,12 @@ impl Stats {
             &dropped,
         );
         t.counter(
-            "firn_paced_seconds_total",
+            "firn_write_slowdown_seconds_total",
             "Time that writers slept because compactions were late.",
-            seconds(self.paced_nanos),
+            seconds(self.slowdown_nanos),
         );
         t.counter(
-            "firn_stalled_seconds_total",
+            "firn_write_stall_seconds_total",
             "Time that writers waited for a memtable.",
             seconds(self.stalled_nanos),
         );
@@ -264,7 +264,7 @@ impl Stats {
             ("jobs", m.jobs),
         ];
         t.each(("firn_memory_bytes", "gauge"), "Memory in use, by what it is for.", "part", &parts);
-        t.gauge("firn_memory_budget_bytes", "Memory that the user allowed.", m.budget);
+        t.gauge("firn_memory_budget_bytes", "Configured memory budget.", m.budget);
         t.gauge(
             "firn_cache_capacity_bytes",
             "Current capacity of the block cache.",
@@ -336,7 +336,11 @@ impl Stats {
         each("firn_tree_sealed_memtables", "Memtables that wait for their flush.", |t| {
             t.sealed as u64
         });
-        each("firn_tree_debt_bytes", "Bytes that the policy still wants rewritten.", |t| t.debt);
+        each(
+            "firn_tree_pending_compaction_bytes",
+            "Bytes that the compaction policy still has to rewrite (estimated).",
+            |t| t.debt,
+        );
     }
 
     fn export_latencies(&self, t: &mut PrometheusText) {

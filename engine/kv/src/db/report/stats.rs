@@ -64,7 +64,7 @@ pub struct Stats {
     /// Number of entries dropped by the compaction filter.
     pub dropped_by_filter: u64,
     /// Nanoseconds that writers slept for a slowdown, because compaction was late.
-    pub paced_nanos: u64,
+    pub slowdown_nanos: u64,
     /// Nanoseconds that writers waited for a memtable (write stall).
     pub stalled_nanos: u64,
     /// Counters of reads, summed over all trees, including dropped ones.
@@ -81,7 +81,7 @@ pub struct Stats {
     /// Bytes of table files, including those of dropped trees.
     pub space: Space,
     /// The reason why the store refuses writes; `None` if it accepts them. The store may be opened
-    /// read-only, latched by a failure, or closed.
+    /// read-only (from the start or after a failure) or closed.
     pub refusal: Option<Error>,
     /// Free bytes on the file system of the store, if the system reports them.
     pub disk_free: Option<u64>,
@@ -232,7 +232,7 @@ pub fn collect_stats(db: &DbInner) -> Stats {
         dropped_deletes: sums.dropped.deletes,
         dropped_covered: sums.dropped.covered,
         dropped_by_filter: sums.dropped.filtered,
-        paced_nanos: db.scheduler.writes().slept(),
+        slowdown_nanos: db.scheduler.writes().slept(),
         stalled_nanos: db.scheduler.writes().stalled(),
         reads: db.observer.counters().reads_of_dropped(),
         cache: db.memory.cache().usage(),

@@ -111,14 +111,14 @@ impl Listener for TracingListener {
                     || warn!(target: "firn", %error, "a compaction failed"),
                 );
             }
-            Event::PacingBegun { tree, reason } => {
+            Event::SlowdownBegun { tree, reason } => {
                 self.begin(
                     "pacing",
                     &format!("{tree} {reason}"),
                     info_span!(target: "firn", parent: None, "pacing", tree, reason),
                 );
             }
-            Event::PacingEnded { tree, reason, micros, slept_micros } => {
+            Event::SlowdownEnded { tree, reason, micros, slept_micros } => {
                 self.end("pacing", &format!("{tree} {reason}"), || {
                     info!(target: "firn", micros, slept_micros, "writers were slowed down");
                 });
@@ -149,7 +149,7 @@ impl Listener for TracingListener {
             Event::Postponed { error } => {
                 warn!(target: "firn", %error, "background work lacks something, and is tried again")
             }
-            Event::Latched { error } => {
+            Event::BecameReadOnly { error } => {
                 error!(target: "firn", %error, "the store takes no writes from now on")
             }
             Event::Missed { events } => warn!(target: "firn", events, "events were missed"),

@@ -27,9 +27,9 @@ pub struct CloseGate {
     /// Number of permits in use.
     permits: AtomicU64,
     /// First failure after which the store is read-only.
-    latched: Mutex<Option<Error>, rank::Latched>,
-    /// Whether writes are refused. Can be read without the lock of `latched`.
-    is_latched: AtomicBool,
+    first_failure: Mutex<Option<Error>, rank::FirstFailure>,
+    /// Whether writes are refused. Can be read without the lock of `first_failure`.
+    is_read_only_by_error: AtomicBool,
 }
 
 /// Permission to write files of the store. Closing waits until it is dropped.
@@ -55,8 +55,8 @@ impl CloseGate {
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             permits: AtomicU64::new(0),
-            latched: Mutex::new(None),
-            is_latched: AtomicBool::new(false),
+            first_failure: Mutex::new(None),
+            is_read_only_by_error: AtomicBool::new(false),
         }
     }
 
@@ -70,16 +70,16 @@ impl CloseGate {
     /// Returns an error if the store accepts no writes.
     #[inline]
     pub fn check_writable(&self) -> Result<()> {
-        if self.is_latched.load(Ordering::Relaxed) {
-            return Err(self.why_latched());
+        if self.is_read_only_by_error.load(Ordering::Relaxed) {
+            return Err(self.read_only_cause());
         }
         Ok(())
     }
 
     /// Returns the error for a write to a store that accepts none.
     #[cold]
-    pub fn why_latched(&self) -> Error {
-        match &*self.latched.lock() {
+    pub fn read_only_cause(&self) -> Error {
+        match &*self.first_failure.lock() {
             _ if self.is_closed() => closed(),
             Some(e) if e.kind() == ErrorKind::ReadOnly => e.clone(),
             Some(e) => Error::new(
@@ -92,19 +92,19 @@ impl CloseGate {
 
     /// Makes the store read-only because of `e`, and returns the error for the caller. The first
     /// cause is remembered and reported, before any call is refused for it.
-    pub fn latch(&self, e: Error) -> Error {
+    pub fn fail(&self, e: Error) -> Error {
         {
-            let mut latched = self.latched.lock();
-            if latched.is_none() {
-                self.events.note(|| Event::Latched { error: e.clone() });
-                *latched = Some(e.clone());
-                self.is_latched.store(true, Ordering::Relaxed);
+            let mut first_failure = self.first_failure.lock();
+            if first_failure.is_none() {
+                self.events.note(|| Event::BecameReadOnly { error: e.clone() });
+                *first_failure = Some(e.clone());
+                self.is_read_only_by_error.store(true, Ordering::Relaxed);
             }
         }
         self.work.wake_waiting();
-        // A lack of space that latches is not transient: the caller must not assume that the call
-        // did nothing.
-        if e.is_transient() { self.why_latched() } else { e }
+        // A lack of space that makes the store read-only is not transient: the caller must not
+        // assume that the call did nothing.
+        if e.is_transient() { self.read_only_cause() } else { e }
     }
 
     /// Records work that lacked space or another resource, and wakes threads that wait for it. Any
@@ -122,14 +122,14 @@ impl CloseGate {
     }
 
     /// Makes the store read-only from the start.
-    pub fn latch_read_only(&self) {
-        *self.latched.lock() = Some(opened_read_only());
+    pub fn set_read_only(&self) {
+        *self.first_failure.lock() = Some(opened_read_only());
         self.refuse_writes();
     }
 
     /// Refuses writes from now on. Their error is the first failure, or that of a closed store.
     pub fn refuse_writes(&self) {
-        self.is_latched.store(true, Ordering::Relaxed);
+        self.is_read_only_by_error.store(true, Ordering::Relaxed);
     }
 
     /// Issues a permit to write files.
@@ -214,17 +214,17 @@ mod tests {
     fn the_first_failure_is_reported_to_all_later_writers() {
         let gate = gate();
         gate.check_writable().unwrap();
-        let first = gate.latch(error(ErrorKind::Corruption, "first"));
+        let first = gate.fail(error(ErrorKind::Corruption, "first"));
         assert_eq!(first.kind(), ErrorKind::Corruption);
-        gate.latch(error(ErrorKind::Io, "second"));
+        gate.fail(error(ErrorKind::Io, "second"));
         let refused = gate.check_writable().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ReadOnly);
         assert!(refused.to_string().contains("first"), "{refused}");
     }
 
     #[test]
-    fn a_lack_of_space_that_latches_is_no_longer_transient() {
-        let e = gate().latch(error(ErrorKind::NoSpace, "full"));
+    fn a_lack_of_space_that_ends_writing_is_no_longer_transient() {
+        let e = gate().fail(error(ErrorKind::NoSpace, "full"));
         assert!(!e.is_transient() && e.to_string().contains("full"), "{e}");
     }
 
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(gate.work.postponed().lock().check(0).unwrap_err().kind(), ErrorKind::NoSpace);
         let damaged = gate.postpone(error(ErrorKind::Corruption, "damaged")).unwrap_err();
         assert_eq!(damaged.kind(), ErrorKind::Corruption);
-        gate.latch(damaged);
+        gate.fail(damaged);
         // A read-only store postpones nothing.
         assert!(gate.postpone(error(ErrorKind::NoSpace, "full")).is_err());
     }

@@ -91,7 +91,7 @@ impl Scheduler {
 
     /// Reports whether all workers are running. A read-only store has none.
     pub fn has_all_workers(&self) -> bool {
-        self.read_only || self.queue.present().count_ones() == self.workers as u32
+        self.read_only || self.queue.running_workers().count_ones() == self.workers as u32
     }
 
     /// Charges the work of a compaction for `entries` entries, and waits until the rate allows it.
@@ -168,10 +168,10 @@ mod tests {
         assert!(scheduler(2, true, None).has_all_workers());
         let two = scheduler(2, false, None);
         assert!(!two.has_all_workers());
-        two.queue().hold().come(0);
-        two.queue().hold().come(1);
+        two.queue().hold().mark_running(0);
+        two.queue().hold().mark_running(1);
         assert!(two.has_all_workers());
-        two.queue().hold().leave(0);
+        two.queue().hold().mark_exited(0);
         assert!(!two.has_all_workers());
     }
 

@@ -21,9 +21,9 @@ use crate::util::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, rank};
 /// Handle of the worker pool, which starts workers when there is work.
 pub trait WorkerPoolHandle: Send + Sync {
     /// Starts the workers that are not running. May be called under any lock.
-    fn call(&self);
+    fn start_missing(&self);
     /// Runs worker number `i` until it exits. `compacts` allows it to run compactions.
-    fn serve(&self, i: usize, compacts: bool);
+    fn run_worker(&self, i: usize, compacts: bool);
 }
 
 /// Threads of the workers by worker number, including exited threads that are not joined yet.
@@ -36,7 +36,8 @@ pub struct BackgroundQueue {
     generation: Mutex<u64, rank::Generation>,
     /// Wakes workers.
     wake: Condvar,
-    /// Wakes writers that wait for memtable space, and callers that wait for flushes or compactions.
+    /// Wakes writers that wait for memtable space, and callers that wait for flushes or
+    /// compactions.
     done: Condvar,
     /// Background work that failed for lack of space or another resource, and will be retried.
     postponed: Mutex<Postponed>,
@@ -44,7 +45,7 @@ pub struct BackgroundQueue {
     present: AtomicU64,
     threads: Mutex<WorkerThreads, rank::Threads>,
     /// Handle of the worker pool. Empty until workers may start.
-    crew: OnceLock<Weak<dyn WorkerPoolHandle>>,
+    pool: OnceLock<Weak<dyn WorkerPoolHandle>>,
     /// Number of running compactions.
     compacting: AtomicU64,
     /// Trees that have immutable memtables, or had some recently.
@@ -123,13 +124,13 @@ impl HeldSignals<'_> {
     }
 
     /// Marks worker `i` as running. Returns true if it was running already.
-    pub fn come(&self, i: usize) -> bool {
+    pub fn mark_running(&self, i: usize) -> bool {
         self.work.present.fetch_or(1 << i, Ordering::Relaxed) & 1 << i != 0
     }
 
     /// Marks worker `i` as exited and wakes waiting threads. Returns the running workers, one bit
     /// each.
-    pub fn leave(&self, i: usize) -> u64 {
+    pub fn mark_exited(&self, i: usize) -> u64 {
         let left = self.work.present.fetch_and(!(1 << i), Ordering::Relaxed) & !(1 << i);
         self.work.done.notify_all();
         left
@@ -166,24 +167,24 @@ impl BackgroundQueue {
     }
 
     /// Allows workers to start from now on.
-    pub fn allow(&self, crew: Weak<dyn WorkerPoolHandle>) {
-        let _ = self.crew.set(crew);
+    pub fn set_pool(&self, pool: Weak<dyn WorkerPoolHandle>) {
+        let _ = self.pool.set(pool);
     }
 
     /// Returns the worker pool, if workers may start and the store still exists.
-    pub fn crew(&self) -> Option<Arc<dyn WorkerPoolHandle>> {
-        self.crew.get().and_then(Weak::upgrade)
+    pub fn pool(&self) -> Option<Arc<dyn WorkerPoolHandle>> {
+        self.pool.get().and_then(Weak::upgrade)
     }
 
     /// Starts the workers that are not running. May be called under any lock.
-    pub fn call(&self) {
-        if let Some(crew) = self.crew() {
-            crew.call();
+    pub fn start_workers(&self) {
+        if let Some(pool) = self.pool() {
+            pool.start_missing();
         }
     }
 
     /// Returns the running workers, one bit each.
-    pub fn present(&self) -> u64 {
+    pub fn running_workers(&self) -> u64 {
         self.present.load(Ordering::Relaxed)
     }
 
@@ -243,7 +244,7 @@ impl BackgroundQueue {
         self.paid.lock().insert(tree);
         self.recheck([tree]);
         self.signal();
-        self.call();
+        self.start_workers();
     }
 
     /// Returns the trees recorded by [`note_paid`](BackgroundQueue::note_paid).

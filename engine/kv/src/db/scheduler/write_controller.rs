@@ -1,12 +1,12 @@
 //! Delays writers: computes the debt of sleep time and counts the time slept.
 //!
 //! Invariants:
-//! - Writers accumulate debt and pay it in sleeps of at least [`SLEEP`], so a small write rarely
+//! - Writers accumulate debt and nanos it in sleeps of at least [`SLEEP`], so a small write rarely
 //!   needs a system call. Concurrent writers sleep one after the other.
-//! - The thread that sets a delay reports its begin ([`Event::PacingBegun`]) and its end, each once;
-//!   writes report nothing. The delay is locked while its causes are read ([`HeldDelay`]). So a late
-//!   thread sees that the tree was dropped, its memtable flushed or the store closed, and does not
-//!   begin a delay.
+//! - The thread that sets a delay reports its begin ([`Event::SlowdownBegun`]) and its end, each
+//!   once; writes report nothing. The delay is locked while its causes are read ([`HeldDelay`]). So
+//!   a late thread sees that the tree was dropped, its memtable flushed or the store closed, and
+//!   does not begin a delay.
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +74,7 @@ impl HeldDelay<'_> {
         } else if self.slowed.is_none() {
             let (since, slept) = (to.env.monotonic_nanos(), to.slept());
             *self.slowed = Some(Slowed { tree: tree.to_owned(), reason, since, slept });
-            to.events.note(|| Event::PacingBegun { tree: tree.to_owned(), reason });
+            to.events.note(|| Event::SlowdownBegun { tree: tree.to_owned(), reason });
         }
     }
 
@@ -86,7 +86,7 @@ impl HeldDelay<'_> {
 
     fn report_end(&mut self, to: &WriteController) {
         let Some(Slowed { tree, reason, since, slept }) = self.slowed.take() else { return };
-        to.events.note(|| Event::PacingEnded {
+        to.events.note(|| Event::SlowdownEnded {
             tree,
             reason,
             micros: to.env.monotonic_nanos().saturating_sub(since) / 1000,
@@ -101,7 +101,7 @@ pub struct WriteController {
     events: Arc<Events>,
     /// Delay for runs, set by the tree with the most runs over its limit.
     runs: WriteDelay,
-    owed: AtomicU64,
+    debt: AtomicU64,
     /// Wake-up time of the last sleeping writer.
     wake: AtomicU64,
     slept: AtomicU64,
@@ -112,8 +112,8 @@ impl WriteController {
     /// Creates the controller of a store, which reports to `events`.
     pub fn new(env: Arc<dyn Env>, events: Arc<Events>) -> WriteController {
         let zero = || AtomicU64::new(0);
-        let (owed, wake, slept, stalled) = (zero(), zero(), zero(), zero());
-        WriteController { env, events, runs: WriteDelay::default(), owed, wake, slept, stalled }
+        let (debt, wake, slept, stalled) = (zero(), zero(), zero(), zero());
+        WriteController { env, events, runs: WriteDelay::default(), debt, wake, slept, stalled }
     }
 
     /// Returns the delay for runs, set by the tree with the most runs over its limit.
@@ -124,22 +124,22 @@ impl WriteController {
 
     /// Adds the delay for `bytes` at this rate to the debt. Returns the nanoseconds that the caller
     /// must sleep now, for itself and for others, if any.
-    pub fn owe(&self, rate: u64, bytes: usize) -> Option<u64> {
-        let owed = rate * bytes as u64 / 1024;
-        if self.owed.fetch_add(owed, Ordering::Relaxed) + owed < SLEEP {
+    pub fn charge(&self, rate: u64, bytes: usize) -> Option<u64> {
+        let debt = rate * bytes as u64 / 1024;
+        if self.debt.fetch_add(debt, Ordering::Relaxed) + debt < SLEEP {
             return None;
         }
-        let pay = self.owed.swap(0, Ordering::Relaxed).min(100 * SLEEP);
-        (pay > 0).then_some(pay)
+        let nanos = self.debt.swap(0, Ordering::Relaxed).min(100 * SLEEP);
+        (nanos > 0).then_some(nanos)
     }
 
-    /// Sleeps for `pay` nanoseconds after the writers that sleep already.
-    pub fn sleep(&self, pay: u64) {
+    /// Sleeps for `nanos` nanoseconds after the writers that sleep already.
+    pub fn sleep(&self, nanos: u64) {
         let now = self.env.monotonic_nanos();
         self.wake.fetch_max(now, Ordering::Relaxed);
-        let wake = self.wake.fetch_add(pay, Ordering::Relaxed) + pay;
+        let wake = self.wake.fetch_add(nanos, Ordering::Relaxed) + nanos;
         self.env.sleep(Duration::from_nanos((wake - now).min(100 * SLEEP)));
-        self.slept.fetch_add(pay, Ordering::Relaxed);
+        self.slept.fetch_add(nanos, Ordering::Relaxed);
     }
 
     /// Counts the time that a writer waited for a memtable.
@@ -170,7 +170,7 @@ pub struct MemtableFill {
     /// Creation time of the active memtable, and the total time that writers slept and waited until
     /// then.
     begun: AtomicU64,
-    stood: AtomicU64,
+    delayed: AtomicU64,
 }
 
 impl MemtableFill {
@@ -195,9 +195,9 @@ impl MemtableFill {
     /// Notes that a memtable of `memory` bytes was created at `now`, and returns the delay for its
     /// writers. If `wait` is set, the memtable may fill before the running flush ends. The delay
     /// adds the missing time: the rest of the flush less the fill time of the previous memtable.
-    pub fn begin(&self, now: u64, stood: u64, memory: usize, wait: bool) -> u64 {
+    pub fn begin(&self, now: u64, delayed: u64, memory: usize, wait: bool) -> u64 {
         let elapsed = now.saturating_sub(self.begun.swap(now, Ordering::Relaxed));
-        let idle = stood.saturating_sub(self.stood.swap(stood, Ordering::Relaxed));
+        let idle = delayed.saturating_sub(self.delayed.swap(delayed, Ordering::Relaxed));
         let done = match self.flushing_since.load(Ordering::Relaxed) {
             0 => 0,
             since => now.saturating_sub(since),

@@ -77,7 +77,7 @@ impl VersionSet {
         self.store
     }
 
-    /// Returns the table cache, which opens tables.
+    /// Returns the opener of tables.
     pub fn opener(&self) -> &Arc<TableOpener> {
         &self.opener
     }

@@ -1,5 +1,5 @@
-//! The registry of live snapshots. Compactions use it to retain visible versions, and jobs that drop
-//! whole tables use it to exclude snapshots.
+//! The registry of live snapshots. Compactions use it to retain visible versions, and jobs that
+//! drop whole tables use it to exclude snapshots.
 //!
 //! Invariant: a read point is taken and registered atomically, so that no compaction misses it.
 

@@ -106,7 +106,8 @@ pub struct TreeFiles {
     pub handles: SortedMap<u64, Arc<TableHandle>>,
     /// Tables that a running job holds, and the owner of that job.
     pub busy: HashMap<u64, Holder>,
-    /// Input bytes of each running compaction, by the number of its first table.
+    /// Upper bound of the bytes that a step of each running compaction writes, by the number of its
+    /// first table.
     pub merging: SortedMap<u64, u64>,
     /// Tables in which a compaction had to leave tombstones because of live snapshots, with the
     /// sequence number of the oldest such snapshot.
@@ -118,7 +119,7 @@ pub struct TreeFiles {
 impl TreeFiles {
     /// Adds a handle for a table that is live from now on, unless it has one. `values` are the blob
     /// files of the tree.
-    pub fn take_up(
+    pub fn add_table_handle(
         &mut self,
         meta: Arc<TableMeta>,
         opener: &Arc<TableOpener>,
@@ -208,7 +209,11 @@ impl TreeInner {
     /// sequence number is visible. So the view must still be current after the read point is
     /// loaded. Otherwise a read could see a later write in its memtable without the ingestion
     /// before it.
-    pub fn at_one_moment<'g>(&self, visible: &VisibleSeq, guard: &'g Guard) -> (&'g TreeView, Seq) {
+    pub fn consistent_view<'g>(
+        &self,
+        visible: &VisibleSeq,
+        guard: &'g Guard,
+    ) -> (&'g TreeView, Seq) {
         loop {
             let view = self.view.load(guard);
             #[cfg(test)]
@@ -292,7 +297,7 @@ impl TreeInner {
         Ok(())
     }
 
-    /// Reports whether the tree belongs to the Db of `watch`.
+    /// Reports whether the tree belongs to the Db of `pins`.
     pub fn is_of(&self, pins: &Arc<Pins>) -> bool {
         Arc::ptr_eq(&self.pins, pins)
     }

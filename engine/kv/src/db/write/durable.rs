@@ -16,7 +16,7 @@ use crate::db::versions::catalog::{EditFailure, TreeCatalog};
 /// Writes edits as one atomic group, with the current counters. After a failure nothing has
 /// changed in memory. If only space or a similar resource was missing, or the manifest would
 /// become too long, the edits do not count. After any other failure the contents of the file
-/// are unknown, and the Db is latched.
+/// are unknown, and the Db is read-only.
 pub fn log_edits(db: &DbInner, c: &mut TreeCatalog, edits: Vec<Edit>) -> Result<()> {
     make_manifest_ready(db, c)?;
     c.log_edits(edits, db.commit.visible().now()).map_err(|e| edit_failed(&db.gate, e))
@@ -53,9 +53,9 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
         &found,
         db.options.wal_segment,
     )
-    .map_err(|e| if e.is_transient() { e } else { db.gate.latch(e) })?;
+    .map_err(|e| if e.is_transient() { e } else { db.gate.fail(e) })?;
     let work = db.scheduler.queue().clone();
-    wal.call_when_it_grows(Box::new(move || work.call()));
+    wal.call_when_it_grows(Box::new(move || work.start_workers()));
     // If this fails, the segment has no record, and the next attempt replaces it.
     let writers = writers_from_now_on(c.state(), &found, &wal);
     c.begin(Edit::LogWriters { writers }, db.commit.visible().now())
@@ -66,7 +66,7 @@ pub fn begin_writing(db: &DbInner, c: &mut TreeCatalog) -> Result<()> {
 
 /// Makes the store read-only if a failed edit leaves the contents of the manifest unknown.
 fn edit_failed(gate: &CloseGate, e: EditFailure) -> Error {
-    if e.is_final { gate.latch(e.error) } else { e.error }
+    if e.is_final { gate.fail(e.error) } else { e.error }
 }
 
 /// Returns the writers of the existing segments, including the new one.

@@ -10,11 +10,12 @@
 //! Invariants:
 //! - W1: sequence numbers are consecutive and in log order.
 //! - W2: `visible` advances only over writes that are completely in their memtables. So a reader
-//!   sees whole batches, unless a failure has latched the Db in the middle of one.
+//!   sees whole batches, unless a failure has made the Db read-only in the middle of one.
 //! - W3: a memtable is sealed under the write lock. Writers with a position in the log finish their
 //!   insertion into the memtable that they were assigned.
-//! - W4: a failed write has written nothing, or the Db is latched read-only. This includes panics,
-//!   for example of the hook that returns the filter prefix of a key.
+//! - W4: a failed write has written nothing, or the Db is read-only. This includes panics, for
+//!   example of the hook that returns the filter prefix of a key. Without background threads a
+//!   write also returns the error of a flush or compaction that it ran; that write itself is done.
 
 pub mod batch;
 pub mod durable;
@@ -204,8 +205,8 @@ pub fn write_checked(
     })
 }
 
-/// Writes the batch that `make` fills, as [`write_batch`](crate::db::write::write_batch) does. No other
-/// write happens between the call of `make` and this write.
+/// Writes the batch that `make` fills, as [`write_batch`](crate::db::write::write_batch) does. No
+/// other write happens between the call of `make` and this write.
 pub fn write_computed(
     db: &DbInner,
     mut batch: Batch,
@@ -299,7 +300,7 @@ fn commit_batch(
         });
     }
     if inserted != Some(batch.count) {
-        return Err(db.gate.why_latched());
+        return Err(db.gate.read_only_cause());
     }
     finish_write(db, place.end, durability, turn)?;
     Ok(first)
@@ -307,7 +308,7 @@ fn commit_batch(
 
 /// Ends a write of `count` sequence numbers that is not completely in memory. The numbers must
 /// become visible, or every later writer would wait forever. No write can follow, because the
-/// Db is latched.
+/// Db is read-only.
 #[cold]
 fn end_partial_write(
     gate: &CloseGate,
@@ -315,7 +316,7 @@ fn end_partial_write(
     (first, count): (Seq, u64),
     e: Error,
 ) {
-    gate.latch(e);
+    gate.fail(e);
     commit.visible().publish(first, count);
 }
 
@@ -344,7 +345,7 @@ fn finish_write(db: &DbInner, lsn: Lsn, durability: Durability, turn: SampleToke
     Ok(())
 }
 
-/// Returns the error that latches the Db when an insertion panics.
+/// Returns the error that makes the Db read-only when an insertion panics.
 fn cut_off() -> Error {
     Error::new(
         ErrorKind::Panicked,

@@ -1,4 +1,5 @@
-//! Makes room in memtables for a writer, or waits for it ([`budget`](crate::db::memory::budget), B3).
+//! Makes room in memtables for a writer, or waits for it ([`budget`](crate::db::memory::budget),
+//! B3).
 //!
 //! Invariant: a wait ends with the next flush, or with the error of a flush that lacks space. A
 //! flush never waits for writers or compactions. So no history leads to a Db that cannot be
@@ -157,7 +158,7 @@ fn wait_while(
         signals.wait_done(Duration::from_millis(50));
         if !scheduler.has_all_workers() {
             drop(signals);
-            scheduler.queue().call();
+            scheduler.queue().start_workers();
             signals = scheduler.queue().hold();
         }
     }

@@ -4,10 +4,11 @@
 //! Invariants:
 //! - The delay follows the number of runs ([`delay`]): runs slow a writer, but never stop it.
 //! - The active memtable may become full before the previous one is flushed. Then the missing time
-//!   is spread over the fill time ([`MemtableFill`](crate::db::scheduler::write_controller::MemtableFill)): a writer is
-//!   a little slower for a while instead of stopping at the end.
-//! - Every delay ends: with its cause, with the tree, or with the Db. The [write controller](crate::db::scheduler::write_controller)
-//!   reports begin and end.
+//!   is spread over the fill time
+//!   ([`MemtableFill`](crate::db::scheduler::write_controller::MemtableFill)): a writer is a little
+//!   slower for a while instead of stopping at the end.
+//! - Every delay ends: with its cause, with the tree, or with the Db. The [write
+//!   controller](crate::db::scheduler::write_controller) reports begin and end.
 
 use crate::compaction::delay;
 use crate::db::memory::budget::MemoryManager;
@@ -31,9 +32,9 @@ pub fn slow_writer(db: &DbInner, tree: &TreeInner, bytes: usize) {
 
 #[cold]
 fn sleep_off(scheduler: &Scheduler, observer: &Observer, rate: u64, bytes: usize) {
-    if let Some(pay) = scheduler.writes().owe(rate, bytes) {
-        scheduler.writes().sleep(pay);
-        observer.meters().record(LatencyOp::Pace, pay);
+    if let Some(nanos) = scheduler.writes().charge(rate, bytes) {
+        scheduler.writes().sleep(nanos);
+        observer.meters().record(LatencyOp::Slowdown, nanos);
     }
 }
 
@@ -47,9 +48,9 @@ pub fn set_slowdown(scheduler: &Scheduler, tree: &TreeInner, pressure: f64) {
 
 /// Called when a new memtable of `tree` was started at `now`, after one of `memory` bytes.
 pub fn begin_fill(db: &DbInner, tree: &TreeInner, now: u64, memory: usize) {
-    let stood = db.scheduler.writes().slept() + db.scheduler.writes().stalled();
+    let delayed = db.scheduler.writes().slept() + db.scheduler.writes().stalled();
     let mut held = tree.fill.delay().hold();
-    let rate = tree.fill.begin(now, stood, memory, is_full_soon(&db.memory, &db.scheduler, tree));
+    let rate = tree.fill.begin(now, delayed, memory, is_full_soon(&db.memory, &db.scheduler, tree));
     held.set(rate, &tree.name, FLUSH, db.scheduler.writes());
 }
 

@@ -24,7 +24,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{Kind, Seq};
 use crate::base::ops::{Op, OpReader, TreeId};
 use crate::db::commit::CommitPipeline;
-use crate::iterator::empty_range_cache::LONGEST;
+use crate::iterator::empty_range_cache::MAX_BOUND_LEN;
 use crate::iterator::visible::VisibleRange;
 use crate::rewrite::emptied::emptied;
 use crate::util::sync::epoch;
@@ -41,7 +41,9 @@ pub fn probe_trees(tree: &TreeInner, read: Seq) {
     let view = tree.view.load_full();
     let memtables: Vec<_> = view.memtables().map(|m| m.mem.clone()).collect();
     for mem in &memtables {
-        for s in emptied(mem, &memtables, &view.version.runs, view.options.merge_operator.clone(), read) {
+        for s in
+            emptied(mem, &memtables, &view.version.runs, view.options.merge_operator.clone(), read)
+        {
             tree.empty_ranges.note(&s.deletion.start, &s.deletion.end, read, s.steps);
         }
     }
@@ -105,9 +107,9 @@ fn probe_from(
     look: &TombstoneProbe,
 ) -> Result<u64> {
     let guard = epoch::pin();
-    let (view, read) = tree.at_one_moment(commit.visible(), &guard);
+    let (view, read) = tree.consistent_view(commit.visible(), &guard);
     // The cache stores no longer bounds, and recorded reads do not use the cache.
-    if look.most == 0 || key.len() >= LONGEST || view.meters.is_recording() {
+    if look.most == 0 || key.len() >= MAX_BOUND_LEN || view.meters.is_recording() {
         return Ok(0);
     }
     let mut passed = 0;

@@ -1,4 +1,4 @@
-//! Loom tests of gaps with concurrent writers: a reader never skips a key that it may see.
+//! Loom tests of empty ranges with concurrent writers: a reader never skips a key that it may see.
 
 use std::sync::Mutex as Plain;
 
@@ -52,8 +52,8 @@ impl Store {
         self.visible.store(seq, Ordering::Release);
     }
 
-    /// Searches for the first of the keys 1 to 8, using a known gap, and records the range that it
-    /// passed.
+    /// Searches for the first of the keys 1 to 8, using a known range, and records the range that
+    /// it passed.
     fn first(&self) -> Option<u8> {
         let read = self.visible.load(Ordering::Acquire);
         let seen: Vec<u8> =

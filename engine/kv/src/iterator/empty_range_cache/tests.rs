@@ -1,4 +1,4 @@
-//! Tests of the empty-range cache: recording, proving, cutting and removing gaps.
+//! Tests of the empty-range cache: recording, proving, cutting and removing empty ranges.
 
 use super::*;
 use proptest::prelude::*;
@@ -136,7 +136,7 @@ fn puts_cut_and_walks_join() {
 #[test]
 fn puts_into_a_gap_wear_it_out() {
     let (empty_ranges, _given) = at(7);
-    empty_ranges.learn(b"a", b"z", 7, 8 * WORTH);
+    empty_ranges.learn(b"a", b"z", 7, 8 * MIN_STEPS);
     (b'b'..b'y').for_each(|k| empty_ranges.cut(&[k]));
     assert!(forward(&empty_ranges, b"x", 9).is_none());
     assert!(empty_ranges.count.load(Ordering::Relaxed) < 8);
@@ -145,14 +145,14 @@ fn puts_into_a_gap_wear_it_out() {
 /// Checks order, disjointness and counts.
 fn check(empty_ranges: &EmptyRangeCache) {
     let known = empty_ranges.known.load_full();
-    let all: Vec<EmptyRange> = known.sure.iter().map(EmptyRange::of).collect();
-    assert!(all.iter().all(|g| g.first < g.rest.until && g.rest.steps >= WORTH));
+    let all: Vec<EmptyRange> = known.confirmed.iter().map(EmptyRange::of).collect();
+    assert!(all.iter().all(|g| g.first < g.rest.until && g.rest.steps >= MIN_STEPS));
     assert!(all.windows(2).all(|g| g[0].rest.until < g[1].first));
     assert_eq!(
         (known.count, known.bytes),
         (all.len() as u64, all.iter().map(EmptyRange::bytes).sum())
     );
-    assert!(known.tried.len() <= MOST_TRIED && known.bytes <= empty_ranges.room.bytes);
+    assert!(known.candidates.len() <= MAX_CANDIDATES && known.bytes <= empty_ranges.room.bytes);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn there_are_never_many_and_the_useful_ones_stay() {
     };
     fill();
     let part = empty_ranges.room.part(empty_ranges.room.used.load(Ordering::Relaxed));
-    assert_eq!(part, LEAST / 2);
+    assert_eq!(part, MIN_BUDGET / 2);
     let count = empty_ranges.count.load(Ordering::Relaxed);
     assert!((200..400).contains(&count), "{count}");
     assert!(
@@ -176,14 +176,14 @@ fn there_are_never_many_and_the_useful_ones_stay() {
     );
     given.0.store(100, Ordering::Relaxed);
     fill();
-    assert!(empty_ranges.count.load(Ordering::Relaxed) <= 400 + MOST_TRIED as u64);
+    assert!(empty_ranges.count.load(Ordering::Relaxed) <= 400 + MAX_CANDIDATES as u64);
     given.0.store(7, Ordering::Relaxed);
     // Saves little, but is new.
     empty_ranges.learn(&key(50_000), &key(50_005), 7, 200);
     assert!(forward(&empty_ranges, &key(50_001), 9).is_some());
-    empty_ranges.learn(&[b'x'; LONGEST + 1], b"y", 9, 1 << 40);
+    empty_ranges.learn(&[b'x'; MAX_BOUND_LEN + 1], b"y", 9, 1 << 40);
     assert!(
-        forward(&empty_ranges, &[b'x'; LONGEST + 2], 9).is_none(),
+        forward(&empty_ranges, &[b'x'; MAX_BOUND_LEN + 2], 9).is_none(),
         "keys that are too long are not cached"
     );
 }

@@ -5,7 +5,7 @@ use crate::base::error::Result;
 use crate::base::hooks::MergeOperator;
 use crate::base::key::{Seq, Trailer, head};
 use crate::counters::read_debt::SeekCost;
-use crate::iterator::empty_range_cache::{EmptyRangeCache, WORTH};
+use crate::iterator::empty_range_cache::{EmptyRangeCache, MIN_STEPS};
 use crate::iterator::merging::{MergeSource, Merging};
 use crate::iterator::run_cursor::BlobLocation;
 use crate::iterator::shadow::RangeShadow;
@@ -184,7 +184,7 @@ impl Visible {
             empty_ranges: None,
             start: vec![],
             begun: false,
-            worth: WORTH,
+            worth: MIN_STEPS,
             most: u64::MAX,
             passed: 0,
             folded_away: false,
@@ -237,14 +237,15 @@ impl Visible {
         }
     }
 
-    /// Sets the empty-range cache: from now on the iterator skips known gaps and records new ones.
+    /// Sets the empty-range cache: from now on the iterator skips known empty ranges and records
+    /// new ones.
     pub fn use_empty_ranges(&mut self, empty_ranges: Arc<EmptyRangeCache>) {
         self.empty_ranges = Some(empty_ranges);
     }
 
-    /// Makes the iterator record even small gaps, and stop a walk after about `most` steps; it is
-    /// then not positioned. Afterwards it is good for one walk only. It does not pay read costs,
-    /// because it serves no reader.
+    /// Makes the iterator record even small empty ranges, and stop a walk after about `most` steps;
+    /// it is then not positioned. Afterwards it is good for one walk only. It does not pay read
+    /// costs, because it serves no reader.
     pub fn look_no_further(&mut self, most: u64) {
         self.seek_cost = SeekCost::default();
         (self.worth, self.most) = (PATIENCE.into(), most);

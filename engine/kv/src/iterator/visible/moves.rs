@@ -18,8 +18,8 @@ impl Visible {
         self.find_visible_forward()
     }
 
-    /// Moves to the first key of the range at or after `end`, the end of a gap. A range found empty
-    /// from there on is merged with that gap.
+    /// Moves to the first key of the range at or after `end`, the end of an empty range. A range
+    /// found empty from there on is merged with that empty range.
     pub fn seek_past(&mut self, end: &[u8]) -> Result<()> {
         self.start.clear();
         self.start.extend_from_slice(end);

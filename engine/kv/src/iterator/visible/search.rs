@@ -47,8 +47,8 @@ impl Visible {
             {
                 self.hold_key();
                 if !self.skip_empty_range(&mut walk, true)? {
-                    let gap = self.next_gap(&walk, true);
-                    let ends = [self.shadow.until(), self.range.until.as_deref(), gap.as_deref()];
+                    let empty = self.next_empty_range(&walk, true);
+                    let ends = [self.shadow.until(), self.range.until.as_deref(), empty.as_deref()];
                     walk.steps +=
                         self.inner.pass_older(s, true, ends.into_iter().flatten().min())?;
                 }
@@ -184,9 +184,9 @@ impl Visible {
             let cover = self.shadow.covering(&self.key)?.unwrap_or(0);
             if each!(&self.inner, c => c.trailer()).seq() < cover {
                 if !self.skip_empty_range(&mut walk, false)? {
-                    let gap = self.next_gap(&walk, false);
+                    let empty = self.next_empty_range(&walk, false);
                     let from = self.shadow.from().max(&self.range.from);
-                    let edge = gap.as_deref().map_or(from, |gap| gap.max(from));
+                    let edge = empty.as_deref().map_or(from, |empty| empty.max(from));
                     walk.steps += self.inner.pass_older(cover, false, Some(edge))?;
                 }
                 continue;

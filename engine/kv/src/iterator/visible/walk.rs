@@ -1,25 +1,25 @@
-//! Moves an iterator to the next visible key: skips gaps that other readers recorded, and records
-//! new ones.
+//! Moves an iterator to the next visible key: skips empty ranges that other readers recorded, and
+//! records new ones.
 
 use crate::base::cursor::Cursor;
 use crate::base::error::Result;
 use crate::base::key::{Trailer, head};
-use crate::iterator::empty_range_cache::{LONGEST, WORTH};
+use crate::iterator::empty_range_cache::{MAX_BOUND_LEN, MIN_STEPS};
 use crate::iterator::visible::held::{PATIENCE, Visible, VisibleInner};
 use crate::iterator::visible::range::successor;
 
-/// Number of steps before the first gap lookup, and before the one after a gap. Without a hit the
-/// interval doubles each time, up to [`WORTH`] steps.
-const FIRST: u64 = if WORTH < PATIENCE as u64 { WORTH } else { PATIENCE as u64 };
+/// Number of steps before the first cache lookup, and before the one after an empty range. Without
+/// a hit the interval doubles each time, up to [`MIN_STEPS`] steps.
+const FIRST: u64 = if MIN_STEPS < PATIENCE as u64 { MIN_STEPS } else { PATIENCE as u64 };
 
 /// Entries that an iterator has passed since it was moved.
 pub(super) struct VisibleWalk {
     /// Approximate number of entries.
     pub steps: u64,
-    /// Step count of the next gap lookup, and the current interval between lookups.
+    /// Step count of the next cache lookup, and the current interval between lookups.
     due: u64,
     pause: u64,
-    /// Number of skipped gaps.
+    /// Number of skipped empty ranges.
     skips: u32,
     /// Whether `start` contains the approximate start of the walk.
     noted: bool,
@@ -39,8 +39,8 @@ impl VisibleWalk {
 }
 
 impl Visible {
-    /// Counts the held key, which is hidden, as a step. Returns `true` if that key was in a gap and
-    /// the cursor is now after it.
+    /// Counts the held key, which is hidden, as a step. Returns `true` if that key was in an empty
+    /// range and the cursor is now after it.
     #[inline]
     pub(super) fn pass(&mut self, walk: &mut VisibleWalk, forward: bool) -> Result<bool> {
         walk.steps += 1;
@@ -64,7 +64,7 @@ impl Visible {
         }
         let mut to = vec![];
         let has_skipped = empty_ranges.skip_empty_range(&self.key, forward, self.read, &mut to);
-        walk.pause = if has_skipped { FIRST } else { (2 * walk.pause).min(WORTH) };
+        walk.pause = if has_skipped { FIRST } else { (2 * walk.pause).min(MIN_STEPS) };
         walk.due = walk.steps + walk.pause;
         if !has_skipped {
             return Ok(false);
@@ -79,9 +79,9 @@ impl Visible {
         Ok(true)
     }
 
-    /// Returns the start of the first gap in the way of a walk from the held key. The walk need not
-    /// skip other gaps: they merge with the range that it passes.
-    pub(super) fn next_gap(&self, walk: &VisibleWalk, forward: bool) -> Option<Vec<u8>> {
+    /// Returns the start of the first empty range in the way of a walk from the held key. The walk
+    /// need not skip other empty ranges: they merge with the range that it passes.
+    pub(super) fn next_empty_range(&self, walk: &VisibleWalk, forward: bool) -> Option<Vec<u8>> {
         let empty_ranges = self.empty_ranges.as_ref().filter(|_| walk.skips == 0)?;
         let mut at = vec![];
         empty_ranges.nearest(&self.key, forward, self.read, &mut at).then_some(at)
@@ -114,8 +114,8 @@ impl Visible {
     fn learn(&mut self, walk: &VisibleWalk, forward: bool, found: bool) {
         self.passed += walk.steps;
         let Some(empty_ranges) = self.empty_ranges.as_ref().filter(|_| walk.noted) else { return };
-        // Two skipped gaps are worth merging.
-        let steps = walk.steps.max(WORTH);
+        // Two skipped empty ranges are worth merging.
+        let steps = walk.steps.max(MIN_STEPS);
         match (forward, found) {
             (true, true) => {
                 empty_ranges.learn(&self.start, each!(&self.inner, c => c.key()), self.read, steps)
@@ -138,14 +138,14 @@ impl Visible {
     /// Returns the end of the range that a forward walk passed before the end of the iterator's
     /// range. This is just after the key held last. If a range deletion covers that key, the walk
     /// has passed all other keys that it covers too. The rest of the range is also empty. It is
-    /// left out so that puts after all deleted keys have no gap to cut.
+    /// left out so that puts after all deleted keys have no empty range to cut.
     fn end_of_passed(&self) -> Vec<u8> {
         let behind = successor(&self.key);
         let covered = self.shadow.covered().map(|(_, until)| match &self.range.until {
             Some(end) => until.min(end),
             None => until,
         });
-        match covered.filter(|end| end.len() <= LONGEST) {
+        match covered.filter(|end| end.len() <= MAX_BOUND_LEN) {
             Some(end) => behind.max(end.into()),
             None => behind,
         }
@@ -155,6 +155,8 @@ impl Visible {
     /// iterator's range.
     fn start_of_passed(&self) -> &[u8] {
         let covered = self.shadow.covered().map(|(from, _)| from.max(&self.range.from));
-        covered.filter(|from| from.len() <= LONGEST).map_or(&self.key, |from| from.min(&self.key))
+        covered
+            .filter(|from| from.len() <= MAX_BOUND_LEN)
+            .map_or(&self.key, |from| from.min(&self.key))
     }
 }

@@ -6,8 +6,8 @@
 //!   tree's range deletions first and then its keys.
 //! - In a *hidden* range of a tree no entry of the snapshot is visible, but pending puts may be.
 //!   Hidden ranges only grow: by deletions, and by the space between two hidden ranges where an
-//!   iterator found nothing. This turns many deletions into one range, and an iterator passes each range
-//!   once.
+//!   iterator found nothing. This turns many deletions into one range, and an iterator passes each
+//!   range once.
 //! - The read set of a tree consists of keys and of disjoint ranges, regardless of the number of
 //!   iterators.
 

@@ -34,7 +34,7 @@ fn passed(tree: &Tree, from: &[u8], until: Option<&[u8]>, forward: bool) -> u64 
     let end = until.map_or(Bound::Unbounded, Bound::Excluded);
     let range = VisibleRange::new(Bound::Included(from), end);
     let guard = epoch::pin();
-    let (view, read) = tree.inner.at_one_moment(tree.handle.inner.commit.visible(), &guard);
+    let (view, read) = tree.inner.consistent_view(tree.handle.inner.commit.visible(), &guard);
     let mut seen = visible(view, range, read).unwrap();
     if forward { seen.first() } else { seen.last() }.unwrap();
     assert!(!seen.valid());

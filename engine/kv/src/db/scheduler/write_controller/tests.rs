@@ -30,9 +30,9 @@ fn open(policy: Policy) -> (Db, Tree, Receiver<Event>) {
 
 /// Checks that there is one begin and one end with this reason.
 fn check(report: &Receiver<Event>, why: &'static str, what: &str) {
-    let of_why = |e: &Event| matches!(e, Event::PacingBegun { reason, .. } | Event::PacingEnded { reason, .. } if *reason == why);
+    let of_why = |e: &Event| matches!(e, Event::SlowdownBegun { reason, .. } | Event::SlowdownEnded { reason, .. } if *reason == why);
     let events: Vec<Event> = report.iter().filter(of_why).collect();
-    let [Event::PacingBegun { tree, .. }, Event::PacingEnded { tree: ended, .. }] = &events[..]
+    let [Event::SlowdownBegun { tree, .. }, Event::SlowdownEnded { tree: ended, .. }] = &events[..]
     else {
         panic!("{what}: {events:?}")
     };

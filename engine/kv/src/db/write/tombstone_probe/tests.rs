@@ -111,7 +111,7 @@ fn a_queue_has_one_gap() {
         all.iter().for_each(|&i| tree.delete(&key(0, i)).unwrap());
         assert!(
             (1..=2).contains(&tree.inner.empty_ranges.count()),
-            "{} gaps, from the tail: {from_tail}",
+            "{} empty ranges, from the tail: {from_tail}",
             tree.inner.empty_ranges.count()
         );
         assert!(outside(&tree, 1..19_999) < 3 * NEAR, "{}", outside(&tree, 1..19_999));
