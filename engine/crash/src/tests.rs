@@ -32,7 +32,7 @@ fn dump(mem: &CrashEnv) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn unsynced_data_and_unsynced_names_are_lost_apart() {
+fn unsynced_data_and_unsynced_names_are_lost_separately() {
     let mem = CrashEnv::new(1);
     mem.start_journal();
     let mut f = mem.create(p("/f")).unwrap(); // 1

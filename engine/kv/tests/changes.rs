@@ -202,7 +202,7 @@ fn a_replica_holds_what_the_store_holds() {
 }
 
 #[test]
-fn a_crash_leaves_a_log_that_is_told_from_where_it_begins() {
+fn a_log_after_a_crash_is_recognised_by_its_begin() {
     let (mut told, mut lagged) = (0, 0);
     for seed in 0..6 {
         let mem = CrashEnv::new(seed);
@@ -241,7 +241,7 @@ fn a_crash_leaves_a_log_that_is_told_from_where_it_begins() {
 }
 
 #[test]
-fn a_feed_that_is_too_far_behind_says_so() {
+fn a_feed_that_lags_too_far_reports_it() {
     let db = Db::open_in(Arc::new(CrashEnv::new(1)), DIR, options(0)).unwrap();
     let tree = db.tree("t", TreeOptions::default()).unwrap();
     tree.put("k", "v").unwrap();
@@ -271,7 +271,7 @@ fn a_feed_that_is_too_far_behind_says_so() {
 }
 
 #[test]
-fn a_read_that_fails_is_tried_again_without_a_gap() {
+fn a_failed_read_is_retried_without_an_empty_range() {
     let faulty = FaultEnv::new(Arc::new(CrashEnv::new(1)));
     let db = Db::open_in(Arc::new(faulty.clone()), DIR, options(0)).unwrap();
     let mut feed = db.changes_since(0, MANY).unwrap();
@@ -289,7 +289,7 @@ fn a_read_that_fails_is_tried_again_without_a_gap() {
 }
 
 #[test]
-fn a_feed_beside_writers_tells_batches_whole_and_all() {
+fn a_feed_beside_writers_returns_all_batches_whole() {
     let db = Db::open_in(Arc::new(MemEnv::plain()), DIR, options(2)).unwrap();
     let trees = db.trees((0..2).map(|n| (format!("t{n}"), TreeOptions::default()))).unwrap();
     let mut feed = db.changes_since(0, MANY).unwrap();

@@ -40,7 +40,7 @@ fn counted(classes: &[OpClass]) -> (CrashEnv, FaultEnv, Arc<dyn Env>) {
 }
 
 #[test]
-fn a_sync_that_fails_is_told_and_nothing_is_lost_with_the_process() {
+fn a_failed_sync_is_reported_and_a_process_crash_loses_nothing() {
     let (mem, faults, env) = counted(&[OpClass::Sync]);
     let (db, tree) = open(&env, 0);
     tree.put("k", "v").unwrap();
@@ -145,7 +145,7 @@ fn handles_of_a_closed_store_write_nothing() {
 /// An iterator reports that the store is closed when it reaches a missing table. That table was not
 /// open yet, and the next opening has compacted it away.
 #[test]
-fn an_iterator_whose_files_have_gone_says_so() {
+fn an_iterator_reports_missing_files() {
     let env: Arc<dyn Env> = Arc::new(CrashEnv::new(1));
     let (db, tree) = open(&env, 0);
     (0..2000).for_each(|n| tree.put(key(n), [1; 60]).unwrap());
@@ -171,7 +171,7 @@ fn an_iterator_whose_files_have_gone_says_so() {
 /// While an ingestion runs, closing waits, and the store stays locked.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
-fn closing_waits_for_who_is_writing() {
+fn closing_waits_for_running_writes() {
     let env: Arc<dyn Env> = Arc::new(CrashEnv::new(1));
     let (db, tree) = open(&env, 0);
     let (closes, closed) = channel();

@@ -325,7 +325,7 @@ impl FilterPrefix for First {
 }
 
 #[test]
-fn operands_old_versions_and_prefixes_are_told() {
+fn operands_old_versions_and_prefixes_are_counted() {
     let env = Arc::new(MemEnv::new(4));
     let db = open(&env);
     let options = TreeOptions {
@@ -399,7 +399,7 @@ fn a_recording_is_bounded_and_ends() {
 /// Separated values are blocks of blob files. A read that returns a value reports its block with
 /// the file, the offset and the origin. A read of keys alone reports none.
 #[test]
-fn values_that_lie_apart_are_told_with_their_file() {
+fn blob_reads_are_recorded_with_their_file() {
     for (read_mode, compression) in [
         (ReadMode::Pread, Compression::Lz4),
         (ReadMode::Pread, Compression::None),

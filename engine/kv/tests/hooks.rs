@@ -320,7 +320,7 @@ impl CompactionFilterPass for Rows {
 }
 
 #[test]
-fn what_speaks_for_a_range_is_alone_when_nothing_older_is_in_the_whole_range() {
+fn a_range_deletion_is_alone_only_without_older_entries_in_its_range() {
     let env = CrashEnv::new(1);
     let hooks = TreeOptions {
         compaction_filter: Some(Arc::new(Rows)),

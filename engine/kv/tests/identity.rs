@@ -264,7 +264,7 @@ fn a_table_of_another_store_or_of_a_clone_is_refused_and_named() {
 }
 
 #[test]
-fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
+fn a_checkpoint_is_an_independent_store_whose_tables_name_their_writer() {
     let env = CrashEnv::new(1);
     let (db, tree) = open(&env).unwrap();
     tree.put(b"a", b"1").unwrap();
@@ -295,7 +295,7 @@ fn a_checkpoint_is_a_store_of_its_own_whose_tables_say_who_wrote_them() {
 }
 
 #[test]
-fn the_log_alone_says_who_wrote_it() {
+fn the_log_alone_names_its_writer() {
     let env = killed(&killed(&CrashEnv::new(1), &[("a", "1")]), &[("b", "2")]);
     let (known, of_files) = (state(&env), writers(&env, Path::new(DIR)).unwrap());
     assert_eq!(known.writers, of_files);

@@ -57,7 +57,7 @@ fn check(tree: &Tree, map: &Map) {
 }
 
 #[test]
-fn a_range_deletion_is_cut_behind_a_key_of_the_greatest_length() {
+fn a_range_deletion_is_split_after_a_key_of_maximal_length() {
     for end in [&b"m"[..], b"\xff", b"n\xff\xff", b"\0"] {
         let env = CrashEnv::new(1);
         let (db, tree) = open(&env);

@@ -170,7 +170,7 @@ fn what_was_found_stays_away() {
 
 /// Simulates a store that loses puts after an ingestion into a tree that was reopened.
 #[test]
-fn a_failure_is_told_with_a_script_that_fails_too() {
+fn a_failure_is_reported_with_a_script_that_repeats_it() {
     let seed = 4;
     let steps: Vec<HistoryOp> = History::new(seed, HOOKED).take(3000).map(|s| s.op).collect();
     let fails = |steps: &[HistoryOp]| {

@@ -697,7 +697,7 @@ fn jobs_may_run_and_finish_in_any_order() {
 /// If a policy picks no job, read-triggered compactions merge the runs into one, and the policy
 /// still picks no job. `TimeWindow` preserves its windows, and `Fifo` never merges.
 #[test]
-fn readers_get_one_run_for_their_toll() {
+fn read_debt_merges_the_runs() {
     let mut merged = 0;
     for seed in 0..300 {
         let mut rng = Rng::new(3_000_000 + seed);
@@ -801,7 +801,7 @@ fn lazy_leveling_stays_lazy_leveling() {
 }
 
 #[test]
-fn what_has_expired_goes_as_soon_as_nothing_older_lies_beneath() {
+fn expired_tables_go_when_no_older_data_is_below() {
     for seed in 0..200 {
         let mut rng = Rng::new(5_000_000 + seed);
         let chosen = policy(&mut rng);

@@ -50,7 +50,7 @@ fn order(n: u64, how: &str, rng: &mut Rng) -> Vec<u64> {
 }
 
 #[test]
-fn the_first_look_behind_deletes_in_tables_is_short() {
+fn the_first_read_after_deletes_in_tables_is_short() {
     const N: u64 = 2_000;
     // Upper bound of visited entries: a few remaining deletes of a range in each of some tables.
     const FEW: u64 = 60;
@@ -249,7 +249,7 @@ impl MergeOperator for Sum {
 
 /// Operands that fold to no value must be preserved, because later operands are folded over them.
 #[test]
-fn operands_that_come_to_nothing_are_kept() {
+fn operands_that_fold_to_nothing_are_retained() {
     for in_older_table in [false, true] {
         let db = open(&MemEnv::new(1));
         let tree =

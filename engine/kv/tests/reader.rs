@@ -323,7 +323,7 @@ fn what_cannot_be_refreshed_says_why() {
 }
 
 #[test]
-fn the_race_with_a_writer_who_is_never_at_rest_ends() {
+fn the_race_with_a_busy_writer_ends() {
     let store = Writer::new(60);
     for every in [5, 6, 7, 9, 20] {
         for first in (0..every).step_by(3) {

@@ -286,7 +286,7 @@ fn an_opening_that_finds_no_space_in_the_manifest_begins_another_one() {
 /// A manifest frame whose sync failed looks like any other. No later opening may append after it,
 /// because its writer did not close the log.
 #[test]
-fn nothing_is_appended_behind_a_frame_that_could_not_be_synced() {
+fn nothing_is_appended_after_a_frame_whose_sync_failed() {
     let env = Refusing::new();
     let number = || Manifest::load(&*env.inner, Path::new("/db")).unwrap().unwrap().1;
     let (db, tree) = open(&env, 0);
@@ -348,7 +348,7 @@ fn a_tree_that_cannot_be_flushed_does_not_stop_another() {
 /// Fails every operation of every call that creates files, one at a time. Nothing is half done, no
 /// file is left over, and the next attempt succeeds.
 #[test]
-fn calls_that_fail_half_way_leave_nothing_behind() {
+fn calls_that_fail_half_way_leave_no_files() {
     type Call = fn(&Db, &Tree) -> Result<()>;
     let calls: [(&str, Call); 5] = [
         ("ingest", |_, t| {

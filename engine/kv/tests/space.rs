@@ -182,7 +182,7 @@ fn every_policy_holds_its_bound_while_keys_are_overwritten() {
 /// stay within the bound, also after a reopening. A blob file is deleted with the tables of its
 /// flush.
 #[test]
-fn first_in_first_out_counts_values_that_lie_apart() {
+fn fifo_counts_blob_bytes() {
     own_process!();
     for (background_threads, long) in [(0, 900), (0, 9000), (2, 4000)] {
         let policy = Policy::Fifo(Fifo { max_bytes: 400 << 10, max_age_secs: 0 });

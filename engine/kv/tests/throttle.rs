@@ -346,7 +346,7 @@ fn closing_ends_a_merge_that_drops_everything() {
 /// refused.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "the test acts as an application with threads")]
-fn only_who_needs_the_tables_of_a_job_that_stands_still_is_refused() {
+fn only_calls_that_need_the_tables_of_a_paused_job_fail() {
     let [inside, begun, go] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     // At this rate a compaction takes a minute, so the pause interrupts it.
     let db = Db::open_in(

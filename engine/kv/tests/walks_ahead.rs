@@ -208,7 +208,7 @@ fn a_walk_over_values_asks_for_them_before_it_reads_them() {
 }
 
 #[test]
-fn who_does_not_walk_over_values_asks_for_none_beside_his() {
+fn key_only_scans_read_no_neighbouring_values() {
     for (mode, compression) in KINDS {
         let (tree, files) = store(mode, compression, 2000, 1000, 1);
         assert_eq!(tree.keys().count(), 2000);

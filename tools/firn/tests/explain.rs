@@ -225,7 +225,7 @@ fn statements_are_told_in_the_types_of_their_tables() {
 }
 
 #[test]
-fn values_that_lie_apart_are_told_with_their_file() {
+fn blob_reads_are_recorded_with_their_file() {
     let t = Temp::new("explain", "apart");
     let long = "v".repeat(5000);
     t.firn_fed(&["put", "pear", "short"], b"");

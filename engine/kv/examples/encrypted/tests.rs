@@ -165,7 +165,7 @@ fn store(env: Arc<dyn Env>) -> Db {
 }
 
 #[test]
-fn no_text_stands_in_the_files_and_another_key_is_told() {
+fn files_hold_no_plaintext_and_a_wrong_key_is_reported() {
     let (mem, env) = both();
     let env: Arc<dyn Env> = Arc::new(env);
     let db = store(env.clone());

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strangers_are_told_apart() {
+    fn foreign_files_are_recognised() {
         let own = TableIdentity { store: 1 << 63, unique: 7 };
         assert_eq!(TableIdentity::decode(&own.encode()), Some(own));
         assert_eq!(TableIdentity::decode(&own.encode()[..15]), None);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_between_a_key_and_its_successor() {
+    fn no_key_is_between_a_key_and_its_successor() {
         assert_eq!(successor(b""), Some(vec![0]));
         assert_eq!(successor(b"a\xff"), Some(b"a\xff\0".to_vec()));
         let longest = |end: &[u8]| [&vec![b'm'; MAX_KEY_LEN - end.len()], end].concat();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_is_even_behind_the_common_prefix() {
+    fn a_split_is_even_after_the_common_prefix() {
         let keys = split(b"user/\x00", b"user/\xff\xff", 4);
         let tails: Vec<u8> = keys.iter().map(|k| k[5]).collect();
         assert_eq!(tails, [0x3f, 0x7f, 0xbf]);

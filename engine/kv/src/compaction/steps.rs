@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_whose_entries_speak_for_keys_of_other_tables_stays_whole() {
+    fn a_compaction_with_range_deletions_over_other_tables_is_not_split() {
         let (shape, job) = two_runs();
         let ics: Policy = "ics".parse().unwrap();
         let has_compaction_filter = LsmShape { has_compaction_filter: true, ..shape.clone() };

@@ -644,7 +644,7 @@ fn a_piece_that_panics_fails_the_job() {
 
 /// A pause takes effect only when the helpers of a job have stopped too, in any order of waiting.
 #[test]
-fn hands_stand_still_in_a_pause() {
+fn helpers_stop_in_a_pause() {
     let db = open_with(&MemEnv::new(1), 2);
     let inner = db.inner();
     for last in 0..2 {
@@ -718,7 +718,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
 /// A flush gets the slots of a compaction at its next step, and the compaction gets them back. The
 /// compaction may be a caller's, or may be paused.
 #[test]
-fn a_flush_that_comes_later_has_the_hands_of_a_merge() {
+fn a_later_flush_gets_the_helpers_of_a_compaction() {
     for (holder, pauses) in
         [(Holder::Caller, false), (Holder::Background, false), (Holder::Background, true)]
     {

@@ -575,7 +575,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_system_without_a_sync_of_directories_is_told_apart() {
+    fn a_file_system_without_directory_sync_is_detected() {
         let at = |kind: io::ErrorKind, go_on| dir_not_synced(kind.into(), Path::new("d"), go_on);
         for kind in [io::ErrorKind::InvalidInput, io::ErrorKind::Unsupported] {
             assert!(at(kind, true).is_ok());

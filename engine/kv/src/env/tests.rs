@@ -87,7 +87,7 @@ fn a_full_device_is_an_error_when_the_log_is_created() {
 }
 
 #[test]
-fn a_device_in_memory_answers_what_it_is_told() {
+fn a_device_in_memory_returns_what_was_written() {
     let env = MemEnv::new(1);
     assert_eq!(env.free_space(Path::new("/")), None);
     env.set_free_space(Some(7));

@@ -496,7 +496,7 @@ fn a_group_of_edits_counts_as_a_whole_or_is_taken_back() {
 }
 
 #[test]
-fn another_writer_goes_on_behind_a_mark_that_ends_the_file_and_nowhere_else() {
+fn another_writer_continues_only_after_an_end_mark() {
     let env = TestEnv::default();
     let states = sample(&env);
     let whole = env.bytes(&path());

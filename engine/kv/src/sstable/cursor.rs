@@ -6,8 +6,8 @@
 //! - R2: the cursor holds the block's bytes: a frame of the cache, the map of the file, or its own
 //!   buffer. So returned references remain valid until the cursor moves.
 //! - R3: a long scan ([`Stride`]) caches its blocks while the cache has room. In a full cache, 1 of
-//!   its blocks in 16 is cached ([`Cache::admits_passing`](crate::block_cache::Cache)). So it
-//!   evicts little of what other readers use. A repeated scan over more data than the cache holds
+//!   its blocks in 16 is cached ([`Cache::admits_passing`](crate::block_cache::Cache)). So other
+//!   readers lose few blocks. A repeated scan over more data than the cache holds
 //!   still finds some of its blocks. If all blocks were admitted, each would be evicted before the
 //!   scan reads it again (bimodal insertion, Qureshi et al., ISCA 2007). Two cases are always
 //!   cached: blocks of a recorded scan, and stubs of large blocks whose value is not read, which

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_and_strangers_mostly_not() {
+    fn members_are_found_and_others_mostly_not() {
         for n in [0, 1, 2, 3, 10, 1000, 100_000] {
             for bits in 1..=16 {
                 let (kind, dropped) = FilterKind::holding(bits);

@@ -601,7 +601,7 @@ fn resealed(mut bytes: Vec<u8>, kind: format::BlockKind, change: impl Fn(&mut [u
 }
 
 #[test]
-fn verification_finds_flags_and_kinds_that_are_only_told_wrongly() {
+fn verification_finds_wrong_flags_and_kinds() {
     let options = WriterOptions { compression: Compression::None, ..WriterOptions::default() };
     let (bytes, _) = write(&options, &small(3), &Fragments::default());
     assert!(open(&bytes, false).unwrap().verify(None, |_| ()).is_ok());
@@ -734,7 +734,7 @@ fn a_block_is_copied_only_where_its_separator_is_true() {
 /// A cursor that defers values returns the same entries. It reports an undecodable value when the
 /// value is requested; its key is available.
 #[test]
-fn a_value_that_waits_is_wrong_only_for_who_wants_it() {
+fn a_damaged_deferred_value_fails_only_when_requested() {
     let kinds = [Kind::Put, Kind::Delete, Kind::Merge];
     let entries: Vec<Entry> = (0..40u32)
         .map(|i| {

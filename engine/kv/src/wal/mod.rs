@@ -56,8 +56,8 @@ mod tests;
 
 pub use group_commit::Syncer;
 pub use recovery::{
-    KnownSegments, RecoveredLog, RecoveryVisit, SegmentInfo, TornTail, kept, live_bytes, recover,
-    recover_known, segments, writers,
+    KnownSegments, RecoveredLog, RecoveryVisit, SegmentInfo, TornTail, live_bytes, recover,
+    recover_known, retained_size, segments, writers,
 };
 pub use segment_reader::{Damage, LogItem, SegmentReader, WalRecord};
 pub use writer::{PrepareJob, Unneeded, Wal};

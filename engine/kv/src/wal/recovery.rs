@@ -104,7 +104,7 @@ impl SegmentInfo {
 }
 
 /// Returns the total capacity of these segments in bytes, full or not, and their number.
-pub fn kept<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> (u64, usize) {
+pub fn retained_size<'a>(segments: impl IntoIterator<Item = &'a SegmentInfo>) -> (u64, usize) {
     segments.into_iter().fold((0, 0), |(bytes, n), s| (bytes + s.capacity, n + 1))
 }
 

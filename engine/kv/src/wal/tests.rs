@@ -328,7 +328,7 @@ fn a_closed_log_has_no_reserve_and_nothing_is_read_twice() {
 }
 
 #[test]
-fn the_mark_of_a_close_is_trusted_only_where_nothing_can_lie_behind_it() {
+fn the_mark_of_a_close_is_trusted_only_at_the_end() {
     let env = TestEnv::default();
     let (wal, all) = written(&env, &[100, 200]);
     wal.close().unwrap();
@@ -408,7 +408,7 @@ fn a_torn_tail_ends_the_log_and_damage_before_synced_bytes_does_not() {
 }
 
 #[test]
-fn damage_before_unsynced_records_is_told_from_what_a_crash_leaves() {
+fn damage_before_unsynced_records_differs_from_a_torn_tail() {
     let env = TestEnv::default();
     let (_wal, all) = written(&env, &[100, 1000, 700, 2800, 300]);
     let path = dir().join(segment_name(1));

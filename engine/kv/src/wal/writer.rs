@@ -19,7 +19,7 @@ use super::format::{
     DATA, MARK, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, record_size,
 };
 use super::group_commit::Syncer;
-use super::recovery::{RecoveredLog, SegmentInfo, kept, live_bytes};
+use super::recovery::{RecoveredLog, SegmentInfo, live_bytes, retained_size};
 use super::tail::{LogHold, SegmentPlace};
 use super::{Lsn, segment_path};
 use crate::base::error::{Error, Result};
@@ -597,8 +597,8 @@ impl Wal {
     }
 
     /// Returns the total capacity in bytes of the retained segments, full or not, and their number.
-    pub fn kept(&self) -> (u64, usize) {
-        let (bytes, old) = kept(self.old.iter().map(|s| &s.info));
+    pub fn retained_size(&self) -> (u64, usize) {
+        let (bytes, old) = retained_size(self.old.iter().map(|s| &s.info));
         (bytes + self.current.capacity, old + 1)
     }
 

@@ -27,7 +27,7 @@ fn name(event: &Event) -> String {
 }
 
 #[test]
-fn what_happens_is_told_in_order() {
+fn events_are_reported_in_order() {
     let (tell, told) = told();
     let (env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
     let tree = db.tree("t", piling()).unwrap();
@@ -157,7 +157,7 @@ fn a_panic_of_a_listener_stays_with_it() {
 }
 
 #[test]
-fn failures_are_told_and_what_begins_ends() {
+fn failures_are_reported_and_every_begin_has_an_end() {
     let (tell, told) = told();
     let env = Arc::new(FaultEnv::new(Arc::new(CrashEnv::new(0))));
     let listener = move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap();
@@ -176,7 +176,7 @@ fn failures_are_told_and_what_begins_ends() {
 }
 
 #[test]
-fn a_listener_that_is_too_slow_is_told_how_much_it_missed_and_nobody_waits_for_it() {
+fn a_slow_listener_learns_how_much_it_missed_and_blocks_nobody() {
     let (go, wait) = channel::<()>();
     let wait = Mutex::new(wait);
     let (tell, told) = told();
@@ -244,7 +244,7 @@ fn the_listener_of_a_reader_hears_of_each_opening() {
 }
 
 #[test]
-fn pacing_is_told_when_it_begins_and_when_it_ends() {
+fn slowdowns_are_reported_at_begin_and_end() {
     let (tell, told) = told();
     let (_env, db) = listened(move |e: &Event| tell.lock().unwrap().send(e.clone()).unwrap());
     let policy = Policy::Tiered(Tiered { min_runs: 2, max_runs: 32, bucket: 3.0 });

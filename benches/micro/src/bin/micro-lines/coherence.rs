@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_and_then_writes_waits_twice_and_an_access_may_span_lines() {
+    fn a_read_then_write_waits_twice_and_an_access_may_span_lines() {
         let mut c = Coherence::default();
         assert_eq!(moves(&mut c, 0, &[access(60, true)]), []);
         let twice = [access(64, false), access(64, true)];

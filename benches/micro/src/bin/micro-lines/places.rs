@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_named_by_who_takes_it() {
+    fn a_lock_is_named_by_its_holder() {
         let frames = [
             frame("core::sync::atomic::atomic_compare_exchange<u8>", "/rustc/atomic.rs"),
             frame("lock", "/x/parking_lot-0.12.5/src/raw_mutex.rs"),

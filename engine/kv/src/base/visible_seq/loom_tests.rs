@@ -81,7 +81,7 @@ fn check(marks: &[u64], sizes: &[usize]) {
 }
 
 #[test]
-fn what_is_published_is_there_whole_and_in_order() {
+fn published_writes_are_complete_and_in_order() {
     model(3, || {
         let s = Store::new();
         let other = thread::spawn({
@@ -146,7 +146,7 @@ fn a_writer_reads_its_own_write() {
 
 /// Three writers, each of which may sleep: all of them wake up.
 #[test]
-fn who_sleeps_is_woken() {
+fn sleeping_threads_are_woken() {
     model(3, || {
         let s = Store::new();
         let others = [1, 2].map(|mark| {

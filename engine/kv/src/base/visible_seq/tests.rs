@@ -57,7 +57,7 @@ fn many_writers_publish_in_order_and_see_their_own() {
 
 /// The last of three writers comes first, then the second. The first one publishes all three.
 #[test]
-fn who_comes_early_sleeps_and_is_published_by_the_one_before() {
+fn an_early_writer_sleeps_and_is_published_by_its_predecessor() {
     let horizon = VisibleSeq::new(0);
     let published = AtomicU64::new(0);
     thread::scope(|scope| {

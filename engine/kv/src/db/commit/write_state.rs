@@ -235,8 +235,8 @@ impl WriteState {
     /// bytes, in full segments or not.
     pub fn is_log_long(&self, limit: u64) -> bool {
         let (bytes, segments) = match (&self.wal, &self.found) {
-            (Some(wal), _) => wal.kept(),
-            (None, found) => found.as_ref().map_or((0, 0), |f| wal::kept(&f.segments)),
+            (Some(wal), _) => wal.retained_size(),
+            (None, found) => found.as_ref().map_or((0, 0), |f| wal::retained_size(&f.segments)),
         };
         bytes > limit || segments > MANY_SEGMENTS
     }

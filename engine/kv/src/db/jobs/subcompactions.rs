@@ -130,7 +130,9 @@ impl<T, W: Fn(&DbInner, usize, &mut During<'_>) -> Result<T>> DividedWork<T, W> 
 
     fn check(&self) -> Result<()> {
         match &self.state.lock().failed {
-            Some(e) => Err(Error::new(ErrorKind::Closed, format!("another subcompaction failed: {e}"))),
+            Some(e) => {
+                Err(Error::new(ErrorKind::Closed, format!("another subcompaction failed: {e}")))
+            }
             None => Ok(()),
         }
     }

@@ -315,7 +315,7 @@ mod tests {
     use crate::env::mem::MemEnv;
 
     #[test]
-    fn any_time_is_recorded_and_what_never_happened_takes_no_memory() {
+    fn any_time_is_recorded_and_unused_histograms_take_no_memory() {
         let meters = Meters::new(Arc::new(MemEnv::new(1)));
         assert_eq!(meters.all().get, Latency::default());
         for nanos in [0, 1, 300, 5_000_000, LONGEST, LONGEST + 1, u64::MAX] {

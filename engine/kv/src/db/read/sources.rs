@@ -26,7 +26,7 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
     if view.meters.is_recording() {
         return profile_scan(view, range, read);
     }
-    let Sources { list, shadows, has_deletes } = sources(view, &range, &mut ())?;
+    let ScanSources { list, shadows, has_deletes } = sources(view, &range, &mut ())?;
     let seek_cost = SeekCost::new(list.len(), &view.read_debt);
     let shadow = RangeShadow::new(shadows, read);
     let mut visible = Visible::new(list, read, shadow, view.options.merge_operator.clone(), range);
@@ -44,15 +44,15 @@ pub fn visible(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visibl
 fn profile_scan(view: &TreeView, range: VisibleRange, read: Seq) -> Result<Visible> {
     let of = range.clone();
     let mut profile = ReadProfile::of_range(view, &of, read);
-    let Sources { list, shadows, .. } = sources(view, &range, &mut profile)?;
+    let ScanSources { list, shadows, .. } = sources(view, &range, &mut profile)?;
     let shown = Arc::new(AtomicU64::new(0));
     let list = profile.begin_scan(view, list, &shadows, &shown);
     let shadow = RangeShadow::new(shadows, read);
     Ok(Visible::new(list, read, shadow, view.options.merge_operator.clone(), range).counting(shown))
 }
 
-/// Sources of a range read.
-struct Sources {
+/// ScanSources of a range read.
+struct ScanSources {
     list: Vec<MergeSource>,
     /// Their range deletions.
     shadows: Vec<Cover>,
@@ -66,7 +66,7 @@ fn sources(
     view: &TreeView,
     range: &VisibleRange,
     observer: &mut impl ReadObserver,
-) -> Result<Sources> {
+) -> Result<ScanSources> {
     // Most reads of a narrow range find one source, and room for all would take over a kilobyte.
     let mut list: Vec<MergeSource> = Vec::with_capacity(1);
     let most = 1 + view.sealed.len() + view.version.runs.len();
@@ -114,7 +114,7 @@ fn sources(
         }
     }
     has_deletes |= !shadows.is_empty();
-    Ok(Sources { list, shadows, has_deletes })
+    Ok(ScanSources { list, shadows, has_deletes })
 }
 
 /// Reports whether the filters of a run allow keys of a range whose prefix has this hash.

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flushes_go_first_and_who_has_stepped_back_before_others() {
+    fn flushes_go_first_then_helpers_that_yielded() {
         let helpers = Arc::new(SubcompactionSlots::new(2));
         assert!(helpers.take_for_compaction() && helpers.take_for_compaction());
         assert!(!helpers.take_for_compaction() && !helpers.take_for_flush());

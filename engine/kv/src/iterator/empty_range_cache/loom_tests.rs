@@ -92,11 +92,11 @@ fn beside(puts: &'static [u8], preemptions: usize) {
 }
 
 #[test]
-fn a_gap_is_cut_before_its_key_is_seen() {
+fn an_empty_range_is_cut_before_its_key_is_visible() {
     beside(&[5], 3);
 }
 
 #[test]
-fn a_gap_is_cut_by_two() {
+fn an_empty_range_is_split_by_two_puts() {
     beside(&[5, 3], 2);
 }

@@ -39,7 +39,7 @@ fn what_a_reader_of_the_newest_state_finds_empty_is_sure_at_once() {
 }
 
 #[test]
-fn the_nearest_gap_is_the_next_one_in_either_direction() {
+fn the_nearest_empty_range_is_the_next_one_in_either_direction() {
     let (empty_ranges, _given) = at(7);
     let nearest = |key: &[u8], forward, read| {
         let mut to = vec![];
@@ -97,7 +97,7 @@ fn what_is_put_beside_two_readers_is_cut_from_what_they_prove() {
 }
 
 #[test]
-fn gaps_that_join_hold_for_readers_of_the_newest_of_them() {
+fn joined_empty_ranges_hold_from_the_newest_since() {
     for newest_first in [false, true] {
         let (empty_ranges, given) = at(7);
         let older = || empty_ranges.learn(b"b", b"m", 7, 1000);
@@ -134,7 +134,7 @@ fn puts_cut_and_walks_join() {
 }
 
 #[test]
-fn puts_into_a_gap_wear_it_out() {
+fn puts_into_an_empty_range_wear_it_out() {
     let (empty_ranges, _given) = at(7);
     empty_ranges.learn(b"a", b"z", 7, 8 * MIN_STEPS);
     (b'b'..b'y').for_each(|k| empty_ranges.cut(&[k]));
@@ -218,7 +218,7 @@ proptest! {
     /// Compares with a plain list of empty ranges and their start times: no skip passes a visible
     /// key.
     #[test]
-    fn leaps_pass_nothing_that_was_put(
+    fn skips_pass_no_put(
         ops in prop::collection::vec((0u8..5, 0u8..60, 1u8..12, 0u8..3), 1..200),
     ) {
         let (empty_ranges, given) = at(1);

@@ -281,7 +281,7 @@ fn a_tree_that_is_seldom_written_makes_way() {
 /// A writer whose flushes cannot begin stops below the limit. It continues when they begin.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "an application's own threads")]
-fn who_finds_no_memory_waits_for_flushes() {
+fn writers_without_memory_wait_for_flushes() {
     let db = open(Arc::new(MemEnv::new(1)), "/db", options(1));
     let trees = trees(&db, 20);
     let flushing: Vec<_> = trees.iter().map(|t| t.inner.flushing.lock()).collect();

@@ -51,7 +51,7 @@ fn filled() -> (Db, Tree) {
 }
 
 #[test]
-fn who_ends_in_what_is_covered_passes_it_once() {
+fn a_scan_that_ends_in_a_covered_range_passes_it_once() {
     type Emptying = fn(&Tree);
     let cases: [(&str, Emptying, bool); 5] = [
         ("one deletion", |t| t.delete_range([2]..[3]).unwrap(), false),
@@ -104,7 +104,7 @@ fn who_ends_in_what_is_covered_passes_it_once() {
 
 /// Scans from inside a covered range, each from a little further away than the last one.
 #[test]
-fn who_begins_in_what_is_covered_passes_none_of_it_twice() {
+fn a_scan_that_begins_in_a_covered_range_passes_it_once() {
     for forward in [true, false] {
         let (_db, tree) = filled();
         tree.delete_range([2]..[3]).unwrap();

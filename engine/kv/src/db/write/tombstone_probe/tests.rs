@@ -100,7 +100,7 @@ fn writers_probe_after_deletes() {
 /// An empty range found by one probe is merged with those found before. (In release builds scans
 /// record their position only after some steps.)
 #[test]
-fn a_queue_has_one_gap() {
+fn a_queue_has_one_empty_range() {
     for from_tail in [false, true] {
         let (_db, tree) = open(&MemEnv::new(1));
         (0..20_000).for_each(|i| tree.put(&key(0, i), b"v").unwrap());
@@ -142,7 +142,7 @@ fn hundreds_of_queues_in_one_tree_are_looked_at() {
 /// Deletes in random order: the last of them join many ranges into one. Rare probes would miss most
 /// of it.
 #[test]
-fn deletes_in_any_order_are_looked_at() {
+fn deletes_in_any_order_are_probed() {
     for (n, in_tables) in [(300, false), (3_000, false), (30_000, false), (3_000, true)] {
         let (_db, tree) = open(&MemEnv::new(1));
         let key = |i: u64| format!("key {i:06}").into_bytes();
@@ -165,7 +165,7 @@ fn deletes_in_any_order_are_looked_at() {
 }
 
 #[test]
-fn deletes_from_the_log_are_looked_at() {
+fn deletes_from_the_log_are_probed() {
     for in_tables in [false, true] {
         let env = MemEnv::new(1);
         let (db, tree) = open(&env);
