@@ -223,7 +223,7 @@ impl<'a> StoredBlock<'a> {
 
     /// Returns the decompressed bytes. For a large block, allocates memory only if the stored bytes
     /// declare the same length as the header.
-    pub fn to_vec(&self) -> Result<Vec<u8>, &'static str> {
+    pub fn to_vec(self) -> Result<Vec<u8>, &'static str> {
         if self.raw_len > LARGE_BLOCK && self.declared_raw_len()? != Some(self.raw_len as u64) {
             return Err("a block that decompresses to another length than its header says");
         }

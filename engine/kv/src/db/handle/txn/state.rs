@@ -11,7 +11,6 @@
 //! - The read set of a tree consists of keys and of disjoint ranges, regardless of the number of
 //!   iterators.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -57,7 +56,7 @@ struct TouchedKeys {
     /// Ranges read by finished iterators.
     ranges: KeyIntervals,
     /// Active iterators by number, and the count of all iterators so far.
-    walks: HashMap<u64, WalkedRange>,
+    walks: SortedMap<u64, Box<WalkedRange>>,
     begun: u64,
 }
 
@@ -92,7 +91,7 @@ impl Inside {
             keys: VersionMap::default(),
             key_count: 0,
             ranges: KeyIntervals::default(),
-            walks: HashMap::new(),
+            walks: SortedMap::new(),
             begun: 0,
         };
         self.trees.get_or_insert_with(tree.id, || Box::new(new()))
@@ -241,7 +240,8 @@ impl TransactionState {
         let mut s = self.0.lock();
         let t = s.of(tree);
         t.begun += 1;
-        t.walks.insert(t.begun, WalkedRange { range, front: None, back: None, all: false });
+        let walked = WalkedRange { range, front: None, back: None, all: false };
+        t.walks.insert(t.begun, Box::new(walked));
         (t.begun, t.own.clone())
     }
 
