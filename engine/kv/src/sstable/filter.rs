@@ -168,7 +168,7 @@ impl BlockFilter {
     }
 
     /// Reports whether the hash may be in the set; `false` is always correct.
-    #[inline]
+    #[inline(always)]
     pub fn may_contain(&self, hash: u64) -> bool {
         let h = mix(hash.wrapping_add(self.seed));
         let within = self.segment - 1;
